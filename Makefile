@@ -1,0 +1,40 @@
+# Two commands are all a newcomer needs: `make demo` and `make test`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test check models bench clean
+
+demo: .venv/installed  ## install into .venv, then show what CoDy does
+	@$(BIN)/cody demo
+
+test: check  ## everything that must hold
+	$(BIN)/python -m pytest
+
+check: .venv/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/installed-dev  ## side-by-side measurements
+	$(BIN)/python bench/attention.py
+	$(BIN)/python bench/graph_scale.py
+
+.venv/python:
+	@$(PYTHON) -c 'import sys; sys.exit("CoDy needs Python 3.11 or later; this is %d.%d. Try: make PYTHON=python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/installed: .venv/python pyproject.toml constraints.txt
+	@echo "Installing CoDy into .venv (torch is large; this takes a few minutes the first time) ..."
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+.venv/installed-dev: .venv/python pyproject.toml constraints.txt
+	@echo "Installing CoDy and what its tests need into .venv ..."
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@ .venv/installed
+
+clean:
+	rm -rf .venv build dist *.egg-info src/*.egg-info

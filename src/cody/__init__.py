@@ -1,0 +1,32 @@
+"""CoDy: which past events, had they not happened, would have changed this prediction?"""
+
+from typing import TYPE_CHECKING, Any
+
+from cody._version import __version__
+from cody.data import load
+from cody.errors import CodyError
+from cody.graph import Query, TemporalGraph, candidates
+from cody.oracle import Model, Removal
+
+if TYPE_CHECKING:
+    from cody.inference import load_model
+
+__all__ = [
+    "CodyError",
+    "Model",
+    "Query",
+    "Removal",
+    "TemporalGraph",
+    "__version__",
+    "candidates",
+    "load",
+    "load_model",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "load_model":  # the only public name that needs torch, which takes a second to import
+        from cody.inference import load_model
+
+        return load_model
+    raise AttributeError(f"module 'cody' has no attribute {name!r}")

@@ -1,0 +1,23 @@
+"""Events from names, files and tables; graphs saved to disk; a campus with known causes."""
+
+from cody.data.campus import Campus, campus
+from cody.data.named import Dataset, datasets, fetch, load
+from cody.data.readers import from_table, from_temporal_data, read_events
+from cody.data.storage import open_graph, save_graph
+from cody.data.summary import Summary, summarise
+
+__all__ = [
+    "Campus",
+    "Dataset",
+    "Summary",
+    "campus",
+    "datasets",
+    "fetch",
+    "from_table",
+    "from_temporal_data",
+    "load",
+    "open_graph",
+    "read_events",
+    "save_graph",
+    "summarise",
+]

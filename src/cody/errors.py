@@ -1,0 +1,49 @@
+"""Everything that CoDy raises on purpose.
+
+    CodyError
+    ├── CallError     the call was wrong: an unknown name, a row out of range     (exit code 2)
+    ├── DataError     a table, file or folder of events cannot be used           (exit code 1)
+    └── ModelError    weights, checkpoint or model do not fit                    (exit code 1)
+
+The message of each repeats what the user gave and says what to do about it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CodyError(Exception):
+    """Any error of this package."""
+
+
+class CallError(CodyError, ValueError):
+    """An argument that cannot be meant."""
+
+
+class DataError(CodyError, ValueError):
+    """Events that cannot be read, or do not form a temporal graph."""
+
+
+class ModelError(CodyError, ValueError):
+    """Weights or a checkpoint that do not fit the graph or the architecture."""
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """A half-sentence to append to an error message: the closest known word, or all of them.
+
+    >>> did_you_mean("uci-mesages", ["uci-messages", "wikipedia"])
+    "; did you mean 'uci-messages'?"
+    >>> did_you_mean("xyz", ["src", "dst"])
+    "; there are 'src', 'dst'"
+    """
+    known = [str(word) for word in known]
+    folded = {word.casefold(): word for word in known}
+    close = difflib.get_close_matches(given.casefold(), list(folded), n=1, cutoff=0.6)
+    if close:
+        return f"; did you mean {folded[close[0]]!r}?"
+    if not known:
+        return ""
+    shown = ", ".join(repr(word) for word in known[:12])
+    return f"; there are {shown}" + (", …" if len(known) > 12 else "")

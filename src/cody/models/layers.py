@@ -1,0 +1,237 @@
+"""The layers that TGN and TGAT share: time encoding, attention over past events, the two-layer perceptron.
+
+References: Xu et al., "Inductive representation learning on temporal graphs" (TGAT, 2020);
+Rossi et al., "Temporal graph networks for deep learning on dynamic graphs" (TGN, 2020).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class TimeEncoder(nn.Module):
+    """A duration as cosines of learned frequencies. [...] → [..., d]
+
+    Multiplication and addition are separate element-wise steps on purpose. At 10^7 seconds one rounding more or less
+    is a visible phase, and a matrix product rounds differently for different shapes; this way a duration has the same
+    encoding wherever it is computed.
+    """
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.frequency = nn.Parameter(10.0 ** -torch.linspace(0, 9, dimension))
+        self.phase = nn.Parameter(torch.zeros(dimension))
+
+    def forward(self, elapsed: Tensor) -> Tensor:
+        return torch.cos(elapsed.unsqueeze(-1) * self.frequency + self.phase)
+
+
+class Perceptron(nn.Module):
+    """Two linear layers with a ReLU between, on two inputs side by side."""
+
+    def __init__(self, first: int, second: int, hidden: int, out: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(first + second, hidden)
+        self.out = nn.Linear(hidden, out)
+        nn.init.xavier_normal_(self.hidden.weight)
+        nn.init.xavier_normal_(self.out.weight)
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        answer: Tensor = self.out(torch.relu(self.hidden(torch.cat([first, second], dim=-1))))
+        return answer
+
+
+class Hop(NamedTuple):
+    """What one attention layer reads: n nodes, each with K places for recent events.
+
+    `own` and `neighbour` point into the embeddings of the layer below.
+    """
+
+    own: Tensor  # [n]
+    neighbour: Tensor  # [n, K]
+    edge: Tensor | None  # [n, K, F] features of the events
+    elapsed: Tensor  # [n, K] query time - event time
+    exists: Tensor  # [n, K] False where the node has fewer than K events
+
+
+class Folded(NamedTuple):
+    """Products of neighbouring linear maps of an attention layer: W = width of an event, H = heads."""
+
+    ask: Tensor  # [H, W, d] own embedding → question in key space
+    ask_bias: Tensor  # [H, W]
+    answer: Tensor  # [d, H, W] weighted sum of the events → hidden layer of the merge
+    value_bias: Tensor  # [H, d] counts as often as the weights of the head sum up to
+    out_bias: Tensor  # [d]
+    own: Tensor  # [d, d] own embedding → hidden layer of the merge
+
+
+class TemporalAttention(nn.Module):
+    """A node attends to its recent events, then merges what it saw with itself.
+
+    query = [own embedding, encoding of 0]; key = value = [neighbour's embedding, event features, encoding of elapsed].
+    """
+
+    def __init__(self, dimension: int, edge_features: int, heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        width = 2 * dimension
+        self.heads = heads
+        self.dropout = dropout
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width + edge_features, width)
+        self.value = nn.Linear(width + edge_features, width)
+        self.out = nn.Linear(width, width)
+        self.merge = Perceptron(width, dimension, dimension, dimension)
+        for projection in (self.query, self.key, self.value):
+            nn.init.xavier_uniform_(projection.weight)
+            nn.init.zeros_(projection.bias)
+
+    def forward(self, embeddings: Tensor | None, hop: Hop, encode: TimeEncoder) -> Tensor:
+        """The same numbers as `plain`, with many times fewer operations.
+
+        Each node asks a single question, so the question is projected into key space, and the weighted sum of the
+        events out of value space; no neighbour is ever projected. Linear maps that follow each other are multiplied
+        first (`folded`).
+
+        `embeddings` is [m, d], or None where all of them are zero (neither node features nor memory). → [n, d]
+        """
+        maps = self.folded(encode, with_embeddings=embeddings is not None)
+        nodes, places = hop.elapsed.shape
+        question = maps.ask_bias.expand(nodes, -1, -1)  # [n, H, W]
+        hidden = self.merge.hidden.bias.expand(nodes, -1)  # [n, d]
+        if embeddings is not None:
+            own = embeddings[hop.own]  # [n, d]
+            question = question + torch.einsum("nd,hwd->nhw", own, maps.ask)
+            hidden = hidden + nn.functional.linear(own, maps.own)
+        keep = None
+        if self.training and self.dropout:
+            keep = nn.functional.dropout(question.new_ones(nodes, self.heads, places), self.dropout)
+        attended = _Attend.apply(question, embeddings, encode.frequency, encode.phase, hop, keep)  # type: ignore[no-untyped-call]
+        seen, total = attended  # [n, H, W], [n, H, 1]
+        answer = torch.einsum("nhw,ohw->no", seen, maps.answer) + total.squeeze(-1) @ maps.value_bias + maps.out_bias
+        hidden = hidden + answer.masked_fill(~hop.exists.any(dim=1, keepdim=True), 0.0)
+        merged: Tensor = self.merge.out(torch.relu(hidden))
+        return merged
+
+    def folded(self, encode: TimeEncoder, *, with_embeddings: bool) -> Folded:
+        """The layer's linear maps, each product of matrices taken once. W = 2d + F, or d + F without embeddings."""
+        d = self.merge.out.out_features
+        width = self.key.in_features - (0 if with_embeddings else d)
+        key, value, query = (self._by_head(layer.weight) for layer in (self.key, self.value, self.query))
+        key, value = key[..., -width:], value[..., -width:]  # [H, 2d/H, W]
+        scale = 1 / math.sqrt(query.shape[1])
+        now = self.query.bias + self.query.weight[:, d:] @ encode(self.query.bias.new_zeros(()))
+        onward = self.merge.hidden.weight[:, : 2 * d] @ self.out.weight  # [d, 2d]
+        by_head = onward.view(d, self.heads, -1)  # [d, H, 2d/H]
+        return Folded(
+            # The key's bias adds the same number to all scores of a node, which the softmax takes away again.
+            ask=torch.einsum("hcw,hcd->hwd", key, query[..., :d]) * scale,
+            ask_bias=torch.einsum("hcw,hc->hw", key, now.view(self.heads, -1)) * scale,
+            answer=torch.einsum("ohc,hcw->ohw", by_head, value),
+            value_bias=torch.einsum("ohc,hc->ho", by_head, self.value.bias.view(self.heads, -1)),
+            out_bias=self.merge.hidden.weight[:, : 2 * d] @ self.out.bias,
+            own=self.merge.hidden.weight[:, 2 * d :],
+        )
+
+    def plain(self, embeddings: Tensor | None, hop: Hop, encode: TimeEncoder) -> Tensor:
+        """The textbook formulation: project every neighbour to a key and to a value."""
+        n, places = hop.elapsed.shape
+        if embeddings is None:
+            embeddings = self.out.weight.new_zeros(int(hop.own.max()) + 1, self.out.in_features // 2)
+        own = embeddings[hop.own]  # [n, d]
+        edge = [] if hop.edge is None else [hop.edge]
+        events = torch.cat([embeddings[hop.neighbour], *edge, encode(hop.elapsed)], dim=-1)  # [n, K, 2d + F]
+        now = encode(own.new_zeros(n))  # [n, d]
+        queries = self.query(torch.cat([own, now], dim=-1)).view(n, self.heads, -1)  # [n, H, 2d/H]
+        keys = self.key(events).view(n, places, self.heads, -1)  # [n, K, H, 2d/H]
+        values = self.value(events).view(n, places, self.heads, -1)  # [n, K, H, 2d/H]
+        scores = torch.einsum("nhc,nkhc->nhk", queries, keys) / math.sqrt(queries.shape[-1])
+        weights = nn.functional.dropout(_softmax(scores, hop.exists), self.dropout, self.training)
+        answer = self.out(torch.einsum("nhk,nkhc->nhc", weights, values).flatten(1))  # [n, 2d]
+        answer = answer.masked_fill(~hop.exists.any(dim=1, keepdim=True), 0.0)
+        merged: Tensor = self.merge(answer, own)
+        return merged
+
+    def _by_head(self, weight: Tensor) -> Tensor:
+        return weight.view(self.heads, -1, weight.shape[-1])  # [2d, k] → [H, 2d/H, k]
+
+
+def _softmax(scores: Tensor, exists: Tensor) -> Tensor:
+    hidden = torch.finfo(scores.dtype).min  # finite, so that a node without events gives numbers, not NaN
+    return torch.softmax(scores.masked_fill(~exists[:, None], hidden), dim=-1)
+
+
+def _events(embeddings: Tensor | None, hop: Hop, nodes: slice, angle: Tensor) -> Tensor:
+    """What the nodes attend to: [neighbour's embedding, event features, time encoding]. [c, K, width]"""
+    parts = [torch.cos(angle)]
+    if hop.edge is not None:
+        parts.insert(0, hop.edge[nodes].to(angle.dtype))
+    if embeddings is not None:
+        parts.insert(0, nn.functional.embedding(hop.neighbour[nodes], embeddings))
+    return torch.cat(parts, dim=-1)
+
+
+class _Attend(torch.autograd.Function):
+    """softmax(question · events) · events, for nodes a few at a time, so that the events stay in the cache.
+
+    Nothing of size [n, K, width] is ever kept; the backward pass makes the events of each chunk again, which costs less
+    than storing and reading them.
+    """
+
+    CHUNK = 64
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        question: Tensor,  # [n, H, width]
+        embeddings: Tensor | None,  # [m, d]
+        frequency: Tensor,  # [d]
+        phase: Tensor,  # [d]
+        hop: Hop,
+        keep: Tensor | None,  # [n, H, K] dropout: 0 or 1 / (1 - p)
+    ) -> tuple[Tensor, Tensor]:  # [n, H, width], [n, H, 1]
+        seen = torch.empty_like(question)
+        weights = question.new_empty(*question.shape[:2], hop.elapsed.shape[1])
+        for nodes in _chunks(len(question), _Attend.CHUNK):
+            angle = hop.elapsed[nodes].unsqueeze(-1) * frequency + phase
+            events = _events(embeddings, hop, nodes, angle)
+            weights[nodes] = _softmax(question[nodes] @ events.mT, hop.exists[nodes])
+            kept = weights[nodes] if keep is None else weights[nodes] * keep[nodes]
+            torch.bmm(kept, events, out=seen[nodes])
+        total = (weights if keep is None else weights * keep).sum(-1, keepdim=True)
+        ctx.save_for_backward(question, embeddings, frequency, phase, weights, keep)
+        ctx.hop = hop
+        return seen, total
+
+    @staticmethod
+    def backward(ctx: Any, d_seen: Tensor, d_total: Tensor) -> tuple[Tensor | None, ...]:
+        question, embeddings, frequency, phase, weights, keep = ctx.saved_tensors
+        hop: Hop = ctx.hop
+        d_question = torch.empty_like(question)
+        d_embeddings = None if embeddings is None else torch.zeros_like(embeddings)
+        d_frequency, d_phase = torch.zeros_like(frequency), torch.zeros_like(phase)
+        for nodes in _chunks(len(question), _Attend.CHUNK):
+            angle = hop.elapsed[nodes].unsqueeze(-1) * frequency + phase
+            events = _events(embeddings, hop, nodes, angle)
+            weight, d_weight = weights[nodes], d_seen[nodes] @ events.mT + d_total[nodes]
+            kept = weight
+            if keep is not None:
+                kept, d_weight = weight * keep[nodes], d_weight * keep[nodes]
+            d_score = weight * (d_weight - (weight * d_weight).sum(-1, keepdim=True))  # [c, H, K]
+            torch.bmm(d_score, events, out=d_question[nodes])
+            d_events = torch.cat([d_score, kept], 1).mT @ torch.cat([question[nodes], d_seen[nodes]], 1)
+            if d_embeddings is not None:
+                d_below = d_events[..., : embeddings.shape[1]].flatten(0, 1)
+                d_embeddings.index_add_(0, hop.neighbour[nodes].flatten(), d_below)
+            d_angle = d_events[..., -len(frequency) :] * torch.sin(angle).neg_()  # [c, K, d]
+            d_phase += d_angle.sum((0, 1))
+            d_frequency += hop.elapsed[nodes].flatten() @ d_angle.flatten(0, 1)
+        return d_question, d_embeddings, d_frequency, d_phase, None, None
+
+
+def _chunks(length: int, size: int) -> Iterator[slice]:
+    return (slice(start, start + size) for start in range(0, length, size))

@@ -1,0 +1,109 @@
+"""Weights of the public TGN code base, under its parameter names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from cody.errors import CallError, ModelError, did_you_mean
+from cody.graph import TemporalGraph
+from cody.models.checkpoint import Checkpoint, read_weights, save_model
+from cody.models.sizes import Sizes, node_inputs
+from cody.models.tgat import TGAT
+from cody.models.tgn import TGN
+
+# `memory.*` is state; the others exist in the original but take no part in its answers.
+UNUSED = re.compile(r"memory\.|memory_updater\.layer_norm\.|embedding_module\.time_encoder\.|.*neighbor_finder")
+RENAMED = {
+    "time_encoder.w.bias": "encode.phase",
+    "affinity_score.fc1.": "score.hidden.",
+    "affinity_score.fc2.": "score.out.",
+    "memory_updater.memory_updater.": "memory.",
+}
+IN_ATTENTION = {
+    "merger.fc1.": "merge.hidden.",
+    "merger.fc2.": "merge.out.",
+    "multi_head_target.out_proj.": "out.",
+    "multi_head_target.q_proj_weight": "query.weight",
+    "multi_head_target.k_proj_weight": "key.weight",
+    "multi_head_target.v_proj_weight": "value.weight",
+}
+
+
+def network_from_original(
+    weights: dict[str, Tensor], *, layers: int, heads: int, neighbours: int, batch: int
+) -> TGN | TGAT:
+    """A network with these weights; with a memory if the weights have one."""
+    renamed = _rename(weights)
+    dimension = _shape(renamed, "encode.frequency")[0]
+    edge_features = _shape(renamed, "attention.0.key.weight")[1] - 2 * dimension
+    sizes = Sizes(dimension, layers, heads, neighbours, batch, edge_features)
+    network = TGN(sizes) if any(name.startswith("memory.") for name in renamed) else TGAT(sizes)
+    _check(renamed, network)
+    network.load_state_dict(renamed)
+    return network.eval()
+
+
+def import_original(
+    file: Path, graph: TemporalGraph, folder: Path, *, layers: int, heads: int, neighbours: int, batch: int
+) -> Sizes:
+    """Save the weights in `file` as a model for `graph`."""
+    if (folder / "model.json").exists():
+        raise CallError(f"{folder} already holds a model; choose another folder, or remove it first")
+    weights = read_weights(file)
+    network = network_from_original(weights, layers=layers, heads=heads, neighbours=neighbours, batch=batch)
+    node_inputs(graph, network.sizes)  # refuses a graph that does not fit
+    save_model(folder, Checkpoint(network, graph.identity, {"imported_from": file.name}))
+    return network.sizes
+
+
+def _rename(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """From the original's names to ours. Torch stacks the three projections where keys are as wide as queries."""
+    renamed: dict[str, Tensor] = {}
+    for name, weight in weights.items():
+        attention = re.fullmatch(r"embedding_module\.attention_models\.(\d+)\.(.+)", name)
+        if UNUSED.match(name):
+            continue
+        if name == "time_encoder.w.weight":
+            renamed["encode.frequency"] = weight.flatten()
+        elif attention and attention[2].startswith("multi_head_target.in_proj_"):
+            part = attention[2].removeprefix("multi_head_target.in_proj_")
+            for which, third in zip(("query", "key", "value"), weight.chunk(3), strict=True):
+                renamed[f"attention.{attention[1]}.{which}.{part}"] = third.contiguous()
+        elif attention:
+            renamed[f"attention.{attention[1]}." + _replace(attention[2], IN_ATTENTION, name)] = weight
+        else:
+            renamed[_replace(name, RENAMED, name)] = weight
+    return renamed
+
+
+def _replace(name: str, table: dict[str, str], full_name: str) -> str:
+    for old, new in table.items():
+        if name.startswith(old):
+            return new + name.removeprefix(old)
+    raise ModelError(
+        f"unknown parameter {full_name!r}: these are not weights of the original TGN-attn "
+        "(identity messages, last-message aggregation, GRU memory, graph attention)"
+    )
+
+
+def _shape(weights: dict[str, Tensor], name: str) -> torch.Size:
+    if name not in weights:
+        raise ModelError(f"the weights lack what would become {name!r}: they are not those of the original TGN code")
+    return weights[name].shape
+
+
+def _check(weights: dict[str, Tensor], network: TGN | TGAT) -> None:
+    wanted = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
+    for name, weight in weights.items():
+        if name not in wanted:
+            depth = f"; the weights have more layers than {network.sizes.layers}" if "attention" in name else ""
+            raise ModelError(f"parameter {name!r} has no place in this architecture{depth}")
+        if tuple(weight.shape) != wanted[name]:
+            raise ModelError(f"parameter {name!r} has shape {tuple(weight.shape)}, expected {wanted[name]}")
+    missing = wanted.keys() - weights.keys()
+    if missing:
+        raise ModelError(f"the weights lack {sorted(missing)[0]!r}{did_you_mean(sorted(missing)[0], weights)}")

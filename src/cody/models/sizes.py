@@ -1,0 +1,59 @@
+"""The sizes of a network, and what they demand of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cody.errors import ModelError
+from cody.graph import TemporalGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Everything that fixes the shape of a network and how it reads a graph."""
+
+    dimension: int = 172  # of embeddings, memory and time encoding
+    layers: int = 2
+    heads: int = 2
+    neighbours: int = 20  # most recent events that a node attends to
+    batch: int = 200  # rows of one replay batch: the grid of a memory
+    edge_features: int = 0
+    dropout: float = 0.1  # while training
+
+    def __post_init__(self) -> None:
+        for name in ("dimension", "layers", "heads", "neighbours", "batch"):
+            if getattr(self, name) < 1:
+                raise ModelError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if 2 * self.dimension % self.heads:
+            raise ModelError(f"twice the dimension ({self.dimension}) must be a multiple of the heads ({self.heads})")
+        if not 0.0 <= self.dropout < 1.0:
+            raise ModelError(f"dropout must be at least 0 and below 1, not {self.dropout}")
+
+
+PRESETS = {
+    "paper": Sizes(),
+    "compact": Sizes(dimension=64, neighbours=10),
+}
+
+
+def edge_width(graph: TemporalGraph) -> int:
+    return 0 if graph.features is None else graph.features.shape[1]
+
+
+def node_inputs(graph: TemporalGraph, sizes: Sizes) -> Tensor | None:
+    """Node features, filled up with zeros to the network's dimension. [N, d], or None where there are none"""
+    if edge_width(graph) != sizes.edge_features:
+        raise ModelError(
+            f"the model was built for {sizes.edge_features} event features, the graph has {edge_width(graph)}"
+        )
+    if graph.node_features is None:
+        return None
+    width = graph.node_features.shape[1]
+    if width > sizes.dimension:
+        raise ModelError(f"{width} node features do not fit a model of dimension {sizes.dimension}")
+    inputs = torch.zeros(graph.num_nodes, sizes.dimension)
+    inputs[:, :width] = torch.tensor(graph.node_features)
+    return inputs

@@ -1,0 +1,272 @@
+"""Training on link prediction, and measuring how well a network predicts.
+
+The protocol is the field's: events are split 70/15/15 by time, each event stands against one random destination, and
+a part of the later nodes is hidden from training, to see how the network does on nodes it has never seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cody.errors import CallError, DataError
+from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph
+from cody.models import Network
+from cody.models.checkpoint import Checkpoint, read_tensors, save_model, write_tensors
+from cody.models.metrics import auc, average_precision
+from cody.models.plan import plan
+from cody.models.sizes import Sizes, edge_width
+from cody.models.tgat import TGAT, FeatureStream
+from cody.models.tgn import TGN, MemoryStream
+
+
+def link_logits(
+    network: Network, stream: MemoryStream | FeatureStream, graph: TemporalGraph, rows: IntArray, targets: IntArray
+) -> Tensor:
+    """Logits of links from the sources of events `rows` [n] to `targets` [n, R], each asked just before its event."""
+    roots = np.concatenate([graph.src[rows][:, None], targets], axis=1).astype(np.int64)  # [n, 1 + R]
+    plan_ = plan(graph, roots, graph.time[rows], rows, network.sizes.layers, network.sizes.neighbours)
+    embeddings = network.embed(plan_, stream.inputs(plan_.nodes, plan_.before))  # [n, 1 + R, d]
+    source, target = embeddings[:, :1].expand(-1, targets.shape[1], -1), embeddings[:, 1:]
+    logits: Tensor = network.score(source, target).squeeze(-1)
+    return logits
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to train; with the same settings, data and number of threads the weights come out the same."""
+
+    epochs: int = 50
+    patience: int = 5  # epochs without a better validation before giving up
+    learning_rate: float = 3e-4
+    seed: int = 0
+    hidden: float = 0.1  # share of the later nodes that training never sees
+
+
+class Split(NamedTuple):
+    """Rows of a graph: what is trained on, and the periods that are scored."""
+
+    train: IntArray
+    validation: IntArray
+    test: IntArray
+    unseen: BoolArray  # [N] nodes without any training event
+
+
+def split(graph: TemporalGraph, settings: Settings) -> Split:
+    """70/15/15 by time; training leaves out the events of some nodes that appear later."""
+    first, second = np.quantile(graph.time, [0.70, 0.85])
+    stop, later_stop = np.searchsorted(graph.time, [first, second], side="right")
+    rows = np.arange(graph.num_events)
+    if not (0 < stop < later_stop < graph.num_events):
+        raise DataError(f"{graph.num_events} events cannot be split into three periods by time")
+    later = np.unique(np.concatenate([graph.src[stop:], graph.dst[stop:]]))
+    rng = np.random.default_rng([settings.seed, 1])
+    hidden = np.zeros(graph.num_nodes, dtype=bool)
+    hidden[rng.choice(later, int(settings.hidden * len(later)), replace=False)] = True
+    train = rows[:stop][~(hidden[graph.src[:stop]] | hidden[graph.dst[:stop]])]
+    if not len(train):
+        raise DataError("no event is left to train on once the events of hidden nodes are put aside")
+    unseen = np.ones(graph.num_nodes, dtype=bool)
+    unseen[graph.src[train]] = unseen[graph.dst[train]] = False
+    return Split(train, rows[stop:later_stop], rows[later_stop:], unseen)
+
+
+class Destinations:
+    """Random destinations: what each event is scored against."""
+
+    def __init__(self, graph: TemporalGraph, *seed: int) -> None:
+        self.nodes = np.unique(graph.dst)
+        self.rng = np.random.default_rng(seed)
+
+    def draw(self, count: int) -> IntArray:
+        return self.rng.choice(self.nodes, count)
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How well links of a period are told from random ones; inductive: those that touch a node unseen in training."""
+
+    average_precision: float
+    auc: float
+    inductive_average_precision: float | None
+    inductive_auc: float | None
+
+
+def measure(
+    network: Network, graph: TemporalGraph, rows: IntArray, unseen: BoolArray, seed: int
+) -> Quality:
+    """Score the events `rows`, in row order, each against one random destination."""
+    network.eval()
+    negatives = Destinations(graph, seed, 2).draw(len(rows))
+    stream, size = network.stream(graph), network.sizes.batch
+    scores = np.empty((len(rows), 2), dtype=np.float64)
+    with torch.no_grad():
+        stream.advance(int(rows[-1]))
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            targets = np.stack([graph.dst[rows[part]], negatives[part]], axis=1)
+            scores[part] = link_logits(network, stream, graph, rows[part], targets).numpy()
+    new = unseen[graph.src[rows]] | unseen[graph.dst[rows]]
+    inductive = _separation(scores[new]) if new.any() else (None, None)
+    return Quality(*_separation(scores), *inductive)
+
+
+def _separation(scores: FloatArray) -> tuple[float, float]:
+    happened = np.broadcast_to([True, False], scores.shape).ravel()
+    return average_precision(scores.ravel(), happened), auc(scores.ravel(), happened)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where training stands: after a batch, and, with `validation`, after an epoch."""
+
+    epoch: int
+    batch: int
+    batches: int
+    loss: float
+    validation: Quality | None = None
+    best: bool = False
+
+
+def new_network(architecture: type[TGN] | type[TGAT], graph: TemporalGraph, sizes: Sizes, seed: int) -> Network:
+    """A network with random weights that fits the graph; the same seed gives the same weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return architecture(replace(sizes, edge_features=edge_width(graph)))
+
+
+def train(graph: TemporalGraph, network: Network, settings: Settings, folder: Path) -> Iterator[Progress]:
+    """Train a fresh network until validation stops improving; yield progress; leave a finished model in `folder`.
+
+    After each epoch the state of the training is saved; called again with the same arguments, an interrupted training
+    goes on from there, and ends with the same weights as one that was not interrupted.
+    """
+    if (folder / "model.json").exists():
+        raise CallError(f"{folder} already holds a trained model; choose another folder, or remove it first")
+    parts = split(graph, settings)
+    training_graph = graph.select(parts.train)
+    state = TrainingState(network, settings, graph.identity, folder)
+    while state.epoch < settings.epochs and state.epoch - state.best_epoch <= settings.patience:
+        progress = Progress(0, 0, 0, 0.0)
+        for progress in run_epoch(network, state.optimizer, training_graph, settings.seed, state.epoch + 1):
+            yield progress
+        quality = measure(network, graph, parts.validation, parts.unseen, settings.seed)
+        better = state.finish_epoch(progress.loss, quality)
+        yield replace(progress, validation=quality, best=better)
+    network.load_state_dict(state.best)
+    test = measure(network, graph, parts.test, parts.unseen, settings.seed)
+    origin = {
+        "settings": asdict(settings),
+        "events": {name: len(rows) for name, rows in parts._asdict().items() if name != "unseen"},
+        "validation": state.history[state.best_epoch - 1]["validation"],
+        "test": asdict(test),
+        "best_epoch": state.best_epoch,
+        "epochs": state.epoch,
+        "threads": torch.get_num_threads(),
+    }
+    save_model(folder, Checkpoint(network.eval(), graph.identity, origin))
+    state.discard()
+
+
+def run_epoch(
+    network: Network, optimizer: torch.optim.Optimizer, graph: TemporalGraph, seed: int, epoch: int
+) -> Iterator[Progress]:
+    """One pass over the training events, in order, grid batch by grid batch."""
+    network.train()
+    size = network.sizes.batch
+    negatives = Destinations(graph, seed, 3, epoch)
+    stream = network.stream(graph)
+    batches = -(-graph.num_events // size)
+    total = 0.0
+    for batch in range(batches):
+        rows = np.arange(batch * size, min((batch + 1) * size, graph.num_events))
+        stream.advance(int(rows[0]))
+        targets = np.stack([graph.dst[rows], negatives.draw(len(rows))], axis=1)
+        with torch.random.fork_rng(devices=[]):  # dropout draws from torch's global generator, which is the user's
+            torch.manual_seed(int(np.random.SeedSequence([seed, epoch, batch]).generate_state(1)[0]))
+            logits = link_logits(network, stream, graph, rows, targets)  # [n, 2]
+        wanted = torch.tensor([1.0, 0.0]).expand_as(logits)
+        loss = nn.functional.binary_cross_entropy_with_logits(logits, wanted)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        total += loss.item()
+        yield Progress(epoch, batch + 1, batches, total / (batch + 1))
+
+
+class TrainingState:
+    """Everything an interrupted training needs to go on, kept in one file next to where the model will be."""
+
+    def __init__(self, network: Network, settings: Settings, data: str, folder: Path) -> None:
+        self.network = network
+        self.optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate)
+        self.file = folder / "training.safetensors"
+        self.told = {
+            "architecture": network.kind,
+            "sizes": asdict(network.sizes),
+            "settings": asdict(settings),
+            "data": data,
+        }
+        self.history: list[dict[str, Any]] = []  # one entry for each finished epoch
+        self.best_epoch = 0
+        self.best = self._weights()
+        if self.file.exists():
+            self._resume()
+
+    @property
+    def epoch(self) -> int:
+        """The number of finished epochs."""
+        return len(self.history)
+
+    def finish_epoch(self, loss: float, quality: Quality) -> bool:
+        """Note the epoch and save; True if it was the best so far."""
+        reached = [entry["validation"]["average_precision"] for entry in self.history]
+        better = quality.average_precision > max(reached, default=-1.0)
+        self.history.append({"loss": loss, "validation": asdict(quality)})
+        if better:
+            self.best_epoch, self.best = self.epoch, self._weights()
+        tensors = {f"best.{name}": weight for name, weight in self.best.items()}
+        tensors |= {f"weights.{name}": weight for name, weight in self._weights().items()}
+        tensors |= {f"adam.{name}.{key}": value for name, state in self._adam() for key, value in state.items()}
+        notes = self.told | {"history": self.history, "best_epoch": self.best_epoch}
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        write_tensors(self.file, tensors, notes)
+        return better
+
+    def discard(self) -> None:
+        self.file.unlink(missing_ok=True)
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: weight.detach().clone() for name, weight in self.network.state_dict().items()}
+
+    def _adam(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
+        """The optimizer's moments, by the name of the parameter."""
+        for name, parameter in self.network.named_parameters():
+            if parameter in self.optimizer.state:
+                yield name, self.optimizer.state[parameter]
+
+    def _resume(self) -> None:
+        tensors, notes = read_tensors(self.file)
+        for key, value in self.told.items():
+            if notes.get(key) != value:
+                raise CallError(
+                    f"{self.file.parent} holds an interrupted training with another {key} "
+                    f"({notes.get(key)}, now {value}); choose another folder, or remove it first"
+                )
+        self.history, self.best_epoch = notes["history"], notes["best_epoch"]
+        groups: dict[str, dict[str, Tensor]] = {"best": {}, "weights": {}, "adam": {}}
+        for name, tensor in tensors.items():
+            group, _, rest = name.partition(".")
+            groups[group][rest] = tensor
+        self.best = groups["best"]
+        self.network.load_state_dict(groups["weights"])
+        for name, parameter in self.network.named_parameters():
+            keys = [key for key in groups["adam"] if key.rpartition(".")[0] == name]
+            if keys:
+                self.optimizer.state[parameter] = {key.rpartition(".")[2]: groups["adam"][key] for key in keys}

@@ -1,0 +1,70 @@
+"""Questions about single removal sets: what would the model have said had these events not happened?"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+from cody.errors import CallError
+from cody.graph import TemporalGraph
+from cody.oracle import Model, Removal
+
+
+class Case(NamedTuple):
+    """The link of event `event`, asked just before it happened, with the rows in `removed` taken out of its past."""
+
+    event: int
+    removed: Removal
+
+
+def answer_cases(model: Model, graph: TemporalGraph, cases: list[Case]) -> list[float]:
+    """The logit of each case, in their order. Cases of the same event are asked together."""
+    places = defaultdict(list)
+    for place, case in enumerate(cases):
+        places[case.event].append(place)
+    logits = [0.0] * len(cases)
+    for event, same in places.items():
+        answers = model.logits(graph.query(event), [cases[place].removed for place in same])
+        for place, logit in zip(same, answers, strict=True):
+            logits[place] = float(logit)
+    return logits
+
+
+def parse_rows(text: str) -> Removal:
+    """The rows in a list with commas.
+
+    >>> sorted(parse_rows("9, 3,7"))
+    [3, 7, 9]
+    """
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        if not word.isdecimal():
+            raise CallError(f"{word!r} in {text!r} is not an event row; rows are whole numbers with commas between")
+    return frozenset(int(word) for word in words)
+
+
+def read_cases(path: Path) -> list[Case]:
+    """The cases in a JSON file: `[{"event": 218, "removed": [196, 213]}, …]`; other keys are ignored."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CallError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise CallError(f"{path} is not JSON: {error}") from None
+    if isinstance(document, dict):
+        document = document.get("cases")
+    if not isinstance(document, list):
+        raise CallError(f'{path} must hold a list of {{"event": row, "removed": [rows]}}')
+    return [_case(entry, f"{path}, case {number}") for number, entry in enumerate(document)]
+
+
+def _case(entry: object, where: str) -> Case:
+    if not isinstance(entry, dict) or "event" not in entry:
+        raise CallError(f'{where}: expected {{"event": row, "removed": [rows]}}, not {json.dumps(entry)[:80]}')
+    event, removed = entry["event"], entry.get("removed", [])
+    rows = [event, *removed] if isinstance(removed, list) else [None]
+    if not all(isinstance(row, int) and not isinstance(row, bool) for row in rows):
+        raise CallError(f"{where}: event and removed must be whole numbers, not {json.dumps(entry)[:80]}")
+    return Case(event, frozenset(removed))

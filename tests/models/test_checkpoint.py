@@ -1,0 +1,75 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from random_events import random_graph, random_network
+
+from cody.errors import ModelError
+from cody.inference import load_model
+from cody.models.checkpoint import Checkpoint, load_checkpoint, save_model, shipped_models
+
+
+@pytest.fixture
+def saved(tmp_path):
+    graph = random_graph(np.random.default_rng(0))
+    save_model(tmp_path / "model", Checkpoint(random_network(graph, "tgn"), graph.identity, {"note": "a test"}))
+    return graph, tmp_path / "model"
+
+
+def test_a_saved_model_comes_back_as_it_was(saved):
+    graph, folder = saved
+    checkpoint = load_checkpoint(folder)
+    original = random_network(graph, "tgn")
+    assert checkpoint.network.sizes == original.sizes
+    assert checkpoint.origin == {"note": "a test"}
+    for name, weight in original.state_dict().items():
+        assert torch.equal(checkpoint.network.state_dict()[name], weight)
+    assert not checkpoint.network.training
+    assert sorted(path.name for path in folder.iterdir()) == ["model.json", "model.safetensors"]
+
+
+def test_a_model_made_for_other_data_is_refused_unless_asked_for(saved):
+    graph, folder = saved
+    other = random_graph(np.random.default_rng(1))
+    with pytest.raises(ModelError, match=f"{graph.identity}.*{other.identity}"):
+        load_model(folder, other)
+    load_model(folder, other, other_data=True)
+
+
+def change(file, **entries):
+    document = json.loads(file.read_text())
+    file.write_text(json.dumps(document | entries))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: (folder / "model.json").unlink(), "holds no finished model"),
+        (lambda folder: (folder / "model.json").write_text("{"), "model.json is damaged"),
+        (lambda folder: (folder / "model.json").write_text("[]"), "model.json is damaged"),
+        (lambda folder: (folder / "model.json").write_text('{"schema": "cody/model/1"}'), "model.json is damaged"),
+        (lambda folder: change(folder / "model.json", schema="cody/model/9"), "cody/model/9.*this version reads"),
+        (lambda folder: change(folder / "model.json", architecture="lstm"), "model.json is damaged: .*lstm"),
+        (lambda folder: change(folder / "model.json", sizes={"dimension": 4}), "does not fit model.json"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors is missing"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"123"), "model.safetensors is damaged"),
+    ],
+)
+def test_a_damaged_model_is_named(saved, damage, message):
+    _, folder = saved
+    damage(folder)
+    with pytest.raises(ModelError, match=message):
+        load_checkpoint(folder)
+
+
+def test_an_unknown_model_gets_a_suggestion():
+    with pytest.raises(ModelError, match="did you mean 'tgn-collegemsg'"):
+        load_checkpoint("tgn-colegemsg")
+
+
+def test_the_shipped_models_load_and_are_small():
+    assert set(shipped_models()) == {"tgn-collegemsg", "tgat-collegemsg"}
+    for folder in shipped_models().values():
+        assert load_checkpoint(folder).origin["test"]["average_precision"] > 0.8
+        assert sum(file.stat().st_size for file in folder.iterdir()) < 1_500_000

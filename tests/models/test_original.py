@@ -1,0 +1,128 @@
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from random_events import random_graph, random_network
+from safetensors.torch import load_file, save_file
+
+from cody.data import read_events
+from cody.errors import CallError, ModelError
+from cody.inference import load_model
+from cody.inference.replay import Replay
+from cody.models.original import import_original, network_from_original
+
+CONFORMANCE = os.environ.get("CODY_CONFORMANCE")
+needs_conformance = pytest.mark.skipif(
+    CONFORMANCE is None, reason="CODY_CONFORMANCE does not name the folder with answers of the original code"
+)
+
+
+@needs_conformance
+@pytest.mark.parametrize("name", ["tgn", "tgat"])
+def test_every_answer_of_the_original_code_is_reproduced(name, tmp_path):
+    folder = Path(CONFORMANCE)
+    facts = json.loads((folder / f"{name}.json").read_text())
+    graph = read_events(folder / f"ml_{name}.csv")
+    sizes = {key: facts[key] for key in ("layers", "heads", "neighbours", "batch")}
+    import_original(folder / f"{name}.weights.safetensors", graph, tmp_path, **sizes)
+    model = load_model(tmp_path, graph)
+    for case in facts["cases"]:
+        (logit,) = model.logits(graph.query(case["event"]), [frozenset(case["removed"])])
+        assert abs(logit - case["logit"]) <= 2e-5 * max(1, abs(case["logit"])), case
+
+
+def original_weights(network, *, stacked):
+    """Our weights under the original's names, with the projections stacked or apart."""
+    ours = network.state_dict()
+    names = {
+        "encode.phase": "time_encoder.w.bias",
+        **{f"score.{a}.{p}": f"affinity_score.{b}.{p}" for a, b in (("hidden", "fc1"), ("out", "fc2")) for p in WB},
+        **{f"memory.{p}_{x}": f"memory_updater.memory_updater.{p}_{x}" for p in WB for x in ("ih", "hh")},
+    }
+    theirs = {new: ours[old] for old, new in names.items() if old in ours}
+    theirs["time_encoder.w.weight"] = ours["encode.frequency"][:, None]
+    for layer in range(network.sizes.layers):
+        old, new = f"attention.{layer}.", f"embedding_module.attention_models.{layer}."
+        for p in WB:
+            theirs[f"{new}merger.fc1.{p}"] = ours[f"{old}merge.hidden.{p}"]
+            theirs[f"{new}merger.fc2.{p}"] = ours[f"{old}merge.out.{p}"]
+            theirs[f"{new}multi_head_target.out_proj.{p}"] = ours[f"{old}out.{p}"]
+        three = {p: [ours[f"{old}{which}.{p}"] for which in ("query", "key", "value")] for p in WB}
+        theirs[f"{new}multi_head_target.in_proj_bias"] = torch.cat(three["bias"])
+        if stacked:
+            theirs[f"{new}multi_head_target.in_proj_weight"] = torch.cat(three["weight"])
+        else:
+            for letter, weight in zip("qkv", three["weight"], strict=True):
+                theirs[f"{new}multi_head_target.{letter}_proj_weight"] = weight
+    return {name: weight.clone() for name, weight in theirs.items()}
+
+
+WB = ("weight", "bias")
+SIZES = {"layers": 2, "heads": 2, "neighbours": 4, "batch": 7}
+
+
+@pytest.mark.parametrize("kind", ["tgn", "tgat"])
+@pytest.mark.parametrize("stacked", [True, False])
+def test_both_forms_of_the_projections_can_be_imported(kind, stacked):
+    graph = random_graph(np.random.default_rng(0))
+    network = random_network(graph, kind)
+    state = {"memory.memory": torch.zeros(3, 8), "memory.last_update": torch.zeros(3)}  # a real checkpoint has these
+    imported = network_from_original(original_weights(network, stacked=stacked) | state, **SIZES)
+    queries = [frozenset(), frozenset({50, 60})]
+    expected = Replay(network, graph).logits(graph.query(70), queries)
+    np.testing.assert_array_equal(Replay(imported, graph).logits(graph.query(70), queries), expected)
+
+
+def test_a_torch_checkpoint_is_read_without_unpickling_objects(tmp_path):
+    graph = random_graph(np.random.default_rng(0))
+    torch.save(original_weights(random_network(graph, "tgn"), stacked=True), tmp_path / "weights.pth")
+    import_original(tmp_path / "weights.pth", graph, tmp_path / "model", **SIZES)
+    torch.save({"model": print}, tmp_path / "code.pth")
+    with pytest.raises(ModelError, match="unpickling objects is refused"):
+        import_original(tmp_path / "code.pth", graph, tmp_path / "other", **SIZES)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weights: weights.pop("time_encoder.w.weight"), "not those of the original TGN code"),
+        (lambda weights: weights.pop("affinity_score.fc1.bias"), "the weights lack 'score.hidden.bias'"),
+        (lambda weights: weights.update({"message_function.0.weight": torch.zeros(1)}), "message_function.0.weight"),
+        (lambda weights: weights.update({"affinity_score.fc2.bias": torch.zeros(2)}), r"shape \(2,\), expected \(1,\)"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(change, message):
+    weights = original_weights(random_network(random_graph(np.random.default_rng(0)), "tgn"), stacked=True)
+    change(weights)
+    with pytest.raises(ModelError, match=message):
+        network_from_original(weights, **SIZES)
+
+
+def test_the_wrong_number_of_layers_is_refused():
+    weights = original_weights(random_network(random_graph(np.random.default_rng(0)), "tgn"), stacked=True)
+    with pytest.raises(ModelError, match="more layers than 1"):
+        network_from_original(weights, **(SIZES | {"layers": 1}))
+    with pytest.raises(ModelError, match="the weights lack 'attention.2"):
+        network_from_original(weights, **(SIZES | {"layers": 3}))
+
+
+def test_weights_for_other_features_are_refused_and_nothing_is_written(tmp_path):
+    weights = original_weights(random_network(random_graph(np.random.default_rng(0)), "tgn"), stacked=True)
+    save_file(weights, tmp_path / "weights.safetensors")
+    assert load_file(tmp_path / "weights.safetensors").keys() == weights.keys()
+    other = random_graph(np.random.default_rng(0), edge_features=3)
+    with pytest.raises(ModelError, match="built for 0 event features, the graph has 3"):
+        import_original(tmp_path / "weights.safetensors", other, tmp_path / "model", **SIZES)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_model_is_not_overwritten_by_an_import(tmp_path):
+    graph = random_graph(np.random.default_rng(0))
+    save_file(original_weights(random_network(graph, "tgat"), stacked=True), tmp_path / "w.safetensors")
+    import_original(tmp_path / "w.safetensors", graph, tmp_path / "model", **SIZES)
+    with pytest.raises(CallError, match="already holds a model"):
+        import_original(tmp_path / "w.safetensors", graph, tmp_path / "model", **SIZES)

@@ -1,0 +1,69 @@
+"""What the package promises about itself: its public names, and which module may know which."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import cody
+
+SOURCE = Path(cody.__file__).parent
+
+# Each line may import from the lines above it, and from itself.
+ORDER = [
+    {"cody._version", "cody.errors"},
+    {"cody.graph"},
+    {"cody.oracle"},
+    {"cody.data", "cody.models", "cody.what_if"},
+    {"cody.inference"},
+    {"cody"},
+    {"cody.demo"},
+    {"cody.show"},
+    {"cody.cli"},
+]
+
+
+def part(module):
+    """cody.models.tgn → cody.models"""
+    return ".".join(module.split(".")[:2])
+
+
+def module_name(file):
+    relative = file.relative_to(SOURCE.parent).with_suffix("")
+    return ".".join(relative.parts).removesuffix(".__init__")
+
+
+def imported(file):
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file} uses a relative import"
+            yield from ([f"cody.{alias.name}" for alias in node.names] if node.module == "cody" else [node.module])
+
+
+def test_imports_go_one_way():
+    level = {module: number for number, line in enumerate(ORDER) for module in line}
+    for file in SOURCE.rglob("*.py"):
+        here = part(module_name(file))
+        assert here in level, f"{here} has no place in the order of imports"
+        for module in imported(file):
+            there = part(module) if part(module) in level else "cody"
+            if module.split(".")[0] == "cody" and there != here:
+                assert level[there] < level[here], f"{file.name} imports {module}"
+
+
+def test_importing_cody_is_light():
+    heavy = "{'torch', 'pandas', 'pyarrow', 'networkx', 'typer', 'rich'}"
+    code = f"import sys, cody; print(sorted({heavy} & sys.modules.keys()))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_all_equals_the_public_names():
+    own_modules = {file.stem for file in SOURCE.iterdir()}
+    public = {name for name in dir(cody) if not name.startswith("_") and name not in own_modules} | {"load_model"}
+    public -= {"TYPE_CHECKING", "Any"}
+    assert set(cody.__all__) == public | {"__version__"}
+    assert len(cody.__all__) <= 12
+    assert all(hasattr(cody, name) for name in cody.__all__)
