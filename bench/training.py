@@ -54,7 +54,9 @@ def plain_embed(network: Network, plan_: Plan, inputs: Tensor | None) -> Tensor:
     return embeddings[plan_.roots]
 
 
-def step(network: Network, graph: TemporalGraph, rows: IntArray, make_plan: Callable[..., Plan], embed: Callable[..., Tensor]) -> float:
+def step(
+    network: Network, graph: TemporalGraph, rows: IntArray, make_plan: Callable[..., Plan], embed: Callable[..., Tensor]
+) -> float:
     """Forward and backward of one training batch; returns its loss."""
     negatives = np.random.default_rng(0).integers(0, graph.num_nodes, len(rows))
     roots = np.stack([graph.src[rows], graph.dst[rows], negatives], axis=1).astype(np.int64)
@@ -88,7 +90,7 @@ def main() -> None:
         size, middle = network.sizes.batch, graph.num_events // 2
         streams[network].advance(middle)
         seconds, losses = {"plain": [], "ours": []}, {"plain": [], "ours": []}
-        for batch in range(arguments.batches + 1):  # the first one warms up
+        for _ in range(arguments.batches + 1):  # the first one warms up
             rows = np.arange(middle, middle + size)
             for name, make_plan, embed in (("plain", plain_plan, plain_embed), ("ours", plan, type(network).embed)):
                 start = time.perf_counter()
@@ -96,7 +98,15 @@ def main() -> None:
                 seconds[name].append(time.perf_counter() - start)
         rate = {name: size / float(np.median(spent[1:])) for name, spent in seconds.items()}
         difference = max(abs(a - b) for a, b in zip(losses["plain"], losses["ours"], strict=True))
-        results.append({"model": kind, "plain": rate["plain"], "ours": rate["ours"], "ratio": rate["ours"] / rate["plain"], "loss_difference": difference})
+        results.append(
+            {
+                "model": kind,
+                "plain": rate["plain"],
+                "ours": rate["ours"],
+                "ratio": rate["ours"] / rate["plain"],
+                "loss_difference": difference,
+            }
+        )
     if arguments.json:
         print(json.dumps(results))
         return

@@ -14,7 +14,7 @@ ORDER = [
     {"cody._version", "cody.errors"},
     {"cody.graph"},
     {"cody.oracle"},
-    {"cody.data", "cody.models", "cody.what_if"},
+    {"cody.data", "cody.models", "cody.what_if", "cody.testing"},
     {"cody.inference"},
     {"cody"},
     {"cody.demo"},

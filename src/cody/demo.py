@@ -33,7 +33,7 @@ def run_demo(links: int = 6) -> Demo:
     first = int(0.9 * graph.num_events)
     rows = first + np.arange(links)
     recent = Replay(model.network, graph, start=model.state(first))
-    logits = np.array([recent.logits(graph.query(row), [frozenset()])[0] for row in rows])
+    logits = np.array([recent.logits(graph.query(row), [frozenset()])[0] for row in rows.tolist()])
     chosen = graph.query(int(rows[np.argmax(logits)]))
     near = candidates(graph, chosen, hops=model.network.sizes.layers)
     since = Replay(model.network, graph, start=model.state(int(near[0])))

@@ -21,6 +21,8 @@ IntArray = NDArray[np.integer[Any]]
 FloatArray = NDArray[np.floating[Any]]
 BoolArray = NDArray[np.bool_]
 
+LONG_WALK = 200_000  # events; looking at more of them takes more than a few milliseconds
+
 
 class Query(NamedTuple):
     """The scored link: would `src` and `dst` interact at `time`, given the first `before` events?
@@ -199,32 +201,26 @@ def neighbourhood(graph: TemporalGraph, query: Query, hops: int) -> tuple[IntArr
 
 def events_on_paths(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
     """Events on a path of at most `hops` edges from the query's nodes: the text of the paper."""
-    inside = _distances(graph, query, hops - 1) >= 0
-    nodes = np.flatnonzero(inside)
-    own = [graph.history(node, query.before)[-size:] for node in {query.src, query.dst}]
-    start = _oldest_of_latest(np.unique(np.concatenate(own)), size)
-    if query.before - start < 16 * len(nodes):  # looking at each row is cheaper than looking up each node
-        return _latest(graph, start, query.before, size, lambda src, dst: inside[src] | inside[dst])
-    ends = graph.ends(nodes, query.before)
-    starts = np.maximum(graph.offsets[nodes], ends - size)
-    return np.unique(graph.incidence[_ranges(starts, ends)])[-size:]
+    return _touching(graph, query, _distances(graph, query, hops - 1) >= 0, size)
 
 
 def events_among_nodes(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
     """Events between nodes that both lie within `hops` of the query's nodes: what the published tables used."""
-    # Whatever lies on a path lies among the nodes too, so nothing older than those events can be among the latest.
-    start = _oldest_of_latest(events_on_paths(graph, query, hops, size), size)
     distance = _distances(graph, query, hops - 1)
+    # What touches a node within hops - 1 lies among the nodes too, so nothing older than those can be among the latest.
+    start = _oldest_of_latest(_touching(graph, query, distance >= 0, size), size)
     rim = np.flatnonzero(distance == hops - 1)
-    if (graph.offsets[rim + 1] - graph.offsets[rim]).sum() > query.before - start:
-        # The last hop would touch more events than there are to choose from: ask for it only where it matters.
-        return _latest(graph, start, query.before, size, _lazily_within_one_more_hop(graph, query, distance >= 0))
-    inside = _distances(graph, query, hops) >= 0
+    last_hop = int((graph.offsets[rim + 1] - graph.offsets[rim]).sum())
+    if last_hop > LONG_WALK:
+        # The last hop of a dense neighbourhood is long, but its events are found soon: try without walking all of it.
+        tried = max(start, query.before - last_hop // 64)
+        found = _latest(graph, tried, query.before, size, _lazily_within_one_more_hop(graph, query, distance >= 0))
+        if len(found) == size or tried == start:
+            return found
+    _step(graph, query, distance, hops)
+    inside = distance >= 0
     nodes = np.flatnonzero(inside)
-    if query.before - start < 16 * len(nodes):
-        return _latest(graph, start, query.before, size, lambda src, dst: inside[src] & inside[dst])
-    rows = np.unique(graph.incidence[_ranges(graph.ends(nodes, start), graph.ends(nodes, query.before))])
-    return rows[inside[graph.src[rows]] & inside[graph.dst[rows]]][-size:]
+    return _latest(graph, start, query.before, size, lambda src, dst: inside[src] & inside[dst], nodes)
 
 
 def candidates(
@@ -270,11 +266,24 @@ def _distances(graph: TemporalGraph, query: Query, hops: int) -> IntArray:
     distance = np.full(graph.num_nodes, -1, dtype=np.int16)
     distance[[query.src, query.dst]] = 0
     for hop in range(1, hops + 1):
-        ring = np.flatnonzero(distance == hop - 1)
-        rows = graph.incidence[_ranges(graph.offsets[ring], graph.ends(ring, query.before))]
-        for ends in (graph.src[rows], graph.dst[rows]):
-            distance[ends[distance[ends] < 0]] = hop
+        _step(graph, query, distance, hop)
     return distance
+
+
+def _step(graph: TemporalGraph, query: Query, distance: IntArray, hop: int) -> None:
+    """Extend `distance` in place from `hop` - 1 to `hop`."""
+    ring = np.flatnonzero(distance == hop - 1)
+    rows = graph.incidence[_ranges(graph.offsets[ring], graph.ends(ring, query.before))]
+    for ends in (graph.src[rows], graph.dst[rows]):
+        distance[ends[distance[ends] < 0]] = hop
+
+
+def _touching(graph: TemporalGraph, query: Query, inside: BoolArray, size: int) -> IntArray:
+    """The `size` latest visible rows with an end inside. The query's nodes are inside."""
+    own = [graph.history(node, query.before)[-size:] for node in {query.src, query.dst}]
+    start = _oldest_of_latest(np.unique(np.concatenate(own)), size)
+    nodes = np.flatnonzero(inside)
+    return _latest(graph, start, query.before, size, lambda src, dst: inside[src] | inside[dst], nodes)
 
 
 def _oldest_of_latest(rows: IntArray, size: int) -> int:
@@ -283,14 +292,26 @@ def _oldest_of_latest(rows: IntArray, size: int) -> int:
 
 
 def _latest(
-    graph: TemporalGraph, start: int, stop: int, size: int, wanted: Callable[[IntArray, IntArray], BoolArray]
+    graph: TemporalGraph,
+    start: int,
+    stop: int,
+    size: int,
+    wanted: Callable[[IntArray, IntArray], BoolArray],
+    nodes: IntArray | None = None,
 ) -> IntArray:
-    """The `size` latest rows in start … stop-1 whose two ends are `wanted`, ascending; looks back only so far."""
+    """The `size` latest rows in start … stop-1 whose two ends are `wanted`, ascending; looks back only so far.
+
+    If `nodes` are given, only their events can be wanted.
+    """
     found, block = np.empty(0, dtype=np.int64), 4 * size
     while start < stop and len(found) < size:
         first = max(start, stop - block)
-        rows = first + np.flatnonzero(wanted(graph.src[first:stop], graph.dst[first:stop]))
-        found, stop, block = np.concatenate([rows, found]), first, 2 * block
+        if nodes is None or stop - first < 16 * len(nodes):
+            rows = np.arange(first, stop)
+        else:  # looking up each node is cheaper than looking at each row
+            rows = np.unique(graph.incidence[_ranges(graph.ends(nodes, first), graph.ends(nodes, stop))])
+        rows = rows[wanted(graph.src[rows], graph.dst[rows])]
+        found, stop, block = np.concatenate([rows, found]), first, 4 * block
     return found[-size:]
 
 

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from cody.data import Dataset, Summary, is_available
+from cody.data import Dataset, Summary, is_here
 from cody.graph import TemporalGraph
 from cody.what_if import Case
 
@@ -24,7 +24,8 @@ __all__ = ["answers", "datasets", "demo", "epoch", "escape", "summary", "trained
 
 
 def probability(logit: float) -> float:
-    """
+    """What a logit means.
+
     >>> probability(0.0)
     0.5
     """
@@ -61,7 +62,7 @@ def table(*columns: str, title: str | None = None) -> Table:
 def datasets(known: Iterable[Dataset]) -> Table:
     rows = table("name", "#nodes", "#events", "kind", "here", "what it is")
     for dataset in known:
-        here = "yes" if is_available(dataset.name) else "no"
+        here = "yes" if is_here(dataset) else "no"
         counts = (f"{dataset.nodes:,}", f"{dataset.events:,}")
         rows.add_row(dataset.name, *counts, dataset.kind, here, dataset.title)
     return rows
@@ -73,7 +74,7 @@ def summary(name: str, graph: TemporalGraph, facts: Summary) -> Table:
     rows.add_row("nodes", f"{facts.nodes:,}")
     rows.add_row("events", f"{facts.events:,}")
     rows.add_row("unique edges", f"{facts.unique_edges:,}")
-    rows.add_row("span", f"{facts.span_days:,.1f} days ({moment(facts.first_time)} to {moment(facts.last_time)})")
+    rows.add_row("span", f"{facts.days:,.1f} days ({moment(facts.first_time)} to {moment(facts.last_time)})")
     rows.add_row("kind", facts.kind)
     rows.add_row("event features", str(facts.event_features))
     rows.add_row("node features", str(facts.node_features))

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 import torch
-from random_events import random_graph, random_network
 
 from cody.errors import CallError
 from cody.graph import Query
 from cody.inference.replay import Replay
+from random_events import random_graph, random_network
 
 KINDS = ["tgn", "tgat"]
 
@@ -57,7 +57,7 @@ def test_removing_an_event_that_cannot_reach_the_query_changes_nothing(kind):
     far = np.flatnonzero(graph.src >= 20)
     network = random_network(graph, kind)
     whole, without = ask(graph, network, 42, [], far)
-    assert whole == without
+    assert whole == pytest.approx(without, abs=1e-6)  # the last bits of a matrix product depend on its shape
 
 
 @pytest.mark.parametrize("kind", KINDS)

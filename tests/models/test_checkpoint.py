@@ -3,11 +3,11 @@ import json
 import numpy as np
 import pytest
 import torch
-from random_events import random_graph, random_network
 
 from cody.errors import ModelError
 from cody.inference import load_model
 from cody.models.checkpoint import Checkpoint, load_checkpoint, save_model, shipped_models
+from random_events import random_graph, random_network
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from random_events import random_graph, random_network
 from safetensors.torch import load_file, save_file
 
 from cody.data import read_events
@@ -13,6 +12,7 @@ from cody.errors import CallError, ModelError
 from cody.inference import load_model
 from cody.inference.replay import Replay
 from cody.models.original import import_original, network_from_original
+from random_events import random_graph, random_network
 
 CONFORMANCE = os.environ.get("CODY_CONFORMANCE")
 needs_conformance = pytest.mark.skipif(
@@ -106,7 +106,7 @@ def test_the_wrong_number_of_layers_is_refused():
     weights = original_weights(random_network(random_graph(np.random.default_rng(0)), "tgn"), stacked=True)
     with pytest.raises(ModelError, match="more layers than 1"):
         network_from_original(weights, **(SIZES | {"layers": 1}))
-    with pytest.raises(ModelError, match="the weights lack 'attention.2"):
+    with pytest.raises(ModelError, match=r"the weights lack 'attention\.2"):
         network_from_original(weights, **(SIZES | {"layers": 3}))
 
 

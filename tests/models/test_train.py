@@ -3,7 +3,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from random_events import random_graph, random_network
 
 from cody.data import campus
 from cody.errors import CallError, DataError
@@ -13,6 +12,7 @@ from cody.models import TGAT, TGN
 from cody.models.checkpoint import load_checkpoint
 from cody.models.sizes import Sizes
 from cody.models.train import Settings, link_logits, measure, new_network, run_epoch, split, train
+from random_events import random_graph, random_network
 
 SMALL = Sizes(dimension=8, layers=2, neighbours=4, batch=16)
 

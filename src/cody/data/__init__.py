@@ -1,7 +1,7 @@
 """Events from names, files and tables; graphs saved to disk; a campus with known causes."""
 
 from cody.data.campus import Campus, campus
-from cody.data.named import Dataset, datasets, fetch, load
+from cody.data.named import Dataset, data_directory, datasets, fetch, is_here, load
 from cody.data.readers import from_table, from_temporal_data, read_events
 from cody.data.storage import open_graph, save_graph
 from cody.data.summary import Summary, summarise
@@ -11,10 +11,12 @@ __all__ = [
     "Dataset",
     "Summary",
     "campus",
+    "data_directory",
     "datasets",
     "fetch",
     "from_table",
     "from_temporal_data",
+    "is_here",
     "load",
     "open_graph",
     "read_events",

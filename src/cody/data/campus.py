@@ -26,6 +26,7 @@ REPLY_DELAY = (5 * 60.0, 3 * HOUR)
 
 Times = NDArray[np.float64]
 Nodes = NDArray[np.int64]
+Ends = tuple[Nodes, Nodes]  # sources, destinations
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,12 @@ def campus(
         seed: The same seed gives the same campus.
 
     >>> made = campus(students=20, courses=3, days=10)
-    >>> made.graph.name(int(made.graph.src[0])), made.graph.name(int(made.graph.dst[0]))
-    ('course 2', 'forum 2')
+    >>> made.graph
+    TemporalGraph(26 nodes, 654 events)
+    >>> row = max(row for row, causes in enumerate(made.causes) if causes)
+    >>> (cause,) = made.causes[row]
+    >>> bool(made.graph.src[row] == made.graph.dst[cause])  # a reply
+    True
     """
     forums = courses if forums is None else forums
     _check_sizes(students, courses, forums, days, enrolments, messages, noise)
@@ -93,23 +98,21 @@ def campus(
 
     student = np.repeat(np.arange(students), enrolments)
     course = np.concatenate([rng.permutation(courses)[:enrolments] for _ in range(students)])
-    _rule(log, rng, student, first_course + course, student, first_forum + course, days, POST_DELAY)
+    _rule(log, rng, (student, first_course + course), (student, first_forum + course), days, POST_DELAY)
 
     sender, receiver = _pairs(rng, students, students * messages)
-    _rule(log, rng, sender, receiver, receiver, sender, days, REPLY_DELAY)
+    _rule(log, rng, (sender, receiver), (receiver, sender), days, REPLY_DELAY)
 
     _noise(log, rng, students, first_forum, forums, days, round(noise * 2 * (len(student) + len(sender))))
     return _finish(log, students, forums, courses)
 
 
-def _rule(
-    log: _Log, rng: np.random.Generator, src: Nodes, dst: Nodes, then_src: Nodes, then_dst: Nodes, days: int,
-    delay: tuple[float, float],
-) -> None:
-    """Events (src, dst) at random times, each followed by the event (then_src, then_dst) that it causes."""
-    time = rng.uniform(DAY, days * DAY - delay[1], len(src))
-    rows = log.add(src, dst, time)
-    log.add(then_src, then_dst, time + rng.uniform(*delay, len(src)), cause=rows)
+def _rule(log: _Log, rng: np.random.Generator, event: Ends, then: Ends, days: int, delay: tuple[float, float]) -> None:
+    """Events at random times, each followed by the event that it causes."""
+    count = len(event[0])
+    time = rng.uniform(DAY, days * DAY - delay[1], count)
+    rows = log.add(*event, time)
+    log.add(*then, time + rng.uniform(*delay, count), cause=rows)
 
 
 def _noise(
@@ -122,7 +125,7 @@ def _noise(
     log.add(sender, receiver, rng.uniform(0, days * DAY, count - visits))
 
 
-def _pairs(rng: np.random.Generator, students: int, count: int) -> tuple[Nodes, Nodes]:
+def _pairs(rng: np.random.Generator, students: int, count: int) -> Ends:
     """Two different students each."""
     one = rng.integers(students, size=count)
     return one, (one + rng.integers(1, students, size=count)) % students

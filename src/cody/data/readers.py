@@ -34,6 +34,7 @@ UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+ByteStream = IO[bytes] | gzip.GzipFile
 
 
 class Columns(NamedTuple):
@@ -106,7 +107,7 @@ def from_temporal_data(data: Any, *, sort: bool = False) -> TemporalGraph:
     """Events from a PyTorch Geometric `TemporalData`: anything with `src`, `dst`, `t` and perhaps `msg`."""
     missing = [name for name in ("src", "dst", "t") if getattr(data, name, None) is None]
     if missing:
-        raise DataError(f"{type(data).__name__} has no {' and no '.join(missing)}; TemporalData has src, dst, t and msg")
+        raise DataError(f"{type(data).__name__} has no {' and no '.join(missing)}; TemporalData has src, dst and t")
     source, destination = (_whole(_to_numpy(getattr(data, name)), name) for name in ("src", "dst"))
     message = getattr(data, "msg", None)
     features = None if message is None else _to_numpy(message)
@@ -127,7 +128,7 @@ def two_sided(src: Integers, dst: Integers, words: tuple[str, str]) -> tuple[Int
 
 
 def read_text_columns(
-    stream: IO[bytes], names: list[str], delimiter: str, *, skip: int = 0, types: dict[str, Any] | None = None
+    stream: ByteStream, names: list[str], delimiter: str, *, skip: int = 0, types: dict[str, Any] | None = None
 ) -> Any:
     """A pyarrow Table of a delimited text; ragged rows, damaged text and an empty table are a DataError."""
     import pyarrow as pa
@@ -177,7 +178,8 @@ def _missing_file(file: Path) -> DataError:
     folder = file.parent
     if not folder.is_dir():
         return DataError(f"there is no file {file}, nor a directory {folder}")
-    return DataError(f"there is no file {file}{did_you_mean(file.name, sorted(other.name for other in folder.iterdir()))}")
+    others = sorted(other.name for other in folder.iterdir())
+    return DataError(f"there is no file {file}{did_you_mean(file.name, others)}")
 
 
 def _starts_with(file: Path, magic: bytes) -> bool:
@@ -185,8 +187,8 @@ def _starts_with(file: Path, magic: bytes) -> bool:
         return stream.read(len(magic)) == magic
 
 
-def _open_text(file: Path) -> IO[bytes]:
-    return gzip.open(file) if _starts_with(file, b"\x1f\x8b") else file.open("rb")  # type: ignore[return-value]
+def _open_text(file: Path) -> ByteStream:
+    return gzip.open(file) if _starts_with(file, b"\x1f\x8b") else file.open("rb")
 
 
 def _header(file: Path) -> tuple[list[str], str]:
@@ -220,7 +222,7 @@ def _read_parquet(
     return _graph(table, chosen, sort)
 
 
-def _csv_table(stream: IO[bytes], header: list[str], delimiter: str, chosen: Columns) -> Any:
+def _csv_table(stream: ByteStream, header: list[str], delimiter: str, chosen: Columns) -> Any:
     import pyarrow as pa
 
     ids_as_text = {chosen.src: pa.string(), chosen.dst: pa.string()}  # "007" is not 7

@@ -21,7 +21,8 @@ def load_model(name: str | Path, graph: TemporalGraph, *, other_data: bool = Fal
     checkpoint = load_checkpoint(name)
     if checkpoint.data != graph.identity and not other_data:
         raise ModelError(
-            f"model {str(name)!r} belongs to other data: it was made for {checkpoint.data}, the graph is {graph.identity} "
+            f"model {str(name)!r} belongs to other data: it was made for {checkpoint.data}, "
+            f"the graph is {graph.identity} "
             "(other_data=True, or --other-data on the command line, asks it all the same)"
         )
     return Replay(checkpoint.network, graph)

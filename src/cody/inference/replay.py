@@ -1,8 +1,8 @@
 """What a network answers when events are removed, in the plainest code possible: the definition of right.
 
-For each removal set, on its own: the memory is replayed event batch by event batch from the beginning, then the two nodes
-of the query are embedded from the events that are left, layer by layer, with the textbook form of attention.
-Nothing is reused, nothing is approximated.
+For each removal set, on its own: the memory is replayed batch by batch from the beginning, then the two nodes of the
+query are embedded from the events that are left, layer by layer, with the textbook form of attention. Nothing is
+reused, nothing is approximated.
 
 The rules that make an answer unique:
 - The grid of replay batches is fixed over the original rows: batch b holds rows [b·B, (b+1)·B). A removed event leaves
@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query
-from cody.models.layers import Hop
+from cody.models.layers import Hop, TemporalAttention
 from cody.models.sizes import node_inputs
 from cody.models.tgat import TGAT
 from cody.models.tgn import TGN
@@ -45,7 +45,12 @@ class Replay:
     """
 
     def __init__(
-        self, network: TGN | TGAT, graph: TemporalGraph, *, start: State | None = None, dtype: torch.dtype = torch.float32
+        self,
+        network: TGN | TGAT,
+        graph: TemporalGraph,
+        *,
+        start: State | None = None,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self.graph = graph
         self.dtype = dtype
@@ -66,9 +71,7 @@ class Replay:
         return self._replay(row // self.network.sizes.batch * self.network.sizes.batch, frozenset())
 
     def _logit(self, query: Query, removed: Removal) -> float:
-        inputs = self.features  # [N, d]
-        if self.network.memory is not None:
-            inputs = inputs + self._replay(query.before, removed).memory
+        inputs = self.features + self._replay(query.before, removed).memory  # [N, d]
         nodes = np.unique([query.src, query.dst])
         embeddings = self._embed(nodes, self.network.sizes.layers, query, removed, inputs)
         source, target = embeddings[np.searchsorted(nodes, [query.src, query.dst])]
@@ -76,8 +79,10 @@ class Replay:
 
     def _replay(self, before: int, removed: Removal) -> State:
         """Let every kept row before `before` happen."""
-        graph, batch = self.graph, self.network.sizes.batch
+        graph, batch, network = self.graph, self.network.sizes.batch, self.network
         state = self._first_state(before, removed)
+        if not isinstance(network, TGN):
+            return state._replace(row=before)  # nothing is ever written to the memory
         memory, updated = state.memory.clone(), state.updated.copy()
         for first in range(state.row, before, batch):
             last_event: dict[int, int] = {}  # node → row of its last event in this batch
@@ -88,7 +93,7 @@ class Replay:
             if len(nodes):
                 other = graph.src[rows] + graph.dst[rows] - nodes
                 elapsed = self._tensor(graph.time[rows] - updated[nodes])
-                memory[nodes] = self.network.remember(memory[nodes], memory[other], self._edge(rows), elapsed)
+                memory[nodes] = network.remember(memory[nodes], memory[other], self._edge(rows), elapsed)
                 updated[nodes] = graph.time[rows]
         return State(before, memory, updated)
 
@@ -115,8 +120,8 @@ class Replay:
             exists=torch.from_numpy(exists),
         )
         embeddings = self._embed(below, layer - 1, query, removed, inputs)
-        answer: Tensor = self.network.attention[layer - 1].plain(embeddings, hop, self.network.encode)
-        return answer
+        attention = cast(TemporalAttention, self.network.attention[layer - 1])
+        return attention.plain(embeddings, hop, self.network.encode)
 
     def _recent(self, node: int, before: int, removed: Removal) -> IntArray:
         """The most recent kept rows of a node, latest first, filled up with -1. [K]"""

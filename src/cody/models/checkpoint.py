@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field, fields
 from importlib import resources
 from pathlib import Path
@@ -52,7 +51,9 @@ def load_checkpoint(name: str | Path) -> Checkpoint:
     folder = find_model(name)
     document = read_json(folder / "model.json")
     if document.get("schema") != SCHEMA:
-        raise ModelError(f"{folder / 'model.json'} has schema {document.get('schema')!r}; this version reads {SCHEMA!r}")
+        raise ModelError(
+            f"{folder / 'model.json'} has schema {document.get('schema')!r}; this version reads {SCHEMA!r}"
+        )
     try:
         known = {entry.name for entry in fields(Sizes)}
         sizes = Sizes(**{key: value for key, value in document["sizes"].items() if key in known})
@@ -82,7 +83,9 @@ def find_model(name: str | Path) -> Path:
         return shipped[str(name)]
     if path.is_dir():
         raise ModelError(f"the folder {str(name)!r} holds no finished model (model.json is missing)")
-    raise ModelError(f"there is no model {str(name)!r}: neither a folder nor a shipped one{did_you_mean(str(name), shipped)}")
+    raise ModelError(
+        f"there is no model {str(name)!r}: neither a folder nor a shipped one{did_you_mean(str(name), shipped)}"
+    )
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -120,7 +123,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, Any] 
     partial = path.with_name(path.name + ".partial")
     whole = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
     save_file(whole, partial, metadata={"notes": json.dumps(notes or {})})
-    os.replace(partial, path)
+    partial.replace(path)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -136,4 +139,4 @@ def read_json(path: Path) -> dict[str, Any]:
 def write_json(path: Path, document: dict[str, Any]) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    partial.replace(path)

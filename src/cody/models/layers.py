@@ -141,7 +141,8 @@ class TemporalAttention(nn.Module):
         """The textbook formulation: project every neighbour to a key and to a value."""
         n, places = hop.elapsed.shape
         if embeddings is None:
-            embeddings = self.out.weight.new_zeros(int(hop.own.max()) + 1, self.out.in_features // 2)
+            rows = int(torch.maximum(hop.own.max(), hop.neighbour.max())) + 1
+            embeddings = self.out.weight.new_zeros(rows, self.out.in_features // 2)
         own = embeddings[hop.own]  # [n, d]
         edge = [] if hop.edge is None else [hop.edge]
         events = torch.cat([embeddings[hop.neighbour], *edge, encode(hop.elapsed)], dim=-1)  # [n, K, 2d + F]

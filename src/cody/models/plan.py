@@ -35,9 +35,7 @@ def plan(
         exists = rows >= 0
         other = graph.src[rows] + graph.dst[rows] - node[:, None]
         needed = np.where(exists, keys[:, None] - node[:, None] + other, keys[:, None])  # a masked place: any node
-        below, index = _distinct(
-            np.concatenate([keys[:, None], needed], axis=1), graph.num_nodes * len(roots)
-        )
+        below, index = _distinct(np.concatenate([keys[:, None], needed], axis=1), graph.num_nodes * len(roots))
         elapsed = np.where(exists, time[question][:, None] - graph.time[rows], 0.0)
         hop = Hop(
             own=torch.from_numpy(index[:, 0]),

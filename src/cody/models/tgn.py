@@ -57,7 +57,7 @@ class Lineage:
         self.elapsed = (graph.time[row] - last_update).astype(np.float32)  # [S]
 
 
-def latest_version(graph: TemporalGraph, nodes: IntArray, before: IntArray) -> IntArray:
+def latest_version(graph: TemporalGraph, nodes: IntArray, before: IntArray | int) -> IntArray:
     """Position of the version that each node has before row `before`; -1 where it has none. [n] → [n]"""
     ends = graph.ends(nodes, before)
     return np.where(ends > graph.offsets[nodes], ends - 1, -1)

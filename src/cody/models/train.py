@@ -98,9 +98,7 @@ class Quality:
     inductive_auc: float | None
 
 
-def measure(
-    network: Network, graph: TemporalGraph, rows: IntArray, unseen: BoolArray, seed: int
-) -> Quality:
+def measure(network: Network, graph: TemporalGraph, rows: IntArray, unseen: BoolArray, seed: int) -> Quality:
     """Score the events `rows`, in row order, each against one random destination."""
     network.eval()
     negatives = Destinations(graph, seed, 2).draw(len(rows))

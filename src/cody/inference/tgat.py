@@ -1,0 +1,37 @@
+"""The fast TGAT: the inputs are the node features, and no removed event can change them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cody.graph import Query, TemporalGraph
+from cody.inference.fast import FastModel, Inputs
+from cody.inference.scope import Mask, Universe
+from cody.models import TGAT
+
+
+class FeatureInputs:
+    """Node features; the id of a node's input is the node."""
+
+    def __init__(self, features: Tensor | None) -> None:
+        self.values = features
+
+    def grow(self, nodes: list[int]) -> dict[int, Mask]:
+        return dict.fromkeys(nodes, 0)
+
+    def want(self, node: int, mask: Mask) -> int:
+        return node
+
+    def compute(self) -> None:
+        pass
+
+
+class FastTGAT(FastModel):
+    """A TGAT, equal to its `Replay`."""
+
+    def __init__(self, network: TGAT, graph: TemporalGraph, *, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__(network, graph, has_inputs=graph.node_features is not None, dtype=dtype)
+
+    def inputs(self, query: Query, universe: Universe) -> Inputs:
+        return FeatureInputs(self.features)

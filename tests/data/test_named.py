@@ -1,0 +1,275 @@
+"""Data sets by name, the public files they come from, and whatever else `load` takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import hashlib
+import io
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from cody.data import Dataset, datasets, fetch, load, save_graph
+from cody.errors import CallError, DataError
+from cody.graph import TemporalGraph
+
+
+def named(name: str) -> Dataset:
+    return next(dataset for dataset in datasets() if dataset.name == name)
+
+
+def columns_equal(one: TemporalGraph, other: TemporalGraph) -> bool:
+    return all(np.array_equal(getattr(one, column), getattr(other, column)) for column in ("src", "dst", "time"))
+
+
+# Loading
+
+
+def test_importing_the_data_package_imports_nothing_heavy() -> None:
+    code = "import sys, cody.data; print([m for m in ('torch', 'networkx', 'pandas', 'pyarrow') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_loading_collegemsg_does_not_import_networkx() -> None:
+    code = "import sys, cody.data; cody.data.load('collegemsg'); print('networkx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_collegemsg_is_the_default_and_keeps_its_ids_as_names() -> None:
+    graph = load()
+    assert (graph.num_nodes, graph.num_events) == (1_899, 59_835)
+    assert graph.names is not None
+    assert graph.names.tolist() == list(range(1, 1_900))
+    assert graph.time[0] == pd.Timestamp("2004-04-15 14:56").timestamp()
+
+
+def test_collegemsg_is_uci_messages_cut_to_the_minute_and_shifted_by_a_constant(data_directory: Path) -> None:
+    minutes, seconds = load("collegemsg"), load("uci-messages")
+    assert np.array_equal(minutes.src, seconds.src)
+    assert np.array_equal(minutes.dst, seconds.dst)
+    assert np.unique(minutes.time - seconds.time // 60 * 60).tolist() == [7 * 3_600.0]
+    assert minutes.names is not None
+    assert seconds.names is not None
+    assert np.array_equal(minutes.names, seconds.names)
+
+
+def test_sides_of_the_bipartite_data_sets_are_numbered_one_after_the_other(data_directory: Path) -> None:
+    for name, users in (("uci-forums", 899), ("wikipedia", 8_227)):
+        graph = load(name)
+        assert graph.src.max() == users - 1
+        assert graph.dst.min() == users
+
+
+def test_everything_a_user_calls_data_can_be_loaded(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"src": [0, 1], "dst": [1, 0], "t": [2, 1]})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    graph = load(frame, sort=True)
+    save_graph(graph, tmp_path / "saved")
+    sources = [(pa.Table.from_pandas(frame), {"sort": True}), (tmp_path / "x.csv", {"sort": True})]
+    sources += [(str(tmp_path / "x.csv"), {"sort": True}), (tmp_path / "saved", {}), (graph, {})]
+    for source, options in sources:
+        assert load(source, **options).identity == graph.identity
+    assert load("campus").num_events > 1_000
+
+
+def test_an_unknown_name_is_reported_with_the_closest_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "enron").mkdir()
+    for given, meant in (("uci-mesages", "uci-messages"), ("enon", "enron"), ("Wikipedia", "wikipedia")):
+        with pytest.raises(CallError, match=f"'{given}' is neither a data set nor a file; did you mean '{meant}'"):
+            load(given)
+    with pytest.raises(DataError, match=r"there is no file .*events\.csv"):
+        load("events.csv")
+    with pytest.raises(CallError, match="there is no data set 'wiki'"):
+        fetch("wiki")
+
+
+def test_what_is_no_data_is_refused() -> None:
+    for thing in (3, None, [1, 2]):
+        with pytest.raises(CallError, match="data must be a name, a path, a table"):
+            load(thing)
+    with pytest.raises(CallError, match="so src cannot be given"):
+        load("collegemsg", src="a")
+
+
+def test_a_data_set_that_is_not_there_says_what_to_put_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODY_DATA", str(tmp_path))
+    with pytest.raises(DataError) as caught:
+        load("wikipedia")
+    for word in (str(tmp_path), "wikipedia.parquet", "wikipedia.csv", "cody data fetch wikipedia", "CODY_DATA"):
+        assert word in str(caught.value)
+
+
+def test_the_data_directory_is_the_variable_or_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CODY_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(DataError, match=str(tmp_path / "cody")):
+        load("wikipedia")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    with pytest.raises(DataError, match=str(tmp_path / "me" / ".cache" / "cody")):
+        load("wikipedia")
+
+
+def test_another_file_under_the_name_of_a_data_set_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODY_DATA", str(tmp_path))
+    pd.DataFrame({"src": [0], "dst": [1], "t": [1]}).to_parquet(tmp_path / "wikipedia.parquet")
+    with pytest.raises(DataError, match=r"is not the data set 'wikipedia': it has 2 nodes.*has 9,227 nodes"):
+        load("wikipedia")
+
+
+# The public files, made from the graphs that they give
+
+
+def snap_messages(graph: TemporalGraph) -> bytes:
+    lines = (f"{s + 1} {d + 1} {int(t) + 25_200}" for s, d, t in zip(graph.src, graph.dst, graph.time, strict=True))
+    return gzip.compress("\n".join(lines).encode())
+
+
+def network_repository_forums(graph: TemporalGraph) -> bytes:
+    lines = (f"{s + 1},{d - 898},{int(t)}" for s, d, t in zip(graph.src, graph.dst, graph.time, strict=True))
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("readme.html", "<html>")
+        archive.writestr("fb-forum.edges", "\n".join(lines))
+    return packed.getvalue()
+
+
+def jodie_wikipedia(graph: TemporalGraph) -> bytes:
+    header = "user_id,item_id,timestamp,state_label,comma_separated_list_of_features\n"
+    lines = (f"{s},{d - 8_227},{t},0,0.5,-1" for s, d, t in zip(graph.src, graph.dst, graph.time, strict=True))
+    return (header + "\n".join(lines)).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [("uci-messages", snap_messages), ("uci-forums", network_repository_forums), ("wikipedia", jodie_wikipedia)],
+)
+def test_the_public_file_gives_the_same_events_as_ours(
+    name: str, published: object, data_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = load(name)
+    (tmp_path / named(name).published).write_bytes(published(ours))  # type: ignore[operator]
+    monkeypatch.setenv("CODY_DATA", str(tmp_path))
+    theirs = load(name)
+    assert columns_equal(ours, theirs)
+    assert theirs.names is not None
+
+
+# Fetching, from a server on this machine
+
+
+class Server:
+    def __init__(self) -> None:
+        self.content, self.announced, self.status = b"", None, 200
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(outer.status)
+                self.send_header("Content-Length", str(outer.announced or len(outer.content)))
+                self.end_headers()
+                self.wfile.write(outer.content)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/small.csv"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    thread = threading.Thread(target=made.http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield made
+    made.http.shutdown()
+    thread.join()
+    made.http.server_close()
+
+
+CONTENT = b"user_id,item_id,timestamp,state_label,comma_separated_list_of_features\n0,0,1,0,5\n1,0,2,0,6\n"
+
+
+@pytest.fixture
+def small(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
+    """A data set of two events, which the server has."""
+    monkeypatch.setenv("CODY_DATA", str(tmp_path / "data"))
+    server.content = CONTENT
+    return dataclasses.replace(
+        named("wikipedia"), name="small", published="small.csv", url=server.url, nodes=3, events=2, unique_edges=2
+    )
+
+
+def kept(tmp_path: Path) -> list[str]:
+    return [file.name for file in (tmp_path / "data").iterdir()]
+
+
+def test_a_fetched_file_is_whole_and_progress_is_told(small: Dataset, tmp_path: Path) -> None:
+    told: list[tuple[int, int | None]] = []
+    path = fetch(small, progress=lambda done, total: told.append((done, total)))
+    assert path == tmp_path / "data" / "small.csv"
+    assert path.read_bytes() == CONTENT
+    assert told[-1] == (len(CONTENT), len(CONTENT))
+    assert kept(tmp_path) == ["small.csv"]
+
+
+def test_a_right_checksum_is_accepted_and_a_wrong_one_leaves_nothing(small: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"has the sha256 .*, not 0000; it was not kept"):
+        fetch(dataclasses.replace(small, sha256="0000"))
+    assert kept(tmp_path) == []
+    fetch(dataclasses.replace(small, sha256=hashlib.sha256(CONTENT).hexdigest()))
+    assert kept(tmp_path) == ["small.csv"]
+
+
+@pytest.mark.parametrize("content", [CONTENT + b"0,1,3,0,7\n", b"<html>moved</html>", b""])
+def test_something_else_is_not_kept(small: Dataset, server: Server, tmp_path: Path, content: bytes) -> None:
+    server.content = content
+    with pytest.raises(DataError, match="is not Wikipedia, and was not kept"):
+        fetch(small)
+    assert kept(tmp_path) == []
+
+
+def test_a_broken_connection_leaves_nothing_and_keeps_what_was_there(
+    small: Dataset, server: Server, tmp_path: Path
+) -> None:
+    fetch(small)
+    server.announced = len(CONTENT) + 100
+    with pytest.raises(DataError, match="could not be downloaded"):
+        fetch(small)
+    assert kept(tmp_path) == ["small.csv"]
+    assert (tmp_path / "data" / "small.csv").read_bytes() == CONTENT
+
+
+def test_without_a_network_the_error_says_which_file_to_put_where(
+    small: Dataset, server: Server, tmp_path: Path
+) -> None:
+    server.status = 404
+    unreachable = dataclasses.replace(small, url="http://127.0.0.1:9/small.csv")
+    for dataset in (small, unreachable):
+        with pytest.raises(DataError) as caught:
+            fetch(dataset)
+        for word in (dataset.url, str(tmp_path / "data" / "small.csv"), "CODY_DATA"):
+            assert word in str(caught.value)
+    assert kept(tmp_path) == []
+
+
+def test_what_needs_no_download_is_not_downloaded() -> None:
+    assert fetch("collegemsg").is_file()
+    with pytest.raises(CallError, match="is made up, not downloaded"):
+        fetch("campus")
+
+
+def test_the_installed_collegemsg_is_the_file_we_know() -> None:
+    assert hashlib.sha256(fetch("collegemsg").read_bytes()).hexdigest() == named("collegemsg").sha256

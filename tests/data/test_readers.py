@@ -1,0 +1,378 @@
+"""Every format that is read, and every input that is refused."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from cody.data import from_table, from_temporal_data, load, read_events, save_graph
+from cody.errors import CallError, DataError
+from cody.graph import TemporalGraph
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def ends(graph: TemporalGraph) -> list[tuple[str, str]]:
+    return [(graph.name(s), graph.name(d)) for s, d in zip(graph.src, graph.dst, strict=True)]
+
+
+# Formats
+
+
+def test_parquet_with_known_column_names_is_read(tmp_path: Path) -> None:
+    table = pa.table({"src": pa.array([0, 1], pa.int32()), "dst": pa.array([1, 2], pa.int32()), "t": [1.0, 2.0]})
+    parquet.write_table(table, tmp_path / "events.parquet")
+    graph = read_events(tmp_path / "events.parquet")
+    assert ends(graph) == [("0", "1"), ("1", "2")]
+    assert graph.names is None
+    assert graph.features is None
+
+
+def test_format_is_told_by_content_not_by_name(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"u": [0], "i": [1], "ts": [1]}), tmp_path / "events.csv")
+    assert read_events(tmp_path / "events.csv").num_events == 1
+    write(tmp_path / "events.parquet", gzip.compress(b"u,i,ts\n0,1,1\n"))
+    assert read_events(tmp_path / "events.parquet").num_events == 1
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", ";", " "])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_csv_with_guessed_columns_is_read(tmp_path: Path, delimiter: str, newline: str, compress: Any) -> None:
+    lines = ["Sender,weight,Receiver,TIME", "ann,3,bob,1.5", "bob,4,eve,2.5", ""]
+    path = write(tmp_path / "x.csv", compress(newline.join(lines).replace(",", delimiter).encode()))
+    graph = read_events(path)
+    assert ends(graph) == [("ann", "bob"), ("bob", "eve")]
+    assert graph.time.tolist() == [1.5, 2.5]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+    assert read_events(write(tmp_path / "x.csv", b"\xef\xbb\xbfsrc,dst,t\n0,1,1\n")).num_events == 1
+
+
+def test_columns_can_be_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "a,b,c,x,y,src\n0,1,5,7,8,9\n1,0,6,9,10,9\n")
+    graph = read_events(path, src="a", dst="b", time="c", features=["y", "x"])
+    assert graph.features is not None
+    assert graph.features.tolist() == [[8, 7], [10, 9]]
+
+
+@pytest.mark.parametrize("name", ["f", "feature_", "feat_", "Feature"])
+def test_numbered_feature_columns_are_taken_in_the_order_of_their_numbers(name: str) -> None:
+    frame = pd.DataFrame({"src": [0], "dst": [1], "t": [1], f"{name}10": [10], f"{name}2": [2], "label": [5]})
+    graph = from_table(frame)
+    assert graph.features is not None
+    assert graph.features.tolist() == [[2, 10]]
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.large_list(pa.int64()), pa.list_(pa.float64(), 2)])
+@pytest.mark.parametrize("name", ["features", "msg"])
+def test_a_list_column_is_a_table_of_features(tmp_path: Path, kind: pa.DataType, name: str) -> None:
+    lists = pa.array([[9, 9], [1, 2], [3, 4]], kind)
+    table = pa.table({"src": [9, 0, 1], "dst": [0, 1, 2], "t": [0, 1, 2], name: lists})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    whole, part = read_events(tmp_path / "x.parquet"), from_table(table.slice(1))
+    assert whole.features is not None
+    assert part.features is not None
+    assert whole.features.tolist() == [[9, 9], [1, 2], [3, 4]]
+    assert part.features.tolist() == [[1, 2], [3, 4]]
+
+
+JODIE = """user_id,item_id,timestamp,state_label,comma_separated_list_of_features
+0,0,0.0,0,-0.17,0.5,1
+1,0,36.0,0,0.25,0.5,2
+0,1,36.0,1,0.75,0.5,3
+"""
+
+
+def test_jodie_items_are_numbered_after_users(tmp_path: Path) -> None:
+    graph = read_events(write(tmp_path / "wiki.csv", JODIE))
+    assert graph.src.tolist() == [0, 1, 0]
+    assert graph.dst.tolist() == [2, 2, 3]
+    assert ends(graph) == [("u0", "i0"), ("u1", "i0"), ("u0", "i1")]
+    assert graph.node("i1") == 3
+    assert graph.features is not None
+    np.testing.assert_allclose(graph.features, [[-0.17, 0.5, 1], [0.25, 0.5, 2], [0.75, 0.5, 3]])
+
+
+def ml_files(folder: Path, rows: str = "0,1,4,1.0,0,1\n1,2,4,2.0,0,2\n") -> Path:
+    np.save(folder / "ml_x.npy", np.array([[0, 0], [1, 2], [3, 4]], dtype=np.float64))
+    np.save(folder / "ml_x_node.npy", np.zeros((7, 3)))
+    return write(folder / "ml_x.csv", ",u,i,ts,label,idx\n" + rows)
+
+
+def test_ml_files_count_from_one_and_their_padding_is_dropped(tmp_path: Path) -> None:
+    graph = read_events(ml_files(tmp_path))
+    assert (graph.src.tolist(), graph.dst.tolist(), graph.time.tolist()) == ([0, 1], [3, 3], [1.0, 2.0])
+    assert graph.features is not None
+    assert graph.features.tolist() == [[1, 2], [3, 4]]
+    assert graph.num_nodes == 6
+    assert graph.node_features is not None
+    assert graph.node_features.shape == (6, 3)
+
+
+def test_ml_feature_files_are_optional(tmp_path: Path) -> None:
+    path = ml_files(tmp_path)
+    (tmp_path / "ml_x.npy").unlink()
+    (tmp_path / "ml_x_node.npy").unlink()
+    graph = read_events(path)
+    assert (graph.num_nodes, graph.features, graph.node_features) == (4, None, None)
+
+
+def test_a_saved_graph_is_opened(tmp_path: Path) -> None:
+    graph = TemporalGraph.from_arrays([0], [1], [1.0])
+    save_graph(graph, tmp_path / "saved")
+    assert read_events(tmp_path / "saved").identity == graph.identity
+    with pytest.raises(CallError, match="its columns are known"):
+        read_events(tmp_path / "saved", src="src")
+
+
+def test_temporal_data_is_read_with_messages() -> None:
+    torch = pytest.importorskip("torch")
+    data = SimpleNamespace(
+        src=torch.tensor([0, 1]),
+        dst=torch.tensor([2, 2]),
+        t=torch.tensor([5, 6]),
+        msg=torch.tensor([[1.0], [2.0]], requires_grad=True),
+    )
+    graph = load(data)
+    assert ends(graph) == [("0", "2"), ("1", "2")]
+    assert graph.features is not None
+    assert graph.features.tolist() == [[1], [2]]
+    assert from_temporal_data(SimpleNamespace(src=[5], dst=[9], t=[1])).names is not None
+    with pytest.raises(DataError, match="SimpleNamespace has no t"):
+        from_temporal_data(SimpleNamespace(src=[0], dst=[1]))
+
+
+def test_a_real_temporal_data_is_read() -> None:
+    data = pytest.importorskip("torch_geometric.data")
+    torch = pytest.importorskip("torch")
+    made = data.TemporalData(src=torch.tensor([0, 1]), dst=torch.tensor([2, 2]), t=torch.tensor([5, 6]))
+    assert load(made).num_events == 2
+
+
+# Node ids
+
+
+def test_dense_ids_stay_and_all_others_are_numbered_in_sorted_order() -> None:
+    def read(src: list[Any], dst: list[Any]) -> TemporalGraph:
+        return from_table(pd.DataFrame({"src": src, "dst": dst, "t": range(len(src))}))
+
+    assert read([2, 0], [1, 2]).names is None
+    for src, dst, names in [
+        ([1, 2], [2, 3], [1, 2, 3]),  # counted from one
+        ([10**12, -5], [7, 7], [-5, 7, 10**12]),
+        (["bob", "ann"], ["ann", "ünal"], ["ann", "bob", "ünal"]),
+        ([0.0, 7.0], [7.0, 7.0], [0, 7]),
+    ]:
+        graph = read(src, dst)
+        assert graph.names is not None
+        assert graph.names.tolist() == names
+        assert ends(graph) == [(str(int(s) if isinstance(s, float) else s), str(int(d) if isinstance(d, float) else d))
+                               for s, d in zip(src, dst, strict=True)]  # fmt: skip
+
+
+def test_ids_with_leading_zeros_and_words_that_look_missing_stay_different_nodes(tmp_path: Path) -> None:
+    graph = read_events(write(tmp_path / "x.csv", "src,dst,t\n007,07,1\nNA,nan,2\n7,7,3\n"))
+    assert ends(graph) == [("007", "07"), ("NA", "nan"), ("7", "7")]
+    graph = read_events(write(tmp_path / "y.csv", "src,dst,t\n007,07,1\n7,7,2\n"))
+    assert ends(graph) == [("007", "07"), ("7", "7")]
+
+
+def test_categories_are_text() -> None:
+    frame = pd.DataFrame({"src": pd.Categorical(["b", "a"]), "dst": pd.Categorical(["a", "c"]), "t": [1, 2]})
+    assert ends(from_table(frame)) == [("b", "a"), ("a", "c")]
+
+
+# Times
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+def test_datetimes_of_every_unit_are_unix_seconds(unit: str, zone: str | None) -> None:
+    moments = pd.to_datetime(pd.Series(["2004-04-15 07:56:01", "2004-04-16"]), format="ISO8601").dt.tz_localize("UTC")
+    moments = moments.dt.tz_convert(zone).astype(f"datetime64[{unit}{', ' + zone if zone else ''}]")
+    graph = from_table(pd.DataFrame({"src": [0, 1], "dst": [1, 0], "t": moments}))
+    assert graph.time.tolist() == [1082015761.0, 1082073600.0]
+
+
+def test_datetimes_in_text_files_and_dates_are_unix_seconds(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "src,dst,t\n0,1,2004-04-15 07:56:01\n1,0,2004-04-15 07:56:01.5\n")
+    assert read_events(path).time.tolist() == [1082015761.0, 1082015761.5]
+    days = pa.table({"src": [0], "dst": [1], "t": pa.array([12523], pa.date32())})
+    assert from_table(days).time.tolist() == [12523 * 86_400.0]
+
+
+def test_sort_is_offered_and_stable(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "src,dst,t,f0\n0,1,5,0\n1,2,1,1\n2,0,5,2\n0,2,1,3\n")
+    with pytest.raises(DataError, match=r"x\.csv: events must be sorted by time; row 1 is earlier .*sort=True"):
+        read_events(path)
+    graph = read_events(path, sort=True)
+    assert graph.features is not None
+    assert graph.features[:, 0].tolist() == [1, 3, 0, 2]
+
+
+# Bad files
+
+
+def test_a_missing_file_is_reported_with_the_closest_name(tmp_path: Path) -> None:
+    write(tmp_path / "messages.csv", "src,dst,t\n0,1,1\n")
+    with pytest.raises(DataError, match=r"there is no file .*mesages\.csv; did you mean 'messages\.csv'"):
+        read_events(tmp_path / "mesages.csv")
+    with pytest.raises(DataError, match="nor a directory"):
+        read_events(tmp_path / "nowhere" / "x.csv")
+
+
+def test_a_directory_that_is_not_a_graph_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is a directory, but not a saved graph"):
+        read_events(tmp_path)
+
+
+BAD_TEXT = {
+    "the file is empty": b"",
+    "there are no events": b"src,dst,t\n",
+    r"no column is called dst or similar.*columns: src, dest, t\); did you mean 'dest'": b"src,dest,t\n0,1,1\n",
+    "no column is called time or similar": b"src,dst,when\n0,1,1\n",
+    "src could be 'src' or 'user'; say which: src='src'": b"src,user,dst,t\n0,1,2,3\n",
+    "column names must differ; 'src' stands more than once": b"src,src,dst,t\n0,1,2,3\n",
+    "the first line must name the columns": b"1,2,1082040961\n3,4,1082155839\n",
+    "time must be finite; row 1 has none": b"src,dst,t\n0,1,1\n1,0,\n",
+    "time must be finite; row 2 has none": b"src,dst,t\n0,1,1\n1,0,2\n1,0,nan\n",
+    "time must be finite; row 1 has inf": b"src,dst,t\n0,1,1\n1,0,inf\n",
+    "time must be numbers or datetimes; .*'soon' in row 1": b"src,dst,t\n0,1,1\n1,0,soon\n",
+    "column 'src' has no id in row 1": b"src,dst,t\n0,1,1\n,0,2\n",
+    "column 'src' holds integers, but column 'dst' holds text": b"src,dst,t\n0,a,1\n1,b,2\n",
+    "Row #3: Expected 3 columns, got 4": b"src,dst,t\n0,1,1\n1,0,2,9\n",
+    "Row #3: Expected 3 columns, got 2": b"src,dst,t\n0,1,1\n1,0\n",
+    "neither Parquet nor text": bytes(range(256)) * 50,
+    "the text is not UTF-8|invalid UTF8": b"src,dst,t\nJos\xe9,ann,1\n",
+    "the text is not UTF-8; convert": b"src,dst,t,caf\xe9\na,b,1,2\n",
+    "gzip file is truncated or damaged": gzip.compress(b"src,dst,t\n" + b"0,1,1\n" * 9_999)[:-20],
+    "gzip file is truncated or damaged ": b"\x1f\x8b" + b"nothing of the kind" * 9,
+    "Parquet file is truncated or damaged": b"PAR1" + b"\x15\x04" * 40,
+    "features must be finite numbers; row 1 of column 'f0' has": b"src,dst,t,f0\n0,1,1,1\n1,0,2,\n",
+    "features must be numbers; column 'f0' holds string, such as 'x' in row 1": b"src,dst,t,f0\n0,1,1,1\n1,0,2,x\n",
+}
+
+
+@pytest.mark.parametrize("message", BAD_TEXT)
+def test_bad_files_get_one_error_that_names_file_and_row(tmp_path: Path, message: str) -> None:
+    path = write(tmp_path / "bad.csv", BAD_TEXT[message])
+    with pytest.raises(DataError, match=rf"bad\.csv: .*({message.strip()})"):
+        read_events(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["bad.csv"]
+
+
+def test_a_truncated_parquet_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    parquet.write_table(pa.table({"src": range(1_000), "dst": range(1_000), "t": range(1_000)}), path)
+    whole = path.read_bytes()
+    for length in (10, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DataError, match=r"x\.parquet: the Parquet file is truncated or damaged"):
+            read_events(path)
+
+
+def test_a_named_column_that_is_missing_is_reported_with_the_closest_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "src,dst,clock\n0,1,1\n")
+    with pytest.raises(DataError, match=r"no column 'clok' \(columns: src, dst, clock\); did you mean 'clock'"):
+        read_events(path, time="clok")
+    with pytest.raises(DataError, match="there is no column 'speed'"):
+        read_events(path, time="clock", features=["speed"])
+
+
+BAD_JODIE = {
+    "row 2 is earlier than row 1": JODIE.replace("0,1,36.0", "0,1,35.0"),
+    "'user_id' must hold ids from 0 on; row 1 has -1": JODIE.replace("\n1,0,36", "\n-1,0,36"),
+    "'item_id' must hold integer node ids; row 2 has 1.5": JODIE.replace("0,1,36.0", "0,1.5,36.0"),
+    "'user_id' must hold integer ids, but it holds text": JODIE.replace("\n1,0,36", "\nbob,0,36"),
+    "Expected 7 columns, got 6": JODIE.replace(",0.5,2\n", ",2\n"),
+    "features must be finite numbers; row 0 of column 'f0'": JODIE.replace("-0.17", "nan"),
+}
+
+
+@pytest.mark.parametrize("message", BAD_JODIE)
+def test_bad_jodie_files_are_refused(tmp_path: Path, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_events(write(tmp_path / "x.csv", BAD_JODIE[message]))
+
+
+BAD_ML = {
+    "'u' must hold ids from 1 on; row 1 has 0": "0,1,4,1.0,0,1\n1,0,4,2.0,0,2\n",
+    "'i' must hold ids from 1 on; row 0 has -4": "0,1,-4,1.0,0,1\n1,2,4,2.0,0,2\n",
+    "'u' must hold integer node ids; row 1 has 2.5": "0,1,4,1.0,0,1\n1,2.5,4,2.0,0,2\n",
+    "'u' must hold integer ids, but it holds text": "0,1,4,1.0,0,1\n1,ann,4,2.0,0,2\n",
+    "idx must count 1, 2, 3, …; row 1 has 3": "0,1,4,1.0,0,1\n1,2,4,2.0,0,3\n",
+    r"ml_x\.npy must have 2 rows \(row 0 is padding\), not 3": "0,1,4,1.0,0,1\n",
+    "node id 6 appears in the events, but node_features says 6 nodes": "0,1,7,1.0,0,1\n1,2,4,2.0,0,2\n",
+    "there are no events": "",
+}
+
+
+@pytest.mark.parametrize("message", BAD_ML)
+def test_bad_ml_files_are_refused(tmp_path: Path, message: str) -> None:
+    with pytest.raises(DataError, match=rf"ml_x\.csv: {message}"):
+        read_events(ml_files(tmp_path, BAD_ML[message]))
+
+
+def test_bad_ml_features_are_refused(tmp_path: Path) -> None:
+    path, features = ml_files(tmp_path), tmp_path / "ml_x.npy"
+    whole = features.read_bytes()
+    for content in (whole[:-3], whole[:20], b"", b"no npy at all"):
+        features.write_bytes(content)
+        with pytest.raises(DataError, match=r"ml_x\.npy is truncated or not a plain npy file"):
+            read_events(path)
+    np.save(features, np.array([[0], [1], [np.nan]]))
+    with pytest.raises(DataError, match=r"ml_x\.npy must hold finite numbers; row 2 has a NaN"):
+        read_events(path)
+    np.save(features, np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(DataError, match=r"ml_x\.npy is truncated or not a plain npy file"):
+        read_events(path)
+
+
+# Bad tables
+
+GOOD: dict[str, list[Any]] = {"src": [0, 1], "dst": [1, 0], "t": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"src": ["a", "b"]}, "column 'dst' holds integers, but column 'src' holds text"),
+        ({"src": [1, "b"], "dst": ["a", "b"]}, "the table cannot be used"),
+        ({"src": [0, 1.5]}, "'src' must hold integer node ids; row 1 has 1.5"),
+        ({"src": [True, False]}, "must hold node ids, integers or text, not bool"),
+        ({"dst": ["a", None], "src": ["a", "b"]}, "column 'dst' has no id in row 1"),
+        ({"t": [1, None]}, "time must be finite; row 1 has none"),
+        ({"t": [pd.Timestamp("2020-01-01"), pd.NaT]}, "time must be finite; row 1 has none"),
+        ({"t": [1, float("inf")]}, "time must be finite; row 1 has inf"),
+        ({"t": [True, False]}, "time must be numbers or datetimes; column 't' holds bool"),
+        ({"msg": [[1.0], [1.0, 2.0]]}, "features must be equally many; row 1 has 2, row 0 has 1"),
+        ({"msg": [[1.0], None]}, "row 1 of column 'msg' has none"),
+        ({"msg": [[1.0], [float("nan")]]}, "row 1 of column 'msg' has a NaN"),
+    ],
+)
+def test_bad_tables_are_refused(columns: dict[str, list[Any]], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        from_table(pd.DataFrame(GOOD | columns))
+
+
+def test_empty_tables_and_double_columns_are_refused() -> None:
+    with pytest.raises(DataError, match="there are no events"):
+        from_table(pd.DataFrame(GOOD).iloc[:0])
+    double = pd.DataFrame([[0, 1, 2, 3]], columns=["src", "src", "dst", "t"])
+    with pytest.raises(DataError, match=r"[Dd]uplicate column names|stands more than once"):
+        from_table(double)
+    with pytest.raises(DataError, match="'src' stands more than once"):
+        from_table(pa.Table.from_arrays([pa.array([0])] * 4, names=["src", "src", "dst", "t"]))

@@ -1,0 +1,258 @@
+"""TemporalGraph against a twin written in the plainest way from the definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cody import graph as graph_module
+from cody.errors import CallError, DataError
+from cody.graph import (
+    Query,
+    TemporalGraph,
+    candidates,
+    check_query,
+    events_among_nodes,
+    events_on_paths,
+    neighbourhood,
+)
+
+
+class Twin:
+    """The same graph as a list of (src, dst) rows, with every answer by looking at all of them."""
+
+    def __init__(self, events: list[tuple[int, int]]) -> None:
+        self.events = events
+
+    def history(self, node: int, before: int) -> list[int]:
+        return [row for row in range(before) if node in self.events[row]]
+
+    def distances(self, query: Query, hops: int) -> dict[int, int]:
+        distance = {query.src: 0, query.dst: 0}
+        for hop in range(1, hops + 1):
+            reached = set(distance)
+            for src, dst in self.events[: query.before]:
+                if src in reached or dst in reached:
+                    distance.setdefault(src, hop)
+                    distance.setdefault(dst, hop)
+        return distance
+
+    def events_on_paths(self, query: Query, hops: int, size: int) -> list[int]:
+        near = self.distances(query, hops - 1)
+        rows = [row for row in range(query.before) if any(end in near for end in self.events[row])]
+        return rows[-size:]
+
+    def events_among_nodes(self, query: Query, hops: int, size: int) -> list[int]:
+        near = self.distances(query, hops)
+        rows = [row for row in range(query.before) if all(end in near for end in self.events[row])]
+        return rows[-size:]
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[TemporalGraph, Twin]:
+    """Few nodes: self-loops, repeated edges and isolated nodes are common. Coarse times: many are equal."""
+    nodes = draw(st.integers(1, 12))
+    node = st.integers(0, nodes - 1)
+    events = draw(st.lists(st.tuples(node, node), min_size=1, max_size=40))
+    steps = draw(st.lists(st.sampled_from([0.0, 0.0, 1.0]), min_size=len(events), max_size=len(events)))
+    src, dst = zip(*events, strict=True)
+    return TemporalGraph.from_arrays(src, dst, np.cumsum(steps), num_nodes=nodes), Twin(events)
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[TemporalGraph, Twin, Query]:
+    graph, twin = draw(graphs())
+    node = st.integers(0, graph.num_nodes - 1)
+    before = draw(st.integers(0, graph.num_events))
+    return graph, twin, Query(draw(node), draw(node), 1e9, before)
+
+
+@given(graphs(), st.data())
+def test_history_is_the_rows_that_touch_the_node(pair: tuple[TemporalGraph, Twin], data: st.DataObject) -> None:
+    graph, twin = pair
+    before = data.draw(st.integers(0, graph.num_events))
+    for node in range(graph.num_nodes):
+        assert graph.history(node, before).tolist() == twin.history(node, before)
+
+
+@given(graphs(), st.data())
+def test_ends_and_recent_agree_with_history(pair: tuple[TemporalGraph, Twin], data: st.DataObject) -> None:
+    graph, twin = pair
+    count = data.draw(st.integers(1, 5))
+    nodes = np.arange(graph.num_nodes)
+    before = np.array(data.draw(st.lists(st.integers(0, graph.num_events), min_size=len(nodes), max_size=len(nodes))))
+    histories = [twin.history(node, int(limit)) for node, limit in zip(nodes, before, strict=True)]
+    assert (graph.ends(nodes, before) - graph.offsets[nodes]).tolist() == [len(rows) for rows in histories]
+    padded = [([*reversed(rows)] + [-1] * count)[:count] for rows in histories]
+    assert graph.recent(nodes, before, count).tolist() == padded
+
+
+@given(questions(), st.integers(0, 3))
+def test_neighbourhood_is_a_breadth_first_search(question: tuple[TemporalGraph, Twin, Query], hops: int) -> None:
+    graph, twin, query = question
+    nodes, distances = neighbourhood(graph, query, hops)
+    assert dict(zip(nodes.tolist(), distances.tolist(), strict=True)) == twin.distances(query, hops)
+    assert nodes.tolist() == sorted(nodes.tolist())
+
+
+@pytest.mark.parametrize("long_walk", [0, 3, 10**9])
+@given(question=questions(), hops=st.integers(1, 3), size=st.integers(1, 12))
+@settings(max_examples=200)
+def test_candidates_follow_both_definitions(
+    question: tuple[TemporalGraph, Twin, Query], hops: int, size: int, long_walk: int
+) -> None:
+    """`long_walk` chooses between the two ways to the same answer."""
+    graph, twin, query = question
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graph_module, "LONG_WALK", long_walk)
+        paths = candidates(graph, query, hops, size, near=events_on_paths)
+        among = candidates(graph, query, hops, size, near=events_among_nodes)
+    assert paths.tolist() == twin.events_on_paths(query, hops, size)
+    assert among.tolist() == twin.events_among_nodes(query, hops, size)
+
+
+@pytest.mark.parametrize("long_walk", [0, 100, 10**9])
+@pytest.mark.parametrize("seed", range(4))
+def test_candidates_follow_both_definitions_in_larger_graphs_with_hubs(
+    seed: int, long_walk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph_module, "LONG_WALK", long_walk)
+    rng = np.random.default_rng(seed)
+    src, dst = (np.minimum(rng.zipf(1.5, 3_000), 600) - 1 for _ in range(2))
+    graph = TemporalGraph.from_arrays(src, dst, np.arange(3_000), num_nodes=600)
+    twin = Twin(list(zip(src.tolist(), dst.tolist(), strict=True)))
+    for row in rng.integers(0, 3_000, 5).tolist():
+        query = graph.query(row)._replace(src=int(rng.integers(600)))
+        for size in (1, 8, 64):
+            paths, among = (candidates(graph, query, size=size, near=n) for n in (events_on_paths, events_among_nodes))
+            assert paths.tolist() == twin.events_on_paths(query, 2, size)
+            assert among.tolist() == twin.events_among_nodes(query, 2, size)
+
+
+def test_a_meeting_long_ago_counts_as_much_as_a_recent_one() -> None:
+    """Node 1 met node 0 once, and then node 2 a hundred times; node 3 met only node 2."""
+    src, dst = [1] + [1, 3] * 100, [0] + [2, 2] * 100
+    graph = TemporalGraph.from_arrays(src, dst, range(201), num_nodes=5)
+    inside = np.array([True, False, False, False, False])
+    met = graph_module._meets(graph, np.array([1, 2, 3, 4]), 201, inside)
+    assert met.tolist() == [True, False, False, False]
+
+
+@given(graphs())
+def test_an_event_is_never_its_own_candidate(pair: tuple[TemporalGraph, Twin]) -> None:
+    graph, _ = pair
+    for row in range(graph.num_events):
+        assert (candidates(graph, graph.query(row)) < row).all()
+
+
+def test_sort_keeps_the_order_of_equal_times_and_moves_features_along() -> None:
+    rows = np.arange(1_000)
+    graph = TemporalGraph.from_arrays(rows, rows[::-1], rows % 2 * -1.0, features=rows[:, None], sort=True)
+    odd_then_even = [*range(1, 1_000, 2), *range(0, 1_000, 2)]
+    assert graph.src.tolist() == odd_then_even
+    assert graph.features is not None
+    assert graph.features[:, 0].tolist() == odd_then_even
+
+
+def test_nothing_can_be_written_into_a_graph_and_arguments_stay_writable() -> None:
+    src, names = np.array([0, 1]), np.array(["ann", "bob"])
+    graph = TemporalGraph.from_arrays(src, [1, 0], [1, 2], names=names)
+    with pytest.raises(ValueError, match="read-only"):
+        graph.src[0] = 1
+    src[0], names[0] = 1, "eve"
+    assert graph.src[0] == 0
+    assert graph.name(0) == "ann"
+
+
+def test_identity_depends_on_what_answers_depend_on() -> None:
+    base = TemporalGraph.from_arrays([0, 1], [1, 0], [1, 2])
+    assert base.identity == TemporalGraph.from_arrays([0, 1], [1, 0], [1, 2], names=["a", "b"]).identity
+    others = [
+        TemporalGraph.from_arrays([1, 1], [1, 0], [1, 2]),
+        TemporalGraph.from_arrays([0, 1], [1, 0], [1, 3]),
+        TemporalGraph.from_arrays([0, 1], [1, 0], [1, 2], num_nodes=3),
+        TemporalGraph.from_arrays([0, 1], [1, 0], [1, 2], features=[[0], [0]]),
+    ]
+    assert len({base.identity, *(other.identity for other in others)}) == 5
+
+
+def test_nodes_are_found_by_the_name_the_user_gave() -> None:
+    numbers = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2], names=[7, 10, 300])
+    assert [numbers.node(name) for name in (7, "10", 300)] == [0, 1, 2]
+    words = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2], names=["ann", "bob", "7"])
+    assert [words.node(name) for name in ("bob", 7)] == [1, 2]
+    assert words.name(1) == "bob"
+    for nobody in (8, "07", "7.0", "-", ""):
+        with pytest.raises(CallError, match="there is no node"):
+            numbers.node(nobody)
+    with pytest.raises(CallError, match="did you mean 'ann'"):
+        words.node("anne")
+
+
+def test_a_link_sees_events_up_to_and_including_its_time() -> None:
+    graph = TemporalGraph.from_arrays([0, 1, 0], [1, 2, 2], [1, 2, 2])
+    assert graph.link(0, 2, 2) == Query(0, 2, 2.0, 3)
+    assert graph.link(0, 2, 1.5).before == 1
+
+
+def test_select_keeps_nodes_and_numbers_events_anew() -> None:
+    graph = TemporalGraph.from_arrays([0, 1, 2], [1, 2, 0], [1, 2, 3], features=[[1], [2], [3]], names=["a", "b", "c"])
+    part = graph.select(np.array([0, 2]))
+    assert (part.num_nodes, part.num_events, part.name(2)) == (3, 2, "c")
+    assert part.features is not None
+    assert part.features[:, 0].tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"time": [1, float("nan")]}, "time must be finite; row 1 has nan"),
+        ({"time": [float("inf"), 1]}, "time must be finite; row 0 has inf"),
+        ({"time": ["a", "b"]}, "time must be numbers"),
+        ({"time": [[1], [2]]}, "time must be one column"),
+        ({"src": [], "dst": [], "time": []}, "there are no events"),
+        ({"time": [2, 1]}, "row 1 is earlier than row 0 .*sort=True"),
+        ({"src": [0, -1]}, "row 1 has -1"),
+        ({"src": [0, 1.5]}, "src must be integer node ids"),
+        ({"dst": [0, 2**31]}, "row 1 has 2147483648"),
+        ({"dst": [0]}, r"dst has shape \(1,\), time has 2 rows"),
+        ({"features": [[1]]}, "features must have 2 rows"),
+        ({"features": [[1], [float("nan")]]}, "row 1 has a NaN"),
+        ({"features": [[1], [1e300]]}, "row 1 has a NaN or an infinity"),
+        ({"features": [["x"], ["y"]]}, "features must be numbers"),
+        ({"node_features": [[1]]}, "node id 1 appears in the events, but node_features says 1 nodes"),
+        ({"num_nodes": 2, "names": ["a", "b", "c"]}, "contradictory"),
+        ({"names": ["a", "a"]}, "'a' stands more than once"),
+    ],
+)
+def test_columns_that_make_no_graph_are_refused(columns: dict[str, object], message: str) -> None:
+    given_columns = {"src": [0, 1], "dst": [1, 0], "time": [1, 2]} | columns
+    with pytest.raises(DataError, match=message):
+        TemporalGraph.from_arrays(**given_columns)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (Query(3, 0, 9.0, 1), "src=3 is not a node"),
+        (Query(0, -1, 9.0, 1), "dst=-1 is not a node"),
+        (Query(0, 1, 9.0, 3), "before=3 is out of range"),
+        (Query(0, 1, float("nan"), 1), "time must be a finite number"),
+        (Query(0, 1, 0.5, 1), "earlier than the latest visible event, row 0"),
+    ],
+)
+def test_queries_that_the_graph_cannot_answer_are_refused(query: Query, message: str) -> None:
+    graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2])
+    with pytest.raises(CallError, match=message):
+        check_query(graph, query)
+
+
+def test_an_event_out_of_range_is_refused() -> None:
+    graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2])
+    for row in (-1, 2):
+        with pytest.raises(CallError, match=f"event {row} is out of range: rows go from 0 to 1"):
+            graph.query(row)
+    with pytest.raises(CallError, match="at least 1"):
+        candidates(graph, graph.query(1), size=0)
