@@ -28,9 +28,12 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_commands = typer.Typer(help="Data sets: those known by name, and your own.", no_args_is_help=True)
+data_commands = typer.Typer(
+    help="Data sets: those known by name, and your own.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(data_commands, name="data")
 
 out = Console()
@@ -46,6 +49,11 @@ OtherDataOption = Annotated[bool, typer.Option("--other-data", help="Ask the mod
 class Architecture(StrEnum):
     tgn = "tgn"
     tgat = "tgat"
+
+
+class Engine(StrEnum):
+    fast = "fast"
+    replay = "replay"
 
 
 class Preset(StrEnum):
@@ -210,6 +218,7 @@ def what_if(
     event: Annotated[int | None, typer.Option(help="Row of the event whose link is scored.")] = None,
     without: Annotated[str, typer.Option(help="Rows of events that did not happen: 3,7,9")] = "",
     cases: Annotated[Path | None, typer.Option(help='A JSON list of {"event": row, "removed": [rows]}.')] = None,
+    engine: Annotated[Engine, typer.Option(help="Fast, or the plain replay that defines right.")] = Engine.fast,
     sort: SortOption = False,
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
@@ -223,9 +232,10 @@ def what_if(
         assert event is not None
         asked = [Case(event, frozenset()), Case(event, parse_rows(without))] if without else [Case(event, frozenset())]
     graph = load(data, sort=sort)
-    from cody.inference import load_model
+    from cody.inference import fast_model, load_model, plain_model
 
-    logits = answer_cases(load_model(model, graph, other_data=other_data), graph, asked)
+    engines = {Engine.fast: fast_model, Engine.replay: plain_model}
+    logits = answer_cases(load_model(model, graph, engine=engines[engine], other_data=other_data), graph, asked)
     if not json_:
         out.print(show.answers(graph, asked, logits))
         return

@@ -9,33 +9,43 @@ import numpy as np
 from cody.data import load
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, candidates
 from cody.inference import load_model
-from cody.inference.replay import Replay
+from cody.oracle import Model
 
 DATA, MODEL = "collegemsg", "tgn-collegemsg"
+PERIOD = 0.9  # the demo looks at links from here on: well within the test period
+
+
+class Effects(NamedTuple):
+    """What single past events do to the score of a link."""
+
+    query: Query
+    logit: float  # with nothing removed
+    candidates: IntArray  # [m] past events that might matter
+    without: FloatArray  # [m] the logit without each of them
 
 
 class Demo(NamedTuple):
-    """Some links of the last weeks with their logits, and what single past events do to one of them."""
+    """Some links of the last weeks with their logits, and one of them that hangs on a single past event."""
 
     graph: TemporalGraph
     rows: IntArray  # [n] links that happened
     logits: FloatArray  # [n]
-    chosen: Query  # the link that is looked into
-    before: float  # its logit
-    candidates: IntArray  # [m] past events that might matter to it
-    without: FloatArray  # [m] its logit without each of them
+    chosen: Effects
 
 
 def run_demo(links: int = 6) -> Demo:
-    """Score a few links of the test period, then remove past events from one of them, one at a time."""
+    """Score a few links of the test period; then look for the first predicted one that a single event decides."""
     graph = load(DATA)
     model = load_model(MODEL, graph)
-    first = int(0.9 * graph.num_events)
-    rows = first + np.arange(links)
-    recent = Replay(model.network, graph, start=model.state(first))
-    logits = np.array([recent.logits(graph.query(row), [frozenset()])[0] for row in rows.tolist()])
-    chosen = graph.query(int(rows[np.argmax(logits)]))
-    near = candidates(graph, chosen, hops=model.network.sizes.layers)
-    since = Replay(model.network, graph, start=model.state(int(near[0])))
-    answers = since.logits(chosen, [frozenset(), *(frozenset({int(row)}) for row in near)])
-    return Demo(graph, rows, logits, chosen, answers[0], near, answers[1:])
+    rows = int(PERIOD * graph.num_events) + np.arange(links)
+    logits = np.array([model.logits(graph.query(row), [frozenset()])[0] for row in rows.tolist()])
+    predicted = (effects(model, graph, graph.query(row)) for row in range(int(rows[0]), graph.num_events))
+    chosen = next(found for found in predicted if found.logit > 0 and found.without.min() < 0)
+    return Demo(graph, rows, logits, chosen)
+
+
+def effects(model: Model, graph: TemporalGraph, query: Query) -> Effects:
+    """Remove past events near the query, one at a time."""
+    near = candidates(graph, query)
+    answers = model.logits(query, [frozenset(), *(frozenset({row}) for row in near.tolist())])
+    return Effects(query, float(answers[0]), near, answers[1:])

@@ -17,7 +17,7 @@ from cody.graph import TemporalGraph
 from cody.what_if import Case
 
 if TYPE_CHECKING:
-    from cody.demo import Demo
+    from cody.demo import Demo, Effects
     from cody.models.train import Progress
 
 __all__ = ["answers", "datasets", "demo", "epoch", "escape", "summary", "trained"]
@@ -113,36 +113,40 @@ def answers(graph: TemporalGraph, cases: Sequence[Case], logits: Sequence[float]
 
 def demo(result: Demo) -> Iterable[RenderableType]:
     graph, chosen = result.graph, result.chosen
-    yield f"{graph.num_events:,} messages between {graph.num_nodes:,} students, and a TGN trained on the first weeks."
-    yield "Would these messages be sent? The model sees everything up to a moment before.\n"
+    yield f"{graph.num_events:,} messages between {graph.num_nodes:,} students, and a TGN trained on the earlier ones."
+    yield "Would these later messages be sent? The model sees everything before each.\n"
     links = table("#event", "link", "when", "#score", "predicted")
     for row, logit in zip(result.rows, result.logits, strict=True):
         decision = "link" if logit > 0 else "no link [red](wrong)[/]"
         links.add_row(str(row), _link(graph, row), moment(graph.time[row]), f"{probability(logit):.2f}", decision)
     yield links
-    yield (
-        f"\nWhy event {chosen.before}? Taking {len(result.candidates)} past events out, one at a time, "
-        f"and replaying the rest:\n"
-    )
-    yield _effects(result)
-    yield f"\nAsk for yourself:  cody what-if --event {chosen.before} --without {_strongest(result)[0]}"
+    row, strongest = chosen.query.before, _strongest(chosen)
+    flipping = int((chosen.without < 0).sum())
+    yield f"\nWhy does it predict event {row}, {_link(graph, row)}?"
+    yield f"Its score if one of {len(strongest)} past events had not happened, the strongest first:\n"
+    yield _effects(graph, chosen, strongest[:5])
+    yield f"\nHad it not happened, {_events(flipping)} alone would have changed the prediction."
+    yield f"Ask for yourself:  cody what-if --event {row} --without {strongest[0]}"
 
 
-def _effects(result: Demo, shown: int = 5) -> Table:
-    graph, chosen = result.graph, result.chosen
-    rows = table("#without event", "link", "before", "#logit", "#change", "#score")
-    rows.add_row("(none)", "", "", f"{result.before:.3f}", "", f"{probability(result.before):.2f}")
-    logits = dict(zip(result.candidates.tolist(), result.without.tolist(), strict=True))
-    for row in _strongest(result)[:shown]:
-        change, score = f"{logits[row] - result.before:+.3f}", f"{probability(logits[row]):.2f}"
-        when = ago(chosen.time - graph.time[row])
-        rows.add_row(str(row), _link(graph, row), when, f"{logits[row]:.3f}", change, score)
+def _events(count: int) -> str:
+    return "one event" if count == 1 else f"each of {count} events"
+
+
+def _effects(graph: TemporalGraph, effects: Effects, shown: list[int]) -> Table:
+    rows = table("#without event", "link", "how long before", "#logit", "#score", "predicted")
+    rows.add_row("(none)", "", "", f"{effects.logit:.3f}", f"{probability(effects.logit):.2f}", "link")
+    logits = dict(zip(effects.candidates.tolist(), effects.without.tolist(), strict=True))
+    for row in shown:
+        when, decision = ago(effects.query.time - graph.time[row]), "link" if logits[row] > 0 else "[green]no link[/]"
+        score = f"{probability(logits[row]):.2f}"
+        rows.add_row(str(row), _link(graph, row), when, f"{logits[row]:.3f}", score, decision)
     return rows
 
 
-def _strongest(result: Demo) -> list[int]:
+def _strongest(effects: Effects) -> list[int]:
     """The candidates, those first whose absence lowers the score most."""
-    return [int(row) for row in result.candidates[result.without.argsort(kind="stable")]]
+    return [int(row) for row in effects.candidates[effects.without.argsort(kind="stable")]]
 
 
 def _link(graph: TemporalGraph, row: int) -> str:

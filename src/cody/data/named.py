@@ -257,8 +257,9 @@ def _looks_like_a_path(text: str) -> bool:
 
 
 def _refuse_columns(columns: dict[str, Any], reason: str) -> None:
-    if columns:
-        raise CallError(f"{reason}, so {', '.join(columns)} cannot be given")
+    given = [name for name, value in columns.items() if value not in (None, False)]
+    if given:
+        raise CallError(f"{reason}, so {', '.join(given)} cannot be given")
 
 
 CAMPUS = "campus"

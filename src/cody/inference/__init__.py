@@ -1,28 +1,51 @@
-"""Networks as models: what `logits(query, removals)` answers. `replay` is the definition."""
+"""Networks as models: what `logits(query, removals)` answers, plainly (`Replay`, the definition) or fast."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from cody.errors import ModelError
 from cody.graph import TemporalGraph
 from cody.inference.replay import Replay
-from cody.models.checkpoint import load_checkpoint
+from cody.inference.tgat import FastTGAT
+from cody.inference.tgn import FastTGN
+from cody.models import TGN, Network
+from cody.models.checkpoint import find_model, load_checkpoint, shipped_models
+from cody.oracle import Model
 
-__all__ = ["Replay", "load_model"]
+__all__ = ["FastTGAT", "FastTGN", "Replay", "fast_model", "load_model", "plain_model"]
 
 
-def load_model(name: str | Path, graph: TemporalGraph, *, other_data: bool = False) -> Replay:
+def fast_model(network: Network, graph: TemporalGraph, folder: Path | None = None) -> FastTGN | FastTGAT:
+    """The network in its fast form. A TGN's table of memory versions is kept in `folder`, or in a cache directory."""
+    return FastTGN(network, graph, folder=folder) if isinstance(network, TGN) else FastTGAT(network, graph)
+
+
+def plain_model(network: Network, graph: TemporalGraph, folder: Path | None = None) -> Replay:
+    """The network in its plain form, which keeps nothing."""
+    return Replay(network, graph)
+
+
+def load_model(
+    name: str | Path,
+    graph: TemporalGraph,
+    *,
+    engine: Callable[[Network, TemporalGraph, Path | None], Model] = fast_model,
+    other_data: bool = False,
+) -> Model:
     """The model in folder `name`, or the shipped one of that name, ready to be asked about `graph`.
 
     A model belongs to the events it was trained on. To ask it about others, for example about the same log some weeks
     later, say `other_data=True`.
     """
-    checkpoint = load_checkpoint(name)
+    folder = find_model(name)
+    checkpoint = load_checkpoint(folder)
     if checkpoint.data != graph.identity and not other_data:
         raise ModelError(
             f"model {str(name)!r} belongs to other data: it was made for {checkpoint.data}, "
             f"the graph is {graph.identity} "
             "(other_data=True, or --other-data on the command line, asks it all the same)"
         )
-    return Replay(checkpoint.network, graph)
+    shipped = folder in shipped_models().values()  # the package's own folder stays as it was installed
+    return engine(checkpoint.network, graph, None if shipped else folder)

@@ -17,7 +17,7 @@ from torch import Tensor
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.inference.fast import FastModel, Inputs, Store
 from cody.inference.scope import Mask, Universe
-from cody.inference.versions import index_of, open_versions
+from cody.inference.versions import index_of, open_versions, versions_in_memory
 from cody.models import TGN
 from cody.models.tgn import latest_version
 
@@ -107,6 +107,8 @@ class MemoryInputs:
         found: set[tuple[int, ...]] = set()
         known: set[int] = {NO_VERSION}
         while True:
+            positions, first = np.unique(positions, return_index=True)  # many versions share their parents
+            nodes = nodes[first]
             fresh = np.array([position not in known for position in positions.tolist()], dtype=bool)
             nodes, positions = nodes[fresh], positions[fresh]
             rows = graph.incidence[positions]
@@ -187,7 +189,8 @@ def _generations(changed: list[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
 class FastTGN(FastModel):
     """A TGN, equal to its `Replay`.
 
-    The table of all versions is built on first use; with `folder` it is kept there for the next time.
+    The table of all versions is kept on disk for the next time (`versions.py` says where); with `dtype` other than the
+    network's own, which serves proofs, it is made anew in memory.
     """
 
     def __init__(
@@ -195,7 +198,8 @@ class FastTGN(FastModel):
     ) -> None:
         super().__init__(network, graph, has_inputs=True, dtype=dtype)
         self.tgn = cast(TGN, self.network)
-        self.table = open_versions(self.tgn, graph, folder)  # [2E, d]
+        kept = dtype == torch.float32
+        self.table = open_versions(self.tgn, graph, folder) if kept else versions_in_memory(self.tgn, graph)  # [2E, d]
 
     def inputs(self, query: Query, universe: Universe) -> Inputs:
         return MemoryInputs(self, query, universe)

@@ -24,6 +24,7 @@ from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.models.tgn import TGN
 
 SCHEMA = "cody/versions/1"
+NOTES = "versions-{dtype}.json"  # names the table's file and what it belongs to
 
 
 def index_of(graph: TemporalGraph, rows: IntArray, nodes: IntArray) -> IntArray:
@@ -51,26 +52,31 @@ def build_versions(network: TGN, graph: TemporalGraph, table: FloatArray) -> Non
             updated[nodes[last]] = graph.time[rows[last]]
 
 
-def open_versions(network: TGN, graph: TemporalGraph, folder: Path | None) -> FloatArray:
-    """The table of a model and a graph: from `folder` if it is there and belongs to both, else built (and kept there).
+def versions_in_memory(network: TGN, graph: TemporalGraph) -> FloatArray:
+    """The table of a model and a graph, built now."""
+    table = np.empty((2 * graph.num_events, network.sizes.dimension), dtype=_numpy_type(network))
+    build_versions(network, graph, table)
+    return table
 
-    A table in a folder is memory-mapped, so that all processes on a machine share one copy.
+
+def open_versions(network: TGN, graph: TemporalGraph, folder: Path | None) -> FloatArray:
+    """The table on disk of a model and a graph; built if it is not there, or belongs to other weights, data or grid.
+
+    It is memory-mapped, so that all processes on a machine share one copy. It lies in `folder`, or in a cache directory
+    if that is None or cannot be written.
     """
-    if folder is None:
-        table = np.empty((2 * graph.num_events, network.sizes.dimension), dtype=_numpy_type(network))
-        build_versions(network, graph, table)
-        return table
     belongs = _belongs_to(network, graph)
-    name = f"versions-{belongs['dtype']}"
-    found = _open(folder, name, belongs)
-    if found is None:
-        folder = folder if _writable(folder) else cache_folder(belongs)
-        found = _open(folder, name, belongs)
-    return _build_on_disk(network, graph, folder, name, belongs) if found is None else found
+    places = [cache_folder(belongs)] if folder is None else [folder, cache_folder(belongs)]
+    for place in places:
+        found = _open(place, belongs)
+        if found is not None:
+            return found
+    writable = folder is not None and os.access(folder, os.W_OK)
+    return _build_on_disk(network, graph, places[0] if writable else places[-1], belongs)
 
 
 def cache_folder(belongs: dict[str, Any]) -> Path:
-    """Where the table goes if the model's own folder cannot be written, as that of a shipped model."""
+    """Where the table goes if the model's own folder cannot be written."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     key = hashlib.blake2b(json.dumps(belongs, sort_keys=True).encode(), digest_size=10).hexdigest()
     return root / "cody" / "versions" / key
@@ -91,36 +97,38 @@ def _belongs_to(network: TGN, graph: TemporalGraph) -> dict[str, Any]:
     }
 
 
-def _open(folder: Path, name: str, belongs: dict[str, Any]) -> FloatArray | None:
+def _open(folder: Path, belongs: dict[str, Any]) -> FloatArray | None:
     try:
-        notes = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        notes = json.loads((folder / NOTES.format(**belongs)).read_text(encoding="utf-8"))
+        if notes["belongs"] != belongs:
+            return None
         table: FloatArray = np.load(folder / notes["file"], mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, KeyError, TypeError):
-        return None  # absent, damaged or half-written by a killed process: as good as stale
-    return table if notes["belongs"] == belongs and list(table.shape) == belongs["shape"] else None
+        return None  # absent, or damaged: as good as stale
+    return table if list(table.shape) == belongs["shape"] else None
 
 
-def _build_on_disk(network: TGN, graph: TemporalGraph, folder: Path, name: str, belongs: dict[str, Any]) -> FloatArray:
+def _build_on_disk(network: TGN, graph: TemporalGraph, folder: Path, belongs: dict[str, Any]) -> FloatArray:
     """Write the table under a name of its own, then point the notes at it: readers see the old one or the new one."""
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor, path = tempfile.mkstemp(prefix=f"{name}-", suffix=".npy", dir=folder)
+    notes = folder / NOTES.format(**belongs)
+    previous = _file_of(notes)
+    descriptor, path = tempfile.mkstemp(prefix="versions-", suffix=".npy", dir=folder)
     os.close(descriptor)
-    finished = False
+    partial = Path(f"{path}.json")
     try:
         shape = (belongs["shape"][0], belongs["shape"][1])
         table = np.lib.format.open_memmap(path, mode="w+", dtype=_numpy_type(network), shape=shape)
         build_versions(network, graph, table)
         table.flush()
-        notes = Path(f"{path}.json")
-        notes.write_text(json.dumps({"file": Path(path).name, "belongs": belongs}), encoding="utf-8")
-        previous = _file_of(folder / f"{name}.json")
-        notes.replace(folder / f"{name}.json")
-        finished = True
-        if previous is not None and previous.name != Path(path).name:
-            previous.unlink(missing_ok=True)  # processes that still map it keep it until they end
-    finally:
-        if not finished:
-            Path(path).unlink(missing_ok=True)
+        partial.write_text(json.dumps({"file": Path(path).name, "belongs": belongs}), encoding="utf-8")
+        partial.replace(notes)
+    except BaseException:
+        Path(path).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
+        raise
+    if previous is not None:
+        previous.unlink(missing_ok=True)  # processes that still map it keep it until they end
     opened: FloatArray = np.load(path, mmap_mode="r", allow_pickle=False)
     return opened
 
@@ -129,10 +137,6 @@ def _file_of(notes: Path) -> Path | None:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         return notes.parent / Path(json.loads(notes.read_text(encoding="utf-8"))["file"]).name
     return None
-
-
-def _writable(folder: Path) -> bool:
-    return os.access(folder, os.W_OK)
 
 
 def _numpy_type(network: TGN) -> np.dtype[Any]:

@@ -1,0 +1,151 @@
+"""The command line as a user meets it: output, exit codes, errors."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from cody import cli
+from cody.data import save_graph
+from cody.errors import CallError, CodyError
+from cody.models.checkpoint import Checkpoint, save_model
+from random_events import random_graph, random_network
+
+CONFORMANCE = os.environ.get("CODY_CONFORMANCE")
+
+
+def run(*words, code=0):
+    """Standard output of a command that must end with the given exit code; for an error, its message."""
+    result = CliRunner().invoke(cli.app, [str(word) for word in words])
+    if isinstance(result.exception, CodyError):
+        assert code == (2 if isinstance(result.exception, CallError) else 1), result.exception
+        return str(result.exception)
+    assert result.exit_code == code, result.output
+    return result.stdout if code == 0 else result.output
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A saved graph and a model for it."""
+    graph = random_graph(np.random.default_rng(0), nodes=30, events=300)
+    save_graph(graph, tmp_path / "events")
+    save_model(tmp_path / "model", Checkpoint(random_network(graph, "tgn"), graph.identity))
+    return tmp_path
+
+
+def test_what_if_prints_the_answer_with_and_without(made):
+    table = run("what-if", "--data", made / "events", "--model", made / "model", "--event", 250, "--without", "249,3")
+    assert "3, 249" in table
+    assert len(table.splitlines()) == 3
+
+
+def test_what_if_json_is_one_document_and_both_engines_agree(made):
+    base = ("what-if", "--data", made / "events", "--model", made / "model", "--event", 250, "--without", "3", "--json")
+    fast, replay = json.loads(run(*base)), json.loads(run(*base, "--engine", "replay"))
+    assert [answer["removed"] for answer in fast] == [[], [3]]
+    for one, other in zip(fast, replay, strict=True):
+        assert one["logit"] == pytest.approx(other["logit"], abs=1e-4)
+
+
+def test_what_if_answers_cases_in_their_order(made):
+    cases = [{"event": 250, "removed": [9]}, {"event": 100, "removed": []}, {"event": 250, "removed": [3, 4]}]
+    (made / "cases.json").write_text(json.dumps(cases))
+    where = ("--data", made / "events", "--model", made / "model")
+    answers = json.loads(run("what-if", *where, "--cases", made / "cases.json", "--json"))
+    assert [{key: answer[key] for key in ("event", "removed")} for answer in answers] == cases
+    assert len({answer["logit"] for answer in answers}) == 3
+
+
+@pytest.mark.skipif(CONFORMANCE is None, reason="CODY_CONFORMANCE does not name the folder with the original's answers")
+@pytest.mark.parametrize("name", ["tgn", "tgat"])
+@pytest.mark.parametrize("engine", ["fast", "replay"])
+def test_import_model_and_what_if_reproduce_the_original_code(name, engine, tmp_path):
+    folder = Path(CONFORMANCE)
+    facts = json.loads((folder / f"{name}.json").read_text())
+    sizes = [word for key in ("layers", "heads", "neighbours", "batch") for word in (f"--{key}", facts[key])]
+    data, model = folder / f"ml_{name}.csv", tmp_path / "model"
+    run("import-model", folder / f"{name}.weights.safetensors", "--data", data, "--out", model, *sizes)
+    asked = ("what-if", "--data", data, "--model", model, "--cases", folder / f"{name}.json", "--json")
+    answers = json.loads(run(*asked, "--engine", engine))
+    assert len(answers) == len(facts["cases"])
+    for case, answer in zip(facts["cases"], answers, strict=True):
+        assert abs(answer["logit"] - case["logit"]) <= 2e-5 * max(1, abs(case["logit"])), case
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--event", 300], 2, "event 300 is out of range: rows go from 0 to 299"),
+        (["--event", -1], 2, "event -1 is out of range"),
+        (["--event", 250, "--without", "3,x"], 2, "'x' in '3,x' is not an event row"),
+        (["--event", 250, "--without", "3,300"], 2, "event 300 cannot be removed"),
+        ([], 2, "give either --event ROW"),
+        (["--event", 3, "--cases", "cases.json"], 2, "give either --event ROW"),
+        (["--cases", "missing.json"], 2, "cannot read missing.json"),
+    ],
+)
+def test_impossible_what_ifs_are_refused(made, words, code, message):
+    where = ("--data", made / "events", "--model", made / "model")
+    assert message in run("what-if", *where, *words, code=code)
+
+
+@pytest.mark.parametrize("text", ["{", "3", '[{"removed": []}]', '[{"event": "a"}]', '[{"event": 1, "removed": 2}]'])
+def test_cases_that_are_not_cases_are_refused(made, text):
+    (made / "cases.json").write_text(text)
+    assert "cases.json" in run("what-if", "--cases", made / "cases.json", code=2)
+
+
+def test_a_model_for_other_data_is_refused_with_both_identities(made):
+    message = run("what-if", "--model", made / "model", "--event", 5, code=1)
+    assert "belongs to other data" in message
+    assert "--other-data" in message
+
+
+def test_unknown_names_get_suggestions(made):
+    assert "did you mean 'collegemsg'" in run("what-if", "--data", "colegemsg", "--event", 5, code=2)
+    assert "did you mean 'tgn-collegemsg'" in run("what-if", "--model", "tgn-collegemg", "--event", 5, code=1)
+
+
+def test_train_saves_a_model_that_can_be_asked(made):
+    trained = made / "trained"
+    words = ("--data", made / "events", "--model", "tgat", "--out", trained, "--epochs", 1, "--dimension", 8)
+    document = json.loads(run("train", *words, "--batch", 20, "--json"))
+    assert 0 < document["origin"]["test"]["average_precision"] < 1
+    assert document["sizes"]["batch"] == 20
+    run("what-if", "--data", made / "events", "--model", trained, "--event", 100)
+    assert "already holds a trained model" in run("train", *words, code=2)
+
+
+def test_data_import_and_show(tmp_path):
+    (tmp_path / "events.csv").write_text("sender,receiver,when\nann,bob,1\nbob,cid,2\nann,bob,3\n")
+    columns = ("--src", "sender", "--dst", "receiver", "--time", "when")
+    run("data", "import", tmp_path / "events.csv", "--out", tmp_path / "graph", *columns)
+    facts = json.loads(run("data", "show", tmp_path / "graph", "--json"))
+    assert (facts["nodes"], facts["events"], facts["unique_edges"]) == (3, 3, 2)
+    assert "ann" in run("data", "show", tmp_path / "graph")
+
+
+def test_data_list_names_all_data_sets_and_the_directory(monkeypatch, tmp_path):
+    monkeypatch.setenv("CODY_DATA", str(tmp_path))
+    listing = run("data", "list")
+    assert all(name in listing for name in ("collegemsg", "uci-messages", "uci-forums", "wikipedia", "CODY_DATA"))
+
+
+def test_the_demo_finds_an_event_that_decides():
+    shown = run("demo")
+    assert "no link" in shown
+    assert "cody what-if --event" in shown
+    assert max(len(line) for line in shown.splitlines()) <= 80
+
+
+def test_main_turns_an_error_into_one_line_and_an_exit_code(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["cody", "what-if", "--event", "99999999"])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 2
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert streams.err.strip().startswith("error: event 99999999 is out of range")

@@ -1,0 +1,80 @@
+"""What the documentation says is run, and compared with what comes out."""
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from cody.cli import app
+from random_events import random_graph, random_network
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+
+
+def blocks(page, language):
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def readme_commands():
+    """(command, what the README shows below it)"""
+    for block in blocks(ROOT / "README.md", "console"):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, shown = part.partition("\n")
+            yield command.partition("  #")[0].strip(), [line.rstrip() for line in shown.strip().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The files that the README's user has."""
+    folder = tmp_path_factory.mktemp("readme")
+    rng = np.random.default_rng(0)
+    graph = random_graph(rng, nodes=40, events=1000, ties=False)
+    rows = zip(graph.src, graph.dst, graph.time, strict=True)
+    (folder / "events.csv").write_text("src,dst,time\n" + "".join(f"{a},{b},{t}\n" for a, b, t in rows))
+    rows = zip(graph.src + 1, graph.dst + 1, graph.time, range(1, 1001), strict=True)
+    lines = "".join(f"{row - 1},{u},{i},{t},0,{row}\n" for u, i, t, row in rows)
+    (folder / "ml_wikipedia.csv").write_text(",u,i,ts,label,idx\n" + lines)
+    np.save(folder / "ml_wikipedia.npy", np.zeros((1001, 3)))
+    from models.test_original import original_weights
+
+    network = random_network(random_graph(rng, edge_features=3), "tgn", layers=1)
+    torch.save(original_weights(network, stacked=False), folder / "tgn.pth")
+    return folder
+
+
+@pytest.mark.parametrize(("command", "shown"), list(readme_commands()), ids=lambda part: str(part)[:40])
+def test_the_readmes_commands_do_what_it_shows(command, shown, files, monkeypatch):
+    monkeypatch.chdir(files)
+    words = shlex.split("cody demo" if command == "make demo" else command)
+    assert words[0] == "cody"
+    result = CliRunner().invoke(app, words[1:])
+    assert result.exit_code == 0, result.exception or result.output
+    if shown:
+        assert [line.rstrip() for line in result.stdout.strip().splitlines()] == shown
+
+
+def test_the_readmes_python_runs_and_prints_what_it_says(capsys):
+    for block in blocks(ROOT / "README.md", "python"):
+        exec(compile(block, "README.md", "exec"), {})
+        for said, printed in zip(
+            re.findall(r"print\(.*\) +# (.*)", block), capsys.readouterr().out.splitlines(), strict=True
+        ):
+            assert said == printed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_command_line_reference_is_up_to_date():
+    made = runpy.run_path(str(ROOT / "docs" / "make_cli_reference.py"))
+    assert made["TARGET"].read_text(encoding="utf-8") == made["reference"](), "run: python docs/make_cli_reference.py"
