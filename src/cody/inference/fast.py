@@ -13,11 +13,12 @@ import copy
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Protocol, cast
+from typing import Generic, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from cody.graph import FloatArray, Query, TemporalGraph, candidates, check_query
 from cody.inference.scope import Mask, Neighbours, Universe
@@ -31,16 +32,32 @@ VALUES_KEPT = 50_000_000  # numbers remembered about a query (200 MB in float32)
 QUERIES_KEPT = 4
 
 
-class Store:
-    """Vectors under ids, in the order in which they were asked for. A vector never changes."""
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Store(Generic[Key]):
+    """Vectors by key. A key gets its id when it is first asked for, its vector later, and then never another."""
 
     def __init__(self, width: int, dtype: torch.dtype) -> None:
-        self.values = torch.zeros(64, width, dtype=dtype)
-        self.ids: dict[Hashable, int] = {}
-        self.computed = 0  # ids below this one have their value
+        self.ids: dict[Key, int] = {}
+        self.pending: list[Key] = []  # the latest keys, which have no vector yet
+        self.values = torch.zeros(64, width, dtype=dtype)  # [≥ ids, width]
 
-    def fit(self) -> Tensor:
-        """The vectors, with room for all ids. [≥ ids, width]"""
+    def id(self, key: Key) -> int:
+        found = self.ids.get(key)
+        if found is None:
+            found = self.ids[key] = len(self.ids)
+            self.pending.append(key)
+        return found
+
+    def write(self, vectors: Tensor) -> None:
+        """Give all pending keys their vectors, in their order."""
+        first = len(self.ids) - len(self.pending)
+        self.reserve()[first : len(self.ids)] = vectors
+        self.pending = []
+
+    def reserve(self) -> Tensor:
+        """The vectors, with room for all ids."""
         if len(self.values) < len(self.ids):
             grown = self.values.new_zeros(2 * len(self.ids), self.values.shape[1])
             grown[: len(self.values)] = self.values
@@ -68,44 +85,50 @@ class Inputs(Protocol):
 
 
 class Events:
-    """What is attended to of each event: its features and the time since then, as [features, encoding]."""
+    """What is attended to of each event, by row: [its features, encoding of the time since]."""
 
     def __init__(self, model: FastModel, query: Query) -> None:
         self.model = model
         self.time = query.time
-        self.store = Store(model.network.sizes.dimension + model.network.sizes.edge_features, model.dtype)
-
-    def want(self, rows: list[int]) -> list[int]:
-        ids = self.store.ids
-        return [ids.setdefault(row, len(ids)) for row in rows]
+        width = model.network.sizes.edge_features + model.network.sizes.dimension
+        self.store: Store[int] = Store(width, model.dtype)
 
     def compute(self) -> None:
         store, graph = self.store, self.model.graph
-        rows = np.fromiter(list(store.ids)[store.computed :], dtype=np.int64)
-        if not len(rows):
+        if not store.pending:
             return
+        rows = np.array(store.pending, dtype=np.int64)
         elapsed = torch.from_numpy(self.time - graph.time[rows]).to(self.model.dtype)
         parts = [self.model.network.encode(elapsed)]
         if graph.features is not None:
             parts.insert(0, torch.from_numpy(graph.features[rows]).to(self.model.dtype))
-        store.fit()[store.computed : len(store.ids)] = torch.cat(parts, dim=-1)
-        store.computed = len(store.ids)
+        store.write(torch.cat(parts, dim=-1))
 
 
 class Layer:
-    """One attention layer of a query: the embeddings it has, and those it is asked for."""
+    """One attention layer of a query: the embeddings it has, and those it is asked for.
+
+    It computes what `TemporalAttention.forward` does; the shapes are those of `Folded`.
+    """
 
     def __init__(
-        self, attention: TemporalAttention, maps: Folded, below: Layer | Inputs, events: Events, neighbours: Neighbours
+        self, attention: TemporalAttention, maps: Folded, below: Layer | Inputs, neighbours: Neighbours
     ) -> None:
-        self.attention = attention
         self.maps = maps
         self.below = below
-        self.events = events
         self.neighbours = neighbours
-        self.store = Store(len(maps.out_bias), maps.out_bias.dtype)
+        self.finish = attention.merge.out
+        self.heads, self.width = maps.ask_bias.shape
+        dimension, dtype = len(maps.out_bias), maps.out_bias.dtype
+        self.store: Store[tuple[int, Mask]] = Store(dimension, dtype)
         self.depends: dict[int, Mask] = {}  # node → the removed events that its embedding can depend on
-        self.pending: list[tuple[int, Mask]] = []  # what the ids without a value stand for
+        self.base: dict[int, int] = {}  # node → the id of its embedding with nothing removed
+        # A node's own part: its question to the events, and its share of the hidden layer. Many embeddings share it.
+        self.own: Store[int] = Store(self.heads * self.width + dimension, dtype)
+        self.own_map = torch.cat([maps.ask.flatten(0, 1), maps.own])  # [H·W + d, d]
+        self.own_bias = torch.cat([maps.ask_bias.flatten(), attention.merge.hidden.bias])
+        self.answer_map = maps.answer.flatten(1).T.contiguous()  # [H·W, d]
+        self.answer_bias = maps.value_bias.sum(0) + maps.out_bias
 
     @property
     def values(self) -> Tensor:
@@ -113,13 +136,13 @@ class Layer:
 
     def want(self, node: int, mask: Mask) -> int:
         """The id of a node's embedding without the events in `mask`; its value is there after `compute`."""
-        item = (node, mask & self.depends[node])
-        ids = self.store.ids
-        found = ids.get(item)
-        if found is None:
-            found = ids[item] = len(ids)
-            self.pending.append(item)
-        return found
+        mask &= self.depends[node]
+        if not mask:
+            found = self.base.get(node)
+            if found is None:
+                found = self.base[node] = self.store.id((node, 0))
+            return found
+        return self.store.id((node, mask))
 
     def grow(self, nodes: set[int], below: dict[int, Mask]) -> dict[int, Mask]:
         """A node depends on its own events, and on what it and its possible neighbours depend on in the layer below."""
@@ -133,40 +156,55 @@ class Layer:
 
     def expand(self) -> None:
         """Ask the layer below for everything that the new embeddings need."""
-        want, count = self.below.want, self.neighbours.count
-        own, neighbour, event, lengths = [], [], [], []
-        for node, mask in self.pending:
-            recent = self.neighbours.recent(node, mask)
-            below = [want(other, mask) for other in recent.nodes]
-            blank = [0] * (count - len(recent.rows))
-            own.append(want(node, mask))
-            neighbour.append([below[place] for place in recent.place] + blank)
-            event.append(self.events.want(recent.rows) + blank)
-            lengths.append(len(recent.rows))
-        self.columns = [torch.tensor(column) for column in (own, neighbour, event, lengths)]
+        want, recent_of = self.below.want, self.neighbours.recent
+        lists: list[int] = []
+        starts: list[int] = []
+        below: list[int] = []
+        own: list[int] = []
+        for node, mask in self.store.pending:
+            recent = recent_of(node, mask)
+            lists.append(recent.id)
+            starts.append(len(below))
+            below += [want(other, mask) for other in recent.nodes]
+            own.append(self.own.id(want(node, mask)))
+        below.append(0)  # where the empty list of a last node would point
+        places = self.neighbours.places[lists] + np.array(starts, dtype=np.int64)[:, None]
+        self.columns = (
+            torch.tensor(own),  # [n]
+            torch.from_numpy(np.array(below, dtype=np.int64)[places]),  # [n, K]
+            torch.from_numpy(self.neighbours.events[lists]),  # [n, K]
+            torch.from_numpy(self.neighbours.lengths[lists]),  # [n]
+        )
 
-    def compute(self) -> None:
-        """The attention of `TemporalAttention.forward`, for the new embeddings."""
-        if not self.pending:
+    def compute(self, events: Tensor) -> None:
+        if not self.store.pending:
             return
-        own, neighbour, event, lengths = self.columns  # [n], [n, K], [n, K], [n]
-        maps, below, merge = self.maps, self.below.values, self.attention.merge
-        seen = self.events.store.values[event]  # [n, K, F + d]
-        question = maps.ask_bias.expand(len(own), -1, -1)  # [n, H, W]
-        hidden = merge.hidden.bias.expand(len(own), -1)  # [n, d]
-        if below is not None:
-            seen = torch.cat([below[neighbour], seen], dim=-1)  # [n, K, W]
-            question = torch.addmm(maps.ask_bias.flatten(), below[own], maps.ask.flatten(0, 1).T).view_as(question)
-            hidden = hidden + below[own] @ maps.own.T
-        scores = question @ seen.mT  # [n, H, K]
-        missing = torch.arange(neighbour.shape[1]) >= lengths[:, None]
-        weights = torch.softmax(scores.masked_fill_(missing[:, None], torch.finfo(scores.dtype).min), dim=-1)
-        answer = (weights @ seen).flatten(1) @ maps.answer.flatten(1).T  # [n, d]
-        answer = answer + maps.value_bias.sum(0) + maps.out_bias
-        hidden = hidden + answer * (lengths > 0)[:, None]
-        self.store.fit()[self.store.computed : len(self.store.ids)] = merge.out(torch.relu(hidden))
-        self.store.computed = len(self.store.ids)
-        self.pending = []
+        self._own_parts()
+        own, neighbour, event, lengths = self.columns
+        asked = self.own.values[own]  # [n, H·W + d]
+        question = asked[:, : self.heads * self.width].unflatten(1, (self.heads, self.width))  # [n, H, W]
+        hidden = asked[:, self.heads * self.width :]  # [n, d]
+        parts = [functional.embedding(event, events)]  # [n, K, F + d]
+        if self.below.values is not None:
+            parts.insert(0, functional.embedding(neighbour, self.below.values))  # [n, K, d]
+        scores = question[..., -parts[-1].shape[-1] :] @ parts[-1].mT  # [n, H, K]
+        if len(parts) == 2:
+            scores += question[..., : parts[0].shape[-1]] @ parts[0].mT
+        missing = torch.arange(event.shape[1]) >= lengths[:, None]
+        scores.masked_fill_(missing[:, None], torch.finfo(scores.dtype).min)
+        weights = torch.softmax(scores, dim=-1)
+        seen = torch.cat([weights @ part for part in parts], dim=-1)  # [n, H, W]
+        answer = torch.addmm(self.answer_bias, seen.flatten(1), self.answer_map)  # [n, d]
+        self.store.write(self.finish(torch.relu(hidden + answer * (lengths > 0)[:, None])))
+
+    def _own_parts(self) -> None:
+        new = self.own.pending
+        if not new:
+            return
+        if self.below.values is None:
+            self.own.write(self.own_bias.expand(len(new), -1))
+        else:
+            self.own.write(torch.addmm(self.own_bias, self.below.values[new], self.own_map.T))
 
 
 class Scope:
@@ -177,14 +215,13 @@ class Scope:
         self.score = model.network.score
         sizes = model.network.sizes
         self.universe = Universe(model.graph, query)
-        self.neighbours = Neighbours(model.graph, query, sizes.neighbours, self.universe)
         self.events = Events(model, query)
+        self.neighbours = Neighbours(model.graph, query, sizes.neighbours, self.universe, self.events.store.id)
         self.inputs = model.inputs(query, self.universe)
         self.layers: list[Layer] = []
         for attention, maps in zip(model.network.attention, model.maps, strict=True):
             below = self.layers[-1] if self.layers else self.inputs
-            layer = Layer(cast(TemporalAttention, attention), maps, below, self.events, self.neighbours)
-            self.layers.append(layer)
+            self.layers.append(Layer(cast(TemporalAttention, attention), maps, below, self.neighbours))
         self.logits: dict[tuple[int, int], float] = {}  # ids of the two nodes' embeddings → logit
         # What an explanation will most likely remove: better to make the masks once than a few at a time.
         self.universe.add(candidates(model.graph, query, hops=sizes.layers).tolist())
@@ -227,7 +264,7 @@ class Scope:
         self.events.compute()
         self.inputs.compute()
         for layer in self.layers:
-            layer.compute()
+            layer.compute(self.events.store.values)
 
 
 class FastModel:

@@ -12,7 +12,7 @@ Masks may be too large (that only costs time); they are never too small, and eac
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -62,22 +62,27 @@ class Universe:
 class Recent(NamedTuple):
     """The events that a node attends to, latest first, once some of its events are removed."""
 
-    rows: list[int]  # at most K
+    id: int  # row of `Neighbours.events` and the other tables
     nodes: list[int]  # the distinct nodes at their other ends
-    place: list[int]  # for each row, where its other end stands in `nodes`
 
 
 class Neighbours:
-    """The recent events of nodes, for any removal set."""
+    """The recent events of nodes, for any removal set. K = how many a node attends to, R = lists made so far."""
 
-    def __init__(self, graph: TemporalGraph, query: Query, count: int, universe: Universe) -> None:
+    def __init__(
+        self, graph: TemporalGraph, query: Query, count: int, universe: Universe, event_id: Callable[[int], int]
+    ) -> None:
         self.graph = graph
         self.before = query.before
         self.count = count
         self.universe = universe
+        self.event_id = event_id  # gives each row that is attended to its id
         self.tails: dict[int, list[int]] = {}  # node → enough of its latest rows, latest first
         self.others: dict[int, list[int]] = {}  # node → the nodes at the other ends of its tail
-        self.recents: dict[tuple[int, Mask], Recent] = {}
+        self.made: dict[tuple[int, Mask], Recent] = {}
+        self.events = np.zeros((64, count), dtype=np.int64)  # [≥ R, K] event ids; 0 where there are fewer
+        self.places = np.zeros((64, count), dtype=np.int64)  # [≥ R, K] where the other end stands in `Recent.nodes`
+        self.lengths = np.zeros(64, dtype=np.int64)  # [≥ R]
 
     def grow(self, nodes: list[int]) -> None:
         """Look up the tails of nodes. However many events of the universe are removed, K kept ones remain in it."""
@@ -93,21 +98,28 @@ class Neighbours:
 
     def recent(self, node: int, mask: Mask) -> Recent:
         """The latest K rows of `node` without those in `mask`."""
-        mask &= self.universe.of_node.get(node, 0)
-        found = self.recents.get((node, mask))
+        item = (node, mask & self.universe.of_node.get(node, 0))
+        found = self.made.get(item)
         if found is None:
-            found = self.recents[node, mask] = self._recent(node, mask)
+            found = self.made[item] = self._make(*item)
         return found
 
-    def _recent(self, node: int, mask: Mask) -> Recent:
+    def _make(self, node: int, mask: Mask) -> Recent:
         bits = self.universe.bits
-        rows: list[int] = []
-        place: list[int] = []
+        events: list[int] = []
+        places: list[int] = []
         nodes: dict[int, int] = {}
         for row, other in zip(self.tails[node], self.others[node], strict=True):
-            if len(rows) == self.count:
+            if len(events) == self.count:
                 break
             if not (mask and bits.get(row, 0) & mask):
-                rows.append(row)
-                place.append(nodes.setdefault(other, len(nodes)))
-        return Recent(rows, list(nodes), place)
+                events.append(self.event_id(row))
+                places.append(nodes.setdefault(other, len(nodes)))
+        id_ = len(self.made)
+        if id_ == len(self.lengths):
+            self.events, self.places = (np.concatenate([table, 0 * table]) for table in (self.events, self.places))
+            self.lengths = np.concatenate([self.lengths, 0 * self.lengths])
+        self.events[id_, : len(events)] = events
+        self.places[id_, : len(events)] = places
+        self.lengths[id_] = len(events)
+        return Recent(id_, list(nodes))

@@ -45,22 +45,28 @@ class MemoryInputs:
         self.universe = universe
         self.latest: dict[int, int] = {}  # node → position of its version before the query
         self.versions: dict[int, Version] = {}  # position → what may change it; absent: nothing
-        self.memory = Store(model.network.sizes.dimension, model.dtype)
-        self.memory.ids[NO_VERSION, 0] = 0
-        self.memory.computed = 1
-        self.pending: list[tuple[int, Mask]] = []  # what the memory ids without a value stand for
-        self.summed = Store(model.network.sizes.dimension, model.dtype)  # memory + features, where there are features
+        self.depends: dict[int, Mask] = {}  # node → the removed events that its memory can depend on
+        self.base: dict[int, int] = {}  # node → the id of its input with nothing removed
+        self.memory: Store[tuple[int, Mask]] = Store(model.network.sizes.dimension, model.dtype)  # by version and mask
+        self.memory.ids[NO_VERSION, 0] = 0  # the first vector is zero
+        self.summed: Store[tuple[int, int]] = Store(model.network.sizes.dimension, model.dtype)  # by node and memory id
 
     @property
     def values(self) -> Tensor:
         return self.memory.values if self.model.features is None else self.summed.values
 
     def want(self, node: int, mask: Mask) -> int:
+        mask &= self.depends[node]
+        if not mask:
+            found = self.base.get(node)
+            if found is None:
+                found = self.base[node] = self._want(node, 0)
+            return found
+        return self._want(node, mask)
+
+    def _want(self, node: int, mask: Mask) -> int:
         version = self._want_version(self._kept(self.latest[node], mask), mask)
-        if self.model.features is None:
-            return version
-        ids = self.summed.ids
-        return ids.setdefault((node, version), len(ids))
+        return version if self.model.features is None else self.summed.id((node, version))
 
     def _kept(self, position: int, mask: Mask) -> int:
         """The latest version at or before `position` whose event is not removed."""
@@ -70,13 +76,7 @@ class MemoryInputs:
 
     def _want_version(self, position: int, mask: Mask) -> int:
         version = self.versions.get(position)
-        item = (position, 0 if version is None else mask & version.parents)
-        ids = self.memory.ids
-        found = ids.get(item)
-        if found is None:
-            found = ids[item] = len(ids)
-            self.pending.append(item)
-        return found
+        return self.memory.id((position, 0 if version is None else mask & version.parents))
 
     def grow(self, nodes: list[int]) -> dict[int, Mask]:
         graph = self.model.graph
@@ -90,7 +90,8 @@ class MemoryInputs:
             bit = self.universe.bits.get(row, 0)
             memory = parents | bit | self._memory(previous) if bit else parents
             self.versions[position] = Version(row, own, other, previous, bit, parents, memory)
-        return {node: self._memory(position) for node, position in self.latest.items()}
+        self.depends = {node: self._memory(position) for node, position in self.latest.items()}
+        return self.depends
 
     def _memory(self, position: int) -> Mask:
         version = self.versions.get(position)
@@ -129,21 +130,21 @@ class MemoryInputs:
     def compute(self) -> None:
         """Read the versions that nothing changes from the table; compute the others, parents first."""
         table, changed = self._expand()
-        self.memory.fit()
+        self.memory.reserve()
         if table:
             ids, positions = (np.array(column, dtype=np.int64) for column in zip(*table, strict=True))
             self.memory.values[ids] = self.model.read_versions(positions)
         for generation in _generations(changed):
             self._remember(generation)
-        self.memory.computed = len(self.memory.ids)
+        self.memory.pending = []
         self._add_features()
 
     def _expand(self) -> tuple[list[tuple[int, int]], list[tuple[int, ...]]]:
         """The new ids: (id, position) if in the table, else (row, id, own id, other id, own position)."""
         table: list[tuple[int, int]] = []
         changed: list[tuple[int, ...]] = []
-        first = self.memory.computed
-        for number, (position, mask) in enumerate(self.pending):  # the list grows as parents are asked for
+        first = len(self.memory.ids) - len(self.memory.pending)
+        for number, (position, mask) in enumerate(self.memory.pending):  # the list grows as parents are asked for
             if not mask:
                 table.append((first + number, position))
                 continue
@@ -151,7 +152,6 @@ class MemoryInputs:
             own, other = self._kept(version.own, mask), self._kept(version.other, mask)
             parents = self._want_version(own, mask), self._want_version(other, mask)
             changed.append((version.row, first + number, *parents, own))
-        self.pending = []
         return table, changed
 
     def _remember(self, generation: list[tuple[int, ...]]) -> None:
@@ -163,14 +163,9 @@ class MemoryInputs:
         memory[id_] = self.model.tgn.remember(memory[own_id], memory[other_id], edge, elapsed)
 
     def _add_features(self) -> None:
-        if self.model.features is None:
-            return
-        store = self.summed
-        new = list(store.ids)[store.computed :]
-        if new:
-            nodes, versions = torch.tensor(new).T
-            store.fit()[store.computed : len(store.ids)] = self.memory.values[versions] + self.model.features[nodes]
-            store.computed = len(store.ids)
+        if self.model.features is not None and self.summed.pending:
+            nodes, versions = torch.tensor(self.summed.pending).T
+            self.summed.write(self.memory.values[versions] + self.model.features[nodes])
 
 
 def _generations(changed: list[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
