@@ -16,7 +16,7 @@ def random_graph(rng, *, nodes=12, events=80, edge_features=0, node_features=0, 
         src, dst = rng.integers(0, nodes // 2, events), rng.integers(nodes // 2, nodes, events)
     else:
         src, dst = rng.integers(0, nodes, events), rng.integers(0, nodes, events)
-    time = np.sort(rng.integers(0, events // 2, events) * 10.0 if ties else rng.random(events) * events)
+    time = np.sort(rng.integers(0, 1 + events // 2, events) * 10.0 if ties else rng.random(events) * events)
     return TemporalGraph.from_arrays(
         src,
         dst,

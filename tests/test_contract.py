@@ -17,7 +17,7 @@ ORDER = [
     {"cody.data", "cody.models", "cody.what_if", "cody.testing"},
     {"cody.inference"},
     {"cody"},
-    {"cody.demo"},
+    {"cody.demo", "cody.bench"},
     {"cody.show"},
     {"cody.cli"},
 ]

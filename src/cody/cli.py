@@ -244,3 +244,32 @@ def what_if(
         for case, logit in zip(asked, logits, strict=True)
     ]
     print(json.dumps(answers))
+
+
+@app.command()
+def bench(
+    data: DataOption = "collegemsg",
+    preset: Annotated[Preset, typer.Option(help="Sizes of the models.")] = Preset.paper,
+    queries: Annotated[int, typer.Option(min=1, help="Explanations to average over.")] = 20,
+    sizes: Annotated[str, typer.Option(help="Events of generated graphs: how cost grows.")] = "10000,100000,1000000",
+    json_: JsonOption = False,
+) -> None:
+    """Measure the exact engine against plain forward passes, side by side."""
+    wanted = sorted(parse_rows(sizes))
+    if wanted and wanted[0] < 1000:
+        raise CallError(f"graphs of fewer than 1,000 events say nothing about growth: {sizes!r}")
+    from cody import bench as measurements
+
+    costs = []
+    with messages.status("Measuring ...") as status:
+        for cost in measurements.run(data, preset, queries, wanted):
+            costs.append(cost)
+            status.update(f"Measuring ... {len(costs)} done")
+    if json_:
+        results = [measurements.as_json(cost) for cost in costs]
+        print(json.dumps({"machine": measurements.machine(), "data": data, "preset": preset, "results": results}))
+        return
+    engines = [cost for cost in costs if isinstance(cost, measurements.EngineCost)]
+    growth = [cost for cost in costs if isinstance(cost, measurements.GrowthCost)]
+    for part in show.bench(engines, growth, measurements.machine()):
+        out.print(part)

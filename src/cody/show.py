@@ -17,10 +17,11 @@ from cody.graph import TemporalGraph
 from cody.what_if import Case
 
 if TYPE_CHECKING:
+    from cody.bench import EngineCost, GrowthCost
     from cody.demo import Demo, Effects
     from cody.models.train import Progress
 
-__all__ = ["answers", "datasets", "demo", "epoch", "escape", "summary", "trained"]
+__all__ = ["answers", "bench", "datasets", "demo", "epoch", "escape", "summary", "trained"]
 
 
 def probability(logit: float) -> float:
@@ -127,6 +128,33 @@ def demo(result: Demo) -> Iterable[RenderableType]:
     yield _effects(graph, chosen, strongest[:5])
     yield f"\nHad it not happened, {_events(flipping)} alone would have changed the prediction."
     yield f"Ask for yourself:  cody what-if --event {row} --without {strongest[0]}"
+
+
+def bench(
+    engines: Sequence[EngineCost], growth: Sequence[GrowthCost], machine: dict[str, Any]
+) -> Iterable[RenderableType]:
+    yield escape(f"{machine['cpu']}, {machine['cores']} cores, one used; torch {machine['torch']}\n")
+    rows = table("", "#plain", "#fast", "#ratio", "#300 questions", "#outside", "#peak", title="One question")
+    for cost in engines:
+        peak = "–" if cost.peak_mib is None else f"{cost.peak_mib:.0f} MiB"
+        times = (
+            f"{cost.plain_ms:.2f} ms",
+            f"{cost.fast_ms:.3f} ms",
+            f"{cost.ratio:.0f}×",
+            f"{cost.explanation_s:.3f} s",
+        )
+        rows.add_row(cost.model, *times, f"{100 * cost.share_outside:.0f} %", peak)
+    yield rows
+    if growth:
+        rows = table(
+            "", "#events", "#300 questions", "#table", "#built in", title="\nOn generated graphs of other sizes"
+        )
+        for size in growth:
+            cells = (f"{size.explanation_s:.3f} s", f"{size.table_gib:.2f} GiB", f"{size.build_s:.1f} s")
+            rows.add_row(size.model, f"{size.events:,}", *cells)
+        yield rows
+    largest = max(cost.largest_difference for cost in [*engines, *growth])
+    yield f"\nLargest difference between plain and fast logits: {largest:.1e}"
 
 
 def _events(count: int) -> str:

@@ -57,6 +57,11 @@ def data_directory() -> Path:
     """Where data sets are looked for and downloaded to."""
     if given := os.environ.get("CODY_DATA"):
         return Path(given).expanduser()
+    return cache_directory()
+
+
+def cache_directory() -> Path:
+    """Where files are kept that can be made or downloaded again."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "cody"
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
+from cody.data import cache_directory
 from cody.errors import ModelError
 from cody.graph import TemporalGraph
 from cody.inference.replay import Replay
@@ -18,7 +21,7 @@ __all__ = ["FastTGAT", "FastTGN", "Replay", "fast_model", "load_model", "plain_m
 
 
 def fast_model(network: Network, graph: TemporalGraph, folder: Path | None = None) -> FastTGN | FastTGAT:
-    """The network in its fast form. A TGN's table of memory versions is kept in `folder`, or in a cache directory."""
+    """The network in its fast form. A TGN's table of memory versions is kept in `folder`, if there is one."""
     return FastTGN(network, graph, folder=folder) if isinstance(network, TGN) else FastTGAT(network, graph)
 
 
@@ -47,5 +50,12 @@ def load_model(
             f"the graph is {graph.identity} "
             "(other_data=True, or --other-data on the command line, asks it all the same)"
         )
-    shipped = folder in shipped_models().values()  # the package's own folder stays as it was installed
-    return engine(checkpoint.network, graph, None if shipped else folder)
+    return engine(checkpoint.network, graph, _folder_for_tables(folder))
+
+
+def _folder_for_tables(model: Path) -> Path:
+    """The model's own folder, unless it cannot be written, or is part of the package and stays as installed."""
+    if os.access(model, os.W_OK) and model not in shipped_models().values():
+        return model
+    key = hashlib.blake2b(str(model.resolve()).encode(), digest_size=4).hexdigest()
+    return cache_directory() / "versions" / f"{model.name}-{key}"

@@ -182,7 +182,7 @@ class Layer:
         self._own_parts()
         own, neighbour, event, lengths = self.columns
         asked = self.own.values[own]  # [n, H·W + d]
-        question = asked[:, : self.heads * self.width].unflatten(1, (self.heads, self.width))  # [n, H, W]
+        question = asked[:, : self.heads * self.width].reshape(-1, self.heads, self.width)  # [n, H, W]
         hidden = asked[:, self.heads * self.width :]  # [n, d]
         parts = [functional.embedding(event, events)]  # [n, K, F + d]
         if self.below.values is not None:

@@ -184,8 +184,7 @@ def _generations(changed: list[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
 class FastTGN(FastModel):
     """A TGN, equal to its `Replay`.
 
-    The table of all versions is kept on disk for the next time (`versions.py` says where); with `dtype` other than the
-    network's own, which serves proofs, it is made anew in memory.
+    The table of all versions is made in memory, or kept in `folder` for the next time.
     """
 
     def __init__(
@@ -193,8 +192,10 @@ class FastTGN(FastModel):
     ) -> None:
         super().__init__(network, graph, has_inputs=True, dtype=dtype)
         self.tgn = cast(TGN, self.network)
-        kept = dtype == torch.float32
-        self.table = open_versions(self.tgn, graph, folder) if kept else versions_in_memory(self.tgn, graph)  # [2E, d]
+        if folder is None:
+            self.table = versions_in_memory(self.tgn, graph)  # [2E, d]
+        else:
+            self.table = open_versions(self.tgn, graph, folder)
 
     def inputs(self, query: Query, universe: Universe) -> Inputs:
         return MemoryInputs(self, query, universe)

@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.models.tgn import TGN
 
 SCHEMA = "cody/versions/1"
+ORPHANED_AFTER = 3600.0  # seconds without a write; a table that is being built is written all the time
 NOTES = "versions-{dtype}.json"  # names the table's file and what it belongs to
 
 
@@ -59,27 +61,14 @@ def versions_in_memory(network: TGN, graph: TemporalGraph) -> FloatArray:
     return table
 
 
-def open_versions(network: TGN, graph: TemporalGraph, folder: Path | None) -> FloatArray:
-    """The table on disk of a model and a graph; built if it is not there, or belongs to other weights, data or grid.
+def open_versions(network: TGN, graph: TemporalGraph, folder: Path) -> FloatArray:
+    """The table in `folder`; built if it is not there, or belongs to other weights, data or another grid.
 
-    It is memory-mapped, so that all processes on a machine share one copy. It lies in `folder`, or in a cache directory
-    if that is None or cannot be written.
+    It is memory-mapped, so that all processes on a machine share one copy.
     """
     belongs = _belongs_to(network, graph)
-    places = [cache_folder(belongs)] if folder is None else [folder, cache_folder(belongs)]
-    for place in places:
-        found = _open(place, belongs)
-        if found is not None:
-            return found
-    writable = folder is not None and os.access(folder, os.W_OK)
-    return _build_on_disk(network, graph, places[0] if writable else places[-1], belongs)
-
-
-def cache_folder(belongs: dict[str, Any]) -> Path:
-    """Where the table goes if the model's own folder cannot be written."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    key = hashlib.blake2b(json.dumps(belongs, sort_keys=True).encode(), digest_size=10).hexdigest()
-    return root / "cody" / "versions" / key
+    found = _open(folder, belongs)
+    return _build_on_disk(network, graph, folder, belongs) if found is None else found
 
 
 def _belongs_to(network: TGN, graph: TemporalGraph) -> dict[str, Any]:
@@ -113,6 +102,7 @@ def _build_on_disk(network: TGN, graph: TemporalGraph, folder: Path, belongs: di
     folder.mkdir(parents=True, exist_ok=True)
     notes = folder / NOTES.format(**belongs)
     previous = _file_of(notes)
+    _clear_orphans(folder)
     descriptor, path = tempfile.mkstemp(prefix="versions-", suffix=".npy", dir=folder)
     os.close(descriptor)
     partial = Path(f"{path}.json")
@@ -131,6 +121,14 @@ def _build_on_disk(network: TGN, graph: TemporalGraph, folder: Path, belongs: di
         previous.unlink(missing_ok=True)  # processes that still map it keep it until they end
     opened: FloatArray = np.load(path, mmap_mode="r", allow_pickle=False)
     return opened
+
+
+def _clear_orphans(folder: Path) -> None:
+    """Remove tables that no notes point at: what was being built when its process was killed."""
+    known = {_file_of(notes) for notes in folder.glob(NOTES.format(dtype="*"))}
+    for table in folder.glob("versions-*.npy"):
+        if table not in known and time.time() - table.stat().st_mtime > ORPHANED_AFTER:
+            table.unlink(missing_ok=True)
 
 
 def _file_of(notes: Path) -> Path | None:

@@ -1,0 +1,282 @@
+"""The fast engine equals the plain replay, whatever is asked, in whatever order, by whomever."""
+
+import json
+import multiprocessing
+import os
+import threading
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cody.graph import Query, TemporalGraph
+from cody.inference import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, versions
+from cody.models import TGN
+from cody.models.checkpoint import Checkpoint, save_model
+from cody.testing import check_model
+from random_events import random_graph, random_network
+
+EXAMPLES = int(os.environ.get("CODY_EXAMPLES", "200"))  # for each test with random cases; raise it to search longer
+KINDS = ["tgn", "tgat"]
+
+
+@st.composite
+def cases(draw, kind):
+    """A random graph, network, query, and removal sets from empty to the whole past."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    graph = random_graph(
+        rng,
+        nodes=draw(st.sampled_from([2, 5, 12, 30])),
+        events=draw(st.sampled_from([1, 2, 10, 60, 150])),
+        edge_features=draw(st.sampled_from([0, 2])),
+        node_features=draw(st.sampled_from([0, 3])),
+        bipartite=draw(st.booleans()),
+        ties=draw(st.booleans()),
+    )
+    network = random_network(
+        graph,
+        kind,
+        seed=int(rng.integers(1000)),
+        layers=draw(st.sampled_from([1, 2])),
+        neighbours=draw(st.sampled_from([1, 3, 20])),
+        batch=draw(st.sampled_from([1, 7, 32, 200])),
+    )
+    before = int(rng.integers(0, graph.num_events + 1))
+    src, dst = rng.integers(0, graph.num_nodes, 2).tolist()
+    query = Query(src, dst, float(graph.time[-1] + rng.random()), before)
+    sizes = np.minimum([0, 1, 1, 2, 3, 8, graph.num_events // 2], graph.num_events)
+    removals = [frozenset(rng.choice(graph.num_events, size, replace=False).tolist()) for size in sizes]
+    return graph, network, query, [*removals, frozenset(range(graph.num_events))]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_equal_replay_in_single_and_double_precision(kind):
+    @settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES == 200, database=None)
+    @given(cases(kind))
+    def check(case):
+        graph, network, query, removals = case
+        fast_form = FastTGN if kind == "tgn" else FastTGAT
+        for dtype, tolerance in ((torch.float32, 1e-4), (torch.float64, 1e-9)):
+            expected = Replay(network, graph, dtype=dtype).logits(query, removals)
+            answers = fast_form(network, graph, dtype=dtype).logits(query, removals)
+            np.testing.assert_allclose(answers, expected, rtol=0, atol=tolerance)
+
+    check()
+
+
+def engine(network, graph):
+    """In double precision rounding cannot hide a mistake."""
+    return (FastTGN if isinstance(network, TGN) else FastTGAT)(network, graph, dtype=torch.float64)
+
+
+@pytest.fixture(params=KINDS)
+def model_and_sets(request):
+    rng = np.random.default_rng(1)
+    graph = random_graph(rng, nodes=20, events=300)
+    network = random_network(graph, request.param, batch=32, neighbours=6)
+    query = graph.query(280)
+    recent = np.arange(180, 280)
+    removals = [frozenset(rng.choice(recent, size, replace=False).tolist()) for size in rng.integers(0, 6, 60)]
+    return graph, network, query, removals
+
+
+def test_a_batch_answers_like_one_by_one_in_any_order(model_and_sets):
+    graph, network, query, removals = model_and_sets
+    together = engine(network, graph).logits(query, removals)
+    one = engine(network, graph)
+    alone = [one.logits(query, [removal])[0] for removal in removals]
+    np.testing.assert_allclose(together, alone, rtol=0, atol=1e-9)
+    order = np.random.default_rng(2).permutation(len(removals))
+    shuffled = engine(network, graph).logits(query, [removals[place] for place in order])
+    np.testing.assert_allclose(shuffled, together[order], rtol=0, atol=1e-9)
+    assert len(one.logits(query, [])) == 0
+
+
+def test_sets_with_events_never_seen_before_do_not_disturb_earlier_answers(model_and_sets):
+    graph, network, query, removals = model_and_sets
+    model, plain = engine(network, graph), Replay(network, graph, dtype=torch.float64)
+    first = model.logits(query, removals)
+    older = [frozenset({row, row + 50}) for row in range(0, 120, 7)]
+    np.testing.assert_allclose(model.logits(query, older), plain.logits(query, older), rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(model.logits(query, removals), first)
+    mixed = [removal | other for removal, other in zip(removals, older, strict=False)]
+    np.testing.assert_allclose(model.logits(query, mixed), plain.logits(query, mixed), rtol=0, atol=1e-9)
+
+
+def test_queries_do_not_disturb_each_other_however_many_there_are(model_and_sets):
+    graph, network, _, removals = model_and_sets
+    model, plain = engine(network, graph), Replay(network, graph, dtype=torch.float64)
+    queries = [graph.query(row) for row in (280, 281, 282, 283, 284, 285, 280)]  # more than are kept
+    for query in queries:
+        expected = plain.logits(query, removals[:4])
+        np.testing.assert_allclose(model.logits(query, removals[:4]), expected, rtol=0, atol=1e-9)
+    assert len(model.scopes) <= fast.QUERIES_KEPT
+
+
+def test_a_full_memory_starts_afresh(model_and_sets, monkeypatch):
+    graph, network, query, removals = model_and_sets
+    expected = engine(network, graph).logits(query, removals)
+    monkeypatch.setattr(fast, "VALUES_KEPT", 1000)
+    monkeypatch.setattr(fast, "SETS_AT_ONCE", 7)
+    np.testing.assert_allclose(engine(network, graph).logits(query, removals), expected, rtol=0, atol=1e-9)
+
+
+def test_later_events_and_unreachable_ones_change_nothing(model_and_sets):
+    graph, network, _, _ = model_and_sets
+    apart = TemporalGraph.from_arrays(
+        np.append(graph.src, [40, 41]), np.append(graph.dst, [41, 42]), np.append(graph.time, [0.0, 0.0]), sort=True
+    )
+    far = frozenset(np.flatnonzero(apart.src >= 40).tolist())
+    model = engine(network, apart)
+    whole, without_far, without_later = model.logits(apart.query(282), [frozenset(), far, frozenset(range(282, 302))])
+    assert whole == without_later
+    assert whole == pytest.approx(without_far, abs=1e-9)
+
+
+@pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("where", ["Layer.expand", "Layer.compute", "Events.compute", "Scope._grow"])
+def test_nothing_is_left_behind_by_a_call_that_fails(model_and_sets, monkeypatch, failure, where):
+    graph, network, query, removals = model_and_sets
+    model = engine(network, graph)
+    first = model.logits(query, removals[:10])
+    weights = {name: weight.clone() for name, weight in network.state_dict().items()}
+    owner, method = where.split(".")
+    with monkeypatch.context() as patch:
+        patch.setattr(getattr(fast, owner), method, lambda *_: (_ for _ in ()).throw(failure))
+        with pytest.raises(failure):
+            model.logits(query, [*removals[10:], frozenset({1, 2, 3})])
+    expected = engine(network, graph).logits(query, removals)
+    np.testing.assert_allclose(model.logits(query, removals), expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(expected[:10], first, rtol=0, atol=1e-9)
+    assert all(torch.equal(weight, weights[name]) for name, weight in network.state_dict().items())
+
+
+def test_threads_asking_at_once_get_the_same_answers(model_and_sets):
+    graph, network, query, removals = model_and_sets
+    queries = [query, graph.query(250), graph.query(290)]
+    expected = [engine(network, graph).logits(query, removals) for query in queries]
+    model = engine(network, graph)
+    answers = {}
+
+    def ask(number):
+        answers[number] = model.logits(queries[number % 3], removals)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(6):
+        np.testing.assert_allclose(answers[number], expected[number % 3], rtol=0, atol=1e-9)
+
+
+def ask_in_a_process(folder, answers):
+    torch.set_num_threads(1)
+    graph = random_graph(np.random.default_rng(1), nodes=20, events=300)
+    answers.put(load_model(folder, graph).logits(graph.query(280), [frozenset(), frozenset({279, 250})]).tolist())
+
+
+def test_processes_share_a_table_and_get_the_same_answers(tmp_path):
+    graph = random_graph(np.random.default_rng(1), nodes=20, events=300)
+    network = random_network(graph, "tgn")
+    save_model(tmp_path, Checkpoint(network, graph.identity))
+    context = multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    workers = [context.Process(target=ask_in_a_process, args=(tmp_path, answers)) for _ in range(2)]
+    for worker in workers:
+        worker.start()  # both find no table, and build it
+    found = [answers.get(timeout=120) for _ in workers]
+    for worker in workers:
+        worker.join()
+    expected = Replay(network, graph).logits(graph.query(280), [frozenset(), frozenset({279, 250})])
+    for answer in found:
+        np.testing.assert_allclose(answer, expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_engine_passes_the_conformance_suite(kind):
+    graph = random_graph(np.random.default_rng(3), nodes=10, events=60)
+    network = random_network(graph, kind)
+    check_model(fast_model(network, graph), graph, reference=Replay(network, graph)).raise_if_failed()
+
+
+@pytest.fixture
+def tgn():
+    graph = random_graph(np.random.default_rng(4), nodes=20, events=300, edge_features=2)
+    return graph, random_network(graph, "tgn", batch=32)
+
+
+def count_builds(monkeypatch):
+    built = []
+    build = versions.build_versions
+    monkeypatch.setattr(versions, "build_versions", lambda *arguments: built.append(1) or build(*arguments))
+    return built
+
+
+def test_a_saved_table_is_used_again_and_is_memory_mapped(tgn, tmp_path, monkeypatch):
+    graph, network = tgn
+    built = count_builds(monkeypatch)
+    first = FastTGN(network, graph, folder=tmp_path)
+    again = FastTGN(network, graph, folder=tmp_path)
+    assert len(built) == 1
+    assert isinstance(again.table, np.memmap)
+    assert not again.table.flags.writeable
+    sets = [frozenset(), frozenset({250, 270})]
+    np.testing.assert_array_equal(first.logits(graph.query(280), sets), again.logits(graph.query(280), sets))
+    assert len(list(tmp_path.iterdir())) == 2  # the table and its notes
+
+
+@pytest.mark.parametrize("change", ["weights", "data", "grid", "dtype", "truncated", "notes", "gone"])
+def test_a_stale_or_damaged_table_is_built_anew(tgn, tmp_path, monkeypatch, change):
+    graph, network = tgn
+    FastTGN(network, graph, folder=tmp_path)
+    dtype = torch.float32
+    (table,) = tmp_path.glob("*.npy")
+    if change == "weights":
+        with torch.no_grad():
+            network.memory.weight_hh[0, 0] += 0.1
+    elif change == "data":
+        graph = graph.select(np.arange(299))
+    elif change == "grid":
+        network = random_network(graph, "tgn", batch=31)
+    elif change == "dtype":
+        dtype = torch.float64
+    elif change == "truncated":
+        table.write_bytes(table.read_bytes()[:5000])
+    elif change == "notes":
+        (tmp_path / "versions-float32.json").write_text("{")
+    else:
+        table.unlink()
+    built = count_builds(monkeypatch)
+    model = FastTGN(network, graph, folder=tmp_path, dtype=dtype)
+    assert len(built) == 1
+    sets = [frozenset(), frozenset({250, 270})]
+    expected = Replay(network, graph, dtype=dtype).logits(graph.query(280), sets)
+    np.testing.assert_allclose(model.logits(graph.query(280), sets), expected, rtol=0, atol=1e-4)
+
+
+def test_a_table_that_fails_to_be_built_leaves_nothing(tgn, tmp_path, monkeypatch):
+    graph, network = tgn
+    monkeypatch.setattr(versions, "build_versions", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        FastTGN(network, graph, folder=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_build_left_behind_is_cleared_away(tgn, tmp_path):
+    graph, network = tgn
+    orphan = tmp_path / "versions-killed.npy"
+    orphan.write_bytes(b"half of a table")
+    os.utime(orphan, (0, 0))
+    FastTGN(network, graph, folder=tmp_path)
+    assert not orphan.exists()
+
+
+def test_the_table_belongs_to_the_model_and_not_to_the_package(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    graph = random_graph(np.random.default_rng(1), nodes=20, events=300)
+    load_model("tgn-collegemsg", graph, other_data=True)
+    (notes,) = tmp_path.rglob("versions-float32.json")
+    assert json.loads(notes.read_text())["belongs"]["data"] == graph.identity
