@@ -149,7 +149,7 @@ class Layer:
         self.depends = {}
         for node in nodes:
             mask = self.neighbours.universe.of_node.get(node, 0) | below[node]
-            for other in self.neighbours.others[node]:
+            for other in self.neighbours.tails[node].nodes:
                 mask |= below[other]
             self.depends[node] = mask
         return self.depends
@@ -253,7 +253,7 @@ class Scope:
         within = [{self.query.src, self.query.dst}]
         for _ in self.layers:
             self.neighbours.grow(sorted(within[-1]))
-            within.append(within[-1].union(*(self.neighbours.others[node] for node in within[-1])))
+            within.append(within[-1].union(*(self.neighbours.tails[node].nodes for node in within[-1])))
         depends = self.inputs.grow(sorted(within.pop()))
         for layer in self.layers:
             depends = layer.grow(within.pop(), depends)

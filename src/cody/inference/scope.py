@@ -59,8 +59,17 @@ class Universe:
         return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
+class Tail(NamedTuple):
+    """The latest events of a node, latest first: enough that K remain however many of the universe are removed."""
+
+    events: list[int]  # their ids
+    places: list[int]  # for each event, where its other end stands in `nodes`
+    nodes: list[int]  # the distinct nodes at the other ends
+    removable: list[tuple[int, Mask]]  # positions in `events` of those in the universe, last first, with their bits
+
+
 class Recent(NamedTuple):
-    """The events that a node attends to, latest first, once some of its events are removed."""
+    """The events that a node attends to, once some are removed."""
 
     id: int  # row of `Neighbours.events` and the other tables
     nodes: list[int]  # the distinct nodes at their other ends
@@ -77,15 +86,14 @@ class Neighbours:
         self.count = count
         self.universe = universe
         self.event_id = event_id  # gives each row that is attended to its id
-        self.tails: dict[int, list[int]] = {}  # node → enough of its latest rows, latest first
-        self.others: dict[int, list[int]] = {}  # node → the nodes at the other ends of its tail
+        self.tails: dict[int, Tail] = {}
         self.made: dict[tuple[int, Mask], Recent] = {}
         self.events = np.zeros((64, count), dtype=np.int64)  # [≥ R, K] event ids; 0 where there are fewer
         self.places = np.zeros((64, count), dtype=np.int64)  # [≥ R, K] where the other end stands in `Recent.nodes`
         self.lengths = np.zeros(64, dtype=np.int64)  # [≥ R]
 
     def grow(self, nodes: list[int]) -> None:
-        """Look up the tails of nodes. However many events of the universe are removed, K kept ones remain in it."""
+        """Look up the tails of nodes."""
         graph = self.graph
         wanted = np.array(nodes, dtype=np.int64)
         ends = graph.ends(wanted, self.before)
@@ -93,11 +101,17 @@ class Neighbours:
         starts = np.maximum(graph.offsets[wanted], ends - lengths)
         for node, start, end in zip(nodes, starts.tolist(), ends.tolist(), strict=True):
             rows = graph.incidence[start:end][::-1]
-            self.tails[node] = rows.tolist()
-            self.others[node] = (graph.src[rows] + graph.dst[rows] - node).tolist()
+            self.tails[node] = self._tail(rows.tolist(), (graph.src[rows] + graph.dst[rows] - node).tolist())
+
+    def _tail(self, rows: list[int], others: list[int]) -> Tail:
+        bits = self.universe.bits
+        place = {other: number for number, other in enumerate(dict.fromkeys(others))}
+        removable = [(position, bits[row]) for position, row in enumerate(rows) if row in bits]
+        events = [self.event_id(row) for row in rows]
+        return Tail(events, [place[other] for other in others], list(place), removable[::-1])
 
     def recent(self, node: int, mask: Mask) -> Recent:
-        """The latest K rows of `node` without those in `mask`."""
+        """The latest K events of `node` without those in `mask`."""
         item = (node, mask & self.universe.of_node.get(node, 0))
         found = self.made.get(item)
         if found is None:
@@ -105,21 +119,20 @@ class Neighbours:
         return found
 
     def _make(self, node: int, mask: Mask) -> Recent:
-        bits = self.universe.bits
-        events: list[int] = []
-        places: list[int] = []
-        nodes: dict[int, int] = {}
-        for row, other in zip(self.tails[node], self.others[node], strict=True):
-            if len(events) == self.count:
-                break
-            if not (mask and bits.get(row, 0) & mask):
-                events.append(self.event_id(row))
-                places.append(nodes.setdefault(other, len(nodes)))
-        id_ = len(self.made)
+        tail = self.tails[node]
+        events, places = tail.events, tail.places
+        if mask:
+            events, places = events.copy(), places.copy()
+            for position, bit in tail.removable:  # last first, so that earlier positions stay where they are
+                if bit & mask:
+                    del events[position], places[position]
+        events, places = events[: self.count], places[: self.count]
+        order = {place: number for number, place in enumerate(dict.fromkeys(places))}
+        id_, length = len(self.made), len(events)
         if id_ == len(self.lengths):
             self.events, self.places = (np.concatenate([table, 0 * table]) for table in (self.events, self.places))
             self.lengths = np.concatenate([self.lengths, 0 * self.lengths])
-        self.events[id_, : len(events)] = events
-        self.places[id_, : len(events)] = places
-        self.lengths[id_] = len(events)
-        return Recent(id_, list(nodes))
+        self.events[id_, :length] = events
+        self.places[id_, :length] = [order[place] for place in places]
+        self.lengths[id_] = length
+        return Recent(id_, [tail.nodes[place] for place in order])
