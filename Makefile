@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+TRAIN = $(BIN)/cody train --patience 3
+
 .PHONY: demo test check models bench clean
 
 demo: .venv/installed  ## install into .venv, then show what CoDy does
@@ -18,8 +20,18 @@ check: .venv/installed-dev
 	$(BIN)/mypy
 
 bench: .venv/installed-dev  ## side-by-side measurements
-	$(BIN)/python bench/attention.py
+	$(BIN)/python bench/training.py
 	$(BIN)/python bench/graph_scale.py
+
+models: .venv/installed  ## train the shipped models and those of the paper's sizes anew (hours; goes on if interrupted)
+	$(TRAIN) --data collegemsg --model tgn --epochs 20 --out runs/tgn-collegemsg
+	$(TRAIN) --data collegemsg --model tgat --epochs 20 --out runs/tgat-collegemsg
+	$(TRAIN) --preset paper --data uci-messages --model tgn --epochs 8 --out runs/tgn-uci-messages
+	$(TRAIN) --preset paper --data uci-messages --model tgat --epochs 10 --out runs/tgat-uci-messages
+	$(TRAIN) --preset paper --data uci-forums --model tgn --epochs 12 --out runs/tgn-uci-forums
+	$(TRAIN) --preset paper --data uci-forums --model tgat --epochs 10 --out runs/tgat-uci-forums
+	$(TRAIN) --preset paper --data wikipedia --model tgn --epochs 2 --out runs/tgn-wikipedia
+	$(TRAIN) --preset paper --data wikipedia --model tgat --epochs 2 --out runs/tgat-wikipedia
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit("CoDy needs Python 3.11 or later; this is %d.%d. Try: make PYTHON=python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'

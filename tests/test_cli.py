@@ -80,10 +80,13 @@ def test_import_model_and_what_if_reproduce_the_original_code(name, engine, tmp_
     [
         (["--event", 300], 2, "event 300 is out of range: rows go from 0 to 299"),
         (["--event", -1], 2, "event -1 is out of range"),
-        (["--event", 250, "--without", "3,x"], 2, "'x' in '3,x' is not an event row"),
+        (["--event", 250, "--without", "3,x"], 2, "'x' is not an event row"),
         (["--event", 250, "--without", "3,300"], 2, "event 300 cannot be removed"),
-        ([], 2, "give either --event ROW"),
-        (["--event", 3, "--cases", "cases.json"], 2, "give either --event ROW"),
+        ([], 2, "give --event ROW"),
+        (["--event", 3, "--cases", "cases.json"], 2, "give --event ROW"),
+        (["--cases", "cases.json", "--without", "3"], 2, "give --event ROW"),
+        (["--event", 3, "--each", "--without", "3"], 2, "give --event ROW"),
+        (["--event", 250, "--without", "9" * 5000], 2, "is not an event row"),
         (["--cases", "missing.json"], 2, "cannot read missing.json"),
     ],
 )
@@ -92,10 +95,83 @@ def test_impossible_what_ifs_are_refused(made, words, code, message):
     assert message in run("what-if", *where, *words, code=code)
 
 
-@pytest.mark.parametrize("text", ["{", "3", '[{"removed": []}]', '[{"event": "a"}]', '[{"event": 1, "removed": 2}]'])
+@pytest.mark.parametrize(
+    "text", ["{", "3", '[{"removed": []}]', '[{"event": "a"}]', '[{"event": 1, "removed": 2}]', '[{"event": 1}]']
+)
 def test_cases_that_are_not_cases_are_refused(made, text):
     (made / "cases.json").write_text(text)
     assert "cases.json" in run("what-if", "--cases", made / "cases.json", code=2)
+
+
+def test_what_if_each_ranks_single_events(made):
+    where = ("--data", made / "events", "--model", made / "model", "--event", 250, "--each")
+    shown = run("what-if", *where)
+    assert "past events would alone" in shown
+    answers = json.loads(run("what-if", *where, "--json"))
+    assert answers[0]["removed"] == []
+    assert all(len(answer["removed"]) == 1 for answer in answers[1:])
+    assert {"logit", "score", "predicted"} <= answers[0].keys()
+
+
+def test_leaving_out_a_later_event_is_remarked_upon(made):
+    where = ("--data", made / "events", "--model", made / "model", "--event", 250, "--without", 260)
+    result = CliRunner().invoke(cli.app, ["what-if", *map(str, where)])
+    assert "event 260 does not lie before event 250" in result.stderr
+
+
+def test_data_events_lists_rows_of_a_node(made):
+    shown = run("data", "events", made / "events", "--node", 3, "--last", 5, "--before", 200)
+    rows = [int(line.split()[0]) for line in shown.splitlines()[1:]]
+    assert len(rows) == 5
+    assert rows == sorted(rows)
+    assert max(rows) < 200
+
+
+def test_numbers_are_never_cut_however_long_the_names(tmp_path, monkeypatch):
+    rows = "".join(
+        f"user{n % 7}@department.example.org,user{n % 5 + 7}@department.example.org,{n}\n" for n in range(100)
+    )
+    (tmp_path / "events.csv").write_text("src,dst,time\n" + rows)
+    monkeypatch.setattr(cli.out, "_width", 80)
+    shown = run("data", "show", tmp_path / "events.csv")
+    assert all(word in shown for word in ("unique edges", "event features", "node features", "identity"))
+    graph = cli.load(str(tmp_path / "events.csv"))
+    save_model(tmp_path / "model", Checkpoint(random_network(graph, "tgat"), graph.identity))
+    shown = run("what-if", "--data", tmp_path / "events.csv", "--model", tmp_path / "model", "--event", 90)
+    assert "logit" in shown
+    assert max(len(line) for line in shown.splitlines()) <= 80
+    assert any(line.lstrip().startswith("90 ") for line in shown.splitlines())
+
+
+def test_markup_and_control_characters_in_names_are_printed_as_text(tmp_path):
+    (tmp_path / "events.csv").write_text("src,dst,time\n[red]a[/],\x1b[31mb,1\n:smile:,c,2\n")
+    shown = run("data", "events", tmp_path / "events.csv")
+    assert "[red]a[/]" in shown
+    assert ":smile:" in shown
+    assert "\x1b" not in shown
+
+
+def test_times_that_are_no_unix_seconds_are_shown_as_numbers(tmp_path):
+    (tmp_path / "events.csv").write_text("src,dst,time\n1,2,1577836800000\n2,3,1577836800001\n")
+    assert "1577836800000" in run("data", "show", tmp_path / "events.csv")
+
+
+def test_training_that_diverges_saves_nothing(made):
+    words = ("--data", made / "events", "--model", "tgn", "--out", made / "bad", "--dimension", 8, "--batch", 20)
+    save_graph(random_graph(np.random.default_rng(0), nodes=30, events=300, edge_features=1), made / "huge")
+    features = np.load(made / "huge" / "features.npy")
+    graph = random_graph(np.random.default_rng(0), nodes=30, events=300)
+    huge = type(graph).from_arrays(graph.src, graph.dst, graph.time, features=np.full_like(features, 3e38))
+    save_graph(huge, made / "huge")
+    message = run("train", *words[2:], "--data", made / "huge", code=1)
+    assert "the loss is nan" in message
+    assert not (made / "bad" / "model.json").exists()
+
+
+def test_an_impossible_folder_is_refused_before_training(made):
+    (made / "file").write_text("")
+    words = ("--data", made / "events", "--model", "tgn", "--out", made / "file" / "model")
+    assert "cannot be the folder of a model" in run("train", *words, code=2)
 
 
 def test_a_model_for_other_data_is_refused_with_both_identities(made):

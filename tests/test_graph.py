@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date, datetime, timedelta, timezone
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +22,7 @@ from cody.graph import (
     events_among_nodes,
     events_on_paths,
     neighbourhood,
+    verify_graph,
 )
 
 
@@ -225,6 +231,27 @@ def test_select_keeps_nodes_and_numbers_events_anew() -> None:
         ({"node_features": [[1]]}, "node id 1 appears in the events, but node_features says 1 nodes"),
         ({"num_nodes": 2, "names": ["a", "b", "c"]}, "contradictory"),
         ({"names": ["a", "a"]}, "'a' stands more than once"),
+        ({"names": [["a"], ["b"]]}, r"names must be one-dimensional, not an array of shape \(2, 1\)"),
+        ({"names": "ab"}, "names must be one-dimensional"),
+        ({"names": [["a"], ["b", "c"]]}, "names must be one word or number for each node"),
+        (
+            {"time": np.array(["2020-01-01", "2020-01-02"], "datetime64[us]")},
+            "datetime64.*give seconds, or use cody.load",
+        ),
+        ({"time": np.array([1, 2], "timedelta64[s]")}, "timedelta64.*give seconds, or use cody.load"),
+        ({"time": [datetime(2020, 1, 1), datetime(2020, 1, 2)]}, r"time must be numbers.*cody\.load converts dates"),
+        ({"time": [1j, 2j]}, "time must be real numbers, not complex128"),
+        ({"time": np.ma.masked_array([1, 2], [False, True])}, "time is a masked array; fill in or drop"),
+        ({"time": [1, 10**400]}, "time must be numbers"),
+        ({"time": [1, 1e300]}, r"at most 1e\+19 in size; row 1 has 1e\+300"),
+        ({"src": np.ma.masked_array([0, 1], [False, True])}, "src is a masked array"),
+        ({"src": [[0], [1, 2]]}, "src must be an array of numbers"),
+        ({"features": [[1j], [2j]]}, "features must be real numbers"),
+        ({"features": [[1], [1, 2]]}, "features must be an array of numbers"),
+        ({"node_features": 5}, "the events, but node_features says 0 nodes"),
+        ({"dst": [0, 2_000_000_000]}, "2,000,000,001 nodes are too many for 2 events: the ids are sparse"),
+        ({"num_nodes": 10**13}, "10,000,000,000,000 nodes are too many for 2 events"),
+        ({"num_nodes": 0}, "num_nodes says 0 nodes"),
     ],
 )
 def test_columns_that_make_no_graph_are_refused(columns: dict[str, object], message: str) -> None:
@@ -256,3 +283,128 @@ def test_an_event_out_of_range_is_refused() -> None:
             graph.query(row)
     with pytest.raises(CallError, match="at least 1"):
         candidates(graph, graph.query(1), size=0)
+
+
+@pytest.mark.parametrize("number", [1.0, True, np.True_, "1", None, np.array([1, 2])])
+def test_what_counts_must_be_a_whole_number(number: Any) -> None:
+    graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2])
+    calls = [
+        lambda: graph.query(number),
+        lambda: graph.name(number),
+        lambda: graph.history(number, 1),
+        lambda: candidates(graph, graph.query(1), hops=number),
+        lambda: candidates(graph, graph.query(1), size=number),
+        lambda: check_query(graph, Query(number, 0, 2.0, 1)),
+        lambda: check_query(graph, Query(0, number, 2.0, 1)),
+        lambda: check_query(graph, Query(0, 1, 2.0, number)),
+    ]
+    if number is not None:
+        calls.append(lambda: TemporalGraph.from_arrays([0], [0], [1], num_nodes=number))  # type: ignore[arg-type]
+    for call in calls:
+        with pytest.raises(CallError, match="must be a whole number, not"):
+            call()
+
+
+def test_numpy_integers_are_whole_numbers() -> None:
+    graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2], num_nodes=np.int64(3))  # type: ignore[arg-type]
+    query = graph.query(np.int32(1))  # type: ignore[arg-type]
+    assert query == Query(1, 2, 2.0, 1)
+    assert type(query.before) is int
+    assert graph.name(np.uint8(2)) == "2"  # type: ignore[arg-type]
+    check_query(graph, Query(*np.array([1, 2]), np.float32(2), np.int64(1)))
+    assert candidates(graph, query, np.int64(2), np.int64(3)).tolist() == [0]  # type: ignore[arg-type]
+
+
+def test_nodes_out_of_range_have_no_name_and_no_history() -> None:
+    graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2], names=["a", "b", "c"])
+    for node in (-1, 3, 99):
+        for call in (graph.name, lambda node: graph.history(node, 2)):
+            with pytest.raises(CallError, match=f"node {node} is out of range: nodes go from 0 to 2"):
+                call(node)
+
+
+@pytest.mark.parametrize("query", [(0, 1, 2.0, 1), None, 1])
+def test_what_is_no_query_is_refused(query: Any) -> None:
+    graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2])
+    with pytest.raises(CallError, match=r"a query is what graph\.query\(row\) or graph\.link\(src, dst, time\) makes"):
+        check_query(graph, query)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        1082015761.0,
+        datetime(2004, 4, 15, 7, 56, 1),
+        datetime(2004, 4, 15, 9, 56, 1, tzinfo=timezone(timedelta(hours=2))),
+        np.datetime64("2004-04-15T07:56:01", "ns"),
+        pd.Timestamp("2004-04-15 07:56:01"),
+        pd.Timestamp("2004-04-15 07:56:01", tz="UTC"),
+    ],
+)
+def test_a_link_takes_the_time_as_seconds_or_as_a_date(moment: Any) -> None:
+    graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1082015761, 1082015762])
+    assert graph.link(0, 2, moment) == Query(0, 2, 1082015761.0, 1)
+    assert graph.link(0, 2, date(2004, 4, 16)).time == 1082073600.0
+
+
+@pytest.mark.parametrize(
+    "moment", ["x", "1", None, True, 10**400, 1e300, float("nan"), pd.NaT, np.datetime64("NaT"), []]
+)
+def test_a_time_that_is_none_is_refused(moment: Any) -> None:
+    graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2])
+    with pytest.raises(CallError, match="time must be a"):
+        graph.link(0, 2, moment)
+    with pytest.raises(CallError, match="time must be a finite number"):
+        check_query(graph, Query(0, 2, moment, 1))
+
+
+def test_times_in_nanoseconds_can_be_asked_about() -> None:
+    graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1_082_015_761_000_000_000, 1_700_000_000_000_000_000])
+    check_query(graph, graph.query(1))
+
+
+@pytest.mark.parametrize("near", [events_on_paths, events_among_nodes])
+def test_paths_may_be_very_long(near: Any) -> None:
+    """Events 0-1, 1-2, 2-3, …; the query is about node 0."""
+    rows = np.arange(300)
+    graph = TemporalGraph.from_arrays(rows, rows + 1, rows)
+    query = Query(0, 0, 300.0, 300)
+    for hops in (1, 2, 126, 127, 128, 129, 299, 300, 301, 40_000, 10**30):
+        found = candidates(graph, query, hops, 10**30, near=near)
+        assert found.tolist() == list(range(min(hops, 300)))
+    assert neighbourhood(graph, query, 10**30)[1].max() == 300
+
+
+def test_few_events_of_many_nodes_can_be_selected() -> None:
+    nodes = np.arange(1_100_000)
+    graph = TemporalGraph.from_arrays(nodes, nodes, nodes)
+    part = graph.select(np.array([5]))
+    assert (part.num_nodes, part.num_events) == (1_100_000, 1)
+    assert part.identity == TemporalGraph.from_arrays([5], [5], [5.0], names=nodes).identity
+    with pytest.raises(DataError, match="there are no events"):
+        graph.select(nodes[:0])
+    with pytest.raises(DataError, match="row 1 is earlier than row 0"):
+        graph.select(np.array([5, 4]))
+
+
+def test_a_name_is_found_though_there_are_very_many() -> None:
+    names = [f"student {number}" for number in range(50_000)] + ["anastasia"]
+    graph = TemporalGraph.from_arrays([0], [50_000], [1], names=names)
+    for given_name, meant in (("anatasia", "anastasia"), ("Student 49999", "student 49999"), ("studnt 7", "student 7")):
+        with pytest.raises(CallError, match=f"there is no node '{given_name}'; did you mean '{meant}'"):
+            graph.node(given_name)
+    with pytest.raises(CallError, match=r"there are 'student 0', .*'student 4', …$"):
+        graph.node("12:30")
+    numbers = TemporalGraph.from_arrays([0], [1], [1], names=[7, 8])
+    with pytest.raises(CallError, match="there is no node"):
+        numbers.node("9" * 5_000)
+
+
+def test_a_graph_whose_columns_do_not_belong_together_is_not_verified() -> None:
+    graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2])
+    verify_graph(graph)
+    with pytest.raises(DataError, match=f"not {graph.identity}: they were changed or damaged"):
+        verify_graph(replace(graph, time=np.array([1.0, 3.0])))
+    for column in ("offsets", "incidence"):
+        with pytest.raises(DataError, match="are not those of src and dst"):
+            verify_graph(replace(graph, **{column: getattr(graph, column)[::-1]}))

@@ -24,6 +24,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     if name == "load_model":  # the only public name that needs torch, which takes a second to import
         from cody.inference import load_model

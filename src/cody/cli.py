@@ -7,24 +7,28 @@ Answers go to standard output; progress and messages go to standard error. Exit 
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from cody import show
 from cody._version import __version__
 from cody.data import data_directory, datasets, fetch, load, save_graph, summarise
 from cody.errors import CallError, CodyError, did_you_mean
-from cody.what_if import Case, answer_cases, parse_rows, read_cases
+from cody.what_if import Case, answer_cases, check_cases, effects, parse_rows, read_cases
 
 app = typer.Typer(
-    help="Which past events, had they not happened, would have changed this prediction?",
+    help="Which past events, had they not happened, would have changed a prediction?",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -36,8 +40,10 @@ data_commands = typer.Typer(
 )
 app.add_typer(data_commands, name="data")
 
-out = Console()
-messages = Console(stderr=True)
+# Into a file or a pipe, tables are as wide as they need to be.
+_narrow = sys.stdout.isatty() or "COLUMNS" in os.environ
+out = Console(markup=False, emoji=False, highlight=False, width=None if _narrow else 200)
+messages = Console(stderr=True, markup=False, emoji=False, highlight=False)
 
 DataOption = Annotated[str, typer.Option("--data", help="A data set's name, a file of events, or a saved graph.")]
 ModelOption = Annotated[str, typer.Option("--model", help="A model's folder, or the name of a shipped one.")]
@@ -63,20 +69,43 @@ class Preset(StrEnum):
 
 def main() -> None:
     """Run a command; an error of ours becomes one line and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without → gets a question mark
     try:
         app()
     except CodyError as error:
-        messages.print(f"[bold red]error:[/] {show.escape(str(error))}", highlight=False, soft_wrap=True)
+        _say(Text.assemble(("error: ", "bold red"), show.plain(error, 2000)))
         sys.exit(2 if isinstance(error, CallError) else 1)
-    except KeyboardInterrupt:
-        messages.print("stopped")
-        sys.exit(130)
+    except OSError as error:
+        _say(Text.assemble(("error: ", "bold red"), show.plain(error, 2000)))
+        sys.exit(1)
+
+
+def _say(message: RenderableType) -> None:
+    messages.print(message, soft_wrap=True)
+
+
+def _print(parts: Iterable[RenderableType]) -> None:
+    for part in parts:
+        out.print(part, soft_wrap=isinstance(part, str))
+
+
+def _print_json(document: Any) -> None:
+    print(json.dumps(document, allow_nan=False))
 
 
 def _version(wanted: bool) -> None:
     if wanted:
         print(f"cody {__version__}")
         raise typer.Exit
+
+
+def _use_threads(count: int) -> None:
+    """The matrices of one question are small: a second thread costs more than it helps."""
+    import torch
+
+    torch.set_num_threads(count)
 
 
 @app.callback()
@@ -90,40 +119,62 @@ def _options(
 
 @app.command()
 def demo() -> None:
-    """Score real links with a trained model, and see which past event matters most."""
+    """See which past event decides a real prediction."""
     with messages.status("Loading 59,835 messages and a trained TGN ..."):
         from cody.demo import run_demo
 
+        _use_threads(1)
         result = run_demo()
-    for part in show.demo(result):
-        out.print(part)
+    _print(show.demo(result))
 
 
 @data_commands.command("list")
 def data_list() -> None:
     """The data sets known by name, and which of them are here."""
-    out.print(show.datasets(datasets()))
-    out.print(f"Data directory: {data_directory()} (set CODY_DATA to use another)", style="dim", soft_wrap=True)
+    _print([show.datasets(datasets()), f"Data directory: {data_directory()} (set CODY_DATA to use another)"])
 
 
 @data_commands.command("show")
-def data_show(name: str, sort: SortOption = False, json_: JsonOption = False) -> None:
+def data_show(
+    name: Annotated[str, typer.Argument(help="A data set's name, a file of events, or a saved graph.")],
+    verify: Annotated[bool, typer.Option("--verify", help="Check every column of a saved graph.")] = False,
+    sort: SortOption = False,
+    json_: JsonOption = False,
+) -> None:
     """What a data set, file or saved graph holds."""
     graph = load(name, sort=sort)
+    if verify:
+        verify_graph(graph)
     summary = summarise(graph)
     if json_:
-        print(json.dumps({"data": name, **asdict(summary), "identity": graph.identity}))
+        _print_json({"data": name, **asdict(summary), "identity": graph.identity})
     else:
-        out.print(show.summary(name, graph, summary))
+        _print([show.summary(name, graph, summary)])
+
+
+@data_commands.command("events")
+def data_events(
+    name: Annotated[str, typer.Argument(help="A data set's name, a file of events, or a saved graph.")],
+    node: Annotated[str | None, typer.Option(help="Only events of this node.")] = None,
+    before: Annotated[int | None, typer.Option(min=0, help="Only rows before this one.")] = None,
+    last: Annotated[int, typer.Option(min=1, help="How many, the latest ones.")] = 20,
+    sort: SortOption = False,
+) -> None:
+    """List events with their rows, counted from 0."""
+    graph = load(name, sort=sort)
+    stop = graph.num_events if before is None else min(before, graph.num_events)
+    rows = np.arange(max(0, stop - last), stop) if node is None else graph.history(graph.node(node), stop)[-last:]
+    _print([show.events(graph, rows)])
 
 
 @data_commands.command("fetch")
-def data_fetch(name: str) -> None:
+def data_fetch(name: Annotated[str, typer.Argument(help="The data set's name.")]) -> None:
     """Download a data set from its public source into the data directory."""
-    with Progress(TextColumn(name), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=messages) as bar:
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=messages, transient=True) as bar:
         task = bar.add_task(name, total=None)
         path = fetch(name, lambda done, total: bar.update(task, completed=done, total=total))
-    out.print(f"{name} is at {path}", soft_wrap=True)
+    _print([f"{name} is at {path}"])
 
 
 @data_commands.command("import")
@@ -140,7 +191,7 @@ def data_import(
     names = None if features is None else [name.strip() for name in features.split(",")]
     graph = load(file, src=src, dst=dst, time=time, features=names, sort=sort)
     save_graph(graph, out_)
-    out.print(show.summary(str(out_), graph, summarise(graph)))
+    _print([show.summary(str(out_), graph, summarise(graph))])
 
 
 @app.command()
@@ -151,53 +202,59 @@ def train(
     preset: Annotated[Preset, typer.Option(help="Sizes: as in the paper, or several times cheaper.")] = Preset.compact,
     epochs: Annotated[int, typer.Option(min=1, help="At most this many passes over the training events.")] = 50,
     patience: Annotated[int, typer.Option(min=1, help="Stop after so many epochs without a better one.")] = 5,
-    learning_rate: Annotated[float, typer.Option(min=0.0, help="Step size of Adam.")] = 3e-4,
-    batch: Annotated[int | None, typer.Option(min=1, help="Events in one batch: the grid of the memory.")] = None,
+    learning_rate: Annotated[float, typer.Option(min=0.0, max=1.0, help="Step size of Adam.")] = 3e-4,
+    batch: Annotated[int | None, typer.Option(min=1, help="Events between two updates of the memory.")] = None,
     dimension: Annotated[int | None, typer.Option(min=1, help="Size of embeddings and memory.")] = None,
     neighbours: Annotated[int | None, typer.Option(min=1, help="Recent events that a node attends to.")] = None,
     layers: Annotated[int | None, typer.Option(min=1, help="Attention layers.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Processor threads.")] = None,
+    heads: Annotated[int | None, typer.Option(min=1, help="Attention heads.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same weights.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="Processor threads; more help large models only.")] = 1,
     sort: SortOption = False,
     json_: JsonOption = False,
 ) -> None:
     """Train a model to predict links."""
     graph = load(data, sort=sort)
-    import torch
-
     from cody.models import ARCHITECTURES
     from cody.models.sizes import PRESETS
     from cody.models.train import Settings, new_network, train
 
-    asked = {"batch": batch, "dimension": dimension, "neighbours": neighbours, "layers": layers}
+    _use_threads(threads)
+    asked = {"batch": batch, "dimension": dimension, "neighbours": neighbours, "layers": layers, "heads": heads}
     sizes = replace(PRESETS[preset], **{name: value for name, value in asked.items() if value is not None})
-    settings = Settings(epochs, patience, learning_rate, seed)
-    if threads is not None:
-        torch.set_num_threads(threads)
     network = new_network(ARCHITECTURES[model], graph, sizes, seed)
+    steps = train(graph, network, Settings(epochs, patience, learning_rate, seed), out_)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=messages) as bar:
-        task = bar.add_task("epoch 1", total=None)
-        for step in train(graph, network, settings, out_):
-            bar.update(task, description=f"epoch {step.epoch}", completed=step.batch, total=step.batches)
-            if step.validation is not None:
-                bar.console.print(show.epoch(step))
+    finished = None
+    try:
+        with Progress(*columns, console=messages, transient=True) as bar:
+            task = bar.add_task("", total=None)
+            for step in steps:
+                if finished is None and step.epoch > 1:
+                    _say(f"going on after epoch {step.epoch - 1}")
+                finished = step.epoch if step.validation is not None else step.epoch - 1
+                bar.update(task, description=f"epoch {step.epoch}", completed=step.batch, total=step.batches)
+                if step.validation is not None:
+                    _say(show.epoch(step))
+    except KeyboardInterrupt:
+        _say(f"stopped after epoch {finished}; the same command goes on from there" if finished else "stopped")
+        raise typer.Exit(130) from None
     document = json.loads((out_ / "model.json").read_text(encoding="utf-8"))
     if json_:
-        print(json.dumps(document))
+        _print_json(document)
     else:
-        out.print(show.trained(out_, document))
+        _print([show.trained(out_, document)])
 
 
 @app.command("import-model")
 def import_model(
-    weights: Annotated[Path, typer.Argument(help="A state dict: safetensors, or a .pth that needs no unpickling.")],
+    weights: Annotated[Path, typer.Argument(help="A state dict: safetensors, or .pth with nothing but tensors.")],
     data: DataOption,
     out_: Annotated[Path, typer.Option("--out", help="Folder for the model.")],
     layers: Annotated[int, typer.Option(min=1, help="Attention layers (n_layer).")],
     heads: Annotated[int, typer.Option(min=1, help="Attention heads (n_head).")],
     neighbours: Annotated[int, typer.Option(min=1, help="Recent events that a node attends to (n_degree).")],
-    batch: Annotated[int, typer.Option(min=1, help="Events in one batch (bs): the grid of the memory.")],
+    batch: Annotated[int, typer.Option(min=1, help="Events between two updates of the memory (bs).")],
     from_: Annotated[str, typer.Option("--from", help="Whose weights these are.")] = "tgn-original",
     sort: SortOption = False,
 ) -> None:
@@ -208,7 +265,7 @@ def import_model(
     from cody.models.original import import_original
 
     sizes = import_original(weights, graph, out_, layers=layers, heads=heads, neighbours=neighbours, batch=batch)
-    out.print(f"Imported {weights.name} into {out_}: {sizes}", soft_wrap=True)
+    _print([f"Imported {weights.name} into {out_}: {sizes}"])
 
 
 @app.command("what-if")
@@ -217,33 +274,57 @@ def what_if(
     model: ModelOption = "tgn-collegemsg",
     event: Annotated[int | None, typer.Option(help="Row of the event whose link is scored.")] = None,
     without: Annotated[str, typer.Option(help="Rows of events that did not happen: 3,7,9")] = "",
+    each: Annotated[bool, typer.Option("--each", help="Leave out past events near the link, one at a time.")] = False,
     cases: Annotated[Path | None, typer.Option(help='A JSON list of {"event": row, "removed": [rows]}.')] = None,
-    engine: Annotated[Engine, typer.Option(help="Fast, or the plain replay that defines right.")] = Engine.fast,
+    engine: Annotated[Engine, typer.Option(help="The fast one, or the slow one that defines right.")] = Engine.fast,
     sort: SortOption = False,
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
 ) -> None:
-    """Ask a model what it would have said had some events not happened."""
-    if (event is None) == (cases is None):
-        raise CallError("give either --event ROW, with --without ROWS, or --cases FILE")
-    if cases is not None:
-        asked = read_cases(cases)
-    else:
-        assert event is not None
-        asked = [Case(event, frozenset()), Case(event, parse_rows(without))] if without else [Case(event, frozenset())]
+    """Ask what a model had said without some past events."""
+    if (event is None) == (cases is None) or (without and (each or cases is not None)) or (each and cases is not None):
+        raise CallError("give --event ROW with --without ROWS or --each, or give --cases FILE")
+    asked = read_cases(cases) if cases is not None else _one_link(int(event or 0), without)
     graph = load(data, sort=sort)
+    check_cases(graph, asked)
+    for case in asked:
+        later = [row for row in case.removed if row >= case.event]
+        if later and cases is None:
+            _say(f"event {min(later)} does not lie before event {case.event}: leaving it out changes nothing")
     from cody.inference import fast_model, load_model, plain_model
 
+    _use_threads(1)
     engines = {Engine.fast: fast_model, Engine.replay: plain_model}
-    logits = answer_cases(load_model(model, graph, engine=engines[engine], other_data=other_data), graph, asked)
-    if not json_:
-        out.print(show.answers(graph, asked, logits))
-        return
-    answers = [
-        {"event": case.event, "removed": sorted(case.removed), "logit": logit}
-        for case, logit in zip(asked, logits, strict=True)
-    ]
-    print(json.dumps(answers))
+    loaded = load_model(model, graph, engine=engines[engine], other_data=other_data)
+    if each:
+        found = effects(loaded, graph, graph.query(asked[0].event))
+        asked += [Case(asked[0].event, frozenset({row})) for row in found.candidates.tolist()]
+        logits = [found.logit, *found.without.tolist()]
+    else:
+        logits = answer_cases(loaded, graph, asked)
+    if json_:
+        _print_json([_answer(case, logit) for case, logit in zip(asked, logits, strict=True)])
+    elif each:
+        _print(show.effects(graph, found, shown=10))
+    else:
+        _print([show.answers(graph, asked, logits)])
+
+
+def _one_link(event: int, without: str) -> list[Case]:
+    removed = parse_rows(without)
+    return [Case(event, frozenset()), Case(event, removed)] if removed else [Case(event, frozenset())]
+
+
+def _answer(case: Case, logit: float) -> dict[str, Any]:
+    # Batches of other sizes round the last digits differently; six decimals are the same in all of them.
+    score = round(show.probability(logit), 6)
+    return {
+        "event": case.event,
+        "removed": sorted(case.removed),
+        "logit": round(logit, 6),
+        "score": score,
+        "predicted": logit > 0,
+    }
 
 
 @app.command()
@@ -254,7 +335,7 @@ def bench(
     sizes: Annotated[str, typer.Option(help="Events of generated graphs: how cost grows.")] = "10000,100000,1000000",
     json_: JsonOption = False,
 ) -> None:
-    """Measure the exact engine against plain forward passes, side by side."""
+    """Measure the exact engine against plain forward passes."""
     wanted = sorted(parse_rows(sizes))
     if wanted and wanted[0] < 1000:
         raise CallError(f"graphs of fewer than 1,000 events say nothing about growth: {sizes!r}")
@@ -267,9 +348,8 @@ def bench(
             status.update(f"Measuring ... {len(costs)} done")
     if json_:
         results = [measurements.as_json(cost) for cost in costs]
-        print(json.dumps({"machine": measurements.machine(), "data": data, "preset": preset, "results": results}))
+        _print_json({"machine": measurements.machine(), "data": data, "preset": preset, "results": results})
         return
     engines = [cost for cost in costs if isinstance(cost, measurements.EngineCost)]
     growth = [cost for cost in costs if isinstance(cost, measurements.GrowthCost)]
-    for part in show.bench(engines, growth, measurements.machine()):
-        out.print(part)
+    _print(show.bench(engines, growth, measurements.machine()))

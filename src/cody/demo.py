@@ -7,21 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from cody.data import load
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph, candidates
+from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.inference import load_model
-from cody.oracle import Model
+from cody.what_if import Effects, effects
 
 DATA, MODEL = "collegemsg", "tgn-collegemsg"
 PERIOD = 0.9  # the demo looks at links from here on: well within the test period
-
-
-class Effects(NamedTuple):
-    """What single past events do to the score of a link."""
-
-    query: Query
-    logit: float  # with nothing removed
-    candidates: IntArray  # [m] past events that might matter
-    without: FloatArray  # [m] the logit without each of them
 
 
 class Demo(NamedTuple):
@@ -42,10 +33,3 @@ def run_demo(links: int = 6) -> Demo:
     predicted = (effects(model, graph, graph.query(row)) for row in range(int(rows[0]), graph.num_events))
     chosen = next(found for found in predicted if found.logit > 0 and found.without.min() < 0)
     return Demo(graph, rows, logits, chosen)
-
-
-def effects(model: Model, graph: TemporalGraph, query: Query) -> Effects:
-    """Remove past events near the query, one at a time."""
-    near = candidates(graph, query)
-    answers = model.logits(query, [frozenset(), *(frozenset({row}) for row in near.tolist())])
-    return Effects(query, float(answers[0]), near, answers[1:])

@@ -11,7 +11,12 @@ The message of each repeats what the user gave and says what to do about it.
 from __future__ import annotations
 
 import difflib
+import heapq
 from collections.abc import Iterable
+from os.path import commonprefix
+
+HANDFUL = 5
+MANY = 5_000
 
 
 class CodyError(Exception):
@@ -31,19 +36,28 @@ class ModelError(CodyError, ValueError):
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """A half-sentence to append to an error message: the closest known word, or all of them.
+    """A half-sentence to append to an error message: the closest known word, or a handful of them.
 
     >>> did_you_mean("uci-mesages", ["uci-messages", "wikipedia"])
     "; did you mean 'uci-messages'?"
     >>> did_you_mean("xyz", ["src", "dst"])
     "; there are 'src', 'dst'"
     """
-    known = [str(word) for word in known]
-    folded = {word.casefold(): word for word in known}
-    close = difflib.get_close_matches(given.casefold(), list(folded), n=1, cutoff=0.6)
+    words = [str(word) for word in known]
+    folded = {word.casefold(): word for word in words}
+    close = difflib.get_close_matches(given.casefold(), _worth_comparing(given.casefold(), list(folded)), n=1)
     if close:
         return f"; did you mean {folded[close[0]]!r}?"
-    if not known:
+    if not words:
         return ""
-    shown = ", ".join(repr(word) for word in known[:12])
-    return f"; there are {shown}" + (", …" if len(known) > 12 else "")
+    shown = ", ".join(repr(word) for word in words[:HANDFUL])
+    return f"; there are {shown}" + (", …" if len(words) > HANDFUL else "")
+
+
+def _worth_comparing(given: str, words: list[str]) -> list[str]:
+    """Comparing is slow. Of very many words, those that share a half with `given`: one slip leaves the other half."""
+    if len(words) <= MANY:
+        return words
+    middle = len(given) // 2
+    alike = [word for word in words if word.startswith(given[:middle]) or word.endswith(given[middle:])]
+    return heapq.nlargest(MANY, alike, key=lambda word: len(commonprefix([word, given])) - abs(len(word) - len(given)))

@@ -7,9 +7,11 @@ visible rows: a query with `before = i` sees rows 0 … i-1.
 from __future__ import annotations
 
 import hashlib
+import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +24,7 @@ FloatArray = NDArray[np.floating[Any]]
 BoolArray = NDArray[np.bool_]
 
 LONG_WALK = 200_000  # events; looking at more of them takes more than a few milliseconds
+LATEST_TIME = 1e19  # nanoseconds since 1970 stay below; what is beyond, float32 models cannot compute with
 
 
 class Query(NamedTuple):
@@ -81,21 +84,16 @@ class TemporalGraph:
         times = _times(time)
         sources, targets = _node_ids("src", src, times.size), _node_ids("dst", dst, times.size)
         edge_features = _feature_table("features", features, times.size, "events")
+        labels = None if names is None else _labels(names)
+        node_table = None if node_features is None else _array("node_features", node_features)
         if sort:
             order = np.argsort(times, kind="stable")
             sources, targets, times = sources[order], targets[order], times[order]
             edge_features = None if edge_features is None else edge_features[order]
         _check_sorted(times)
-        count = _count_nodes(sources, targets, num_nodes, node_features, names)
-        node_table = _feature_table("node_features", node_features, count, "nodes")
-        labels = None if names is None else _labels(names)
-        offsets, incidence = _index_by_node(sources, targets, count)
-        identity = _identity(count, sources, targets, times, edge_features, node_table)
-        columns = (sources, targets, times, edge_features, node_table, labels, offsets, incidence)
-        for column in columns:
-            if column is not None:
-                column.setflags(write=False)
-        return cls(*columns, identity)
+        count = _count_nodes(sources, targets, num_nodes, node_table, labels)
+        node_table = _feature_table("node_features", node_table, count, "nodes")
+        return _assemble(count, sources, targets, times, edge_features, node_table, labels)
 
     @property
     def num_nodes(self) -> int:
@@ -110,20 +108,19 @@ class TemporalGraph:
 
     def query(self, row: int) -> Query:
         """The question whether event `row` would happen, asked just before it did."""
+        row = _whole_number("the row of an event", row)
         if not 0 <= row < self.num_events:
             raise CallError(f"event {row} is out of range: rows go from 0 to {self.num_events - 1}")
-        return Query(int(self.src[row]), int(self.dst[row]), float(self.time[row]), int(row))
+        return Query(int(self.src[row]), int(self.dst[row]), float(self.time[row]), row)
 
-    def link(self, src: Any, dst: Any, time: float) -> Query:
+    def link(self, src: Any, dst: Any, time: float | date | np.datetime64) -> Query:
         """The question about a link that need not have happened, between nodes as the user names them.
 
-        Visible are all events up to and including `time`.
+        Visible are all events up to and including `time`. A date stands for unix seconds, without a time zone in UTC.
         """
-        time = float(time)
-        if not np.isfinite(time):
-            raise CallError(f"time must be a finite number, not {time}")
-        before = int(np.searchsorted(self.time, time, side="right"))
-        return Query(self.node(src), self.node(dst), time, before)
+        moment = _moment(time)
+        before = int(np.searchsorted(self.time, moment, side="right"))
+        return Query(self.node(src), self.node(dst), moment, before)
 
     def node(self, name: Any) -> int:
         """The id of the node that the user calls `name`."""
@@ -131,12 +128,12 @@ class TemporalGraph:
             return self._node_number(name)
         wanted = str(name)
         numbers = self.names.dtype.kind in "iu"
-        if numbers and not re.fullmatch("0|-?[1-9][0-9]*", wanted):
+        if numbers and not re.fullmatch("0|-?[1-9][0-9]{0,19}", wanted):
             found = np.empty(0, dtype=np.int64)  # "07" and "7.0" are nobody's name
         else:
             found = np.flatnonzero(self.names == (int(wanted) if numbers else wanted))
         if not found.size:
-            raise CallError(f"there is no node {wanted!r}{did_you_mean(wanted, self.names[:10_000])}")
+            raise CallError(f"there is no node {wanted!r}{did_you_mean(wanted, self.names)}")
         return int(found[0])
 
     def _node_number(self, name: Any) -> int:
@@ -144,16 +141,22 @@ class TemporalGraph:
             node = int(str(name))
         except ValueError:
             raise CallError(f"node {name!r} is not a number, and the nodes of this graph have no names") from None
+        return self._existing(node)
+
+    def _existing(self, node: int) -> int:
+        node = _whole_number("node", node)
         if not 0 <= node < self.num_nodes:
             raise CallError(f"node {node} is out of range: nodes go from 0 to {self.num_nodes - 1}")
         return node
 
     def name(self, node: int) -> str:
         """What the user calls node `node`."""
+        node = self._existing(node)
         return str(node if self.names is None else self.names[node])
 
     def history(self, node: int, before: int) -> IntArray:
         """Rows < `before` of the events that touch `node`, oldest first. A view, found by binary search."""
+        node = self._existing(node)
         rows = self.incidence[self.offsets[node] : self.offsets[node + 1]]
         return rows[: np.searchsorted(rows, before)]
 
@@ -181,20 +184,17 @@ class TemporalGraph:
 
     def select(self, rows: IntArray | BoolArray) -> TemporalGraph:
         """The graph of these events alone: the same nodes, events numbered anew."""
-        return TemporalGraph.from_arrays(
-            self.src[rows],
-            self.dst[rows],
-            self.time[rows],
-            features=None if self.features is None else self.features[rows],
-            node_features=self.node_features,
-            names=self.names,
-            num_nodes=self.num_nodes,
+        times = _times(self.time[rows])
+        _check_sorted(times)
+        features = None if self.features is None else self.features[rows]
+        return _assemble(
+            self.num_nodes, self.src[rows], self.dst[rows], times, features, self.node_features, self.names
         )
 
 
 def neighbourhood(graph: TemporalGraph, query: Query, hops: int) -> tuple[IntArray, IntArray]:
     """Nodes within `hops` of the query's two nodes in the visible past, ascending, and their distances. [n], [n]"""
-    distance = _distances(graph, query, hops)
+    distance = _distances(graph, query, min(hops, graph.num_nodes))
     nodes = np.flatnonzero(distance >= 0)
     return nodes, distance[nodes].astype(np.int64)
 
@@ -239,43 +239,102 @@ def candidates(
     >>> candidates(graph, graph.query(3))
     array([0, 1])
     """
+    hops, size = _whole_number("hops", hops), _whole_number("size", size)
     if hops < 1 or size < 1:
         raise CallError(f"hops and size must be at least 1, not {hops} and {size}")
     check_query(graph, query)
-    found: IntArray = near(graph, query, hops, size)
+    found: IntArray = near(graph, query, min(hops, graph.num_nodes), size)  # no path is longer than that
     return found
 
 
 def check_query(graph: TemporalGraph, query: Query) -> None:
     """Refuse a query that the graph cannot answer."""
+    if not isinstance(query, Query):
+        raise CallError(f"a query is what graph.query(row) or graph.link(src, dst, time) makes, not {query!r}")
     for end in ("src", "dst"):
-        node = getattr(query, end)
+        node = _whole_number(end, getattr(query, end))
         if not 0 <= node < graph.num_nodes:
             raise CallError(f"{end}={node} is not a node: nodes go from 0 to {graph.num_nodes - 1}")
-    if not 0 <= query.before <= graph.num_events:
+    if not 0 <= _whole_number("before", query.before) <= graph.num_events:
         raise CallError(f"before={query.before} is out of range: the graph has {graph.num_events} events")
-    if not np.isfinite(query.time):
-        raise CallError(f"time must be a finite number, not {query.time}")
     last = query.before - 1
-    if query.before and query.time < graph.time[last]:
+    if _finite_time(query.time) < graph.time[last] and query.before:
         raise CallError(f"time={query.time} is earlier than the latest visible event, row {last} at {graph.time[last]}")
 
 
+def verify_graph(graph: TemporalGraph) -> None:
+    """Read a whole graph and refuse it if its columns are not those that were saved. Names are not covered."""
+    columns = (graph.src, graph.dst, graph.time, graph.features, graph.node_features)
+    identity = _identity(graph.num_nodes, *columns)
+    if identity != graph.identity:
+        raise DataError(f"the events have the identity {identity}, not {graph.identity}: they were changed or damaged")
+    offsets, incidence = _index_by_node(graph.src, graph.dst, graph.num_nodes)
+    if not (np.array_equal(offsets, graph.offsets) and np.array_equal(incidence, graph.incidence)):
+        raise DataError("the events of each node (offsets, incidence) are not those of src and dst: save it again")
+
+
+def _whole_number(what: str, value: Any) -> int:
+    """An int or a numpy integer; 1.0, True and "1" are not meant."""
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise CallError(f"{what} must be a whole number, not {_shortened(value)}")
+
+
+def _moment(time: Any) -> float:
+    """A number as it is, a date as unix seconds, as the readers do."""
+    try:
+        if isinstance(time, date) and not isinstance(time, datetime):
+            time = datetime(time.year, time.month, time.day)
+        if isinstance(time, datetime):  # pandas' Timestamp too
+            time = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        if isinstance(time, np.datetime64):
+            time = (time - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+    except (ValueError, TypeError):  # NaT
+        raise CallError(f"time must be a moment, not {time!r}") from None
+    return _finite_time(time)
+
+
+def _finite_time(time: Any) -> float:
+    refused = (str, bytes, bool, np.datetime64, np.timedelta64)  # float() takes some of them
+    try:
+        number = float("nan") if isinstance(time, refused) else float(time)
+    except (TypeError, ValueError, OverflowError):
+        number = float("nan")
+    if not abs(number) <= LATEST_TIME:
+        raise CallError(f"time must be a finite number, at most {LATEST_TIME:g} in size, not {_shortened(time)}")
+    return number
+
+
+def _shortened(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not print integers of thousands of digits
+        return "so large a number"
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
 def _distances(graph: TemporalGraph, query: Query, hops: int) -> IntArray:
-    """Hops from the query's nodes in the visible past, for every node; -1 beyond `hops`. [N] int16"""
-    distance = np.full(graph.num_nodes, -1, dtype=np.int16)
+    """Hops from the query's nodes in the visible past, for every node; -1 beyond `hops`. [N]"""
+    distance = np.full(graph.num_nodes, -1, dtype=np.min_scalar_type(-hops - 2))  # a step beyond `hops` fits too
     distance[[query.src, query.dst]] = 0
     for hop in range(1, hops + 1):
-        _step(graph, query, distance, hop)
+        if not _step(graph, query, distance, hop):
+            break
     return distance
 
 
-def _step(graph: TemporalGraph, query: Query, distance: IntArray, hop: int) -> None:
-    """Extend `distance` in place from `hop` - 1 to `hop`."""
+def _step(graph: TemporalGraph, query: Query, distance: IntArray, hop: int) -> bool:
+    """Extend `distance` in place from `hop` - 1 to `hop`. Returns whether there was anything to extend."""
     ring = np.flatnonzero(distance == hop - 1)
+    if not ring.size:
+        return False
     rows = graph.incidence[_ranges(graph.offsets[ring], graph.ends(ring, query.before))]
     for ends in (graph.src[rows], graph.dst[rows]):
         distance[ends[distance[ends] < 0]] = hop
+    return True
 
 
 def _touching(graph: TemporalGraph, query: Query, inside: BoolArray, size: int) -> IntArray:
@@ -356,18 +415,35 @@ def _ranges(starts: IntArray, ends: IntArray) -> IntArray:
     return np.arange(lengths.sum()) + shifts
 
 
-def _times(time: ArrayLike) -> FloatArray:
+def _array(column: str, values: Any) -> NDArray[Any]:
+    """The values as numpy sees them, unless they would lose their meaning on the way to numbers."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise DataError(f"{column} is a masked array; fill in or drop what is masked")
     try:
-        times = np.array(time, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"time must be numbers: {error}") from None
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(f"{column} must be an array of numbers: {error}") from None
+    if array.dtype.kind in "mM":
+        raise DataError(f"{column} holds {array.dtype}; give seconds, or use cody.load, which converts dates")
+    if array.dtype.kind == "c":
+        raise DataError(f"{column} must be real numbers, not {array.dtype}")
+    return array
+
+
+def _times(time: ArrayLike) -> FloatArray:
+    array = _array("time", time)
+    try:
+        times = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"time must be numbers: {error} (cody.load converts dates)") from None
     if times.ndim != 1:
         raise DataError(f"time must be one column, not an array of shape {times.shape}")
     if not times.size:
         raise DataError("there are no events")
-    bad = np.flatnonzero(~np.isfinite(times))
+    bad = np.flatnonzero(~(np.abs(times) <= LATEST_TIME))
     if bad.size:
-        raise DataError(f"time must be finite; row {bad[0]} has {times[bad[0]]}")
+        limit = f" and at most {LATEST_TIME:g} in size" if np.isfinite(times[bad[0]]) else ""
+        raise DataError(f"time must be finite{limit}; row {bad[0]} has {times[bad[0]]}")
     return times
 
 
@@ -382,7 +458,7 @@ def _check_sorted(times: FloatArray) -> None:
 
 
 def _node_ids(column: str, ids: ArrayLike, events: int) -> IntArray:
-    array = np.asarray(ids)
+    array = _array(column, ids)
     if array.shape != (events,):
         raise DataError(f"{column} has shape {array.shape}, time has {events} rows")
     if array.dtype.kind not in "iu":
@@ -398,10 +474,11 @@ def _node_ids(column: str, ids: ArrayLike, events: int) -> IntArray:
 def _feature_table(column: str, table: ArrayLike | None, rows: int, of_what: str) -> FloatArray | None:
     if table is None:
         return None
+    array = _array(column, table)
     try:
         with np.errstate(over="ignore"):  # too large for float32 becomes infinite, and is refused below
-            array = np.array(table, dtype=np.float32)
-    except (TypeError, ValueError) as error:
+            array = array.astype(np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{column} must be numbers: {error}") from None
     if array.ndim != 2 or len(array) != rows:
         raise DataError(f"{column} must have {rows} rows, one for each of the {of_what}, not shape {array.shape}")
@@ -411,29 +488,62 @@ def _feature_table(column: str, table: ArrayLike | None, rows: int, of_what: str
     return array if array.shape[1] else None
 
 
-def _count_nodes(src: IntArray, dst: IntArray, num_nodes: int | None, node_features: Any, names: Any) -> int:
+def _count_nodes(
+    src: IntArray,
+    dst: IntArray,
+    num_nodes: int | None,
+    node_features: NDArray[Any] | None,
+    names: NDArray[Any] | None,
+) -> int:
     largest = int(max(src.max(), dst.max()))
-    counts = {"num_nodes": num_nodes}
-    counts |= {"node_features": None if node_features is None else len(node_features)}
-    counts |= {"names": None if names is None else len(names)}
-    given = {key: count for key, count in counts.items() if count is not None}
+    given = {} if num_nodes is None else {"num_nodes": _whole_number("num_nodes", num_nodes)}
+    tables = {"node_features": node_features, "names": names}
+    given |= {key: table.shape[0] if table.ndim else 0 for key, table in tables.items() if table is not None}
     if len(set(given.values())) > 1:
         told = ", ".join(f"{key}: {count}" for key, count in given.items())
         raise DataError(f"the number of nodes is contradictory ({told})")
     count = next(iter(given.values()), largest + 1)
     if largest >= count:
         raise DataError(f"node id {largest} appears in the events, but {next(iter(given))} says {count} nodes")
-    return int(count)
+    if count > 1_000 * len(src) + 10**6 and node_features is None and names is None:
+        raise DataError(
+            f"{count:,} nodes are too many for {len(src):,} events: the ids are sparse; number the nodes 0, 1, 2, … "
+            "(cody.load on a table with the columns src, dst and time does)"
+        )
+    return count
 
 
 def _labels(names: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
-    labels = np.array(names)
-    if labels.dtype.kind not in "iuU":
-        labels = labels.astype(str)
+    try:
+        labels = np.array(names)
+        if labels.dtype.kind not in "iuU":
+            labels = labels.astype(str)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"names must be one word or number for each node: {error}") from None
+    if labels.ndim != 1:
+        raise DataError(f"names must be one-dimensional, not an array of shape {labels.shape}")
     distinct, counts = np.unique(labels, return_counts=True)
     if len(distinct) < len(labels):
         raise DataError(f"names must differ from node to node; {str(distinct[counts > 1][0])!r} stands more than once")
     return labels
+
+
+def _assemble(
+    count: int,
+    src: IntArray,
+    dst: IntArray,
+    time: FloatArray,
+    features: FloatArray | None,
+    node_features: FloatArray | None,
+    names: NDArray[Any] | None,
+) -> TemporalGraph:
+    """A graph of columns that are known to be right."""
+    identity = _identity(count, src, dst, time, features, node_features)
+    columns = (src, dst, time, features, node_features, names, *_index_by_node(src, dst, count))
+    for column in columns:
+        if column is not None:
+            column.setflags(write=False)
+    return TemporalGraph(*columns, identity)
 
 
 def _index_by_node(src: IntArray, dst: IntArray, num_nodes: int) -> tuple[IntArray, IntArray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,12 +25,26 @@ class Model(Protocol):
         ...
 
 
-def check_removals(graph: TemporalGraph, removals: Sequence[Removal]) -> None:
-    """Refuse rows that are not events of the graph."""
-    for removal in removals:
+def check_removals(graph: TemporalGraph, removals: Iterable[Iterable[int]]) -> list[Removal]:
+    """Removal sets as frozen sets of plain integers; rows that are not events of the graph are refused."""
+    try:
+        checked = [frozenset(operator.index(row) for row in removal) for removal in removals]
+    except TypeError:
+        raise CallError("removals must be sets of event rows, for example [frozenset(), frozenset({3, 7})]") from None
+    for removal in checked:
         for row in removal:
             if not 0 <= row < graph.num_events:
                 raise CallError(f"event {row} cannot be removed: rows go from 0 to {graph.num_events - 1}")
+    return checked
+
+
+def check_logits(query: Query, removals: Sequence[Removal], logits: Sequence[float]) -> None:
+    """Refuse answers that are none, and name the set that got them."""
+    if len(logits) != len(removals):
+        raise ModelError(f"the model gave {len(logits)} logits for {len(removals)} removal sets")
+    for removal, logit in zip(removals, logits, strict=True):
+        if not math.isfinite(logit):
+            raise ModelError(f"the model's logit is {logit} for {query} without events {sorted(removal)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +114,10 @@ class Oracle:
         for start in range(0, len(unknown), self.sets_at_once):
             batch = unknown[start : start + self.sets_at_once]
             logits = [float(logit) for logit in self.model.logits(self.query, batch)]
-            self._check(batch, logits)
+            check_logits(self.query, batch, logits)
             self._answers.update((removal, round(logit, 5)) for removal, logit in zip(batch, logits, strict=True))
             self._count(evaluated=len(batch), batches=1)
         return set(unknown)
-
-    def _check(self, batch: list[Removal], logits: list[float]) -> None:
-        if len(logits) != len(batch):
-            raise ModelError(f"the model gave {len(logits)} logits for {len(batch)} removal sets")
-        for removal, logit in zip(batch, logits, strict=True):
-            if not math.isfinite(logit):
-                raise ModelError(f"the model's logit is {logit} for {self.query} without events {sorted(removal)}")
 
     def _count(self, **more: int) -> None:
         counts = {name: getattr(self.counts, name) for name in Counts.__slots__}

@@ -1,4 +1,7 @@
-"""What a person sees in the terminal: tables and sentences, at most 80 columns wide."""
+"""What a person sees in the terminal: tables and sentences that fit 80 columns.
+
+Nothing here is markup: names of nodes and files are printed as they are, with unprintable characters replaced.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from cody.data import Dataset, Summary, is_here
-from cody.graph import TemporalGraph
-from cody.what_if import Case
+from cody.graph import IntArray, TemporalGraph
+from cody.what_if import Case, Effects
 
 if TYPE_CHECKING:
     from cody.bench import EngineCost, GrowthCost
-    from cody.demo import Demo, Effects
+    from cody.demo import Demo
     from cody.models.train import Progress
 
-__all__ = ["answers", "bench", "datasets", "demo", "epoch", "escape", "summary", "trained"]
+UNIX_TIMES = (1e8, 1e11)  # seconds that are taken for dates, 1973 to 5138; others are shown as numbers
 
 
 def probability(logit: float) -> float:
@@ -30,7 +33,7 @@ def probability(logit: float) -> float:
     >>> probability(0.0)
     0.5
     """
-    return 1 / (1 + math.exp(-logit)) if logit >= 0 else 1 - probability(-logit)
+    return 1 / (1 + math.exp(-min(max(logit, -700.0), 700.0)))
 
 
 def ago(seconds: float) -> str:
@@ -46,17 +49,38 @@ def ago(seconds: float) -> str:
 
 
 def moment(time: float) -> str:
-    """A unix time as a date; times too small to be one are durations since the beginning."""
-    if time < 1e8:
-        return f"t = {time:,.0f}"
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M")
+    """A unix time as a date, any other time as it is.
+
+    >>> moment(1_082_040_960.0), moment(12.5)
+    ('2004-04-15 14:56', '12.5')
+    """
+    if UNIX_TIMES[0] <= time < UNIX_TIMES[1]:
+        return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M")
+    return f"{time:.10g}"
+
+
+def plain(text: object, width: int = 60) -> str:
+    """Text from outside: printable, and shortened in the middle where it is too long for a table.
+
+    >>> plain("a" * 30 + "@example", width=20)
+    'aaaaaaaaa…aa@example'
+    """
+    clean = "".join(letter if letter.isprintable() else "?" for letter in str(text))
+    half = (width - 1) // 2
+    return clean if len(clean) <= width else clean[: width - 1 - (half + 1)] + "…" + clean[-(half + 1) :]
 
 
 def table(*columns: str, title: str | None = None) -> Table:
-    """A plain table; a column whose name starts with # holds numbers."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    """A plain table. A column whose name starts with # holds numbers, which are never cut."""
+    heading = None if title is None else Text(title)
+    made = Table(
+        title=heading, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
     for column in columns:
-        made.add_column(column.removeprefix("#"), justify="right" if column.startswith("#") else "left", no_wrap=True)
+        number = column.startswith("#")
+        made.add_column(
+            column.removeprefix("#"), justify="right" if number else "left", no_wrap=number, overflow="fold"
+        )
     return made
 
 
@@ -70,8 +94,9 @@ def datasets(known: Iterable[Dataset]) -> Table:
 
 
 def summary(name: str, graph: TemporalGraph, facts: Summary) -> Table:
-    rows = table("", "", title=escape(name))
+    rows = table("", "", title=plain(name))
     rows.show_header = False
+    rows.columns[0].no_wrap = True
     rows.add_row("nodes", f"{facts.nodes:,}")
     rows.add_row("events", f"{facts.events:,}")
     rows.add_row("unique edges", f"{facts.unique_edges:,}")
@@ -80,9 +105,17 @@ def summary(name: str, graph: TemporalGraph, facts: Summary) -> Table:
     rows.add_row("event features", str(facts.event_features))
     rows.add_row("node features", str(facts.node_features))
     if graph.names is not None:
-        shown = ", ".join(graph.name(node) for node in range(min(3, graph.num_nodes)))
-        rows.add_row("node names", escape(f"{shown}, … (node 0 is called {graph.name(0)})"))
+        shown = [plain(graph.name(node), 24) for node in range(min(2, graph.num_nodes))]
+        rows.add_row("node names", f"{', '.join(shown)}, …")
     rows.add_row("identity", graph.identity)
+    return rows
+
+
+def events(graph: TemporalGraph, listed: IntArray) -> Table:
+    rows = table("#row", "from", "to", "when")
+    for row in listed.tolist():
+        ends = (plain(graph.name(int(graph.src[row])), 26), plain(graph.name(int(graph.dst[row])), 26))
+        rows.add_row(str(row), *ends, moment(float(graph.time[row])))
     return rows
 
 
@@ -95,45 +128,65 @@ def epoch(step: Progress) -> str:
 
 
 def trained(folder: Path, document: dict[str, Any]) -> Table:
-    rows = table("test period", "#AP", "#AUC", title=escape(f"Saved in {folder}"))
-    test = document["origin"]["test"]
-    rows.add_row("all links", _percent(test["average_precision"]), _percent(test["auc"]))
+    origin = document["origin"]
+    rows = table(f"test period ({origin['events']['test']:,} links)", "#AP", "#AUC", title=f"Saved in {plain(folder)}")
+    test = origin["test"]
+    rows.add_row("all of them", _percent(test["average_precision"]), _percent(test["auc"]))
     unseen = (_percent(test["inductive_average_precision"]), _percent(test["inductive_auc"]))
-    rows.add_row("links of nodes unseen in training", *unseen)
+    rows.add_row("those of nodes unseen in training", *unseen)
     return rows
 
 
 def answers(graph: TemporalGraph, cases: Sequence[Case], logits: Sequence[float]) -> Table:
     rows = table("#event", "link", "without", "#logit", "#score", "predicted")
     for case, logit in zip(cases, logits, strict=True):
-        decision = "link" if logit > 0 else "no link"
-        score = f"{probability(logit):.2f}"
-        rows.add_row(str(case.event), _link(graph, case.event), _rows(case), f"{logit:.4f}", score, decision)
+        numbers = (f"{logit:.4f}", f"{probability(logit):.2f}")
+        rows.add_row(str(case.event), _link(graph, case.event), _rows(case), *numbers, decision(logit))
     return rows
 
 
+def decision(logit: float) -> str:
+    return "link" if logit > 0 else "no link"
+
+
+def effects(graph: TemporalGraph, found: Effects, shown: int) -> Iterable[RenderableType]:
+    """The events whose absence would move the score most, strongest first."""
+    before = found.logit
+    moved = (found.without - before) * (-1 if before > 0 else 1)  # towards the other decision
+    strongest = (-moved).argsort(kind="stable")[:shown]
+    rows = table("#without event", "link", "how long before", "#logit", "#score", "predicted")
+    rows.add_row("(none)", "", "", f"{before:.3f}", f"{probability(before):.2f}", decision(before))
+    for row, logit in zip(found.candidates[strongest].tolist(), found.without[strongest].tolist(), strict=True):
+        flipped = (logit > 0) != (before > 0)
+        verdict = Text(decision(logit), style="bold green" if flipped else "")
+        numbers = (f"{logit:.3f}", f"{probability(logit):.2f}")
+        rows.add_row(str(row), _link(graph, row), ago(found.query.time - graph.time[row]), *numbers, verdict)
+    yield rows
+    count = int(((found.without > 0) != (before > 0)).sum())
+    past = f"{count or 'None'} of {len(found.candidates)} past events"
+    yield f"\n{past} would alone, by not happening, have changed the prediction."
+
+
 def demo(result: Demo) -> Iterable[RenderableType]:
-    graph, chosen = result.graph, result.chosen
+    graph, row = result.graph, result.chosen.query.before
     yield f"{graph.num_events:,} messages between {graph.num_nodes:,} students, and a TGN trained on the earlier ones."
     yield "Would these later messages be sent? The model sees everything before each.\n"
     links = table("#event", "link", "when", "#score", "predicted")
-    for row, logit in zip(result.rows, result.logits, strict=True):
-        decision = "link" if logit > 0 else "no link [red](wrong)[/]"
-        links.add_row(str(row), _link(graph, row), moment(graph.time[row]), f"{probability(logit):.2f}", decision)
+    for number, logit in zip(result.rows.tolist(), result.logits.tolist(), strict=True):
+        verdict = Text(decision(logit)) if logit > 0 else Text.assemble(decision(logit), (" (wrong)", "red"))
+        when = moment(float(graph.time[number]))
+        links.add_row(str(number), _link(graph, number), when, f"{probability(logit):.2f}", verdict)
     yield links
-    row, strongest = chosen.query.before, _strongest(chosen)
-    flipping = int((chosen.without < 0).sum())
     yield f"\nWhy does it predict event {row}, {_link(graph, row)}?"
-    yield f"Its score if one of {len(strongest)} past events had not happened, the strongest first:\n"
-    yield _effects(graph, chosen, strongest[:5])
-    yield f"\nHad it not happened, {_events(flipping)} alone would have changed the prediction."
-    yield f"Ask for yourself:  cody what-if --event {row} --without {strongest[0]}"
+    yield "Its score had a single past event not happened, the most important first:\n"
+    yield from effects(graph, result.chosen, shown=5)
+    yield f"Ask for yourself:  cody what-if --event {row} --each"
 
 
 def bench(
     engines: Sequence[EngineCost], growth: Sequence[GrowthCost], machine: dict[str, Any]
 ) -> Iterable[RenderableType]:
-    yield escape(f"{machine['cpu']}, {machine['cores']} cores, one used; torch {machine['torch']}\n")
+    yield f"{machine['cpu']}, {machine['cores']} cores, one used; torch {machine['torch']}\n"
     rows = table("", "#plain", "#fast", "#ratio", "#300 questions", "#outside", "#peak", title="One question")
     for cost in engines:
         peak = "–" if cost.peak_mib is None else f"{cost.peak_mib:.0f} MiB"
@@ -150,28 +203,8 @@ def bench(
     yield f"\nLargest difference between plain and fast logits: {largest:.1e}"
 
 
-def _events(count: int) -> str:
-    return "one event" if count == 1 else f"each of {count} events"
-
-
-def _effects(graph: TemporalGraph, effects: Effects, shown: list[int]) -> Table:
-    rows = table("#without event", "link", "how long before", "#logit", "#score", "predicted")
-    rows.add_row("(none)", "", "", f"{effects.logit:.3f}", f"{probability(effects.logit):.2f}", "link")
-    logits = dict(zip(effects.candidates.tolist(), effects.without.tolist(), strict=True))
-    for row in shown:
-        when, decision = ago(effects.query.time - graph.time[row]), "link" if logits[row] > 0 else "[green]no link[/]"
-        score = f"{probability(logits[row]):.2f}"
-        rows.add_row(str(row), _link(graph, row), when, f"{logits[row]:.3f}", score, decision)
-    return rows
-
-
-def _strongest(effects: Effects) -> list[int]:
-    """The candidates, those first whose absence lowers the score most."""
-    return [int(row) for row in effects.candidates[effects.without.argsort(kind="stable")]]
-
-
 def _link(graph: TemporalGraph, row: int) -> str:
-    return escape(f"{graph.name(graph.src[row])} → {graph.name(graph.dst[row])}")
+    return " → ".join(plain(graph.name(int(node)), 20) for node in (graph.src[row], graph.dst[row]))
 
 
 def _rows(case: Case) -> str:

@@ -1,4 +1,4 @@
-"""Questions about single removal sets: what would the model have said had these events not happened?"""
+"""Questions about removal sets: what would the model have said had these events not happened?"""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cody.errors import CallError
-from cody.graph import TemporalGraph
-from cody.oracle import Model, Removal
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, candidates
+from cody.oracle import Model, Removal, check_logits, check_removals
 
 
 class Case(NamedTuple):
@@ -19,6 +19,31 @@ class Case(NamedTuple):
     removed: Removal
 
 
+class Effects(NamedTuple):
+    """What single past events do to the score of a link."""
+
+    query: Query
+    logit: float  # with nothing removed
+    candidates: IntArray  # [m] past events near the link
+    without: FloatArray  # [m] the logit without each of them
+
+
+def effects(model: Model, graph: TemporalGraph, query: Query) -> Effects:
+    """Remove the candidates of a query, one at a time."""
+    near = candidates(graph, query)
+    removals = [frozenset(), *(frozenset({row}) for row in near.tolist())]
+    answers = model.logits(query, removals)
+    check_logits(query, removals, answers.tolist())
+    return Effects(query, float(answers[0]), near, answers[1:])
+
+
+def check_cases(graph: TemporalGraph, cases: list[Case]) -> None:
+    """Refuse cases about events that are not there."""
+    for case in cases:
+        graph.query(case.event)
+    check_removals(graph, [case.removed for case in cases])
+
+
 def answer_cases(model: Model, graph: TemporalGraph, cases: list[Case]) -> list[float]:
     """The logit of each case, in their order. Cases of the same event are asked together."""
     places = defaultdict(list)
@@ -26,9 +51,11 @@ def answer_cases(model: Model, graph: TemporalGraph, cases: list[Case]) -> list[
         places[case.event].append(place)
     logits = [0.0] * len(cases)
     for event, same in places.items():
-        answers = model.logits(graph.query(event), [cases[place].removed for place in same])
+        query, removals = graph.query(event), [cases[place].removed for place in same]
+        answers = model.logits(query, removals).tolist()
+        check_logits(query, removals, answers)
         for place, logit in zip(same, answers, strict=True):
-            logits[place] = float(logit)
+            logits[place] = logit
     return logits
 
 
@@ -40,8 +67,8 @@ def parse_rows(text: str) -> Removal:
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
-        if not word.isdecimal():
-            raise CallError(f"{word!r} in {text!r} is not an event row; rows are whole numbers with commas between")
+        if not (word.isascii() and word.isdecimal() and len(word) < 19):
+            raise CallError(f"{word[:40]!r} is not an event row; rows are whole numbers with commas between")
     return frozenset(int(word) for word in words)
 
 
@@ -51,7 +78,7 @@ def read_cases(path: Path) -> list[Case]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise CallError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CallError(f"{path} is not JSON: {error}") from None
     if isinstance(document, dict):
         document = document.get("cases")
@@ -61,10 +88,10 @@ def read_cases(path: Path) -> list[Case]:
 
 
 def _case(entry: object, where: str) -> Case:
-    if not isinstance(entry, dict) or "event" not in entry:
+    if not isinstance(entry, dict) or not {"event", "removed"} <= entry.keys():
         raise CallError(f'{where}: expected {{"event": row, "removed": [rows]}}, not {json.dumps(entry)[:80]}')
-    event, removed = entry["event"], entry.get("removed", [])
+    event, removed = entry["event"], entry["removed"]
     rows = [event, *removed] if isinstance(removed, list) else [None]
-    if not all(isinstance(row, int) and not isinstance(row, bool) for row in rows):
+    if not all(type(row) is int for row in rows):
         raise CallError(f"{where}: event and removed must be whole numbers, not {json.dumps(entry)[:80]}")
     return Case(event, frozenset(removed))

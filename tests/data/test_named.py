@@ -13,13 +13,14 @@ import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from cody.data import Dataset, datasets, fetch, load, save_graph
+from cody.data import Dataset, datasets, fetch, is_here, load, save_graph, summarise
 from cody.errors import CallError, DataError
 from cody.graph import TemporalGraph
 
@@ -40,9 +41,36 @@ def test_importing_the_data_package_imports_nothing_heavy() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-def test_loading_collegemsg_does_not_import_networkx() -> None:
-    code = "import sys, cody.data; cody.data.load('collegemsg'); print('networkx' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+def test_loading_collegemsg_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, cody.data; cody.data.load('collegemsg');"
+        "print([m for m in ('torch', 'networkx', 'pandas', 'pyarrow') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("when", "seconds"),
+    [
+        ("4/15/04 2:56 PM", 1_082_040_960.0),
+        ("12/31/03 12:00 AM", 1_072_828_800.0),
+        ("2/29/04 12:59 PM", 1_078_059_540.0),
+    ],
+)
+def test_dates_of_collegemsg_are_unix_seconds(tmp_path: Path, when: str, seconds: float) -> None:
+    file = tmp_path / "x.csv.gz"
+    file.write_bytes(gzip.compress(f"Source,Target,Timestamp\n1,2,{when}\n".encode()))
+    assert named("collegemsg").read_published(file).time.tolist() == [seconds]
+
+
+@pytest.mark.parametrize(
+    "line", ["1,2,4/15/04", "1,2,2/30/04 2:56 PM", "1,2,4/15/04 2:56 pm", "1,2", "a,2,4/15/04 2:56 PM"]
+)
+def test_a_strange_line_of_collegemsg_is_refused(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "x.csv.gz"
+    file.write_bytes(gzip.compress(f"Source,Target,Timestamp\n{line}\n".encode()))
+    with pytest.raises(DataError, match=r"x\.csv\.gz: a line is not like 1,2,4/15/04 2:56 PM"):
+        named("collegemsg").read_published(file)
 
 
 def test_collegemsg_is_the_default_and_keeps_its_ids_as_names() -> None:
@@ -94,6 +122,27 @@ def test_an_unknown_name_is_reported_with_the_closest_one(tmp_path: Path, monkey
         fetch("wiki")
 
 
+def test_campus_is_a_data_set_that_is_always_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODY_DATA", str(tmp_path))
+    made, facts = named("campus"), summarise(load("campus"))
+    assert is_here(made)
+    assert (made.nodes, made.events, made.unique_edges, made.kind) == (
+        facts.nodes, facts.events, facts.unique_edges, facts.kind,
+    )  # fmt: skip
+    with pytest.raises(CallError, match="is made up, not downloaded"):
+        fetch(made)
+
+
+@pytest.mark.parametrize("text", ["", " ", "x" * 5_000, "a\0b", "x" * 5_000 + ".csv"])
+def test_texts_that_are_neither_name_nor_path_are_refused(text: str) -> None:
+    with pytest.raises(CallError, match=r"cannot be used|must be the name of a data set or a path") as caught:
+        load(text)
+    assert len(str(caught.value)) < 200
+    if text.strip():
+        with pytest.raises(CallError, match="cannot be used as a path"):
+            load(Path(text))
+
+
 def test_what_is_no_data_is_refused() -> None:
     for thing in (3, None, [1, 2]):
         with pytest.raises(CallError, match="data must be a name, a path, a table"):
@@ -126,6 +175,37 @@ def test_another_file_under_the_name_of_a_data_set_is_refused(tmp_path: Path, mo
     pd.DataFrame({"src": [0], "dst": [1], "t": [1]}).to_parquet(tmp_path / "wikipedia.parquet")
     with pytest.raises(DataError, match=r"is not the data set 'wikipedia': it has 2 nodes.*has 9,227 nodes"):
         load("wikipedia")
+
+
+def damaged_zip(size: int = 2_000) -> bytes:
+    packed = bytearray(network_repository_forums(TemporalGraph.from_arrays([0] * size, [899] * size, range(size))))
+    packed[200:260] = bytes(60)
+    return bytes(packed)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("uci-messages", b"garbage"),
+        ("uci-messages", b""),
+        ("uci-messages", gzip.compress(b"1 2 1082040961\n" * 9_999)[:-20]),
+        ("uci-messages", gzip.compress(b"no numbers here\n")),
+        ("uci-messages", b"\x1f\x8b\x08" + bytes(7) + b"\xff" * 50),
+        ("uci-forums", b"garbage"),
+        ("uci-forums", b""),
+        ("uci-forums", b"PK\x03\x04" + bytes(100)),
+        ("uci-forums", damaged_zip),
+        ("wikipedia", b"garbage"),
+    ],
+)
+def test_a_damaged_public_file_is_named(
+    name: str, content: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODY_DATA", str(tmp_path))
+    file = tmp_path / named(name).published
+    file.write_bytes(content if isinstance(content, bytes) else content())
+    with pytest.raises(DataError, match=str(file)):
+        load(name)
 
 
 # The public files, made from the graphs that they give
@@ -263,6 +343,15 @@ def test_without_a_network_the_error_says_which_file_to_put_where(
         for word in (dataset.url, str(tmp_path / "data" / "small.csv"), "CODY_DATA"):
             assert word in str(caught.value)
     assert kept(tmp_path) == []
+
+
+def test_a_data_directory_that_is_a_file_is_refused(
+    small: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CODY_DATA", str(tmp_path / "file"))
+    with pytest.raises(DataError, match=f"CODY_DATA names a file: {tmp_path / 'file'}"):
+        fetch(small)
 
 
 def test_what_needs_no_download_is_not_downloaded() -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from cody.data import from_table, from_temporal_data, load, read_events, save_graph
+from cody.data import from_table, from_temporal_data, load, read_events, save_graph, summarise
 from cody.errors import CallError, DataError
 from cody.graph import TemporalGraph
 
@@ -47,7 +47,7 @@ def test_format_is_told_by_content_not_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", " "])
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
 def test_csv_with_guessed_columns_is_read(tmp_path: Path, delimiter: str, newline: str, compress: Any) -> None:
     lines = ["Sender,weight,Receiver,TIME", "ann,3,bob,1.5", "bob,4,eve,2.5", ""]
@@ -96,8 +96,9 @@ JODIE = """user_id,item_id,timestamp,state_label,comma_separated_list_of_feature
 """
 
 
-def test_jodie_items_are_numbered_after_users(tmp_path: Path) -> None:
-    graph = read_events(write(tmp_path / "wiki.csv", JODIE))
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_jodie_items_are_numbered_after_users(tmp_path: Path, newline: str) -> None:
+    graph = read_events(write(tmp_path / "wiki.csv", JODIE.replace("\n", newline)))
     assert graph.src.tolist() == [0, 1, 0]
     assert graph.dst.tolist() == [2, 2, 3]
     assert ends(graph) == [("u0", "i0"), ("u1", "i0"), ("u0", "i1")]
@@ -223,6 +224,27 @@ def test_sort_is_offered_and_stable(tmp_path: Path) -> None:
     assert graph.features[:, 0].tolist() == [1, 3, 0, 2]
 
 
+def test_spaces_around_ids_and_times_mean_nothing(tmp_path: Path) -> None:
+    graph = read_events(write(tmp_path / "x.csv", "src, dst, event kind, time\nann, bob, x, 3\nbob , ann, y, 4.5 \n"))
+    assert ends(graph) == [("ann", "bob"), ("bob", "ann")]
+    assert graph.time.tolist() == [3, 4.5]
+    graph = read_events(
+        write(tmp_path / "y.csv", "src, dst, t\n0, 1, 2004-04-15 07:56:01\n1, 0, 2004-04-15 07:56:01.5\n")
+    )
+    assert graph.names is None
+    assert graph.time.tolist() == [1082015761.0, 1082015761.5]
+    with pytest.raises(DataError, match="column 'dst' has no id in row 1"):
+        read_events(write(tmp_path / "z.csv", "src,dst,t\na,b,1\na, ,2\n"))
+
+
+@pytest.mark.parametrize("scale", [10**3, 10**6, 10**9])
+def test_times_in_parts_of_a_second_stay_as_they_are(tmp_path: Path, scale: int) -> None:
+    times = [1_700_000_000 * scale, 1_700_000_001 * scale]
+    path = write(tmp_path / "x.csv", f"src,dst,t\n0,1,{times[0]}\n1,0,{times[1]}\n")
+    assert read_events(path).time.tolist() == times
+    assert summarise(read_events(path)).last_time == times[1]
+
+
 # Bad files
 
 
@@ -242,11 +264,20 @@ def test_a_directory_that_is_not_a_graph_is_refused(tmp_path: Path) -> None:
 BAD_TEXT = {
     "the file is empty": b"",
     "there are no events": b"src,dst,t\n",
-    r"no column is called dst or similar.*columns: src, dest, t\); did you mean 'dest'": b"src,dest,t\n0,1,1\n",
+    r"no column is called dst or similar \(columns: src, dest, t\).*; did you mean 'dest'": b"src,dest,t\n0,1,1\n",
+    "name it: time='…' in Python, `cody data import --time …` on the command line": b"src,dst,when\n0,1,1\n",
+    "called src and none dst or similar.*; name them: src='…', dst='…' in Python": b"a,b,t\n0,1,1\n",
+    "none time or similar .*is the header line missing": b"ann,bob,2004-04-15 12:00\nbob,eve,2004-04-16 12:00\n",
+    "line 1 of a csv is taken as the header.* a comment before it": b"# messages of May\nsrc,dst,t\n0,1,1\n",
+    r"line 1 must name the columns \(src,dst,time\), but it is ''": b"\nsrc,dst,t\n0,1,1\n",
+    "unknown format: this looks like JSON; events are read from Parquet and csv": b'{"src": 0, "dst": 1, "t": 1}\n',
+    "unknown format: this looks like JSON": b'[{"src": 0, "dst": 1, "t": 1}]',
+    "unknown format: this is neither Parquet nor text": b"PK\x03\x04" + b"xl/workbook.xml" * 9,
+    "line 1, which must name the columns, cannot be read: field larger": b"x" * 200_000,
     "no column is called time or similar": b"src,dst,when\n0,1,1\n",
     "src could be 'src' or 'user'; say which: src='src'": b"src,user,dst,t\n0,1,2,3\n",
     "column names must differ; 'src' stands more than once": b"src,src,dst,t\n0,1,2,3\n",
-    "the first line must name the columns": b"1,2,1082040961\n3,4,1082155839\n",
+    "line 1 must name the columns": b"1,2,1082040961\n3,4,1082155839\n",
     "time must be finite; row 1 has none": b"src,dst,t\n0,1,1\n1,0,\n",
     "time must be finite; row 2 has none": b"src,dst,t\n0,1,1\n1,0,2\n1,0,nan\n",
     "time must be finite; row 1 has inf": b"src,dst,t\n0,1,1\n1,0,inf\n",
@@ -317,7 +348,17 @@ BAD_ML = {
     r"ml_x\.npy must have 2 rows \(row 0 is padding\), not 3": "0,1,4,1.0,0,1\n",
     "node id 6 appears in the events, but node_features says 6 nodes": "0,1,7,1.0,0,1\n1,2,4,2.0,0,2\n",
     "there are no events": "",
+    "'u' must hold integer node ids up to 9007199254740991": "0,99999999999999999999,4,1.0,0,1\n1,2,4,2.0,0,2\n",
 }
+
+
+def test_ml_ids_with_large_gaps_are_refused_before_they_fill_the_memory(tmp_path: Path) -> None:
+    path = ml_files(tmp_path, "0,1,4,1.0,0,1\n1,2,2000000000,2.0,0,2\n")
+    (tmp_path / "ml_x_node.npy").unlink()
+    with pytest.raises(
+        DataError, match=r"ml_x\.csv: 2,000,000,000 nodes are too many for 2 events: the ids are sparse"
+    ):
+        read_events(path)
 
 
 @pytest.mark.parametrize("message", BAD_ML)
@@ -352,6 +393,13 @@ GOOD: dict[str, list[Any]] = {"src": [0, 1], "dst": [1, 0], "t": [1, 2]}
         ({"src": ["a", "b"]}, "column 'dst' holds integers, but column 'src' holds text"),
         ({"src": [1, "b"], "dst": ["a", "b"]}, "the table cannot be used"),
         ({"src": [0, 1.5]}, "'src' must hold integer node ids; row 1 has 1.5"),
+        ({"src": [1e30, 2e30]}, r"'src' must hold integer node ids up to 9007199254740991 .*; row 0 has 1e\+30"),
+        ({"src": [0.0, 2.0**53]}, r"float64 has no more\); row 1 has 9007199254740992"),
+        (
+            {"dst": pd.array([1.0, -(2.0**24)], "float32")},
+            r"up to 16777215 \(float32 has no more\); row 1 has -16777216",
+        ),
+        ({"dst": pd.array([1, 2**63], "uint64")}, "up to 9223372036854775807 .*; row 1 has 9223372036854775808"),
         ({"src": [True, False]}, "must hold node ids, integers or text, not bool"),
         ({"dst": ["a", None], "src": ["a", "b"]}, "column 'dst' has no id in row 1"),
         ({"t": [1, None]}, "time must be finite; row 1 has none"),
@@ -366,6 +414,44 @@ GOOD: dict[str, list[Any]] = {"src": [0, 1], "dst": [1, 0], "t": [1, 2]}
 def test_bad_tables_are_refused(columns: dict[str, list[Any]], message: str) -> None:
     with pytest.raises(DataError, match=message):
         from_table(pd.DataFrame(GOOD | columns))
+
+
+def test_large_ids_stay_different_nodes() -> None:
+    ids = pd.array([2**63 - 1, 2**63 - 2], "uint64")
+    assert ends(from_table(pd.DataFrame(GOOD | {"src": ids}))) == [(str(2**63 - 1), "1"), (str(2**63 - 2), "0")]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"src": "a", "dst": "a"},
+        {"src": "dst"},
+        {"time": "src"},
+        {"features": ["x", "x"]},
+        {"features": ["x", "t"]},
+        {"features": "src"},
+    ],
+)
+def test_a_column_in_two_roles_is_refused(columns: dict[str, Any]) -> None:
+    frame = pd.DataFrame(GOOD | {"a": [0, 1], "x": [1.0, 2.0]})
+    with pytest.raises(CallError, match="can only be one of src, dst, time and the features, and only once"):
+        from_table(frame, **columns)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"src": [[0], [1, 2]]}, "'src' must be an array of numbers"),
+        ({"src": 5}, r"'src' must hold integer node ids, not int64 of shape \(\)"),
+        ({"src": [0, 1e30]}, "'src' must hold integer node ids up to"),
+        ({"t": np.array([1, 2], "datetime64[s]")}, "give seconds, or use cody.load"),
+        ({"t": np.ma.masked_array([1, 2], [False, True])}, "time is a masked array"),
+        ({"msg": [[1], [1, 2]]}, "'msg' must be an array of numbers"),
+    ],
+)
+def test_bad_temporal_data_is_refused(columns: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        from_temporal_data(SimpleNamespace(**(GOOD | columns)))
 
 
 def test_empty_tables_and_double_columns_are_refused() -> None:

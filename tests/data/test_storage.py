@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cody.data import open_graph, save_graph, storage
+from cody.data import load, open_graph, save_graph, storage, verify_graph
 from cody.errors import DataError
 from cody.graph import TemporalGraph
 
@@ -147,6 +148,14 @@ def test_a_damaged_column_is_named(saved: Path, name: str, damage: object) -> No
         ({"columns": {}}, "does not describe the columns"),
         ({"columns": []}, "does not describe the columns"),
         ({"nodes": 5}, "rows instead of"),
+        ({"nodes": "x"}, "does not describe the columns"),
+        ({"nodes": True}, "does not describe the columns"),
+        ({"events": 3.0}, "does not describe the columns"),
+        ({"events": None}, "does not describe the columns"),
+        ({"identity": 7}, "does not describe the columns"),
+        ({"columns": {name: [] for name in COLUMNS}}, "does not describe the columns"),
+        ({"columns": {name: {} for name in COLUMNS}}, "the files do not belong together"),
+        ({"schema": ["x"]}, "is not a saved graph"),
     ],
 )
 def test_a_strange_description_is_refused(saved: Path, change: dict[str, object], message: str) -> None:
@@ -154,6 +163,135 @@ def test_a_strange_description_is_refused(saved: Path, change: dict[str, object]
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
     with pytest.raises(DataError, match=message):
         open_graph(saved)
+
+
+def replace_column(folder: Path, name: str, column: np.ndarray) -> None:
+    """Put another column there, and say so in the description."""
+    np.save(folder / f"{name}.npy", column)
+    description = json.loads((folder / "graph.json").read_text())
+    description["columns"][name] = {"dtype": column.dtype.str, "shape": list(column.shape)}
+    (folder / "graph.json").write_text(json.dumps(description))
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("src", [0, 1, 4]),
+        ("dst", [-1, 2, 1]),
+        ("time", [1, 2, np.nan]),
+        ("time", [3, 2, 2]),
+        ("offsets", [1, 1, 4, 5, 5]),
+        ("offsets", [0, 1, 4, 5, 6]),
+        ("offsets", [0, 4, 1, 5, 5]),
+        ("incidence", [0, 0, 1, 2, 3]),
+        ("incidence", [0, 0, -1, 2, 1]),
+        ("features", [[1], [np.inf], [2]]),
+        ("node_features", np.eye(4) * np.nan),
+    ],
+)
+def test_values_that_no_graph_has_are_found_when_it_is_opened(saved: Path, name: str, values: object) -> None:
+    replace_column(saved, name, np.array(values, dtype=storage.COLUMN_TYPES[name]))
+    with pytest.raises(DataError, match=rf"graph/{name}\.npy is damaged"):
+        open_graph(saved)
+
+
+def test_columns_of_a_strange_shape_are_refused(saved: Path) -> None:
+    for name in ("src", "names", "features"):
+        column = np.zeros((), dtype=storage.COLUMN_TYPES[name] or "<i8")
+        replace_column(saved, name, column)
+        with pytest.raises(DataError, match=rf"graph/{name}\.npy has the shape \(\)"):
+            open_graph(saved)
+        save_graph(small_graph(), saved)
+
+
+def test_damage_between_the_samples_is_found_by_verifying(tmp_path: Path) -> None:
+    rows = np.arange(1_000)
+    saved = save_graph(TemporalGraph.from_arrays(rows, rows, rows), tmp_path / "graph")
+    verify_graph(open_graph(saved))
+    damaged = np.array(open_graph(saved).src)
+    damaged[1] = 7
+    np.save(saved / "src.npy", damaged)
+    with pytest.raises(DataError, match="changed or damaged"):
+        verify_graph(open_graph(saved))
+
+
+def killed_between_renames(folder: Path) -> None:
+    """As a save leaves it that was killed at the worst moment."""
+    folder.rename(folder.with_name(f".{folder.name}.0123abcd.old"))
+    folder.with_name(f".{folder.name}.0123abcd.partial").mkdir()
+
+
+@pytest.mark.parametrize("again", [open_graph, load, lambda folder: load(str(folder))])
+def test_a_save_killed_between_its_renames_loses_nothing(saved: Path, again: Callable[[Path], TemporalGraph]) -> None:
+    killed_between_renames(saved)
+    assert_same(small_graph(), again(saved))
+    killed_between_renames(saved.rename(saved.with_name("g [1].x")))
+    assert_same(small_graph(), again(saved.with_name("g [1].x")))
+
+
+def test_saving_again_clears_up_after_a_killed_save(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed_between_renames(saved)
+    monkeypatch.setattr(storage, "STALE", -1.0)
+    save_graph(TemporalGraph.from_arrays([0], [1], [1.0]), saved)
+    assert [file.name for file in saved.parent.iterdir()] == ["graph"]
+
+
+def test_what_may_be_in_use_or_is_not_ours_is_not_cleared_up(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("graph.0123abcd", "graph.4567abcd", "other.0123abcd")
+    fresh, foreign, other = (saved.with_name(f".{name}.partial") for name in names)
+    for folder in (fresh, foreign, other):
+        folder.mkdir()
+    (foreign / "thesis.txt").write_text("years of work")
+    open_graph(saved)
+    assert fresh.exists()
+    monkeypatch.setattr(storage, "STALE", -1.0)
+    open_graph(saved)
+    assert [fresh.exists(), foreign.exists(), other.exists()] == [False, True, True]
+
+
+def test_a_rename_that_fails_leaves_the_old_graph(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = Path.rename
+
+    def failing(self: Path, target: Path) -> Path:
+        if self.suffix == ".partial":
+            raise OSError(5, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(DataError, match="Input/output error"):
+        save_graph(TemporalGraph.from_arrays([0], [1], [1.0]), saved)
+    assert_same(small_graph(), open_graph(saved))
+
+
+def test_a_link_to_a_graph_stays_and_what_it_points_to_is_replaced(saved: Path) -> None:
+    link = saved.with_name("link")
+    link.symlink_to("graph")
+    other = TemporalGraph.from_arrays([0], [1], [1.0])
+    assert save_graph(other, link) == link
+    assert link.is_symlink()
+    assert_same(other, open_graph(saved))
+
+
+def test_a_roundabout_path_is_the_folder_it_leads_to(saved: Path) -> None:
+    (saved.parent / "x").mkdir()
+    other = TemporalGraph.from_arrays([0], [1], [1.0])
+    save_graph(other, saved.parent / "x" / ".." / "graph")
+    assert_same(other, open_graph(saved))
+    with pytest.raises(DataError, match="is not a saved graph; choose another folder"):
+        save_graph(other, saved / "..")
+
+
+def test_the_working_directory_is_not_replaced(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(saved)
+    with pytest.raises(DataError, match="graph is the working directory, which cannot be replaced"):
+        save_graph(TemporalGraph.from_arrays([0], [1], [1.0]), ".")
+    assert_same(small_graph(), open_graph("."))
+
+
+def test_links_in_a_circle_are_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("a")
+    with pytest.raises(DataError, match="could not be saved"):
+        save_graph(small_graph(), tmp_path / "a")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"schema": "cody/graph/1"}', "\udcff"])

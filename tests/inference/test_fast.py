@@ -228,7 +228,9 @@ def test_a_saved_table_is_used_again_and_is_memory_mapped(tgn, tmp_path, monkeyp
     assert len(list(tmp_path.iterdir())) == 2  # the table and its notes
 
 
-@pytest.mark.parametrize("change", ["weights", "data", "grid", "dtype", "truncated", "notes", "gone"])
+@pytest.mark.parametrize(
+    "change", ["weights", "data", "grid", "dtype", "truncated", "empty", "zeros", "other type", "notes", "gone"]
+)
 def test_a_stale_or_damaged_table_is_built_anew(tgn, tmp_path, monkeypatch, change):
     graph, network = tgn
     FastTGN(network, graph, folder=tmp_path)
@@ -245,6 +247,12 @@ def test_a_stale_or_damaged_table_is_built_anew(tgn, tmp_path, monkeypatch, chan
         dtype = torch.float64
     elif change == "truncated":
         table.write_bytes(table.read_bytes()[:5000])
+    elif change == "empty":
+        table.write_bytes(b"")
+    elif change == "zeros":
+        table.write_bytes(table.read_bytes()[:128] + bytes(table.stat().st_size - 128))
+    elif change == "other type":
+        np.save(table, np.zeros((600, 8), dtype=np.int32))
     elif change == "notes":
         (tmp_path / "versions-float32.json").write_text("{")
     else:
@@ -255,6 +263,33 @@ def test_a_stale_or_damaged_table_is_built_anew(tgn, tmp_path, monkeypatch, chan
     sets = [frozenset(), frozenset({250, 270})]
     expected = Replay(network, graph, dtype=dtype).logits(graph.query(280), sets)
     np.testing.assert_allclose(model.logits(graph.query(280), sets), expected, rtol=0, atol=1e-4)
+
+
+def test_notes_cannot_make_cody_touch_other_files(tgn, tmp_path):
+    graph, network = tgn
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    (tmp_path / "versions-float32.json").write_text(json.dumps({"file": "model.safetensors", "belongs": {}}))
+    FastTGN(network, graph, folder=tmp_path)
+    assert (tmp_path / "model.safetensors").read_bytes() == b"weights"
+
+
+def test_where_nothing_can_be_written_the_table_is_made_in_memory(tgn, tmp_path):
+    graph, network = tgn
+    (tmp_path / "file").write_text("")
+    model = FastTGN(network, graph, folder=tmp_path / "file" / "below")
+    expected = Replay(network, graph).logits(graph.query(280), [frozenset()])
+    np.testing.assert_allclose(model.logits(graph.query(280), [frozenset()]), expected, rtol=0, atol=1e-4)
+
+
+def test_a_full_disk_is_met_before_the_table_is_mapped(tgn, tmp_path, monkeypatch):
+    graph, network = tgn
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    FastTGN(network, graph, folder=tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_table_that_fails_to_be_built_leaves_nothing(tgn, tmp_path, monkeypatch):

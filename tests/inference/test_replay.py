@@ -4,6 +4,7 @@ import torch
 
 from cody.errors import CallError
 from cody.graph import Query
+from cody.inference import FastTGAT
 from cody.inference.replay import Replay
 from random_events import random_graph, random_network
 
@@ -107,6 +108,19 @@ def test_a_link_from_a_node_to_itself_and_a_past_without_events_have_answers():
     model = Replay(random_network(graph, "tgn"), graph)
     assert np.isfinite(model.logits(Query(3, 3, 1e4, 80), [frozenset(), frozenset(range(80))])).all()
     assert np.isfinite(model.logits(Query(0, 1, 0.0, 0), [frozenset()])).all()
+
+
+@pytest.mark.parametrize("engine", [Replay, FastTGAT])
+def test_rows_may_be_any_kind_of_integer_but_nothing_else(engine):
+    graph = random_graph(np.random.default_rng(9))
+    model = engine(random_network(graph, "tgat"), graph)
+    row = int(graph.history(int(graph.src[60]), 60)[-1])
+    expected = model.logits(graph.query(60), [frozenset({row})])
+    for same in ([{np.int32(row)}], [torch.tensor([row])], [[row, row]], [np.array([row])], iter([{row}])):
+        assert model.logits(graph.query(60), same) == expected
+    for other in ([{row + 0.5}], frozenset({row}), [{"1"}], [None]):
+        with pytest.raises(CallError, match="removals must be sets of event rows"):
+            model.logits(graph.query(60), other)
 
 
 def test_impossible_questions_are_refused_in_the_users_words():

@@ -51,7 +51,7 @@ def change(file, **entries):
         (lambda folder: (folder / "model.json").write_text('{"schema": "cody/model/1"}'), "model.json is damaged"),
         (lambda folder: change(folder / "model.json", schema="cody/model/9"), "cody/model/9.*this version reads"),
         (lambda folder: change(folder / "model.json", architecture="lstm"), "model.json is damaged: .*lstm"),
-        (lambda folder: change(folder / "model.json", sizes={"dimension": 4}), "does not fit model.json"),
+        (lambda folder: change(folder / "model.json", sizes={"dimension": 4}), "has shape"),
         (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors is missing"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"123"), "model.safetensors is damaged"),
     ],
@@ -60,6 +60,28 @@ def test_a_damaged_model_is_named(saved, damage, message):
     _, folder = saved
     damage(folder)
     with pytest.raises(ModelError, match=message):
+        load_checkpoint(folder)
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path):
+    graph = random_graph(np.random.default_rng(0))
+    network = random_network(graph, "tgn")
+    with torch.no_grad():
+        network.score.out.bias[0] = float("nan")
+    save_model(tmp_path, Checkpoint(network, graph.identity))
+    with pytest.raises(ModelError, match=r"'score\.out\.bias' holds a NaN"):
+        load_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [{"dimension": 2.5}, {"dimension": 10**9}, {"batch": True}, {"heads": 3}, {"layers": "2"}, {"dropout": None}],
+)
+def test_impossible_sizes_are_refused(saved, sizes):
+    _, folder = saved
+    document = json.loads((folder / "model.json").read_text())
+    change(folder / "model.json", sizes=document["sizes"] | sizes)
+    with pytest.raises(ModelError, match=next(iter(sizes))):
         load_checkpoint(folder)
 
 

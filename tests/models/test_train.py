@@ -11,7 +11,7 @@ from cody.inference.replay import Replay
 from cody.models import TGAT, TGN
 from cody.models.checkpoint import load_checkpoint
 from cody.models.sizes import Sizes
-from cody.models.train import Settings, link_logits, measure, new_network, run_epoch, split, train
+from cody.models.train import Settings, link_logits, measure, new_network, new_optimizer, run_epoch, split, train
 from random_events import random_graph, random_network
 
 SMALL = Sizes(dimension=8, layers=2, neighbours=4, batch=16)
@@ -90,12 +90,21 @@ def test_an_interrupted_training_ends_like_one_that_was_not(tmp_path):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+def test_a_training_can_go_on_for_longer(tmp_path):
+    graph = random_graph(np.random.default_rng(2), nodes=30, events=400)
+    for progress in train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=2, patience=9), tmp_path):
+        if progress.validation is not None and progress.epoch == 2:
+            break  # before the model is written
+    steps = train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=3, patience=8), tmp_path)
+    assert {step.epoch for step in steps} == {3}
+
+
 def test_an_interrupted_training_with_other_settings_is_refused(tmp_path):
     graph = random_graph(np.random.default_rng(2), nodes=30, events=400)
     for progress in train(graph, new_network(TGN, graph, SMALL, 0), Settings(epochs=3), tmp_path):
         if progress.validation is not None:
             break
-    with pytest.raises(CallError, match="interrupted training with another settings"):
+    with pytest.raises(CallError, match=r"interrupted training in which seed was 0 \(now 9\)\. Choose"):
         list(train(graph, new_network(TGN, graph, SMALL, 0), Settings(epochs=3, seed=9), tmp_path))
 
 
@@ -149,7 +158,7 @@ def test_both_architectures_learn_the_planted_causes_of_campus(architecture):
     parts = split(graph, Settings())
     network = new_network(architecture, graph, Sizes(dimension=16, neighbours=8, batch=100), seed=0)
     untrained = measure(network, graph, parts.validation, parts.unseen, seed=0)
-    optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
+    optimizer = new_optimizer(network, 3e-3)
     for epoch in range(4):
         list(run_epoch(network, optimizer, graph.select(parts.train), 0, epoch))
     trained = measure(network, graph, parts.validation, parts.unseen, seed=0)

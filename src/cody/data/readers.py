@@ -12,14 +12,14 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.data.storage import is_saved_graph, open_graph
+from cody.data.storage import clear_up, is_saved_graph, open_graph
 from cody.errors import CallError, DataError, did_you_mean
 from cody.graph import TemporalGraph
 
@@ -30,6 +30,7 @@ FEATURE_LIST_WORDS = ("features", "msg")
 FEATURE_COLUMN = re.compile(r"(?:f|feature_?|feat_?)(\d+)", re.IGNORECASE)
 JODIE_COLUMNS = ["user_id", "item_id", "timestamp", "state_label", "comma_separated_list_of_features"]
 ML_COLUMNS = ["", "u", "i", "ts", "label", "idx"]
+READABLE = "events are read from Parquet and csv files (cody.load also takes a pandas DataFrame)"
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 Integers = NDArray[np.int64]
@@ -62,11 +63,11 @@ def read_events(
     Nodes numbered 0 … N-1 keep their numbers; any other ids are numbered in sorted order and kept in `graph.names`.
     """
     file = Path(path)
+    if not exists(file):
+        raise _missing_file(file)
     if file.is_dir():
         return _open_folder(file, named=any((src, dst, time, features)))
-    if not file.exists():
-        raise _missing_file(file)
-    with _errors_about(file):
+    with errors_about(file):
         if file.stat().st_size == 0:
             raise DataError("the file is empty")
         if _starts_with(file, b"PAR1"):
@@ -108,14 +109,14 @@ def from_temporal_data(data: Any, *, sort: bool = False) -> TemporalGraph:
     missing = [name for name in ("src", "dst", "t") if getattr(data, name, None) is None]
     if missing:
         raise DataError(f"{type(data).__name__} has no {' and no '.join(missing)}; TemporalData has src, dst and t")
-    source, destination = (_whole(_to_numpy(getattr(data, name)), name) for name in ("src", "dst"))
+    source, destination = (_whole(_to_numpy(getattr(data, name), name), name) for name in ("src", "dst"))
     message = getattr(data, "msg", None)
-    features = None if message is None else _to_numpy(message)
+    features = None if message is None else _to_numpy(message, "msg")
     if features is not None and features.ndim == 1:
         features = features[:, None]
     sources, destinations, names = _number_integers(source, destination)
     return TemporalGraph.from_arrays(
-        sources, destinations, _to_numpy(data.t), features=features, names=names, sort=sort
+        sources, destinations, _to_numpy(data.t, "t"), features=features, names=names, sort=sort
     )
 
 
@@ -151,8 +152,21 @@ def read_text_columns(
     return table
 
 
+def exists(path: Path) -> bool:
+    """Whether something is there, be it after putting back a graph whose replacement was interrupted."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        clear_up(path)
+        return path.exists()
+    except (OSError, ValueError) as error:  # too long, a zero byte in it, not ours to see
+        text = str(path) if len(str(path)) <= 60 else f"{str(path)[:60]}…"
+        raise CallError(f"{text!r} cannot be used as a path: {getattr(error, 'strerror', None) or error}") from None
+    return True
+
+
 @contextmanager
-def _errors_about(file: Path) -> Iterator[None]:
+def errors_about(file: Path) -> Iterator[None]:
     """Say which file an error is about, in the one place that knows."""
     try:
         yield
@@ -191,17 +205,27 @@ def _open_text(file: Path) -> ByteStream:
     return gzip.open(file) if _starts_with(file, b"\x1f\x8b") else file.open("rb")
 
 
+def _first_lines(file: Path) -> list[bytes]:
+    """The lines at the beginning, however they end."""
+    with _open_text(file) as stream:
+        return stream.read(10**6).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+
+
 def _header(file: Path) -> tuple[list[str], str]:
     """The names of a csv's columns, and what stands between them."""
-    with _open_text(file) as stream:
-        line = stream.readline(10**6)
-    if b"\0" in line:
-        raise DataError("this is neither Parquet nor text; events are read from Parquet and csv files")
-    text = line.decode("utf-8-sig").strip("\r\n")
-    delimiter = max(",\t; ", key=text.count)
-    names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])]
-    if names and all(re.fullmatch(r"[-+.\deE]+", name) for name in names):
-        raise DataError(f"the first line must name the columns (src,dst,time), but it is {text!r}")
+    line = _first_lines(file)[0]
+    if b"\0" in line or line.startswith(b"PK\3\4"):
+        raise DataError(f"unknown format: this is neither Parquet nor text; {READABLE}")
+    text = line.decode("utf-8-sig")
+    if text.lstrip().startswith(("{", "[")):
+        raise DataError(f"unknown format: this looks like JSON; {READABLE}")
+    delimiter = max(",\t;", key=text.count) if re.search("[,\t;]", text) else " "
+    try:
+        names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])]
+    except csv.Error as error:
+        raise DataError(f"line 1, which must name the columns, cannot be read: {error}") from None
+    if all(re.fullmatch(r"[-+.\deE]*", name) for name in names):
+        raise DataError(f"line 1 must name the columns (src,dst,time), but it is {text[:80]!r}")
     return names, delimiter
 
 
@@ -224,19 +248,30 @@ def _read_parquet(
 
 def _csv_table(stream: ByteStream, header: list[str], delimiter: str, chosen: Columns) -> Any:
     import pyarrow as pa
+    from pyarrow import compute
 
     ids_as_text = {chosen.src: pa.string(), chosen.dst: pa.string()}  # "007" is not 7
     table = read_text_columns(stream, header, delimiter, skip=1, types=ids_as_text)
-    for name in (chosen.src, chosen.dst):
-        table = table.set_column(header.index(name), name, _integers_if_all_are(table[name]))
+    conversions = {chosen.src: _integers_if_all_are, chosen.dst: _integers_if_all_are, chosen.time: _moments}
+    for name, convert in conversions.items():
+        if pa.types.is_string(table[name].type):
+            table = table.set_column(header.index(name), name, convert(compute.utf8_trim_whitespace(table[name])))
     return table
+
+
+def _moments(column: Any) -> Any:
+    """A text column as numbers or datetimes, if it can be; the spaces around them kept it from being read so."""
+    import pyarrow as pa
+
+    for kind in (pa.float64(), pa.timestamp("ns")):
+        with suppress(pa.ArrowInvalid):
+            return column.cast(kind)
+    return column
 
 
 def _read_jodie(file: Path, sort: bool) -> TemporalGraph:
     """Users and items both count from 0, and each row has more fields than the header: the features."""
-    with _open_text(file) as stream:
-        stream.readline()
-        width = max(stream.readline().count(b",") + 1 - 4, 0)
+    width = max(b"".join(_first_lines(file)[1:2]).count(b",") + 1 - 4, 0)
     names = [*JODIE_COLUMNS[:4], *(f"f{number}" for number in range(width))]
     with _open_text(file) as stream:
         table = read_text_columns(stream, names, ",", skip=1)
@@ -308,30 +343,52 @@ def _choose(
     if twice:
         raise DataError(f"column names must differ; {twice[0]!r} stands more than once")
     wanted = [features] if isinstance(features, str) else features
-    return Columns(
-        _pick("src", src, SRC_WORDS, names),
-        _pick("dst", dst, DST_WORDS, names),
-        _pick("time", time, TIME_WORDS, names),
-        _guess_features(names, list_columns) if wanted is None else [_given(name, names) for name in wanted],
-    )
+    roles = {"src": (src, SRC_WORDS), "dst": (dst, DST_WORDS), "time": (time, TIME_WORDS)}
+    found = {role: _pick(role, given, words, names) for role, (given, words) in roles.items()}
+    missing = [role for role, name in found.items() if name is None]
+    if missing:
+        raise _missing_columns(missing, [word for role in missing for word in roles[role][1]], names)
+    listed = _guess_features(names, list_columns) if wanted is None else [_given(name, names) for name in wanted]
+    chosen = Columns(str(found["src"]), str(found["dst"]), str(found["time"]), listed)
+    used = [*chosen[:3], *listed]
+    twice = [name for name in used if used.count(name) > 1]
+    if twice:
+        raise CallError(f"column {twice[0]!r} can only be one of src, dst, time and the features, and only once")
+    return chosen
 
 
-def _pick(role: str, given: str | None, words: Sequence[str], names: Sequence[str]) -> str:
+def _pick(role: str, given: str | None, words: Sequence[str], names: Sequence[str]) -> str | None:
     if given is not None:
         return _given(given, names)
     found = [name for name in names if name.casefold() in words]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise DataError(f"{role} could be {' or '.join(map(repr, found))}; say which: {role}={found[0]!r}")
+    if len(found) > 1:
+        raise DataError(
+            f"{role} could be {' or '.join(map(repr, found))}; say which: {role}={found[0]!r} in Python, "
+            f"`cody data import --{role} {found[0]}` on the command line"
+        )
+    return found[0] if found else None
+
+
+def _missing_columns(missing: Sequence[str], words: Sequence[str], names: Sequence[str]) -> DataError:
     hint = next(filter(None, (_closest(word, names) for word in words if len(word) > 2)), "")
-    raise DataError(f"no column is called {role} or similar; name it with {role}=… (columns: {', '.join(names)}){hint}")
+    if len(missing) == 3 or names[0].startswith("#"):
+        hint += "; line 1 of a csv is taken as the header: is the header line missing, or a comment before it?"
+    python, options = (", ".join(f"{role}='…'" for role in missing), " ".join(f"--{role} …" for role in missing))
+    return DataError(
+        f"no column is called {' and none '.join(missing)} or similar (columns: {_listed(names)}); name "
+        f"{'it' if len(missing) == 1 else 'them'}: {python} in Python, `cody data import {options}` on the command line"
+        f"{hint}"
+    )
 
 
 def _given(name: str, names: Sequence[str]) -> str:
     if name in names:
         return name
-    raise DataError(f"there is no column {name!r} (columns: {', '.join(names)}){_closest(name, names)}")
+    raise DataError(f"there is no column {name!r} (columns: {_listed(names)}){_closest(name, names)}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
 
 
 def _closest(word: str, names: Sequence[str]) -> str:
@@ -390,12 +447,14 @@ def _id_column(column: Any, name: str) -> Any:
 
 
 def _whole(values: NDArray[Any], name: str) -> Integers:
-    if values.dtype.kind not in "iuf":
-        raise DataError(f"{name!r} must hold integer node ids, not {values.dtype}")
-    if values.dtype.kind == "f":
-        bad = _first(~(np.isfinite(values) & (values == np.round(values))))
-        if bad is not None:
-            raise DataError(f"{name!r} must hold integer node ids; row {bad} has {values[bad]}")
+    if values.dtype.kind not in "iuf" or values.ndim != 1:
+        raise DataError(f"{name!r} must hold integer node ids, not {values.dtype} of shape {values.shape}")
+    # The largest size up to which every integer is a different value: 2^53 - 1 for float64.
+    exact = 2 ** (np.finfo(values.dtype).nmant + 1) - 1 if values.dtype.kind == "f" else 2**63 - 1
+    bad = _first(~((values == np.round(values)) & (values <= exact) & (values >= -exact)))
+    if bad is not None:
+        size = f" up to {exact} ({values.dtype} has no more)" if np.abs(values[bad]) > exact else ""
+        raise DataError(f"{name!r} must hold integer node ids{size}; row {bad} has {values[bad]}")
     return values.astype(np.int64)
 
 
@@ -519,9 +578,12 @@ def _first(mask: NDArray[np.bool_]) -> int | None:
     return int(np.argmax(mask)) if mask.any() else None
 
 
-def _to_numpy(value: Any) -> NDArray[Any]:
+def _to_numpy(value: Any, name: str) -> NDArray[Any]:
     """An array of anything array-like, torch tensors on any device included, without importing torch."""
     for step in ("detach", "cpu"):
         if hasattr(value, step):
             value = getattr(value, step)()
-    return np.asarray(value)
+    try:
+        return np.asanyarray(value)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name!r} must be an array of numbers: {error}") from None

@@ -291,7 +291,7 @@ class FastModel:
     def logits(self, query: Query, removals: Sequence[Removal]) -> FloatArray:
         """One logit for each removal set. [B]"""
         check_query(self.graph, query)
-        check_removals(self.graph, removals)
+        removals = check_removals(self.graph, removals)
         answers: list[float] = []
         with self.lock, torch.no_grad():
             for start in range(0, len(removals), SETS_AT_ONCE):
@@ -302,6 +302,9 @@ class FastModel:
                     self.scopes.pop(query, None)  # it may have promised ids whose values were never computed
                     raise
         return np.array(answers, dtype=np.float64)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.graph}, {self.network.sizes.dimension} dimensions)"
 
     def _scope(self, query: Query) -> Scope:
         scope = self.scopes.get(query)

@@ -63,8 +63,11 @@ class Replay:
     def logits(self, query: Query, removals: Sequence[Removal]) -> FloatArray:
         """One logit for each removal set. [B]"""
         check_query(self.graph, query)
-        check_removals(self.graph, removals)
+        removals = check_removals(self.graph, removals)
         return np.array([self._logit(query, removed) for removed in removals], dtype=np.float64)
+
+    def __repr__(self) -> str:
+        return f"Replay({type(self.network).__name__} on {self.graph})"
 
     def state(self, row: int) -> State:
         """The memory at the last grid line at or before `row`, with nothing removed."""

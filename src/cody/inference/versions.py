@@ -9,12 +9,12 @@ only, and a table larger than the machine's memory is still written and read wit
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import tempfile
+import re
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ import numpy as np
 import torch
 
 from cody.graph import FloatArray, IntArray, TemporalGraph
-from cody.models.tgn import TGN
+from cody.models.tgn import TGN, latest_version
 
 SCHEMA = "cody/versions/1"
-ORPHANED_AFTER = 3600.0  # seconds without a write; a table that is being built is written all the time
+STILL_BEING_BUILT = 60.0  # seconds; a table that is being built is written to all the time
 NOTES = "versions-{dtype}.json"  # names the table's file and what it belongs to
 
 
@@ -62,13 +62,19 @@ def versions_in_memory(network: TGN, graph: TemporalGraph) -> FloatArray:
 
 
 def open_versions(network: TGN, graph: TemporalGraph, folder: Path) -> FloatArray:
-    """The table in `folder`; built if it is not there, or belongs to other weights, data or another grid.
+    """The table in `folder`; built if it is not there, is damaged, or belongs to other weights, data or another grid.
 
-    It is memory-mapped, so that all processes on a machine share one copy.
+    It is memory-mapped, so that all processes on a machine share one copy. Where the folder cannot be written, or has
+    no room, the table is made in memory.
     """
     belongs = _belongs_to(network, graph)
     found = _open(folder, belongs)
-    return _build_on_disk(network, graph, folder, belongs) if found is None else found
+    if found is not None and _plausible(network, graph, found):
+        return found
+    try:
+        return _build_on_disk(network, graph, folder, belongs)
+    except OSError:
+        return versions_in_memory(network, graph)
 
 
 def _belongs_to(network: TGN, graph: TemporalGraph) -> dict[str, Any]:
@@ -87,54 +93,93 @@ def _belongs_to(network: TGN, graph: TemporalGraph) -> dict[str, Any]:
 
 
 def _open(folder: Path, belongs: dict[str, Any]) -> FloatArray | None:
+    file = _file_of(folder / NOTES.format(**belongs), belongs)
+    if file is None:
+        return None
     try:
-        notes = json.loads((folder / NOTES.format(**belongs)).read_text(encoding="utf-8"))
-        if notes["belongs"] != belongs:
-            return None
-        table: FloatArray = np.load(folder / notes["file"], mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, KeyError, TypeError):
+        table = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
         return None  # absent, or damaged: as good as stale
-    return table if list(table.shape) == belongs["shape"] else None
+    if (
+        not isinstance(table, np.memmap)
+        or str(table.dtype) != belongs["dtype"]
+        or list(table.shape) != belongs["shape"]
+    ):
+        return None
+    return table
+
+
+def _plausible(network: TGN, graph: TemporalGraph, table: FloatArray) -> bool:
+    """Compute a few versions from their parents in the table: does the file hold what it should?"""
+    rows = np.unique(np.linspace(0, graph.num_events - 1, 32).astype(np.int64))
+    nodes, starts = graph.src[rows], rows // network.sizes.batch * network.sizes.batch
+    parents, updates = [], []
+    for ends in (nodes, graph.dst[rows]):
+        position = latest_version(graph, ends, starts)
+        known, written = position >= 0, graph.incidence[position]
+        memory = np.where(known[:, None], table[index_of(graph, written, ends)], 0).astype(table.dtype)
+        parents.append(torch.from_numpy(memory))
+        updates.append(np.where(known, graph.time[written], 0.0))
+    dtype = parents[0].dtype
+    edge = None if graph.features is None else torch.from_numpy(graph.features[rows]).to(dtype)
+    elapsed = torch.from_numpy(graph.time[rows] - updates[0]).to(dtype)
+    with torch.no_grad():
+        expected = network.remember(parents[0], parents[1], edge, elapsed).numpy()
+    return bool(np.allclose(table[index_of(graph, rows, nodes)], expected, rtol=0, atol=1e-4))
 
 
 def _build_on_disk(network: TGN, graph: TemporalGraph, folder: Path, belongs: dict[str, Any]) -> FloatArray:
     """Write the table under a name of its own, then point the notes at it: readers see the old one or the new one."""
     folder.mkdir(parents=True, exist_ok=True)
     notes = folder / NOTES.format(**belongs)
-    previous = _file_of(notes)
-    _clear_orphans(folder)
-    descriptor, path = tempfile.mkstemp(prefix="versions-", suffix=".npy", dir=folder)
-    os.close(descriptor)
-    partial = Path(f"{path}.json")
+    file = folder / f"versions-{uuid.uuid4().hex[:8]}.npy"
+    partial = file.with_suffix(".json")
     try:
-        shape = (belongs["shape"][0], belongs["shape"][1])
-        table = np.lib.format.open_memmap(path, mode="w+", dtype=_numpy_type(network), shape=shape)
+        _reserve(file, belongs)
+        table = np.lib.format.open_memmap(file, mode="r+")
         build_versions(network, graph, table)
         table.flush()
-        partial.write_text(json.dumps({"file": Path(path).name, "belongs": belongs}), encoding="utf-8")
+        partial.write_text(json.dumps({"file": file.name, "belongs": belongs}), encoding="utf-8")
         partial.replace(notes)
     except BaseException:
-        Path(path).unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
         partial.unlink(missing_ok=True)
         raise
-    if previous is not None:
-        previous.unlink(missing_ok=True)  # processes that still map it keep it until they end
-    opened: FloatArray = np.load(path, mmap_mode="r", allow_pickle=False)
+    _clear_others(folder)
+    opened: FloatArray = np.load(file, mmap_mode="r", allow_pickle=False)
     return opened
 
 
-def _clear_orphans(folder: Path) -> None:
-    """Remove tables that no notes point at: what was being built when its process was killed."""
+def _reserve(file: Path, belongs: dict[str, Any]) -> None:
+    """Make the file in its full size. A mapped file that meets a full disk later on kills the process."""
+    shape = (belongs["shape"][0], belongs["shape"][1])
+    np.lib.format.open_memmap(file, mode="w+", dtype=belongs["dtype"], shape=shape)
+    if hasattr(os, "posix_fallocate"):
+        with file.open("r+b") as opened:
+            os.posix_fallocate(opened.fileno(), 0, file.stat().st_size)
+
+
+def _clear_others(folder: Path) -> None:
+    """Remove tables that no notes point at. Processes that still map one keep it until they end.
+
+    One that was written to lately may be another process's work in progress; it goes the next time.
+    """
     known = {_file_of(notes) for notes in folder.glob(NOTES.format(dtype="*"))}
     for table in folder.glob("versions-*.npy"):
-        if table not in known and time.time() - table.stat().st_mtime > ORPHANED_AFTER:
+        if table not in known and time.time() - table.stat().st_mtime > STILL_BEING_BUILT:
             table.unlink(missing_ok=True)
 
 
-def _file_of(notes: Path) -> Path | None:
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        return notes.parent / Path(json.loads(notes.read_text(encoding="utf-8"))["file"]).name
-    return None
+def _file_of(notes: Path, belongs: dict[str, Any] | None = None) -> Path | None:
+    """The table that notes point at, if they belong to what they should."""
+    try:
+        document = json.loads(notes.read_text(encoding="utf-8"))
+        name = str(document["file"])
+        if belongs is not None and document["belongs"] != belongs:
+            return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return notes.parent / name if re.fullmatch(r"versions-\w+\.npy", name) else None
 
 
 def _numpy_type(network: TGN) -> np.dtype[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass, field, fields
 from importlib import resources
 from pathlib import Path
@@ -14,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from cody._version import __version__
-from cody.errors import ModelError, did_you_mean
+from cody.errors import CallError, ModelError, did_you_mean
 from cody.models import ARCHITECTURES, Network
 from cody.models.sizes import Sizes
 
@@ -32,7 +33,7 @@ class Checkpoint:
 
 def save_model(folder: Path, checkpoint: Checkpoint) -> None:
     """Write the two files; `model.json` comes last, and a folder without it is no model."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     network = checkpoint.network
     document = {
         "schema": SCHEMA,
@@ -44,6 +45,16 @@ def save_model(folder: Path, checkpoint: Checkpoint) -> None:
     }
     write_tensors(folder / "model.safetensors", dict(network.state_dict()))
     write_json(folder / "model.json", document)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a model, or say why it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CallError(f"{str(folder)!r} cannot be the folder of a model: {error.strerror}") from None
+    if not os.access(folder, os.W_OK):
+        raise CallError(f"{str(folder)!r} cannot be the folder of a model: it cannot be written")
 
 
 def load_checkpoint(name: str | Path) -> Checkpoint:
@@ -61,11 +72,26 @@ def load_checkpoint(name: str | Path) -> Checkpoint:
         checkpoint = Checkpoint(network.eval(), document["data"], document["origin"])
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{folder / 'model.json'} is damaged: {error!r}") from None
-    try:
-        network.load_state_dict(read_tensors(folder / "model.safetensors")[0])
-    except RuntimeError as error:
-        raise ModelError(f"{folder / 'model.safetensors'} does not fit model.json: {error}") from None
+    weights = {name: weight.float() for name, weight in read_tensors(folder / "model.safetensors")[0].items()}
+    check_weights(weights, network, str(folder / "model.safetensors"))
+    network.load_state_dict(weights)
     return checkpoint
+
+
+def check_weights(weights: dict[str, Tensor], network: Network, source: str) -> None:
+    """Refuse weights that are not exactly those of the network, or no numbers."""
+    wanted = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
+    for name, weight in weights.items():
+        if name not in wanted:
+            layers = f" (the network has {network.sizes.layers} layers)" if name.startswith("attention.") else ""
+            raise ModelError(f"{source}: parameter {name!r} has no place in this architecture{layers}")
+        if tuple(weight.shape) != wanted[name]:
+            raise ModelError(f"{source}: parameter {name!r} has shape {tuple(weight.shape)}, expected {wanted[name]}")
+        if not torch.isfinite(weight).all():
+            raise ModelError(f"{source}: parameter {name!r} holds a NaN or an infinity")
+    missing = sorted(wanted.keys() - weights.keys())
+    if missing:
+        raise ModelError(f"{source}: parameter {missing[0]!r} is missing")
 
 
 def shipped_models() -> dict[str, Path]:
@@ -77,10 +103,12 @@ def shipped_models() -> dict[str, Path]:
 def find_model(name: str | Path) -> Path:
     """The folder of a model given by path, or by the name of a shipped one."""
     path, shipped = Path(name), shipped_models()
+    if str(name) in shipped and not path.exists():
+        return shipped[str(name)]
+    if len(str(name)) > 4000:
+        raise CallError(f"{str(name)[:40]!r}… is too long for a path")
     if (path / "model.json").is_file():
         return path
-    if str(name) in shipped:
-        return shipped[str(name)]
     if path.is_dir():
         raise ModelError(f"the folder {str(name)!r} holds no finished model (model.json is missing)")
     raise ModelError(
@@ -101,7 +129,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             f"{path} cannot be read as plain weights, and unpickling objects is refused because it can run any code; "
             f"save its state_dict with safetensors ({type(error).__name__})"
         ) from None
-    if not isinstance(weights, dict) or not all(isinstance(value, Tensor) for value in weights.values()):
+    if not isinstance(weights, dict) or not all(
+        isinstance(key, str) and isinstance(value, Tensor) for key, value in weights.items()
+    ):
         raise ModelError(f"{path} holds no state dict (names with tensors)")
     return weights
 
@@ -122,14 +152,18 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, Any] 
     """Write all or nothing: the file appears under its name only when it is complete."""
     partial = path.with_name(path.name + ".partial")
     whole = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    save_file(whole, partial, metadata={"notes": json.dumps(notes or {})})
-    partial.replace(path)
+    try:
+        save_file(whole, partial, metadata={"notes": json.dumps(notes or {})})
+        partial.replace(path)
+    except (SafetensorError, OSError) as error:
+        partial.unlink(missing_ok=True)
+        raise ModelError(f"{path} cannot be written: {error}") from None
 
 
 def read_json(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} is damaged: {error}") from None
     if not isinstance(document, dict):
         raise ModelError(f"{path} is damaged: it holds no object")

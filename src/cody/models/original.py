@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cody.errors import CallError, ModelError, did_you_mean
+from cody.errors import CallError, ModelError
 from cody.graph import TemporalGraph
-from cody.models.checkpoint import Checkpoint, read_weights, save_model
+from cody.models.checkpoint import Checkpoint, check_weights, read_weights, save_model
 from cody.models.sizes import Sizes, node_inputs
 from cody.models.tgat import TGAT
 from cody.models.tgn import TGN
@@ -38,11 +38,11 @@ def network_from_original(
 ) -> TGN | TGAT:
     """A network with these weights; with a memory if the weights have one."""
     renamed = _rename(weights)
-    dimension = _shape(renamed, "encode.frequency")[0]
-    edge_features = _shape(renamed, "attention.0.key.weight")[1] - 2 * dimension
+    (dimension,) = _shape(renamed, "encode.frequency", 1)
+    edge_features = _shape(renamed, "attention.0.key.weight", 2)[1] - 2 * dimension
     sizes = Sizes(dimension, layers, heads, neighbours, batch, edge_features)
     network = TGN(sizes) if any(name.startswith("memory.") for name in renamed) else TGAT(sizes)
-    _check(renamed, network)
+    check_weights(renamed, network, "the imported weights")
     network.load_state_dict(renamed)
     return network.eval()
 
@@ -71,6 +71,8 @@ def _rename(weights: dict[str, Tensor]) -> dict[str, Tensor]:
             renamed["encode.frequency"] = weight.flatten()
         elif attention and attention[2].startswith("multi_head_target.in_proj_"):
             part = attention[2].removeprefix("multi_head_target.in_proj_")
+            if len(weight) % 3:
+                raise ModelError(f"parameter {name!r} should stack three projections, but has {len(weight)} rows")
             for which, third in zip(("query", "key", "value"), weight.chunk(3), strict=True):
                 renamed[f"attention.{attention[1]}.{which}.{part}"] = third.contiguous()
         elif attention:
@@ -90,20 +92,7 @@ def _replace(name: str, table: dict[str, str], full_name: str) -> str:
     )
 
 
-def _shape(weights: dict[str, Tensor], name: str) -> torch.Size:
-    if name not in weights:
+def _shape(weights: dict[str, Tensor], name: str, axes: int) -> torch.Size:
+    if name not in weights or weights[name].ndim != axes:
         raise ModelError(f"the weights lack what would become {name!r}: they are not those of the original TGN code")
     return weights[name].shape
-
-
-def _check(weights: dict[str, Tensor], network: TGN | TGAT) -> None:
-    wanted = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
-    for name, weight in weights.items():
-        if name not in wanted:
-            depth = f"; the weights have more layers than {network.sizes.layers}" if "attention" in name else ""
-            raise ModelError(f"parameter {name!r} has no place in this architecture{depth}")
-        if tuple(weight.shape) != wanted[name]:
-            raise ModelError(f"parameter {name!r} has shape {tuple(weight.shape)}, expected {wanted[name]}")
-    missing = wanted.keys() - weights.keys()
-    if missing:
-        raise ModelError(f"the weights lack {sorted(missing)[0]!r}{did_you_mean(sorted(missing)[0], weights)}")

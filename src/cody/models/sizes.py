@@ -24,12 +24,16 @@ class Sizes:
     dropout: float = 0.1  # while training
 
     def __post_init__(self) -> None:
-        for name in ("dimension", "layers", "heads", "neighbours", "batch"):
-            if getattr(self, name) < 1:
-                raise ModelError(f"{name} must be at least 1, not {getattr(self, name)}")
+        limits = {"dimension": 10_000, "layers": 10, "heads": 100, "neighbours": 10_000, "batch": 10**9}
+        for name, limit in limits.items():
+            value = getattr(self, name)
+            if type(value) is not int or not 1 <= value <= limit:
+                raise ModelError(f"{name} must be a whole number from 1 to {limit:,}, not {value!r}")
+        if type(self.edge_features) is not int or not 0 <= self.edge_features <= 1_000_000:
+            raise ModelError(f"edge_features must be a whole number from 0 to 1,000,000, not {self.edge_features!r}")
         if 2 * self.dimension % self.heads:
             raise ModelError(f"twice the dimension ({self.dimension}) must be a multiple of the heads ({self.heads})")
-        if not 0.0 <= self.dropout < 1.0:
+        if not isinstance(self.dropout, int | float) or not 0.0 <= self.dropout < 1.0:
             raise ModelError(f"dropout must be at least 0 and below 1, not {self.dropout}")
 
 

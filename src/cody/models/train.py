@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cody.errors import CallError, DataError
+from cody.errors import CallError, DataError, ModelError
 from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph
 from cody.models import Network
-from cody.models.checkpoint import Checkpoint, read_tensors, save_model, write_tensors
+from cody.models.checkpoint import Checkpoint, make_folder, read_tensors, save_model, write_tensors
 from cody.models.metrics import auc, average_precision
 from cody.models.plan import plan
 from cody.models.sizes import Sizes, edge_width
@@ -139,6 +139,16 @@ def new_network(architecture: type[TGN] | type[TGAT], graph: TemporalGraph, size
         return architecture(replace(sizes, edge_features=edge_width(graph)))
 
 
+def new_optimizer(network: Network, learning_rate: float) -> torch.optim.Adam:
+    """Adam on all weights but the frequencies of the time encoding.
+
+    These span nine orders of magnitude, and a step of Adam is as large as the learning rate whatever the gradient: one
+    step would wipe out all frequencies below it, and with them every duration longer than an hour.
+    """
+    learned = [weight for name, weight in network.named_parameters() if name != "encode.frequency"]
+    return torch.optim.Adam(learned, lr=learning_rate)
+
+
 def train(graph: TemporalGraph, network: Network, settings: Settings, folder: Path) -> Iterator[Progress]:
     """Train a fresh network until validation stops improving; yield progress; leave a finished model in `folder`.
 
@@ -147,9 +157,15 @@ def train(graph: TemporalGraph, network: Network, settings: Settings, folder: Pa
     """
     if (folder / "model.json").exists():
         raise CallError(f"{folder} already holds a trained model; choose another folder, or remove it first")
+    make_folder(folder)
     parts = split(graph, settings)
+    return _train(graph, network, settings, parts, TrainingState(network, settings, graph.identity, folder))
+
+
+def _train(
+    graph: TemporalGraph, network: Network, settings: Settings, parts: Split, state: TrainingState
+) -> Iterator[Progress]:
     training_graph = graph.select(parts.train)
-    state = TrainingState(network, settings, graph.identity, folder)
     while state.epoch < settings.epochs and state.epoch - state.best_epoch <= settings.patience:
         progress = Progress(0, 0, 0, 0.0)
         for progress in run_epoch(network, state.optimizer, training_graph, settings.seed, state.epoch + 1):
@@ -168,7 +184,7 @@ def train(graph: TemporalGraph, network: Network, settings: Settings, folder: Pa
         "epochs": state.epoch,
         "threads": torch.get_num_threads(),
     }
-    save_model(folder, Checkpoint(network.eval(), graph.identity, origin))
+    save_model(state.file.parent, Checkpoint(network.eval(), graph.identity, origin))
     state.discard()
 
 
@@ -191,6 +207,11 @@ def run_epoch(
             logits = link_logits(network, stream, graph, rows, targets)  # [n, 2]
         wanted = torch.tensor([1.0, 0.0]).expand_as(logits)
         loss = nn.functional.binary_cross_entropy_with_logits(logits, wanted)
+        if not torch.isfinite(loss):
+            raise ModelError(
+                f"the loss is {loss.item()} in epoch {epoch}, batch {batch + 1}: try a smaller learning rate, "
+                "or scale features and times to a sensible range"
+            )
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -203,7 +224,7 @@ class TrainingState:
 
     def __init__(self, network: Network, settings: Settings, data: str, folder: Path) -> None:
         self.network = network
-        self.optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate)
+        self.optimizer = new_optimizer(network, settings.learning_rate)
         self.file = folder / "training.safetensors"
         self.told = {
             "architecture": network.kind,
@@ -233,7 +254,6 @@ class TrainingState:
         tensors |= {f"weights.{name}": weight for name, weight in self._weights().items()}
         tensors |= {f"adam.{name}.{key}": value for name, state in self._adam() for key, value in state.items()}
         notes = self.told | {"history": self.history, "best_epoch": self.best_epoch}
-        self.file.parent.mkdir(parents=True, exist_ok=True)
         write_tensors(self.file, tensors, notes)
         return better
 
@@ -251,12 +271,12 @@ class TrainingState:
 
     def _resume(self) -> None:
         tensors, notes = read_tensors(self.file)
-        for key, value in self.told.items():
-            if notes.get(key) != value:
-                raise CallError(
-                    f"{self.file.parent} holds an interrupted training with another {key} "
-                    f"({notes.get(key)}, now {value}); choose another folder, or remove it first"
-                )
+        differences = list(_differences(notes, self.told))
+        if differences:
+            raise CallError(
+                f"{self.file.parent} holds an interrupted training in which {'; '.join(differences)}. "
+                "Choose another folder, or remove it first"
+            )
         self.history, self.best_epoch = notes["history"], notes["best_epoch"]
         groups: dict[str, dict[str, Tensor]] = {"best": {}, "weights": {}, "adam": {}}
         for name, tensor in tensors.items():
@@ -268,3 +288,13 @@ class TrainingState:
             keys = [key for key in groups["adam"] if key.rpartition(".")[0] == name]
             if keys:
                 self.optimizer.state[parameter] = {key.rpartition(".")[2]: groups["adam"][key] for key in keys}
+
+
+def _differences(then: Any, now: dict[str, Any]) -> Iterator[str]:
+    """What an interrupted training was told otherwise. How long it may take (epochs, patience) may change."""
+    for name, value in now.items():
+        before = then.get(name) if isinstance(then, dict) else None
+        if isinstance(value, dict):
+            yield from _differences(before, value)
+        elif before != value and name not in ("epochs", "patience"):
+            yield f"{name} was {before} (now {value})"

@@ -1,0 +1,3 @@
+from cody.cli import main
+
+main()

@@ -1,0 +1,46 @@
+"""The measurements run; what they say is for the machine they run on."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cody.cli import app
+
+BENCH = Path(__file__).parent.parent / "bench"
+
+
+def test_cody_bench_measures_both_models_and_they_agree_with_replay():
+    words = ["bench", "--preset", "compact", "--queries", "2", "--sizes", "1000,2000", "--json"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.exception
+    document = json.loads(result.stdout)
+    assert {"cpu", "cores", "torch"} <= document["machine"].keys()
+    engines = [cost for cost in document["results"] if "ratio" in cost]
+    growth = [cost for cost in document["results"] if "events" in cost]
+    assert [cost["model"] for cost in engines] == ["tgn", "tgat"]
+    assert [cost["events"] for cost in growth] == [1000, 2000, 1000, 2000]
+    assert all(cost["largest_difference"] < 1e-4 for cost in document["results"])
+    assert all(cost["ratio"] > 1 for cost in engines)
+
+
+def test_cody_bench_prints_a_table():
+    result = CliRunner().invoke(app, ["bench", "--preset", "compact", "--queries", "1", "--sizes", ""])
+    assert "ratio" in result.stdout
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("training.py", ["--preset", "compact", "--batches", "1"]),
+        ("graph_scale.py", ["--events", "20000", "--queries", "3"]),
+    ],
+)
+def test_the_scripts_run(script, words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [script, *words])
+    runpy.run_path(str(BENCH / script), run_name="__main__")
+    assert capsys.readouterr().out.strip()
