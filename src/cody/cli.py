@@ -23,7 +23,7 @@ from rich.text import Text
 
 from cody import show
 from cody._version import __version__
-from cody.data import data_directory, datasets, fetch, load, save_graph, summarise
+from cody.data import data_directory, datasets, fetch, load, save_graph, summarise, verify_graph
 from cody.errors import CallError, CodyError, did_you_mean
 from cody.what_if import Case, answer_cases, check_cases, effects, parse_rows, read_cases
 

@@ -11,9 +11,7 @@ The message of each repeats what the user gave and says what to do about it.
 from __future__ import annotations
 
 import difflib
-import heapq
 from collections.abc import Iterable
-from os.path import commonprefix
 
 HANDFUL = 5
 MANY = 5_000
@@ -55,9 +53,15 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
 
 def _worth_comparing(given: str, words: list[str]) -> list[str]:
-    """Comparing is slow. Of very many words, those that share a half with `given`: one slip leaves the other half."""
-    if len(words) <= MANY:
-        return words
-    middle = len(given) // 2
-    alike = [word for word in words if word.startswith(given[:middle]) or word.endswith(given[middle:])]
-    return heapq.nlargest(MANY, alike, key=lambda word: len(commonprefix([word, given])) - abs(len(word) - len(given)))
+    """Comparing is slow. Of very many words, those that begin or end like `given`: one slip leaves half of it as it is.
+
+    If that is still too many, more than half.
+    """
+    shared = len(given) // 2
+    while len(words) > MANY and shared < len(given):
+        start, end = given[:shared], given[len(given) - shared :]
+        alike = [word for word in words if word.startswith(start) or word.endswith(end)]
+        if not alike:
+            break
+        words, shared = alike, shared + 1
+    return words[:MANY]

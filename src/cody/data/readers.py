@@ -373,11 +373,11 @@ def _missing_columns(missing: Sequence[str], words: Sequence[str], names: Sequen
     hint = next(filter(None, (_closest(word, names) for word in words if len(word) > 2)), "")
     if len(missing) == 3 or names[0].startswith("#"):
         hint += "; line 1 of a csv is taken as the header: is the header line missing, or a comment before it?"
-    python, options = (", ".join(f"{role}='…'" for role in missing), " ".join(f"--{role} …" for role in missing))
+    python, options = ", ".join(f"{role}='…'" for role in missing), " ".join(f"--{role} …" for role in missing)
+    called, them = ("column is called", "it") if len(missing) == 1 else ("columns are called", "them")
     return DataError(
-        f"no column is called {' and none '.join(missing)} or similar (columns: {_listed(names)}); name "
-        f"{'it' if len(missing) == 1 else 'them'}: {python} in Python, `cody data import {options}` on the command line"
-        f"{hint}"
+        f"no {called} {', '.join(missing)} or similar (columns: {_listed(names)}); name {them}: {python} in Python, "
+        f"`cody data import {options}` on the command line{hint}"
     )
 
 

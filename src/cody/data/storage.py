@@ -76,7 +76,7 @@ def open_graph(folder: str | os.PathLike[str]) -> TemporalGraph:
 
 def clear_up(folder: Path) -> None:
     """After a save to `folder` that was killed: give the old graph its name again, remove what is of no use."""
-    with suppress(OSError, RuntimeError):  # not ours to change: then it stays as it is
+    with suppress(OSError, RuntimeError, ValueError):  # not ours to change: then it stays as it is
         folder = folder.resolve()
         if not folder.exists() and _leftovers(folder, "old"):
             time.sleep(0.1)  # a save that is going on right now takes no longer between its two renames

@@ -230,7 +230,7 @@ class Scope:
     @property
     def size(self) -> int:
         """How many numbers are remembered."""
-        return sum(layer.values.numel() for layer in self.layers)
+        return sum(layer.values.numel() + layer.own.values.numel() for layer in self.layers)
 
     def answer(self, removals: Sequence[Removal]) -> list[float]:
         if self.universe.add(row for removal in removals for row in removal):
