@@ -6,12 +6,13 @@ read the ratios, not the times. The weights are random: they do not change the w
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -187,7 +188,7 @@ def _state(model: FastModel, row: int) -> State | None:
     return State(line, memory, updated)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _timed_inside() -> Iterator[list[float]]:
     """Processor seconds within matrix products and attention, while the block runs."""
     seconds = [0.0]
@@ -223,6 +224,8 @@ def _peak_mib(run: Callable[[], Any]) -> float | None:
     reset, status = Path("/proc/self/clear_refs"), Path("/proc/self/status")
     if not reset.exists():
         return None
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # memory that was freed but kept would hide the rise
     reset.write_text("5")  # forget the earlier peak
     before = _kib(status, "VmRSS")
     run()

@@ -56,7 +56,7 @@ def moment(time: float) -> str:
     """
     if UNIX_TIMES[0] <= time < UNIX_TIMES[1]:
         return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M")
-    return f"{time:.10g}"
+    return f"{time:.15g}"
 
 
 def plain(text: object, width: int = 60) -> str:
@@ -94,7 +94,7 @@ def datasets(known: Iterable[Dataset]) -> Table:
 
 
 def summary(name: str, graph: TemporalGraph, facts: Summary) -> Table:
-    rows = table("", "", title=plain(name))
+    rows = table("", "", title=plain(name, 48))
     rows.show_header = False
     rows.columns[0].no_wrap = True
     rows.add_row("nodes", f"{facts.nodes:,}")
