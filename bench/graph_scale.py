@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from cody.data import open_graph, save_graph
-from cody.graph import Query, TemporalGraph, candidates, events_among_nodes, events_on_paths
+from cody.graph import Query, TemporalGraph
+from cody.nearby import candidates, events_among_nodes, events_on_paths
 
 
 def power_law_ends(events: int, nodes: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -13,6 +13,7 @@ SOURCE = Path(cody.__file__).parent
 ORDER = [
     {"cody._version", "cody.errors"},
     {"cody.graph"},
+    {"cody.nearby"},
     {"cody.oracle"},
     {"cody.data", "cody.models", "cody.what_if", "cody.testing"},
     {"cody.inference"},

@@ -12,18 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cody import graph as graph_module
+from cody import nearby
 from cody.errors import CallError, DataError
-from cody.graph import (
-    Query,
-    TemporalGraph,
-    candidates,
-    check_query,
-    events_among_nodes,
-    events_on_paths,
-    neighbourhood,
-    verify_graph,
-)
+from cody.graph import Query, TemporalGraph, check_query, verify_graph
+from cody.nearby import candidates, events_among_nodes, events_on_paths, neighbourhood
 
 
 class Twin:
@@ -112,7 +104,7 @@ def test_candidates_follow_both_definitions(
     """`long_walk` chooses between the two ways to the same answer."""
     graph, twin, query = question
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graph_module, "LONG_WALK", long_walk)
+        patch.setattr(nearby, "LONG_WALK", long_walk)
         paths = candidates(graph, query, hops, size, near=events_on_paths)
         among = candidates(graph, query, hops, size, near=events_among_nodes)
     assert paths.tolist() == twin.events_on_paths(query, hops, size)
@@ -124,7 +116,7 @@ def test_candidates_follow_both_definitions(
 def test_candidates_follow_both_definitions_in_larger_graphs_with_hubs(
     seed: int, long_walk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graph_module, "LONG_WALK", long_walk)
+    monkeypatch.setattr(nearby, "LONG_WALK", long_walk)
     rng = np.random.default_rng(seed)
     src, dst = (np.minimum(rng.zipf(1.5, 3_000), 600) - 1 for _ in range(2))
     graph = TemporalGraph.from_arrays(src, dst, np.arange(3_000), num_nodes=600)
@@ -142,7 +134,7 @@ def test_a_meeting_long_ago_counts_as_much_as_a_recent_one() -> None:
     src, dst = [1] + [1, 3] * 100, [0] + [2, 2] * 100
     graph = TemporalGraph.from_arrays(src, dst, range(201), num_nodes=5)
     inside = np.array([True, False, False, False, False])
-    met = graph_module._meets(graph, np.array([1, 2, 3, 4]), 201, inside)
+    met = nearby._meets(graph, np.array([1, 2, 3, 4]), 201, inside)
     assert met.tolist() == [True, False, False, False]
 
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 from cody._version import __version__
 from cody.data import load
 from cody.errors import CodyError
-from cody.graph import Query, TemporalGraph, candidates
+from cody.graph import Query, TemporalGraph
+from cody.nearby import candidates
 from cody.oracle import Model, Removal
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from cody.data import load
-from cody.graph import Query, TemporalGraph, candidates
+from cody.graph import Query, TemporalGraph
 from cody.inference import FastTGN, Replay, fast, fast_model, tgn
 from cody.inference.fast import FastModel
 from cody.inference.replay import State
@@ -30,6 +30,7 @@ from cody.models.layers import Perceptron
 from cody.models.sizes import PRESETS
 from cody.models.tgn import latest_version
 from cody.models.train import new_network
+from cody.nearby import candidates
 from cody.oracle import Removal
 
 QUESTIONS = 300  # of one explanation

@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cody.errors import CallError, ModelError
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph, candidates, check_query
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query
+from cody.nearby import candidates
 from cody.oracle import Model, Removal, check_removals
 
 __all__ = ["Outcome", "Report", "ToyModel", "check_model"]

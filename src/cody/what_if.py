@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cody.errors import CallError
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph, candidates
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph
+from cody.nearby import candidates
 from cody.oracle import Model, Removal, check_logits, check_removals
 
 

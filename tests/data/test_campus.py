@@ -5,7 +5,7 @@ import pytest
 
 from cody.data import campus
 from cody.errors import CallError
-from cody.graph import neighbourhood
+from cody.nearby import neighbourhood
 
 
 def kind(graph: object, node: int) -> str:

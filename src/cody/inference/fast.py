@@ -20,11 +20,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cody.graph import FloatArray, Query, TemporalGraph, candidates, check_query
+from cody.graph import FloatArray, Query, TemporalGraph, check_query
 from cody.inference.scope import Mask, Neighbours, Universe
 from cody.models import Network
 from cody.models.layers import Folded, TemporalAttention
 from cody.models.sizes import node_inputs
+from cody.nearby import candidates
 from cody.oracle import Removal, check_removals
 
 SETS_AT_ONCE = 256  # bounds the temporary memory of a large batch

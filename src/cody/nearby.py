@@ -1,0 +1,166 @@
+"""The past events near a query: what an explanation may remove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from cody.errors import CallError
+from cody.graph import BoolArray, IntArray, Query, TemporalGraph, check_query, whole_number
+
+LONG_WALK = 200_000  # events; looking at more of them takes more than a few milliseconds
+
+
+def neighbourhood(graph: TemporalGraph, query: Query, hops: int) -> tuple[IntArray, IntArray]:
+    """Nodes within `hops` of the query's two nodes in the visible past, ascending, and their distances. [n], [n]"""
+    distance = _distances(graph, query, min(hops, graph.num_nodes))
+    nodes = np.flatnonzero(distance >= 0)
+    return nodes, distance[nodes].astype(np.int64)
+
+
+def events_on_paths(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
+    """Events on a path of at most `hops` edges from the query's nodes: the text of the paper."""
+    return _touching(graph, query, _distances(graph, query, hops - 1) >= 0, size)
+
+
+def events_among_nodes(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
+    """Events between nodes that both lie within `hops` of the query's nodes: what the published tables used."""
+    distance = _distances(graph, query, hops - 1)
+    # What touches a node within hops - 1 lies among the nodes too, so nothing older than those can be among the latest.
+    start = _oldest_of_latest(_touching(graph, query, distance >= 0, size), size)
+    rim = np.flatnonzero(distance == hops - 1)
+    last_hop = int((graph.offsets[rim + 1] - graph.offsets[rim]).sum())
+    if last_hop > LONG_WALK:
+        # The last hop of a dense neighbourhood is long, but its events are found soon: try without walking all of it.
+        tried = max(start, query.before - last_hop // 64)
+        found = _latest(graph, tried, query.before, size, _lazily_within_one_more_hop(graph, query, distance >= 0))
+        if len(found) == size or tried == start:
+            return found
+    _step(graph, query, distance, hops)
+    inside = distance >= 0
+    nodes = np.flatnonzero(inside)
+    return _latest(graph, start, query.before, size, lambda src, dst: inside[src] & inside[dst], nodes)
+
+
+def candidates(
+    graph: TemporalGraph,
+    query: Query,
+    hops: int = 2,
+    size: int = 64,
+    *,
+    near: Callable[[TemporalGraph, Query, int, int], IntArray] = events_on_paths,
+) -> IntArray:
+    """Rows of the events that an explanation may remove: the `size` most recent ones near the query, ascending.
+
+    `near` decides what near means: `events_on_paths` or `events_among_nodes`.
+
+    >>> graph = TemporalGraph.from_arrays(src=[0, 1, 3, 0], dst=[1, 2, 4, 2], time=[1.0, 2.0, 3.0, 4.0])
+    >>> candidates(graph, graph.query(3))
+    array([0, 1])
+    """
+    hops, size = whole_number("hops", hops), whole_number("size", size)
+    if hops < 1 or size < 1:
+        raise CallError(f"hops and size must be at least 1, not {hops} and {size}")
+    check_query(graph, query)
+    found: IntArray = near(graph, query, min(hops, graph.num_nodes), size)  # no path is longer than that
+    return found
+
+
+def _distances(graph: TemporalGraph, query: Query, hops: int) -> IntArray:
+    """Hops from the query's nodes in the visible past, for every node; -1 beyond `hops`. [N]"""
+    distance = np.full(graph.num_nodes, -1, dtype=np.min_scalar_type(-hops - 2))  # a step beyond `hops` fits too
+    distance[[query.src, query.dst]] = 0
+    for hop in range(1, hops + 1):
+        if not _step(graph, query, distance, hop):
+            break
+    return distance
+
+
+def _step(graph: TemporalGraph, query: Query, distance: IntArray, hop: int) -> bool:
+    """Extend `distance` in place from `hop` - 1 to `hop`. Returns whether there was anything to extend."""
+    ring = np.flatnonzero(distance == hop - 1)
+    if not ring.size:
+        return False
+    rows = graph.incidence[_ranges(graph.offsets[ring], graph.ends(ring, query.before))]
+    for ends in (graph.src[rows], graph.dst[rows]):
+        distance[ends[distance[ends] < 0]] = hop
+    return True
+
+
+def _touching(graph: TemporalGraph, query: Query, inside: BoolArray, size: int) -> IntArray:
+    """The `size` latest visible rows with an end inside. The query's nodes are inside."""
+    own = [graph.history(node, query.before)[-size:] for node in {query.src, query.dst}]
+    start = _oldest_of_latest(np.unique(np.concatenate(own)), size)
+    nodes = np.flatnonzero(inside)
+    return _latest(graph, start, query.before, size, lambda src, dst: inside[src] | inside[dst], nodes)
+
+
+def _oldest_of_latest(rows: IntArray, size: int) -> int:
+    """The row before which nothing can be among the `size` latest, when `rows` are sure to be chosen from."""
+    return int(rows[-size]) if len(rows) >= size else 0
+
+
+def _latest(
+    graph: TemporalGraph,
+    start: int,
+    stop: int,
+    size: int,
+    wanted: Callable[[IntArray, IntArray], BoolArray],
+    nodes: IntArray | None = None,
+) -> IntArray:
+    """The `size` latest rows in start … stop-1 whose two ends are `wanted`, ascending; looks back only so far.
+
+    If `nodes` are given, only their events can be wanted.
+    """
+    found, block = np.empty(0, dtype=np.int64), 4 * size
+    while start < stop and len(found) < size:
+        first = max(start, stop - block)
+        if nodes is None or stop - first < 16 * len(nodes):
+            rows = np.arange(first, stop)
+        else:  # looking up each node is cheaper than looking at each row
+            rows = np.unique(graph.incidence[_ranges(graph.ends(nodes, first), graph.ends(nodes, stop))])
+        rows = rows[wanted(graph.src[rows], graph.dst[rows])]
+        found, stop, block = np.concatenate([rows, found]), first, 4 * block
+    return found[-size:]
+
+
+def _lazily_within_one_more_hop(
+    graph: TemporalGraph, query: Query, inside: BoolArray
+) -> Callable[[IntArray, IntArray], BoolArray]:
+    """Whether both ends of an event are inside or one hop from it, worked out for the nodes that are asked about."""
+    unknown, near, far = 0, 1, 2
+    verdict = np.where(inside, np.int8(near), np.int8(unknown))
+
+    def wanted(src: IntArray, dst: IntArray) -> BoolArray:
+        ends = np.concatenate([src, dst])
+        nodes = np.unique(ends[verdict[ends] == unknown])
+        verdict[nodes] = np.where(_meets(graph, nodes, query.before, inside), near, far)
+        both: BoolArray = (verdict[src] == near) & (verdict[dst] == near)
+        return both
+
+    return wanted
+
+
+def _meets(graph: TemporalGraph, nodes: IntArray, before: int, inside: BoolArray) -> BoolArray:
+    """For each node outside, whether a visible event joins it to one inside. [n] → [n]"""
+    met = np.zeros(len(nodes), dtype=bool)
+    first, stop = graph.offsets[nodes], graph.ends(nodes, before)
+    still, reach = np.flatnonzero(first < stop), 8
+    while still.size:  # the latest events first: in a dense graph they settle nearly all nodes
+        start = np.maximum(first[still], stop[still] - reach)
+        rows = graph.incidence[_ranges(start, stop[still])]
+        hits = inside[graph.src[rows]] | inside[graph.dst[rows]]
+        lengths = stop[still] - start
+        met[still] = np.logical_or.reduceat(hits, np.cumsum(lengths) - lengths)
+        stop[still] = start
+        still = still[~met[still] & (first[still] < start)]
+        reach *= 8
+    return met
+
+
+def _ranges(starts: IntArray, ends: IntArray) -> IntArray:
+    """The numbers start … end-1 of each pair, concatenated."""
+    lengths = ends - starts
+    shifts = np.repeat(ends - np.cumsum(lengths), lengths)
+    return np.arange(lengths.sum()) + shifts
