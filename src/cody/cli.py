@@ -281,7 +281,7 @@ def what_if(
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
 ) -> None:
-    """Ask what a model had said without some past events."""
+    """Ask what a model would say without some past events."""
     if (event is None) == (cases is None) or (without and (each or cases is not None)) or (each and cases is not None):
         raise CallError("give --event ROW with --without ROWS or --each, or give --cases FILE")
     asked = read_cases(cases) if cases is not None else _one_link(int(event or 0), without)
