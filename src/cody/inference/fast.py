@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar, cast
 
 import numpy as np
@@ -66,20 +66,41 @@ class Store(Generic[Key]):
         return self.values
 
 
-class Inputs(Protocol):
-    """What the attention layers of a query start from: the layer-0 input of each node."""
+class Unchanged(dict[int, int]):
+    """node → the id of its vector with nothing removed; made when it is first looked up."""
+
+    def __init__(self, make: Callable[[int], int]) -> None:
+        super().__init__()
+        self.make = make
+
+    def __missing__(self, node: int) -> int:
+        found = self[node] = self.make(node)
+        return found
+
+
+class Below(Protocol):
+    """What an attention layer reads from: another layer, or the inputs of the lowest one.
+
+    The id of a node's vector without the events in `mask` is `unchanged[node]` if it depends on none of them, else
+    `changed(node, mask & depends[node])`. A new id has its vector after the next computation.
+    """
+
+    depends: dict[int, Mask]  # node → the removed events that its vector can depend on
+    unchanged: Unchanged
 
     @property
     def values(self) -> Tensor | None:
         """[≥ ids, d]; None where all of them are zero."""
         ...
 
-    def grow(self, nodes: list[int]) -> dict[int, Mask]:
-        """The universe has grown. Which removed events can the input of each node depend on?"""
-        ...
+    def changed(self, node: int, mask: Mask) -> int: ...
 
-    def want(self, node: int, mask: Mask) -> int:
-        """The id of a node's input without the events in `mask`; its value is there after `compute`."""
+
+class Inputs(Below, Protocol):
+    """What the attention layers of a query start from: the layer-0 input of each node."""
+
+    def grow(self, nodes: list[int]) -> None:
+        """The universe has grown: make `depends` anew, for these nodes."""
         ...
 
     def compute(self) -> None: ...
@@ -112,9 +133,7 @@ class Layer:
     It computes what `TemporalAttention.forward` does; the shapes are those of `Folded`.
     """
 
-    def __init__(
-        self, attention: TemporalAttention, maps: Folded, below: Layer | Inputs, neighbours: Neighbours
-    ) -> None:
+    def __init__(self, attention: TemporalAttention, maps: Folded, below: Below, neighbours: Neighbours) -> None:
         self.maps = maps
         self.below = below
         self.neighbours = neighbours
@@ -122,8 +141,8 @@ class Layer:
         self.heads, self.width = maps.ask_bias.shape
         dimension, dtype = len(maps.out_bias), maps.out_bias.dtype
         self.store: Store[tuple[int, Mask]] = Store(dimension, dtype)
-        self.depends: dict[int, Mask] = {}  # node → the removed events that its embedding can depend on
-        self.base: dict[int, int] = {}  # node → the id of its embedding with nothing removed
+        self.depends: dict[int, Mask] = {}
+        self.unchanged = Unchanged(lambda node: self.store.id((node, 0)))
         # A node's own part: its question to the events, and its share of the hidden layer. Many embeddings share it.
         self.own: Store[int] = Store(self.heads * self.width + dimension, dtype)
         self.own_map = torch.cat([maps.ask.flatten(0, 1), maps.own])  # [H·W + d, d]
@@ -135,39 +154,34 @@ class Layer:
     def values(self) -> Tensor:
         return self.store.values
 
-    def want(self, node: int, mask: Mask) -> int:
-        """The id of a node's embedding without the events in `mask`; its value is there after `compute`."""
-        mask &= self.depends[node]
-        if not mask:
-            found = self.base.get(node)
-            if found is None:
-                found = self.base[node] = self.store.id((node, 0))
-            return found
+    def changed(self, node: int, mask: Mask) -> int:
         return self.store.id((node, mask))
 
-    def grow(self, nodes: set[int], below: dict[int, Mask]) -> dict[int, Mask]:
+    def grow(self, nodes: set[int]) -> None:
         """A node depends on its own events, and on what it and its possible neighbours depend on in the layer below."""
+        below = self.below.depends
         self.depends = {}
         for node in nodes:
             mask = self.neighbours.universe.of_node.get(node, 0) | below[node]
             for other in self.neighbours.tails[node].nodes:
                 mask |= below[other]
             self.depends[node] = mask
-        return self.depends
 
     def expand(self) -> None:
         """Ask the layer below for everything that the new embeddings need."""
-        want, recent_of = self.below.want, self.neighbours.recent
+        depends, unchanged, changed = self.below.depends, self.below.unchanged, self.below.changed
         lists: list[int] = []
         starts: list[int] = []
         below: list[int] = []
         own: list[int] = []
         for node, mask in self.store.pending:
-            recent = recent_of(node, mask)
+            recent = self.neighbours.recent(node, mask)
             lists.append(recent.id)
             starts.append(len(below))
-            below += [want(other, mask) for other in recent.nodes]
-            own.append(self.own.id(want(node, mask)))
+            nodes = (node, *recent.nodes)
+            ids = [changed(each, left) if (left := mask & depends[each]) else unchanged[each] for each in nodes]
+            own.append(self.own.id(ids[0]))
+            below += ids[1:]
         below.append(0)  # where the empty list of a last node would point
         places = self.neighbours.places[lists] + np.array(starts, dtype=np.int64)[:, None]
         self.columns = (
@@ -221,7 +235,7 @@ class Scope:
         self.inputs = model.inputs(query, self.universe)
         self.layers: list[Layer] = []
         for attention, maps in zip(model.network.attention, model.maps, strict=True):
-            below = self.layers[-1] if self.layers else self.inputs
+            below: Below = self.layers[-1] if self.layers else self.inputs
             self.layers.append(Layer(cast(TemporalAttention, attention), maps, below, self.neighbours))
         self.logits: dict[tuple[int, int], float] = {}  # ids of the two nodes' embeddings → logit
         # What an explanation will most likely remove: better to make the masks once than a few at a time.
@@ -240,7 +254,7 @@ class Scope:
         pairs = []
         for removal in removals:
             mask = self.universe.mask(removal)
-            pairs.append((last.want(self.query.src, mask), last.want(self.query.dst, mask)))
+            pairs.append((self._id(self.query.src, mask), self._id(self.query.dst, mask)))
         self._compute()
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self.logits]
         if new:
@@ -249,15 +263,20 @@ class Scope:
             self.logits.update(zip(new, scores.tolist(), strict=True))
         return [self.logits[pair] for pair in pairs]
 
+    def _id(self, node: int, mask: Mask) -> int:
+        last = self.layers[-1]
+        mask &= last.depends[node]
+        return last.changed(node, mask) if mask else last.unchanged[node]
+
     def _grow(self) -> None:
         """Find the nodes that each layer may be asked for, last layer first; then make the masks, inputs first."""
         within = [{self.query.src, self.query.dst}]
         for _ in self.layers:
             self.neighbours.grow(sorted(within[-1]))
             within.append(within[-1].union(*(self.neighbours.tails[node].nodes for node in within[-1])))
-        depends = self.inputs.grow(sorted(within.pop()))
+        self.inputs.grow(sorted(within.pop()))
         for layer in self.layers:
-            depends = layer.grow(within.pop(), depends)
+            layer.grow(within.pop())
 
     def _compute(self) -> None:
         for layer in reversed(self.layers):

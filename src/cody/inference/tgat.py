@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from cody.graph import Query, TemporalGraph
-from cody.inference.fast import FastModel, Inputs
+from cody.inference.fast import FastModel, Inputs, Unchanged
 from cody.inference.scope import Mask, Universe
 from cody.models import TGAT
 
@@ -16,12 +16,14 @@ class FeatureInputs:
 
     def __init__(self, features: Tensor | None) -> None:
         self.values = features
+        self.depends: dict[int, Mask] = {}
+        self.unchanged = Unchanged(lambda node: node)
 
-    def grow(self, nodes: list[int]) -> dict[int, Mask]:
-        return dict.fromkeys(nodes, 0)
-
-    def want(self, node: int, mask: Mask) -> int:
+    def changed(self, node: int, mask: Mask) -> int:
         return node
+
+    def grow(self, nodes: list[int]) -> None:
+        self.depends = dict.fromkeys(nodes, 0)
 
     def compute(self) -> None:
         pass

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.inference.fast import FastModel, Inputs, Store
+from cody.inference.fast import FastModel, Inputs, Store, Unchanged
 from cody.inference.scope import Mask, Universe
 from cody.inference.versions import index_of, open_versions, versions_in_memory
 from cody.models import TGN
@@ -45,8 +45,8 @@ class MemoryInputs:
         self.universe = universe
         self.latest: dict[int, int] = {}  # node → position of its version before the query
         self.versions: dict[int, Version] = {}  # position → what may change it; absent: nothing
-        self.depends: dict[int, Mask] = {}  # node → the removed events that its memory can depend on
-        self.base: dict[int, int] = {}  # node → the id of its input with nothing removed
+        self.depends: dict[int, Mask] = {}
+        self.unchanged = Unchanged(lambda node: self.changed(node, 0))
         self.memory: Store[tuple[int, Mask]] = Store(model.network.sizes.dimension, model.dtype)  # by version and mask
         self.memory.ids[NO_VERSION, 0] = 0  # the first vector is zero
         self.summed: Store[tuple[int, int]] = Store(model.network.sizes.dimension, model.dtype)  # by node and memory id
@@ -55,16 +55,7 @@ class MemoryInputs:
     def values(self) -> Tensor:
         return self.memory.values if self.model.features is None else self.summed.values
 
-    def want(self, node: int, mask: Mask) -> int:
-        mask &= self.depends[node]
-        if not mask:
-            found = self.base.get(node)
-            if found is None:
-                found = self.base[node] = self._want(node, 0)
-            return found
-        return self._want(node, mask)
-
-    def _want(self, node: int, mask: Mask) -> int:
+    def changed(self, node: int, mask: Mask) -> int:
         version = self._want_version(self._kept(self.latest[node], mask), mask)
         return version if self.model.features is None else self.summed.id((node, version))
 
@@ -78,7 +69,7 @@ class MemoryInputs:
         version = self.versions.get(position)
         return self.memory.id((position, 0 if version is None else mask & version.parents))
 
-    def grow(self, nodes: list[int]) -> dict[int, Mask]:
+    def grow(self, nodes: list[int]) -> None:
         graph = self.model.graph
         wanted = np.array(nodes, dtype=np.int64)
         positions = latest_version(graph, wanted, self.query.before)
@@ -91,7 +82,6 @@ class MemoryInputs:
             memory = parents | bit | self._memory(previous) if bit else parents
             self.versions[position] = Version(row, own, other, previous, bit, parents, memory)
         self.depends = {node: self._memory(position) for node, position in self.latest.items()}
-        return self.depends
 
     def _memory(self, position: int) -> Mask:
         version = self.versions.get(position)
