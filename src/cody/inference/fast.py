@@ -13,7 +13,7 @@ import copy
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
@@ -127,28 +127,45 @@ class Events:
         store.write(torch.cat(parts, dim=-1))
 
 
+class Maps(NamedTuple):
+    """The linear maps of an attention layer, as few as they can be; the shapes are those of `Folded`."""
+
+    own: Tensor  # [H·W + d, d] a node's own embedding → its question to the events, its share of the hidden layer
+    own_bias: Tensor  # [H·W + d]
+    answer: Tensor  # [H·W, d] weighted sum of the events → hidden layer
+    answer_bias: Tensor  # [d]
+    finish: Callable[[Tensor], Tensor]  # hidden layer → embedding
+    heads: int
+    width: int
+
+    @classmethod
+    def of(cls, attention: TemporalAttention, folded: Folded) -> Maps:
+        return cls(
+            own=torch.cat([folded.ask.flatten(0, 1), folded.own]),
+            own_bias=torch.cat([folded.ask_bias.flatten(), attention.merge.hidden.bias]),
+            answer=folded.answer.flatten(1).T.contiguous(),
+            answer_bias=folded.value_bias.sum(0) + folded.out_bias,
+            finish=attention.merge.out,
+            heads=folded.ask_bias.shape[0],
+            width=folded.ask_bias.shape[1],
+        )
+
+
 class Layer:
     """One attention layer of a query: the embeddings it has, and those it is asked for.
 
-    It computes what `TemporalAttention.forward` does; the shapes are those of `Folded`.
+    It computes what `TemporalAttention.forward` does.
     """
 
-    def __init__(self, attention: TemporalAttention, maps: Folded, below: Below, neighbours: Neighbours) -> None:
+    def __init__(self, maps: Maps, below: Below, neighbours: Neighbours) -> None:
         self.maps = maps
         self.below = below
         self.neighbours = neighbours
-        self.finish = attention.merge.out
-        self.heads, self.width = maps.ask_bias.shape
-        dimension, dtype = len(maps.out_bias), maps.out_bias.dtype
-        self.store: Store[tuple[int, Mask]] = Store(dimension, dtype)
+        self.store: Store[tuple[int, Mask]] = Store(len(maps.answer_bias), maps.answer.dtype)
         self.depends: dict[int, Mask] = {}
         self.unchanged = Unchanged(lambda node: self.store.id((node, 0)))
-        # A node's own part: its question to the events, and its share of the hidden layer. Many embeddings share it.
-        self.own: Store[int] = Store(self.heads * self.width + dimension, dtype)
-        self.own_map = torch.cat([maps.ask.flatten(0, 1), maps.own])  # [H·W + d, d]
-        self.own_bias = torch.cat([maps.ask_bias.flatten(), attention.merge.hidden.bias])
-        self.answer_map = maps.answer.flatten(1).T.contiguous()  # [H·W, d]
-        self.answer_bias = maps.value_bias.sum(0) + maps.out_bias
+        # What a node's own embedding is mapped to, by the id of that embedding. Many vectors of this layer share it.
+        self.own: Store[int] = Store(len(maps.own_bias), maps.answer.dtype)
 
     @property
     def values(self) -> Tensor:
@@ -196,9 +213,10 @@ class Layer:
             return
         self._own_parts()
         own, neighbour, event, lengths = self.columns
+        maps = self.maps
         asked = self.own.values[own]  # [n, H·W + d]
-        question = asked[:, : self.heads * self.width].reshape(-1, self.heads, self.width)  # [n, H, W]
-        hidden = asked[:, self.heads * self.width :]  # [n, d]
+        question = asked[:, : maps.heads * maps.width].reshape(-1, maps.heads, maps.width)  # [n, H, W]
+        hidden = asked[:, maps.heads * maps.width :]  # [n, d]
         parts = [functional.embedding(event, events)]  # [n, K, F + d]
         if self.below.values is not None:
             parts.insert(0, functional.embedding(neighbour, self.below.values))  # [n, K, d]
@@ -209,17 +227,17 @@ class Layer:
         scores.masked_fill_(missing[:, None], torch.finfo(scores.dtype).min)
         weights = torch.softmax(scores, dim=-1)
         seen = torch.cat([weights @ part for part in parts], dim=-1)  # [n, H, W]
-        answer = torch.addmm(self.answer_bias, seen.flatten(1), self.answer_map)  # [n, d]
-        self.store.write(self.finish(torch.relu(hidden + answer * (lengths > 0)[:, None])))
+        answer = torch.addmm(maps.answer_bias, seen.flatten(1), maps.answer)  # [n, d]
+        self.store.write(maps.finish(torch.relu(hidden + answer * (lengths > 0)[:, None])))
 
     def _own_parts(self) -> None:
         new = self.own.pending
         if not new:
             return
         if self.below.values is None:
-            self.own.write(self.own_bias.expand(len(new), -1))
+            self.own.write(self.maps.own_bias.expand(len(new), -1))
         else:
-            self.own.write(torch.addmm(self.own_bias, self.below.values[new], self.own_map.T))
+            self.own.write(torch.addmm(self.maps.own_bias, self.below.values[new], self.maps.own.T))
 
 
 class Scope:
@@ -234,9 +252,9 @@ class Scope:
         self.neighbours = Neighbours(model.graph, query, sizes.neighbours, self.universe, self.events.store.id)
         self.inputs = model.inputs(query, self.universe)
         self.layers: list[Layer] = []
-        for attention, maps in zip(model.network.attention, model.maps, strict=True):
+        for maps in model.maps:
             below: Below = self.layers[-1] if self.layers else self.inputs
-            self.layers.append(Layer(cast(TemporalAttention, attention), maps, below, self.neighbours))
+            self.layers.append(Layer(maps, below, self.neighbours))
         self.logits: dict[tuple[int, int], float] = {}  # ids of the two nodes' embeddings → logit
         # What an explanation will most likely remove: better to make the masks once than a few at a time.
         self.universe.add(candidates(model.graph, query, hops=sizes.layers).tolist())
@@ -299,9 +317,10 @@ class FastModel:
         self.network = copy.deepcopy(network).to(dtype).eval().requires_grad_(False)
         features = node_inputs(graph, network.sizes)
         self.features = None if features is None else features.to(dtype)  # [N, d]
-        self.maps: list[Folded] = []
+        self.maps: list[Maps] = []
         for attention in cast(Iterable[TemporalAttention], self.network.attention):
-            self.maps.append(attention.folded(self.network.encode, with_embeddings=has_inputs or bool(self.maps)))
+            folded = attention.folded(self.network.encode, with_embeddings=has_inputs or bool(self.maps))
+            self.maps.append(Maps.of(attention, folded))
         self.scopes: OrderedDict[Query, Scope] = OrderedDict()
         self.lock = threading.Lock()
 
