@@ -19,6 +19,19 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cody.data.columns import (
+    Integers,
+    counted_from,
+    feature_table,
+    id_column,
+    integers_if_all_are,
+    is_list,
+    number_integers,
+    number_text,
+    time_column,
+    to_numpy,
+    whole_numbers,
+)
 from cody.data.storage import clear_up, is_saved_graph, open_graph
 from cody.errors import CallError, DataError, did_you_mean
 from cody.graph import TemporalGraph
@@ -31,10 +44,7 @@ FEATURE_COLUMN = re.compile(r"(?:f|feature_?|feat_?)(\d+)", re.IGNORECASE)
 JODIE_COLUMNS = ["user_id", "item_id", "timestamp", "state_label", "comma_separated_list_of_features"]
 ML_COLUMNS = ["", "u", "i", "ts", "label", "idx"]
 READABLE = "events are read from Parquet and csv files (cody.load also takes a pandas DataFrame)"
-UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 ByteStream = IO[bytes] | gzip.GzipFile
 
 
@@ -99,7 +109,7 @@ def from_table(
     (TemporalGraph(3 nodes, 2 events), 'ann')
     """
     arrow = _as_arrow(table)
-    lists = [field.name for field in arrow.schema if _is_list(field.type)]
+    lists = [field.name for field in arrow.schema if is_list(field.type)]
     chosen = _choose(arrow.column_names, lists, src, dst, time, features)
     return _graph(arrow, chosen, sort)
 
@@ -109,14 +119,14 @@ def from_temporal_data(data: Any, *, sort: bool = False) -> TemporalGraph:
     missing = [name for name in ("src", "dst", "t") if getattr(data, name, None) is None]
     if missing:
         raise DataError(f"{type(data).__name__} has no {' and no '.join(missing)}; TemporalData has src, dst and t")
-    source, destination = (_whole(_to_numpy(getattr(data, name), name), name) for name in ("src", "dst"))
+    source, destination = (whole_numbers(to_numpy(getattr(data, name), name), name) for name in ("src", "dst"))
     message = getattr(data, "msg", None)
-    features = None if message is None else _to_numpy(message, "msg")
+    features = None if message is None else to_numpy(message, "msg")
     if features is not None and features.ndim == 1:
         features = features[:, None]
-    sources, destinations, names = _number_integers(source, destination)
+    sources, destinations, names = number_integers(source, destination)
     return TemporalGraph.from_arrays(
-        sources, destinations, _to_numpy(data.t, "t"), features=features, names=names, sort=sort
+        sources, destinations, to_numpy(data.t, "t"), features=features, names=names, sort=sort
     )
 
 
@@ -238,7 +248,7 @@ def _read_parquet(
     try:
         with parquet.ParquetFile(file) as opened:
             schema = opened.schema_arrow
-            lists = [field.name for field in schema if _is_list(field.type)]
+            lists = [field.name for field in schema if is_list(field.type)]
             chosen = _choose(schema.names, lists, src, dst, time, features)
             table = opened.read(columns=list(dict.fromkeys([*chosen[:3], *chosen.features])))
     except (pa.ArrowException, OSError) as error:
@@ -252,7 +262,7 @@ def _csv_table(stream: ByteStream, header: list[str], delimiter: str, chosen: Co
 
     ids_as_text = {chosen.src: pa.string(), chosen.dst: pa.string()}  # "007" is not 7
     table = read_text_columns(stream, header, delimiter, skip=1, types=ids_as_text)
-    conversions = {chosen.src: _integers_if_all_are, chosen.dst: _integers_if_all_are, chosen.time: _moments}
+    conversions = {chosen.src: integers_if_all_are, chosen.dst: integers_if_all_are, chosen.time: _moments}
     for name, convert in conversions.items():
         if pa.types.is_string(table[name].type):
             table = table.set_column(header.index(name), name, convert(compute.utf8_trim_whitespace(table[name])))
@@ -275,20 +285,24 @@ def _read_jodie(file: Path, sort: bool) -> TemporalGraph:
     names = [*JODIE_COLUMNS[:4], *(f"f{number}" for number in range(width))]
     with _open_text(file) as stream:
         table = read_text_columns(stream, names, ",", skip=1)
-    users, items = (_counted_from(0, _id_column(table[name], name), name) for name in ("user_id", "item_id"))
+    users, items = (counted_from(0, id_column(table[name], name), name) for name in ("user_id", "item_id"))
     src, dst, node_names = two_sided(users, items, ("u", "i"))
     return TemporalGraph.from_arrays(
-        src, dst, _times(table["timestamp"], "timestamp"), features=_features(table, names[4:]), names=node_names,
+        src,
+        dst,
+        time_column(table["timestamp"], "timestamp"),
+        features=feature_table(table, names[4:]),
+        names=node_names,
         sort=sort,
-    )  # fmt: skip
+    )
 
 
 def _read_ml(file: Path, sort: bool) -> TemporalGraph:
     """Ids, events and the rows of both npy files count from 1; row 0 of the npy files is padding."""
     with _open_text(file) as stream:
         table = read_text_columns(stream, ["", *ML_COLUMNS[1:]], ",", skip=1)
-    src, dst = (_counted_from(1, _id_column(table[name], name), name) - 1 for name in ("u", "i"))
-    order = _id_column(table["idx"], "idx")
+    src, dst = (counted_from(1, id_column(table[name], name), name) - 1 for name in ("u", "i"))
+    order = id_column(table["idx"], "idx")
     wrong = np.flatnonzero(order != np.arange(1, len(order) + 1))
     if wrong.size:
         raise DataError(f"idx must count 1, 2, 3, …; row {wrong[0]} has {order[wrong[0]]}")
@@ -296,7 +310,7 @@ def _read_ml(file: Path, sort: bool) -> TemporalGraph:
     return TemporalGraph.from_arrays(
         src,
         dst,
-        _times(table["ts"], "ts"),
+        time_column(table["ts"], "ts"),
         features=_padded_table(Path(f"{stem}.npy"), rows=len(src)),
         node_features=_padded_table(Path(f"{stem}_node.npy"), rows=None),
         sort=sort,
@@ -406,9 +420,9 @@ def _guess_features(names: Sequence[str], list_columns: Sequence[str]) -> list[s
 def _graph(table: Any, chosen: Columns, sort: bool) -> TemporalGraph:
     if not table.num_rows:
         raise DataError("there are no events")
-    src, dst = (_id_column(table[name], name) for name in (chosen.src, chosen.dst))
+    src, dst = (id_column(table[name], name) for name in (chosen.src, chosen.dst))
     if isinstance(src, np.ndarray) and isinstance(dst, np.ndarray):
-        numbered: tuple[Integers, Integers, NDArray[Any] | None] = _number_integers(src, dst)
+        numbered: tuple[Integers, Integers, NDArray[Any] | None] = number_integers(src, dst)
     elif isinstance(src, np.ndarray) or isinstance(dst, np.ndarray):
         number, text = (chosen.src, chosen.dst) if isinstance(src, np.ndarray) else (chosen.dst, chosen.src)
         raise DataError(
@@ -416,174 +430,13 @@ def _graph(table: Any, chosen: Columns, sort: bool) -> TemporalGraph:
             "names; make both integers or both text"
         )
     else:
-        numbered = _number_text(src, dst)
+        numbered = number_text(src, dst)
     sources, destinations, names = numbered
     return TemporalGraph.from_arrays(
-        sources, destinations, _times(table[chosen.time], chosen.time), features=_features(table, chosen.features),
-        names=names, sort=sort,
-    )  # fmt: skip
-
-
-def _id_column(column: Any, name: str) -> Any:
-    """Node ids as an int64 array, or as Arrow text."""
-    from pyarrow import types
-
-    column = column.combine_chunks()
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    text = types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type)
-    empty = _first(column.is_null().to_numpy(zero_copy_only=False))
-    if empty is None and text:
-        from pyarrow import compute
-
-        empty = _first(compute.equal(column, "").to_numpy(zero_copy_only=False))
-    if empty is not None:
-        raise DataError(f"column {name!r} has no id in row {empty}")
-    if text:
-        return column.cast("string")
-    if not (types.is_integer(column.type) or types.is_floating(column.type)):
-        raise DataError(f"column {name!r} must hold node ids, integers or text, not {column.type}")
-    return _whole(column.to_numpy(zero_copy_only=False), name)
-
-
-def _whole(values: NDArray[Any], name: str) -> Integers:
-    if values.dtype.kind not in "iuf" or values.ndim != 1:
-        raise DataError(f"{name!r} must hold integer node ids, not {values.dtype} of shape {values.shape}")
-    # The largest size up to which every integer is a different value: 2^53 - 1 for float64.
-    exact = 2 ** (np.finfo(values.dtype).nmant + 1) - 1 if values.dtype.kind == "f" else 2**63 - 1
-    bad = _first(~((values == np.round(values)) & (values <= exact) & (values >= -exact)))
-    if bad is not None:
-        size = f" up to {exact} ({values.dtype} has no more)" if np.abs(values[bad]) > exact else ""
-        raise DataError(f"{name!r} must hold integer node ids{size}; row {bad} has {values[bad]}")
-    return values.astype(np.int64)
-
-
-def _counted_from(least: int, ids: Any, name: str) -> Integers:
-    if not isinstance(ids, np.ndarray):
-        raise DataError(f"{name!r} must hold integer ids, but it holds text, such as {str(ids[0])!r}")
-    bad = _first(ids < least)
-    if bad is not None:
-        raise DataError(f"{name!r} must hold ids from {least} on; row {bad} has {ids[bad]}")
-    return ids
-
-
-def _integers_if_all_are(column: Any) -> Any:
-    """A text column as integers, if that loses nothing."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    try:
-        integers = column.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return column
-    return integers if compute.all(compute.equal(integers.cast(pa.string()), column)).as_py() else column
-
-
-def _number_integers(src: Integers, dst: Integers) -> tuple[Integers, Integers, Integers | None]:
-    both = np.concatenate([src, dst])
-    if not both.size:
-        raise DataError("there are no events")
-    if both.min() < 0 or both.max() > 4 * len(both):  # sparse: sort instead of marking what occurs
-        distinct, rank = np.unique(both, return_inverse=True)
-        return rank[: len(src)], rank[len(src) :], distinct
-    occurs = np.zeros(both.max() + 1, dtype=bool)
-    occurs[both] = True
-    if occurs.all():
-        return src, dst, None
-    ranks = np.cumsum(occurs) - 1
-    return ranks[src], ranks[dst], np.flatnonzero(occurs)
-
-
-def _number_text(src: Any, dst: Any) -> tuple[Integers, Integers, NDArray[np.str_]]:
-    import pyarrow as pa
-
-    encoded = pa.concat_arrays([src, dst]).dictionary_encode()
-    words = np.array(encoded.dictionary.to_pylist(), dtype=str)
-    order = np.argsort(words)
-    rank = np.empty(len(words), dtype=np.int64)
-    rank[order] = np.arange(len(words))
-    ids = rank[encoded.indices.to_numpy()]
-    return ids[: len(src)], ids[len(src) :], words[order]
-
-
-def _times(column: Any, name: str) -> Floats:
-    """Numbers as they are, datetimes as unix seconds."""
-    import pyarrow as pa
-    from pyarrow import types
-
-    column = column.combine_chunks()
-    missing = _first(column.is_null().to_numpy(zero_copy_only=False))
-    if missing is not None:
-        raise DataError(f"time must be finite; row {missing} has none (column {name!r})")
-    if types.is_date(column.type):
-        column = column.cast(pa.timestamp("s" if types.is_date32(column.type) else "ms"))
-    if types.is_timestamp(column.type):
-        whole, rest = np.divmod(column.cast(pa.int64()).to_numpy(), UNITS_PER_SECOND[column.type.unit])
-        seconds: Floats = whole + rest / UNITS_PER_SECOND[column.type.unit]
-        return seconds
-    if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)):
-        raise DataError(f"time must be numbers or datetimes; column {name!r} holds {column.type}{_example(column)}")
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
-def _example(column: Any) -> str:
-    """The first value that is not a number, to show what is meant."""
-    for row, value in enumerate(column[:100_000].to_pylist()):
-        try:
-            float(value)
-        except (TypeError, ValueError):
-            return f", such as {value!r} in row {row}"
-    return ""
-
-
-def _features(table: Any, names: Sequence[str]) -> NDArray[np.float32] | None:
-    if not names:
-        return None
-    parts = [_feature_columns(table[name].combine_chunks(), name) for name in names]
-    return np.concatenate(parts, axis=1)
-
-
-def _feature_columns(column: Any, name: str) -> NDArray[np.float32]:
-    """One column of numbers, or of lists of equal length, as [E, width]."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    missing = _first(column.is_null().to_numpy(zero_copy_only=False))
-    if missing is not None:
-        raise DataError(f"features must be finite numbers; row {missing} of column {name!r} has none")
-    rows = len(column)
-    if _is_list(column.type):
-        lengths = compute.list_value_length(column).to_numpy(zero_copy_only=False)
-        odd = _first(lengths != lengths[0])
-        if odd is not None:
-            raise DataError(f"features must be equally many; row {odd} has {lengths[odd]}, row 0 has {lengths[0]}")
-        column = column.flatten()
-    try:
-        values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).reshape(rows, -1)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(f"features must be numbers; column {name!r} holds {column.type}{_example(column)}") from None
-    bad = _first(~np.isfinite(values).all(axis=1))
-    if bad is not None:
-        raise DataError(f"features must be finite numbers; row {bad} of column {name!r} has a NaN or an infinity")
-    return np.asarray(values, dtype=np.float32)
-
-
-def _is_list(kind: Any) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
-def _first(mask: NDArray[np.bool_]) -> int | None:
-    return int(np.argmax(mask)) if mask.any() else None
-
-
-def _to_numpy(value: Any, name: str) -> NDArray[Any]:
-    """An array of anything array-like, torch tensors on any device included, without importing torch."""
-    for step in ("detach", "cpu"):
-        if hasattr(value, step):
-            value = getattr(value, step)()
-    try:
-        return np.asanyarray(value)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name!r} must be an array of numbers: {error}") from None
+        sources,
+        destinations,
+        time_column(table[chosen.time], chosen.time),
+        features=feature_table(table, chosen.features),
+        names=names,
+        sort=sort,
+    )

@@ -1,0 +1,181 @@
+"""Columns of a table as arrays: ids numbered from 0, times in seconds, features as numbers. Errors name the row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cody.errors import DataError
+
+UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def id_column(column: Any, name: str) -> Any:
+    """Node ids as an int64 array, or as Arrow text."""
+    from pyarrow import types
+
+    column = column.combine_chunks()
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    text = types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type)
+    empty = first_row(column.is_null().to_numpy(zero_copy_only=False))
+    if empty is None and text:
+        from pyarrow import compute
+
+        empty = first_row(compute.equal(column, "").to_numpy(zero_copy_only=False))
+    if empty is not None:
+        raise DataError(f"column {name!r} has no id in row {empty}")
+    if text:
+        return column.cast("string")
+    if not (types.is_integer(column.type) or types.is_floating(column.type)):
+        raise DataError(f"column {name!r} must hold node ids, integers or text, not {column.type}")
+    return whole_numbers(column.to_numpy(zero_copy_only=False), name)
+
+
+def whole_numbers(values: NDArray[Any], name: str) -> Integers:
+    if values.dtype.kind not in "iuf" or values.ndim != 1:
+        raise DataError(f"{name!r} must hold integer node ids, not {values.dtype} of shape {values.shape}")
+    # The largest size up to which every integer is a different value: 2^53 - 1 for float64.
+    exact = 2 ** (np.finfo(values.dtype).nmant + 1) - 1 if values.dtype.kind == "f" else 2**63 - 1
+    bad = first_row(~((values == np.round(values)) & (values <= exact) & (values >= -exact)))
+    if bad is not None:
+        size = f" up to {exact} ({values.dtype} has no more)" if np.abs(values[bad]) > exact else ""
+        raise DataError(f"{name!r} must hold integer node ids{size}; row {bad} has {values[bad]}")
+    return values.astype(np.int64)
+
+
+def counted_from(least: int, ids: Any, name: str) -> Integers:
+    if not isinstance(ids, np.ndarray):
+        raise DataError(f"{name!r} must hold integer ids, but it holds text, such as {str(ids[0])!r}")
+    bad = first_row(ids < least)
+    if bad is not None:
+        raise DataError(f"{name!r} must hold ids from {least} on; row {bad} has {ids[bad]}")
+    return ids
+
+
+def integers_if_all_are(column: Any) -> Any:
+    """A text column as integers, if that loses nothing."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    try:
+        integers = column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return column
+    return integers if compute.all(compute.equal(integers.cast(pa.string()), column)).as_py() else column
+
+
+def number_integers(src: Integers, dst: Integers) -> tuple[Integers, Integers, Integers | None]:
+    both = np.concatenate([src, dst])
+    if not both.size:
+        raise DataError("there are no events")
+    if both.min() < 0 or both.max() > 4 * len(both):  # sparse: sort instead of marking what occurs
+        distinct, rank = np.unique(both, return_inverse=True)
+        return rank[: len(src)], rank[len(src) :], distinct
+    occurs = np.zeros(both.max() + 1, dtype=bool)
+    occurs[both] = True
+    if occurs.all():
+        return src, dst, None
+    ranks = np.cumsum(occurs) - 1
+    return ranks[src], ranks[dst], np.flatnonzero(occurs)
+
+
+def number_text(src: Any, dst: Any) -> tuple[Integers, Integers, NDArray[np.str_]]:
+    import pyarrow as pa
+
+    encoded = pa.concat_arrays([src, dst]).dictionary_encode()
+    words = np.array(encoded.dictionary.to_pylist(), dtype=str)
+    order = np.argsort(words)
+    rank = np.empty(len(words), dtype=np.int64)
+    rank[order] = np.arange(len(words))
+    ids = rank[encoded.indices.to_numpy()]
+    return ids[: len(src)], ids[len(src) :], words[order]
+
+
+def time_column(column: Any, name: str) -> Floats:
+    """Numbers as they are, datetimes as unix seconds."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    column = column.combine_chunks()
+    missing = first_row(column.is_null().to_numpy(zero_copy_only=False))
+    if missing is not None:
+        raise DataError(f"time must be finite; row {missing} has none (column {name!r})")
+    if types.is_date(column.type):
+        column = column.cast(pa.timestamp("s" if types.is_date32(column.type) else "ms"))
+    if types.is_timestamp(column.type):
+        whole, rest = np.divmod(column.cast(pa.int64()).to_numpy(), UNITS_PER_SECOND[column.type.unit])
+        seconds: Floats = whole + rest / UNITS_PER_SECOND[column.type.unit]
+        return seconds
+    if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)):
+        raise DataError(f"time must be numbers or datetimes; column {name!r} holds {column.type}{_example(column)}")
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _example(column: Any) -> str:
+    """The first value that is not a number, to show what is meant."""
+    for row, value in enumerate(column[:100_000].to_pylist()):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return f", such as {value!r} in row {row}"
+    return ""
+
+
+def feature_table(table: Any, names: Sequence[str]) -> NDArray[np.float32] | None:
+    if not names:
+        return None
+    parts = [_feature_columns(table[name].combine_chunks(), name) for name in names]
+    return np.concatenate(parts, axis=1)
+
+
+def _feature_columns(column: Any, name: str) -> NDArray[np.float32]:
+    """One column of numbers, or of lists of equal length, as [E, width]."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    missing = first_row(column.is_null().to_numpy(zero_copy_only=False))
+    if missing is not None:
+        raise DataError(f"features must be finite numbers; row {missing} of column {name!r} has none")
+    rows = len(column)
+    if is_list(column.type):
+        lengths = compute.list_value_length(column).to_numpy(zero_copy_only=False)
+        odd = first_row(lengths != lengths[0])
+        if odd is not None:
+            raise DataError(f"features must be equally many; row {odd} has {lengths[odd]}, row 0 has {lengths[0]}")
+        column = column.flatten()
+    try:
+        values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).reshape(rows, -1)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(f"features must be numbers; column {name!r} holds {column.type}{_example(column)}") from None
+    bad = first_row(~np.isfinite(values).all(axis=1))
+    if bad is not None:
+        raise DataError(f"features must be finite numbers; row {bad} of column {name!r} has a NaN or an infinity")
+    return np.asarray(values, dtype=np.float32)
+
+
+def is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def first_row(mask: NDArray[np.bool_]) -> int | None:
+    return int(np.argmax(mask)) if mask.any() else None
+
+
+def to_numpy(value: Any, name: str) -> NDArray[Any]:
+    """An array of anything array-like, torch tensors on any device included, without importing torch."""
+    for step in ("detach", "cpu"):
+        if hasattr(value, step):
+            value = getattr(value, step)()
+    try:
+        return np.asanyarray(value)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name!r} must be an array of numbers: {error}") from None
