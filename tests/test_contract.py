@@ -15,6 +15,7 @@ ORDER = [
     {"cody.graph"},
     {"cody.nearby"},
     {"cody.oracle"},
+    {"cody.toy"},
     {"cody.data", "cody.models", "cody.what_if", "cody.testing"},
     {"cody.inference"},
     {"cody"},
