@@ -32,9 +32,6 @@ class Universe:
         self.bits: dict[int, Mask] = {}  # row → its bit
         self.of_node: dict[int, Mask] = {}  # node → the bits of its events
 
-    def __len__(self) -> int:
-        return len(self.bits)
-
     def add(self, rows: Iterable[int]) -> bool:
         """Give new visible rows a bit; False if there were none. Rows that the query does not see stay outside."""
         new = sorted({row for row in rows if row < self.before}.difference(self.bits))
