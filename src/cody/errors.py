@@ -3,7 +3,8 @@
     CodyError
     ├── CallError     the call was wrong: an unknown name, a row out of range     (exit code 2)
     ├── DataError     a table, file or folder of events cannot be used           (exit code 1)
-    └── ModelError    weights, checkpoint or model do not fit                    (exit code 1)
+    ├── ModelError    weights, checkpoint or model do not fit                    (exit code 1)
+    └── BudgetError   an oracle was asked for more than its budget allows; searches end on it
 
 The message of each repeats what the user gave and says what to do about it.
 """
@@ -31,6 +32,10 @@ class DataError(CodyError, ValueError):
 
 class ModelError(CodyError, ValueError):
     """Weights or a checkpoint that do not fit the graph or the architecture."""
+
+
+class BudgetError(CodyError):
+    """A question that the budget of an oracle has no room for; the message is what ran out."""
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

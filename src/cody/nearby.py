@@ -67,6 +67,22 @@ def candidates(
     return found
 
 
+def distances(graph: TemporalGraph, query: Query, events: IntArray) -> IntArray:
+    """Hops from the query to the nearer end of each event: 0 if it touches one of the query's nodes. [m] → [m]
+
+    An event that no path of the visible past leads to is as far as there are nodes.
+    """
+    distance = np.full(graph.num_nodes, -1, dtype=np.int32)
+    distance[[query.src, query.dst]] = 0
+    hop, ends = 0, np.stack([graph.src[events], graph.dst[events]])  # [2, m]
+    while (distance[ends] < 0).all(axis=0).any():
+        hop += 1
+        if not _step(graph, query, distance, hop):
+            break
+    nearest: IntArray = np.where(distance[ends] < 0, graph.num_nodes, distance[ends]).min(axis=0)
+    return nearest
+
+
 def _distances(graph: TemporalGraph, query: Query, hops: int) -> IntArray:
     """Hops from the query's nodes in the visible past, for every node; -1 beyond `hops`. [N]"""
     distance = np.full(graph.num_nodes, -1, dtype=np.min_scalar_type(-hops - 2))  # a step beyond `hops` fits too

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cody.errors import CallError, ModelError
-from cody.graph import FloatArray, Query, TemporalGraph
+from cody.errors import CallError, ModelError, BudgetError
+from cody.graph import FloatArray, Query, TemporalGraph, whole_number
 
 Removal = frozenset[int]  # rows of events that did not happen
 
@@ -70,6 +71,9 @@ class Oracle:
     The only object in a search that changes. Answers are rounded to 5 decimals: the last bits of a matrix product
     depend on its shape, and decisions must not depend on how questions were batched.
 
+    With a budget of `evaluations` (distinct sets asked) or `seconds` (since it was made), a question that has no room
+    raises `BudgetError` and is not asked. `watch` is called after each batch.
+
     >>> from cody.graph import TemporalGraph
     >>> from cody.testing import ToyModel
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 0], dst=[1, 1, 1], time=[1.0, 2.0, 3.0])
@@ -80,45 +84,94 @@ class Oracle:
     Counts(asked=3, remembered=1, evaluated=2, ahead=0, batches=1)
     """
 
-    def __init__(self, model: Model, query: Query, *, sets_at_once: int = 256) -> None:
+    def __init__(
+        self,
+        model: Model,
+        query: Query,
+        *,
+        sets_at_once: int = 256,
+        evaluations: int | None = None,
+        seconds: float | None = None,
+        watch: Callable[[Oracle], None] | None = None,
+    ) -> None:
         if sets_at_once < 1:
             raise CallError(f"sets_at_once must be at least 1, not {sets_at_once}")
+        if evaluations is not None and whole_number("evaluations", evaluations) < 1:
+            raise CallError(f"a budget of evaluations must be at least 1, not {evaluations}")
+        if seconds is not None and not 0 < seconds < math.inf:
+            raise CallError(f"a budget of seconds must be above 0, not {seconds}")
         self.model = model
         self.query = query
         self.sets_at_once = sets_at_once  # bounds the memory that a batch takes
-        self.counts = Counts()
+        self.evaluations = evaluations
+        self.seconds = seconds
+        self.watch = watch
+        self.asked: dict[Removal, float] = {}  # what somebody wanted to know: the evaluations that count, in order
         self._answers: dict[Removal, float] = {}
-        self._unused: set[Removal] = set()
+        self._started = time.monotonic()
+        self._in_model = 0.0  # seconds
+        self._questions = self._ahead = self._batches = 0
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(
+            asked=self._questions,
+            remembered=self._questions - len(self.asked),
+            evaluated=len(self._answers),
+            ahead=self._ahead,
+            batches=self._batches,
+        )
 
     def ask(self, removals: Sequence[Removal]) -> list[float]:
         """The logit of each removal set."""
-        unknown = self._evaluate(removals)
-        fresh = unknown | self._unused.intersection(removals)  # paid for by this question
-        self._unused -= fresh
-        self._count(asked=len(removals), remembered=len(removals) - len(fresh))
+        new = {removal for removal in removals if removal not in self.asked}
+        if self.evaluations is not None and len(self.asked) + len(new) > self.evaluations:
+            raise BudgetError("evaluations")
+        self._check_time()
+        self._evaluate(removals)
+        self._questions += len(removals)
+        for removal in removals:
+            self.asked[removal] = self._answers[removal]
         return [self._answers[removal] for removal in removals]
 
     def ask_ahead(self, removals: Iterable[Removal]) -> None:
-        """Compute answers that will probably be wanted soon, in the same batch."""
-        unknown = self._evaluate(list(removals))
-        self._unused |= unknown
-        self._count(ahead=len(unknown))
+        """Compute answers that will probably be wanted soon, in one batch: the first of them, as the budget allows."""
+        unknown = [removal for removal in dict.fromkeys(removals) if removal not in self._answers]
+        if self.evaluations is not None:
+            del unknown[max(0, self.evaluations - len(self.asked)) :]
+        if self.seconds is not None and self._answers:
+            each = self._in_model / len(self._answers)
+            del unknown[int(max(0.0, self._seconds_left()) / max(each, 1e-9)) :]
+        self._ahead += len(unknown)
+        self._evaluate(unknown)
 
     def knows(self, removal: Removal) -> bool:
         """Whether the answer is there without asking the model."""
         return removal in self._answers
 
-    def _evaluate(self, removals: Sequence[Removal]) -> set[Removal]:
-        """Have the model answer what is not known yet; returns these sets."""
+    def remembered(self, removal: Removal) -> float | None:
+        """The answer, if it is there without asking the model. Nobody is charged."""
+        return self._answers.get(removal)
+
+    def _evaluate(self, removals: Sequence[Removal]) -> None:
+        """Have the model answer what is not known yet."""
         unknown = [removal for removal in dict.fromkeys(removals) if removal not in self._answers]
         for start in range(0, len(unknown), self.sets_at_once):
+            if start:
+                self._check_time()
             batch = unknown[start : start + self.sets_at_once]
+            begun = time.monotonic()
             logits = [float(logit) for logit in self.model.logits(self.query, batch)]
+            self._in_model += time.monotonic() - begun
             check_logits(self.query, batch, logits)
             self._answers.update((removal, round(logit, 5)) for removal, logit in zip(batch, logits, strict=True))
-            self._count(evaluated=len(batch), batches=1)
-        return set(unknown)
+            self._batches += 1
+            if self.watch is not None:
+                self.watch(self)
 
-    def _count(self, **more: int) -> None:
-        counts = {name: getattr(self.counts, name) for name in Counts.__slots__}
-        self.counts = Counts(**{name: count + more.get(name, 0) for name, count in counts.items()})
+    def _check_time(self) -> None:
+        if self.seconds is not None and self._seconds_left() <= 0:
+            raise BudgetError("seconds")
+
+    def _seconds_left(self) -> float:
+        return (self.seconds or math.inf) - (time.monotonic() - self._started)

@@ -1,0 +1,7 @@
+"""Searches for removal sets that change a prediction. Each takes an oracle and the candidates in a policy's order."""
+
+from cody.search.found import Found, Search
+from cody.search.greedy import greedy
+from cody.search.tree import cody, greedy_then_cody
+
+__all__ = ["Found", "Search", "cody", "greedy", "greedy_then_cody"]

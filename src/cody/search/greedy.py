@@ -1,0 +1,56 @@
+"""GreeDy: always remove the event that leads closest to the other decision, and never look back."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cody.errors import CallError, BudgetError
+from cody.graph import IntArray, whole_number
+from cody.oracle import Oracle
+from cody.policies import shift
+from cody.search.found import EXHAUSTED, FOUND, STUCK, Found, flips
+
+
+class Walk(NamedTuple):
+    """A greedy search: the best path, and all paths that were looked at, each after its parent."""
+
+    best: tuple[int, ...]
+    visited: list[tuple[int, ...]]
+    steps: int
+    ended: str
+
+
+def greedy(oracle: Oracle, ranking: IntArray, *, children: int = 10) -> Found:
+    """Try the first `children` of the remaining candidates, keep the best, repeat until the decision changes.
+
+    Ends without success when none of them leads closer. Algorithm GreeDy of the paper, appendix A.
+    """
+    found = walk(oracle, ranking, children)
+    return Found(found.best, found.steps, found.ended)
+
+
+def walk(oracle: Oracle, ranking: IntArray, children: int) -> Walk:
+    """The greedy search with everything it saw."""
+    if whole_number("children", children) < 1:
+        raise CallError(f"children must be at least 1, not {children}")
+    best: tuple[int, ...] = ()
+    visited: list[tuple[int, ...]] = []
+    remaining, steps = ranking.tolist(), 0
+    try:
+        original = current = oracle.ask([frozenset()])[0]
+        visited.append(best)
+        while remaining and not flips(original, current):
+            tried = remaining[:children]
+            logits = oracle.ask([frozenset({*best, event}) for event in tried])
+            visited += [(*best, event) for event in tried]
+            steps += 1
+            event, logit = max(zip(tried, logits, strict=True), key=lambda pair: shift(original, pair[1]))
+            if shift(original, logit) <= shift(original, current):
+                return Walk(best, visited, steps, STUCK)
+            best, current = (*best, event), logit
+            remaining.remove(event)
+    except BudgetError as spent:
+        return Walk(best, visited, steps, str(spent))
+    if flips(original, current):
+        return Walk(best, visited, steps, FOUND)
+    return Walk(best, visited, steps, STUCK if len(ranking) else EXHAUSTED)

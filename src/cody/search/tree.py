@@ -1,0 +1,307 @@
+"""CoDy: a tree search for the smallest set of events whose absence changes the decision.
+
+A node of the tree is a removal set; each of its children removes one event more. One iteration selects the most
+promising unvisited set, asks the model about it, and lets all sets on the way to it know. The scores are the paper's
+(section 4.4 and appendix B): the own score of a set is the share of the way to the other decision that it goes, its
+score the mean of the own scores of all visited sets below it, and its claim to be selected
+
+    alpha · score + (1 - alpha) · sqrt(ln(selections of the parent) / selections)
+
+where an unvisited set counts as score 0 with one selection, and of equal claims the first in the ranking wins.
+
+What never needs to be looked at is closed: sets that changed the decision (larger ones cannot win), sets that were
+visited as a child of another parent (a set stands in the tree once), sets as large as a known counterfactual (its
+children would be larger), and sets all of whose children are closed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from cody.errors import CallError, BudgetError
+from cody.graph import FloatArray, IntArray, whole_number
+from cody.oracle import Oracle, Removal
+from cody.policies import shift
+from cody.search.found import EXHAUSTED, FOUND, ITERATIONS, Found, flips
+from cody.search.greedy import walk
+
+UNVISITED, CLOSED, ROOT = 0, 1, 2  # the first two stand for children that are no nodes
+SMALLEST = 1e-5  # answers are rounded to this; an original logit of 0 must not be divided by
+SAME = 9  # decimals to which claims are compared: sums of the same numbers in another order are equal
+
+
+class Tree:
+    """The visited sets as columns. n = nodes, m = candidates, each known by its rank in the policy's order."""
+
+    def __init__(self, ranking: Sequence[int], original: float, alpha: float) -> None:
+        self.ranking = list(ranking)
+        self.original = original
+        self.alpha = alpha
+        self.limit = len(self.ranking) + 1  # size of the smallest counterfactual so far
+        self.ids: dict[int, int] = {}  # removal set as bits, by rank → node
+        room = 64
+        self.child = np.zeros((room, len(self.ranking)), dtype=np.int32)  # [≥ n, m] node, UNVISITED or CLOSED
+        self.score = np.zeros(room)  # [≥ n] mean own score of the visited sets below, itself included
+        self.rarity = np.ones(room)  # [≥ n] 1 / sqrt(selections)
+        # One entry a node; the first two stand for UNVISITED and CLOSED.
+        self.selections = [1, 1]  # visited sets below, itself included
+        self.total = [0.0, 0.0]  # sum of their own scores
+        self.shift = [0.0, 0.0]  # how far the logit moved towards the other decision
+        self.flipped = [False, False]
+        self.open = [0, 0]  # children that are not closed
+        self.bits = [0, 0]
+        self.depth = [0, 0]
+        self.parent = [CLOSED, CLOSED]
+        self.rank = [0, 0]  # which child of its parent it is
+
+    def copy(self) -> Tree:
+        """A tree that can be grown without changing this one."""
+        other = object.__new__(Tree)
+        for name, value in vars(self).items():
+            setattr(other, name, value.copy() if isinstance(value, (list, dict, np.ndarray)) else value)
+        return other
+
+    def __len__(self) -> int:
+        return len(self.bits) - ROOT
+
+    @property
+    def is_closed(self) -> bool:
+        return len(self) > 0 and not self.open[ROOT]
+
+    def events(self, node: int) -> tuple[int, ...]:
+        """The events of a set, in the order of the path to it."""
+        path: list[int] = []
+        while node != ROOT:
+            path.append(self.ranking[self.rank[node]])
+            node = self.parent[node]
+        return tuple(reversed(path))
+
+
+def cody(
+    oracle: Oracle,
+    ranking: IntArray,
+    *,
+    iterations: int = 300,
+    alpha: float = 2 / 3,
+    ahead: int = 16,
+    stop_at_first: bool = False,
+) -> Found:
+    """The smallest set of candidates that changes the decision; of equally small ones the one that moves it furthest.
+
+    If none is found within the budget, the set that moves it furthest. `alpha` in 0 … 1 weighs what is known to lead
+    somewhere against what has not been tried. `ahead` is how many sets are asked for at a time, guessing what the
+    search will want next; it changes the number of calls of the model, not the result.
+    """
+    return _search(oracle, ranking, [], iterations, alpha, ahead, stop_at_first)
+
+
+def greedy_then_cody(
+    oracle: Oracle,
+    ranking: IntArray,
+    *,
+    children: int = 10,
+    iterations: int = 300,
+    alpha: float = 2 / 3,
+    ahead: int = 16,
+) -> Found:
+    """GreeDy; if it does not succeed, CoDy goes on from all that GreeDy saw. Each set seen is an iteration."""
+    first = walk(oracle, ranking, children)
+    if first.ended == FOUND:
+        return Found(first.best, len(first.visited), FOUND)
+    return _search(oracle, ranking, first.visited, iterations, alpha, ahead, stop_at_first=False)
+
+
+def _search(
+    oracle: Oracle,
+    ranking: IntArray,
+    seen: list[tuple[int, ...]],
+    iterations: int,
+    alpha: float,
+    ahead: int,
+    stop_at_first: bool,
+) -> Found:
+    if whole_number("iterations", iterations) < 1 or whole_number("ahead", ahead) < 1:
+        raise CallError(f"iterations and ahead must be at least 1, not {iterations} and {ahead}")
+    if not 0 <= alpha <= 1:
+        raise CallError(f"alpha must lie between 0 and 1, not {alpha}")
+    try:
+        original = oracle.ask([frozenset()])[0]
+    except BudgetError as spent:
+        return Found((), 0, str(spent))
+    tree = Tree(ranking.tolist(), original, alpha)
+    for path in seen:
+        parent, rank = _place(tree, path)
+        _visit(tree, parent, rank, oracle.ask([frozenset(path)])[0])
+    ended = _iterate(tree, oracle, iterations, ahead, stop_at_first)
+    return Found(tree.events(_best(tree)), len(tree), ended)
+
+
+def _iterate(tree: Tree, oracle: Oracle, iterations: int, ahead: int, stop_at_first: bool) -> str:
+    """Grow the tree until something ends it."""
+    while not tree.is_closed:
+        if stop_at_first and tree.limit <= len(tree.ranking):
+            return FOUND
+        if len(tree) >= iterations:
+            return ITERATIONS
+        parent, rank = _select(tree)
+        removal = _removal(tree, parent, rank)
+        try:
+            if not oracle.knows(removal) and ahead > 1:
+                oracle.ask_ahead(_guess(tree, oracle, min(ahead, iterations - len(tree))))
+            logit = oracle.ask([removal])[0]
+        except BudgetError as spent:
+            return str(spent)
+        _visit(tree, parent, rank, logit)
+    return EXHAUSTED
+
+
+def _select(tree: Tree) -> tuple[int, int]:
+    """Go down from the root, always to the child with the largest claim, to an unvisited one: (parent, its rank)."""
+    if not len(tree):
+        return CLOSED, 0  # the root, which is nobody's child
+    node = ROOT
+    while True:
+        rank = _largest_claim(tree, node)
+        child = int(tree.child[node, rank])
+        if child == UNVISITED:
+            return node, rank
+        node = child
+
+
+def _largest_claim(tree: Tree, node: int) -> int:
+    children = tree.child[node]  # [m]
+    explore = (1 - tree.alpha) * math.sqrt(math.log(tree.selections[node]))
+    claims: FloatArray = tree.alpha * tree.score[children] + explore * tree.rarity[children]
+    claims = np.round(claims, SAME)
+    claims[children == CLOSED] = -1.0
+    return int(claims.argmax())  # the first of equal ones
+
+
+def _visit(tree: Tree, parent: int, rank: int, logit: float) -> None:
+    """Simulation is done: expand the set, and tell all sets on the way to it."""
+    node = _expand(tree, parent, rank, logit)
+    if tree.flipped[node] and tree.depth[node] < tree.limit:
+        tree.limit = tree.depth[node]
+        for other in range(ROOT, node):
+            if tree.depth[other] >= tree.limit:
+                _close(tree, other)
+    if tree.flipped[node] or tree.depth[node] >= tree.limit or not tree.open[node]:
+        _close(tree, node)
+    _backpropagate(tree, node)
+
+
+def _expand(tree: Tree, parent: int, rank: int, logit: float) -> int:
+    """Add a visited set and its unvisited children."""
+    node, m = len(tree.bits), len(tree.ranking)
+    bits = 0 if node == ROOT else tree.bits[parent] | 1 << rank
+    if node == len(tree.child):
+        tree.child = np.concatenate([tree.child, 0 * tree.child])
+        tree.score, tree.rarity = (np.concatenate([column, column]) for column in (tree.score, tree.rarity))
+    moved = shift(tree.original, logit)
+    own = max(0.0, moved / max(abs(tree.original), SMALLEST))
+    tree.selections.append(1)
+    tree.total.append(own)
+    tree.shift.append(moved)
+    tree.flipped.append(flips(tree.original, logit))
+    tree.bits.append(bits)
+    tree.depth.append(0 if node == ROOT else tree.depth[parent] + 1)
+    tree.parent.append(parent)
+    tree.rank.append(rank)
+    tree.score[node], tree.rarity[node] = own, 1.0
+    tree.ids[bits] = node
+    taken = [other for other in range(m) if bits >> other & 1 or bits | 1 << other in tree.ids]
+    tree.child[node] = UNVISITED
+    tree.child[node, taken] = CLOSED
+    tree.open.append(m - len(taken))
+    if node != ROOT:
+        tree.child[parent, rank] = node
+        _close_elsewhere(tree, node)
+    return node
+
+
+def _close_elsewhere(tree: Tree, node: int) -> None:
+    """A set stands in the tree once: it is no child of its other parents any more."""
+    bits = tree.bits[node]
+    for rank in range(bits.bit_length()):
+        other = tree.ids.get(bits ^ 1 << rank) if bits >> rank & 1 else None
+        if other is not None and other != tree.parent[node]:
+            _close_child(tree, other, rank)
+
+
+def _close(tree: Tree, node: int) -> None:
+    tree.open[node] = 0
+    if node != ROOT:
+        _close_child(tree, tree.parent[node], tree.rank[node])
+
+
+def _close_child(tree: Tree, parent: int, rank: int) -> None:
+    if tree.child[parent, rank] == CLOSED:
+        return
+    tree.child[parent, rank] = CLOSED
+    if tree.open[parent]:
+        tree.open[parent] -= 1
+        if not tree.open[parent]:
+            _close(tree, parent)
+
+
+def _backpropagate(tree: Tree, node: int) -> None:
+    """The mean own score below each set on the way up. Counting up is the same as summing over children anew."""
+    own = tree.total[node]
+    while node != ROOT:
+        node = tree.parent[node]
+        tree.selections[node] += 1
+        tree.total[node] += own
+        tree.score[node] = tree.total[node] / tree.selections[node]
+        tree.rarity[node] = 1 / math.sqrt(tree.selections[node])
+
+
+def _best(tree: Tree) -> int:
+    """The smallest counterfactual, of equal ones the furthest; if there is none, the furthest set."""
+    nodes = range(ROOT, len(tree.bits))
+    flipped = [node for node in nodes if tree.flipped[node]]
+    if flipped:
+        return min(flipped, key=lambda node: (tree.depth[node], -tree.shift[node]))
+    return min(nodes, key=lambda node: (-tree.shift[node], tree.depth[node]))
+
+
+def _removal(tree: Tree, parent: int, rank: int) -> Removal:
+    return frozenset() if parent == CLOSED else frozenset({*tree.events(parent), tree.ranking[rank]})
+
+
+def _place(tree: Tree, path: tuple[int, ...]) -> tuple[int, int]:
+    """Where a set belongs: its parent, and which child of it it is."""
+    if not path:
+        return CLOSED, 0
+    *before, event = path
+    bits = sum(1 << tree.ranking.index(other) for other in before)
+    return tree.ids[bits], tree.ranking.index(event)
+
+
+def _guess(tree: Tree, oracle: Oracle, count: int) -> list[Removal]:
+    """The sets that the search will probably want next: it goes on in a copy of the tree, with guessed answers.
+
+    Guessed is that the effects of events add up.
+    """
+    tree = tree.copy()
+    wanted: list[Removal] = []
+    for _ in range(4 * count):
+        if tree.is_closed or len(wanted) == count:
+            break
+        parent, rank = _select(tree)
+        removal = _removal(tree, parent, rank)
+        logit = oracle.remembered(removal)
+        if logit is None:
+            wanted.append(removal)
+            moved = tree.shift[parent] + _alone(tree, rank)
+            logit = tree.original - moved if tree.original > 0 else tree.original + moved
+        _visit(tree, parent, rank, logit)
+    return wanted
+
+
+def _alone(tree: Tree, rank: int) -> float:
+    """What an event alone does, as far as it is known."""
+    node = tree.ids.get(1 << rank)
+    return 0.0 if node is None else tree.shift[node]
