@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cody.errors import CallError, ModelError, BudgetError
+from cody.errors import BudgetError, CallError, ModelError
 from cody.graph import FloatArray, Query, TemporalGraph, whole_number
 
 Removal = frozenset[int]  # rows of events that did not happen

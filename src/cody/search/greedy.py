@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cody.errors import CallError, BudgetError
+from cody.errors import BudgetError, CallError
 from cody.graph import IntArray, whole_number
 from cody.oracle import Oracle
 from cody.policies import shift

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cody.errors import CallError, BudgetError
+from cody.errors import BudgetError, CallError
 from cody.graph import FloatArray, IntArray, whole_number
 from cody.oracle import Oracle, Removal
 from cody.policies import shift
