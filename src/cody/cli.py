@@ -21,7 +21,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from cody import show
+from cody import show, words
 from cody._version import __version__
 from cody.data import data_directory, datasets, fetch, load, save_graph, summarise, verify_graph
 from cody.errors import CallError, CodyError, did_you_mean
@@ -75,10 +75,10 @@ def main() -> None:
     try:
         app()
     except CodyError as error:
-        _say(Text.assemble(("error: ", "bold red"), show.plain(error, 2000)))
+        _say(Text.assemble(("error: ", "bold red"), words.plain(error, 2000)))
         sys.exit(2 if isinstance(error, CallError) else 1)
     except OSError as error:
-        _say(Text.assemble(("error: ", "bold red"), show.plain(error, 2000)))
+        _say(Text.assemble(("error: ", "bold red"), words.plain(error, 2000)))
         sys.exit(1)
 
 
@@ -317,7 +317,7 @@ def _one_link(event: int, without: str) -> list[Case]:
 
 def _answer(case: Case, logit: float) -> dict[str, Any]:
     # Batches of other sizes round the last digits differently; six decimals are the same in all of them.
-    score = round(show.probability(logit), 6)
+    score = round(words.probability(logit), 6)
     return {
         "event": case.event,
         "removed": sorted(case.removed),

@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from cody.errors import CallError
 from cody.graph import BoolArray, IntArray, Query, TemporalGraph, check_query, whole_number
 
+Near = Callable[[TemporalGraph, Query, int, int], IntArray]  # (graph, query, hops, size) → the latest rows, ascending
+
 LONG_WALK = 200_000  # events; looking at more of them takes more than a few milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """Events that may not be removed: by row, by a node they touch (as the user calls it), or by a time range.
+
+    >>> graph = TemporalGraph.from_arrays(src=[0, 1, 3, 0], dst=[1, 2, 4, 2], time=[1.0, 2.0, 3.0, 4.0])
+    >>> Protected(events=[2], nodes=[0]).mask(graph, np.arange(4))
+    array([ True, False,  True,  True])
+    >>> Protected(times=[(1.5, 3.0)]).mask(graph, np.arange(4))
+    array([False,  True,  True, False])
+    """
+
+    events: Sequence[int] = ()
+    nodes: Sequence[Any] = ()
+    times: Sequence[tuple[float, float]] = ()  # both ends included
+
+    def mask(self, graph: TemporalGraph, rows: IntArray) -> BoolArray:
+        """Which of the rows are protected. [n] → [n]"""
+        for event in self.events:
+            graph.query(event)  # refuses what is no event
+        nodes = [graph.node(name) for name in self.nodes]
+        protected = np.isin(rows, list(self.events))
+        protected |= np.isin(graph.src[rows], nodes) | np.isin(graph.dst[rows], nodes)
+        for first, last in self.times:
+            if not first <= last:
+                raise CallError(f"a time range must not end before it begins: {first} to {last}")
+            protected |= (first <= graph.time[rows]) & (graph.time[rows] <= last)
+        return protected
 
 
 def neighbourhood(graph: TemporalGraph, query: Query, hops: int) -> tuple[IntArray, IntArray]:
@@ -49,11 +82,12 @@ def candidates(
     hops: int = 2,
     size: int = 64,
     *,
-    near: Callable[[TemporalGraph, Query, int, int], IntArray] = events_on_paths,
+    near: Near = events_on_paths,
+    protect: Protected | None = None,
 ) -> IntArray:
     """Rows of the events that an explanation may remove: the `size` most recent ones near the query, ascending.
 
-    `near` decides what near means: `events_on_paths` or `events_among_nodes`.
+    `near` decides what near means: `events_on_paths` or `events_among_nodes`. Events that `protect` names are left out.
 
     >>> graph = TemporalGraph.from_arrays(src=[0, 1, 3, 0], dst=[1, 2, 4, 2], time=[1.0, 2.0, 3.0, 4.0])
     >>> candidates(graph, graph.query(3))
@@ -63,8 +97,16 @@ def candidates(
     if hops < 1 or size < 1:
         raise CallError(f"hops and size must be at least 1, not {hops} and {size}")
     check_query(graph, query)
-    found: IntArray = near(graph, query, min(hops, graph.num_nodes), size)  # no path is longer than that
-    return found
+    hops = min(hops, graph.num_nodes)  # no path is longer than that
+    if protect is None:
+        return near(graph, query, hops, size)
+    looked = size
+    while True:  # further back, until enough of them may be removed
+        found = near(graph, query, hops, looked)
+        free = found[~protect.mask(graph, found)]
+        if len(free) >= size or len(found) < looked:
+            return free[-size:]
+        looked *= 4
 
 
 def distances(graph: TemporalGraph, query: Query, events: IntArray) -> IntArray:

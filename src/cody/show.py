@@ -5,9 +5,7 @@ Nothing here is markup: names of nodes and files are printed as they are, with u
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,57 +16,12 @@ from rich.text import Text
 from cody.data import Dataset, Summary, is_here
 from cody.graph import IntArray, TemporalGraph
 from cody.what_if import Case, Effects
+from cody.words import decision, earlier, moment, plain, probability
 
 if TYPE_CHECKING:
     from cody.bench import EngineCost, GrowthCost
     from cody.demo import Demo
     from cody.models.train import Progress
-
-UNIX_TIMES = (1e8, 1e11)  # seconds that are taken for dates, 1973 to 5138; others are shown as numbers
-
-
-def probability(logit: float) -> float:
-    """What a logit means.
-
-    >>> probability(0.0)
-    0.5
-    """
-    return 1 / (1 + math.exp(-min(max(logit, -700.0), 700.0)))
-
-
-def ago(seconds: float) -> str:
-    """A duration in the unit a person would use.
-
-    >>> ago(59), ago(5400), ago(200_000)
-    ('59 s', '90 min', '2.3 days')
-    """
-    for unit, size, limit in (("s", 1, 120), ("min", 60, 7200), ("hours", 3600, 172_800)):
-        if seconds < limit:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds / 86_400:.1f} days"
-
-
-def moment(time: float) -> str:
-    """A unix time as a date, any other time as it is.
-
-    >>> moment(1_082_040_960.0), moment(12.5)
-    ('2004-04-15 14:56', '12.5')
-    """
-    if UNIX_TIMES[0] <= time < UNIX_TIMES[1]:
-        return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M")
-    return f"{time:.15g}"
-
-
-def plain(text: object, width: int = 60) -> str:
-    """Text from outside: printable, and shortened in the middle where it is too long for a table.
-
-    >>> plain("a" * 30 + "@example", width=20)
-    'aaaaaaaaa…aa@example'
-    """
-    clean = "".join(letter if letter.isprintable() else "?" for letter in str(text))
-    half = (width - 1) // 2
-    return clean if len(clean) <= width else clean[: width - 1 - (half + 1)] + "…" + clean[-(half + 1) :]
-
 
 def table(*columns: str, title: str | None = None) -> Table:
     """A plain table. A column whose name starts with # holds numbers, which are never cut."""
@@ -145,10 +98,6 @@ def answers(graph: TemporalGraph, cases: Sequence[Case], logits: Sequence[float]
     return rows
 
 
-def decision(logit: float) -> str:
-    return "link" if logit > 0 else "no link"
-
-
 def effects(graph: TemporalGraph, found: Effects, shown: int) -> Iterable[RenderableType]:
     """The events whose absence would move the score most, strongest first."""
     before = found.logit
@@ -160,7 +109,7 @@ def effects(graph: TemporalGraph, found: Effects, shown: int) -> Iterable[Render
         flipped = (logit > 0) != (before > 0)
         verdict = Text(decision(logit), style="bold green" if flipped else "")
         numbers = (f"{logit:.3f}", f"{probability(logit):.2f}")
-        rows.add_row(str(row), _link(graph, row), ago(found.query.time - graph.time[row]), *numbers, verdict)
+        rows.add_row(str(row), _link(graph, row), earlier(float(graph.time[row]), found.query.time), *numbers, verdict)
     yield rows
     count = int(((found.without > 0) != (before > 0)).sum())
     past = f"{count or 'None'} of {len(found.candidates)} past events"

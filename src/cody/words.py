@@ -1,0 +1,94 @@
+"""Numbers, times and foreign text as people read and write them."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+from cody.errors import CallError
+
+UNIX_TIMES = (1e8, 1e11)  # seconds that are taken for dates, 1973 to 5138; others are shown as numbers
+
+
+def probability(logit: float) -> float:
+    """What a logit means.
+
+    >>> probability(0.0)
+    0.5
+    """
+    return 1 / (1 + math.exp(-min(max(logit, -700.0), 700.0)))
+
+
+def decision(logit: float) -> str:
+    return "link" if logit > 0 else "no link"
+
+
+def ago(seconds: float) -> str:
+    """A duration in the unit a person would use.
+
+    >>> ago(59), ago(5400), ago(200_000)
+    ('59 s', '90 min', '2.3 days')
+    """
+    for unit, size, limit in (("s", 1, 120), ("min", 60, 7200), ("hours", 3600, 172_800)):
+        if seconds < limit:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86_400:.1f} days"
+
+
+def is_date(time: float) -> bool:
+    return UNIX_TIMES[0] <= time < UNIX_TIMES[1]
+
+
+def moment(time: float) -> str:
+    """A unix time as a date, any other time as it is.
+
+    >>> moment(1_082_040_960.0), moment(12.5)
+    ('2004-04-15 14:56', '12.5')
+    """
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M") if is_date(time) else f"{time:.15g}"
+
+
+def earlier(time: float, now: float) -> str:
+    """How long before `now` something was; times that are no dates have no unit.
+
+    >>> earlier(1_082_040_000.0, 1_082_040_960.0), earlier(12.5, 20.0)
+    ('16 min', '7.5')
+    """
+    return ago(now - time) if is_date(now) else f"{now - time:.6g}"
+
+
+def parse_moment(text: str) -> float:
+    """A time as a person types it: a number, or a date, in UTC unless it says otherwise.
+
+    >>> parse_moment("12.5"), parse_moment("2004-04-15 14:56"), parse_moment("2004-04-15")
+    (12.5, 1082040960.0, 1081987200.0)
+    """
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        date = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise CallError(f"{text[:40]!r} is not a time; give a number, or a date like 2004-04-15 14:56") from None
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+
+
+def plain(text: object, width: int = 60) -> str:
+    """Text from outside: printable, and shortened in the middle where it is too long for a table.
+
+    >>> plain("a" * 30 + "@example", width=20)
+    'aaaaaaaaa…aa@example'
+    """
+    clean = "".join(letter if letter.isprintable() else "?" for letter in str(text))
+    half = (width - 1) // 2
+    return clean if len(clean) <= width else clean[: width - 1 - (half + 1)] + "…" + clean[-(half + 1) :]
+
+
+def count(number: int, thing: str) -> str:
+    """A number of things.
+
+    >>> count(1, "event"), count(1200, "event")
+    ('1 event', '1,200 events')
+    """
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
