@@ -6,7 +6,7 @@ import torch
 
 from cody.errors import ModelError
 from cody.inference import load_model
-from cody.models.checkpoint import Checkpoint, load_checkpoint, save_model, shipped_models
+from cody.models.checkpoint import Checkpoint, load_checkpoint, network_identity, save_model, shipped_models
 from random_events import random_graph, random_network
 
 
@@ -27,6 +27,15 @@ def test_a_saved_model_comes_back_as_it_was(saved):
         assert torch.equal(checkpoint.network.state_dict()[name], weight)
     assert not checkpoint.network.training
     assert sorted(path.name for path in folder.iterdir()) == ["model.json", "model.safetensors"]
+
+
+def test_the_identity_of_a_network_is_that_of_its_architecture_sizes_and_weights(saved):
+    graph, folder = saved
+    network = random_network(graph, "tgn")
+    identity = network_identity(network)
+    assert identity == network_identity(load_checkpoint(folder).network) == network_identity(network.double())
+    others = [random_network(graph, "tgat"), random_network(graph, "tgn", batch=9), random_network(graph, "tgn", 1)]
+    assert len({identity, *map(network_identity, others)}) == 4
 
 
 def test_a_model_made_for_other_data_is_refused_unless_asked_for(saved):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, field, fields
@@ -45,6 +46,18 @@ def save_model(folder: Path, checkpoint: Checkpoint) -> None:
     }
     write_tensors(folder / "model.safetensors", dict(network.state_dict()))
     write_json(folder / "model.json", document)
+
+
+def network_identity(network: Network) -> str:
+    """A hash of all that a network's answers depend on: its architecture, sizes and weights.
+
+    A network keeps its identity when its weights are widened to float64.
+    """
+    told = {"architecture": network.kind, "sizes": asdict(network.sizes)}
+    digest = hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16)
+    for name, weight in sorted(network.state_dict().items()):
+        digest.update(name.encode() + weight.detach().double().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def make_folder(folder: Path) -> None:
