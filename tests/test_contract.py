@@ -17,6 +17,8 @@ ORDER = [
     {"cody.oracle"},
     {"cody.toy", "cody.policies"},
     {"cody.search"},
+    {"cody.explanation"},
+    {"cody.explain"},
     {"cody.data", "cody.models", "cody.what_if", "cody.testing"},
     {"cody.inference"},
     {"cody"},
@@ -65,7 +67,7 @@ def test_importing_cody_is_light():
 
 
 def test_all_equals_the_public_names():
-    own_modules = {file.stem for file in SOURCE.iterdir()}
+    own_modules = {file.stem for file in SOURCE.iterdir()} - {"explain"}  # the function of that name is what is public
     public = {name for name in vars(cody) if not name.startswith("_") and name not in own_modules} | {"load_model"}
     public -= {"TYPE_CHECKING", "Any"}
     assert set(cody.__all__) == set(dir(cody)) == public | {"__version__"}

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any
 from cody._version import __version__
 from cody.data import load
 from cody.errors import CodyError
+from cody.explain import explain
+from cody.explanation import Explanation
 from cody.graph import Query, TemporalGraph
-from cody.nearby import candidates
+from cody.nearby import Protected, candidates
 from cody.oracle import Model, Removal
 
 if TYPE_CHECKING:
@@ -14,12 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CodyError",
+    "Explanation",
     "Model",
+    "Protected",
     "Query",
     "Removal",
     "TemporalGraph",
     "__version__",
     "candidates",
+    "explain",
     "load",
     "load_model",
 ]

@@ -22,13 +22,11 @@ import torch
 
 from cody.data import load
 from cody.graph import Query, TemporalGraph
-from cody.inference import FastTGN, Replay, fast, fast_model, tgn
+from cody.inference import FastTGN, fast, fast_model, tgn
 from cody.inference.fast import FastModel
-from cody.inference.replay import State
 from cody.models import ARCHITECTURES
 from cody.models.layers import Perceptron
 from cody.models.sizes import PRESETS
-from cody.models.tgn import latest_version
 from cody.models.train import new_network
 from cody.nearby import candidates
 from cody.oracle import Removal
@@ -103,9 +101,7 @@ def measure_engine(kind: str, graph: TemporalGraph, *, preset: str = "paper", qu
             quick.append((time.process_time() - start) / len(sets))
         inside.append(kernels[0] / len(sets))
         some = [int(place) for place in rng.choice(len(sets), min(5, len(sets)), replace=False)]
-        reference = Replay(
-            network, graph, start=_state(model, min(min(removal, default=query.before) for removal in sets))
-        )
+        reference = model.plain(query, frozenset().union(*sets))
         start = time.process_time()
         expected = reference.logits(query, [sets[place] for place in some])
         plain.append((time.process_time() - start) / len(some))
@@ -144,8 +140,7 @@ def measure_growth(
                 answers = _ask(model, query, sets)
                 spent.append(time.process_time() - start)
                 if number < 3:
-                    plain = Replay(network, graph, start=_state(model, _oldest(query, sets)))
-                    reference = plain.logits(query, sets[:3])
+                    reference = model.plain(query, frozenset().union(*sets)).logits(query, sets[:3])
                     differences.append(float(np.abs(reference - answers[:3]).max()))
             table = model.table.nbytes if isinstance(model, FastTGN) else 0
             yield GrowthCost(kind, events, table / 2**30, built, float(np.mean(spent[1:])), max(differences))
@@ -170,25 +165,6 @@ def _queries(rng: np.random.Generator, graph: TemporalGraph, count: int) -> list
 
 def _ask(model: FastModel, query: Query, sets: list[Removal]) -> Any:
     return np.concatenate([model.logits(query, sets[start : start + BATCH]) for start in range(0, len(sets), BATCH)])
-
-
-def _oldest(query: Query, sets: list[Removal]) -> int:
-    return min(min(removal, default=query.before) for removal in sets)
-
-
-def _state(model: FastModel, row: int) -> State | None:
-    """The memory of all nodes at the grid line before `row`, from the version table."""
-    if not isinstance(model, FastTGN):
-        return None
-    graph, batch = model.graph, model.network.sizes.batch
-    line = row // batch * batch
-    position = latest_version(graph, np.arange(graph.num_nodes), line)
-    memory = torch.zeros(graph.num_nodes, model.network.sizes.dimension, dtype=model.dtype)
-    known = np.flatnonzero(position >= 0)
-    memory[known] = model.read_versions(position[known])
-    updated = np.zeros(graph.num_nodes)
-    updated[known] = graph.time[graph.incidence[position[known]]]
-    return State(line, memory, updated)
 
 
 @contextlib.contextmanager

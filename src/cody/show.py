@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cody.demo import Demo
     from cody.models.train import Progress
 
+
 def table(*columns: str, title: str | None = None) -> Table:
     """A plain table. A column whose name starts with # holds numbers, which are never cut."""
     heading = None if title is None else Text(title)

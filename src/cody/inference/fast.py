@@ -13,6 +13,7 @@ import copy
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cached_property
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
@@ -21,8 +22,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from cody.graph import FloatArray, Query, TemporalGraph, check_query
+from cody.inference.replay import Replay
 from cody.inference.scope import Mask, Neighbours, Universe
 from cody.models import Network
+from cody.models.checkpoint import network_identity
 from cody.models.layers import Folded, TemporalAttention
 from cody.models.sizes import node_inputs
 from cody.nearby import candidates
@@ -324,8 +327,22 @@ class FastModel:
         self.scopes: OrderedDict[Query, Scope] = OrderedDict()
         self.lock = threading.Lock()
 
+    @cached_property
+    def identity(self) -> str:
+        """A hash of what the answers depend on, besides the graph."""
+        return network_identity(self.network)
+
+    @property
+    def hops(self) -> int:
+        """How far events can lie from a link and still be attended to."""
+        return self.network.sizes.layers
+
     def inputs(self, query: Query, universe: Universe) -> Inputs:
         raise NotImplementedError
+
+    def plain(self, query: Query, removal: Removal, *, full: bool = False) -> Replay:
+        """The definition of what this model answers about a set: from row 0 if `full`, else from as late as it can."""
+        return Replay(self.network, self.graph, dtype=self.dtype)
 
     def logits(self, query: Query, removals: Sequence[Removal]) -> FloatArray:
         """One logit for each removal set. [B]"""

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query
+from cody.models.checkpoint import network_identity
 from cody.models.layers import Hop, TemporalAttention
 from cody.models.sizes import node_inputs
 from cody.models.tgat import TGAT
@@ -68,6 +69,25 @@ class Replay:
 
     def __repr__(self) -> str:
         return f"Replay({type(self.network).__name__} on {self.graph})"
+
+    @property
+    def identity(self) -> str:
+        """A hash of what the answers depend on, besides the graph."""
+        return network_identity(self.network)
+
+    @property
+    def hops(self) -> int:
+        """How far events can lie from a link and still be attended to."""
+        return self.network.sizes.layers
+
+    @property
+    def since(self) -> int:
+        """The row from which events are replayed, if none before it is removed."""
+        return 0 if self.start is None else self.start.row
+
+    def plain(self, query: Query, removal: Removal, *, full: bool = False) -> Replay:
+        """Itself: it is the definition already."""
+        return self
 
     def state(self, row: int) -> State:
         """The memory at the last grid line at or before `row`, with nothing removed."""

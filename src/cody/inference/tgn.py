@@ -16,10 +16,12 @@ from torch import Tensor
 
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.inference.fast import FastModel, Inputs, Store, Unchanged
+from cody.inference.replay import Replay, State
 from cody.inference.scope import Mask, Universe
 from cody.inference.versions import index_of, open_versions, versions_in_memory
 from cody.models import TGN
 from cody.models.tgn import latest_version
+from cody.oracle import Removal
 
 NO_VERSION = -1  # before a node's first event: the memory is zero
 
@@ -189,6 +191,32 @@ class FastTGN(FastModel):
 
     def inputs(self, query: Query, universe: Universe) -> Inputs:
         return MemoryInputs(self, query, universe)
+
+    def plain(self, query: Query, removal: Removal, *, full: bool = False) -> Replay:
+        start = None if full else self._state_for(query, removal)
+        return Replay(self.network, self.graph, start=start, dtype=self.dtype)
+
+    def _state_for(self, query: Query, removal: Removal) -> State:
+        """The memory at the grid line before the oldest removed event, for all nodes that the answer can depend on."""
+        graph, sizes = self.graph, self.network.sizes
+        line = min(removal, default=query.before) // sizes.batch * sizes.batch
+        nodes = np.array([query.src, query.dst])
+        for _ in range(sizes.layers):
+            rows = graph.recent(nodes, query.before, sizes.neighbours + len(removal))
+            rows = rows[rows >= 0]
+            nodes = np.unique(np.concatenate([nodes, graph.src[rows], graph.dst[rows]]))
+        since = slice(line, query.before)
+        return self.state(line, np.unique(np.concatenate([nodes, graph.src[since], graph.dst[since]])))
+
+    def state(self, line: int, nodes: IntArray) -> State:
+        """The memory of some nodes at a line of the batch grid, from the table; that of all others stays zero."""
+        position = latest_version(self.graph, nodes, line)
+        known = position >= 0
+        memory = torch.zeros(self.graph.num_nodes, self.network.sizes.dimension, dtype=self.dtype)
+        memory[nodes[known]] = self.read_versions(position[known])
+        updated = np.zeros(self.graph.num_nodes)
+        updated[nodes[known]] = self.graph.time[self.graph.incidence[position[known]]]
+        return State(line, memory, updated)
 
     def read_versions(self, positions: IntArray) -> Tensor:
         """The versions with nothing removed. [n] → [n, d]"""

@@ -1,0 +1,162 @@
+"""Candidates, policy, search and confirmation, joined: from a model and a question to an explanation."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cody.errors import BudgetError, CallError, ModelError
+from cody.explanation import Confirmation, Event, Explanation
+from cody.graph import IntArray, Query, TemporalGraph, check_query, whole_number
+from cody.nearby import Near, Protected, candidates, events_on_paths
+from cody.oracle import Model, Oracle, Removal, check_logits
+from cody.policies import Policy, shift, spatio_temporal
+from cody.search import Found, Search, cody
+from cody.search.found import flips
+
+HOPS = 2  # of models that do not say how far they look
+CONTRADICTION = 1e-3  # rounding moves a logit by far less
+
+
+def explain(
+    model: Model,
+    graph: TemporalGraph,
+    query: Query,
+    *,
+    policy: Policy = spatio_temporal,
+    search: Search = cody,
+    size: int = 64,
+    hops: int | None = None,
+    near: Near = events_on_paths,
+    protect: Protected | None = None,
+    seed: int = 0,
+    evaluations: int | None = None,
+    seconds: float | None = None,
+    full_replay: bool = False,
+    watch: Callable[[Oracle], None] | None = None,
+) -> Explanation:
+    """Which past events, had they not happened, would have changed what the model says about a link?
+
+    Considered are the `size` most recent events within `hops` of the link (default: as far as the model looks, else 2),
+    without those in `protect`. `policy` orders them, `search` looks for a smallest set of them; give its options with
+    `functools.partial(cody.search.cody, iterations=1000)`. `evaluations` and `seconds` are budgets: when one is used
+    up, the best set so far is the answer. A counterfactual is confirmed by plain replay before it is reported, from
+    the last stored state before the oldest removed event, or with `full_replay` from the first event.
+
+    >>> from cody.testing import ToyModel
+    >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
+    >>> why = explain(ToyModel(graph, weights=[1, 2, -1, 0]), graph, graph.query(3))
+    >>> why.removed, why.is_counterfactual, why.is_minimal
+    ((1,), True, True)
+    """
+    check_query(graph, query)
+    if whole_number("seed", seed) < 0:
+        raise CallError(f"seed must not be negative, not {seed}")
+    hops = int(getattr(model, "hops", HOPS)) if hops is None else hops
+    started = time.perf_counter()
+    events = candidates(graph, query, hops, size, near=near, protect=protect)
+    oracle = Oracle(model, query, evaluations=evaluations, seconds=seconds, watch=watch)
+    rng = np.random.default_rng([seed, query.src, query.dst, query.before])  # the same for a link whatever came before
+    found = _search(graph, query, events, oracle, policy, search, rng)
+    spent, asked = time.perf_counter() - started, dict(oracle.asked)
+    logits = _along(oracle, found.removed)
+    return Explanation(
+        query=query,
+        src=graph.name(query.src),
+        dst=graph.name(query.dst),
+        event=query.before if query.before < graph.num_events and graph.query(query.before) == query else None,
+        candidates=tuple(_event(graph, row) for row in events.tolist()),
+        removed=found.removed,
+        logits=logits,
+        ended=found.ended,
+        iterations=found.iterations,
+        evaluations=len(asked),
+        seconds=spent,
+        confirmed=_confirm(model, query, found.removed, logits, full_replay),
+        parameters={
+            "policy": _told(policy),
+            "search": _told(search),
+            "candidates": {"size": size, "hops": hops, "near": _told(near)["name"]},
+            "protect": None if protect is None else asdict(protect),
+            "evaluations": evaluations,
+            "seconds": seconds,
+        },
+        seed=seed,
+        model=str(getattr(model, "identity", type(model).__qualname__)),
+        data=graph.identity,
+        explored=tuple((tuple(sorted(removal)), logit) for removal, logit in asked.items()),
+    )
+
+
+def _search(
+    graph: TemporalGraph,
+    query: Query,
+    events: IntArray,
+    oracle: Oracle,
+    policy: Policy,
+    search: Search,
+    rng: np.random.Generator,
+) -> Found:
+    try:
+        ranking = policy(graph, query, events, oracle, rng)
+    except BudgetError as spent:  # before the search began: the best of what the policy asked
+        return Found(_furthest(oracle), 0, str(spent))
+    return search(oracle, ranking)
+
+
+def _furthest(oracle: Oracle) -> tuple[int, ...]:
+    original = oracle.asked.get(frozenset(), 0.0)
+    best = max(oracle.asked, key=lambda removal: shift(original, oracle.asked[removal]), default=frozenset[int]())
+    return tuple(sorted(best))
+
+
+def _along(oracle: Oracle, removed: tuple[int, ...]) -> tuple[float, ...]:
+    """The logit after each removal."""
+    return tuple(oracle.tell([frozenset(removed[:length]) for length in range(len(removed) + 1)]))
+
+
+def _confirm(
+    model: Model, query: Query, removed: tuple[int, ...], logits: tuple[float, ...], full: bool
+) -> Confirmation | None:
+    """Answer the decisive question once more: by the model's plain form if it has one, else by the model itself."""
+    if not flips(logits[0], logits[-1]):
+        return None
+    removal: Removal = frozenset(removed)
+    judge, by = model, "the model was asked once more, about this set alone"
+    if hasattr(model, "plain"):
+        judge = model.plain(query, removal, full=full)
+        by = f"replayed plainly from event {judge.since} on"
+    answers = []
+    for asked in (frozenset[int](), removal):
+        (answer,) = judge.logits(query, [asked])
+        check_logits(query, [asked], [float(answer)])
+        answers.append(float(answer))
+    for told, said in zip((logits[0], logits[-1]), answers, strict=True):
+        if abs(told - said) > CONTRADICTION * max(1.0, abs(said)):
+            raise ModelError(
+                f"the model contradicts itself about {query} without events {sorted(removal)}: {told} and, {by}, "
+                f"{said:.5f}; cody.testing.check_model tells which rule it breaks"
+            )
+    return Confirmation(by, round(answers[0], 5), round(answers[1], 5))
+
+
+def _event(graph: TemporalGraph, row: int) -> Event:
+    return Event(row, graph.name(int(graph.src[row])), graph.name(int(graph.dst[row])), float(graph.time[row]))
+
+
+def _told(function: Callable[..., Any]) -> dict[str, Any]:
+    """The name of a function and its options, those that were given and those that were not."""
+    given = function.keywords if isinstance(function, partial) else {}
+    inner = function.func if isinstance(function, partial) else function
+    name = getattr(inner, "__name__", type(inner).__name__)
+    if not inspect.isfunction(inner):
+        return {"name": name}
+    options = inspect.signature(inner).parameters.values()
+    defaults = {option.name: option.default for option in options if option.kind is option.KEYWORD_ONLY}
+    return {"name": name, **defaults, **given}

@@ -1,0 +1,263 @@
+"""The answer: which past events, had they not happened, would have changed this prediction?
+
+An `Explanation` knows the names and times of all events it speaks of, so it can be read, stored and shown without the
+graph and the model it came from.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cody.errors import DataError
+from cody.graph import Query
+from cody.oracle import Removal
+from cody.search.found import EVALUATIONS, EXHAUSTED, ITERATIONS, SECONDS, flips
+from cody.words import count, decision, earlier, moment, plain, probability
+
+if TYPE_CHECKING:
+    import pandas
+
+SCHEMA = "cody/explanation/1"
+
+
+class Event(NamedTuple):
+    """A past event, with its nodes as the user calls them."""
+
+    row: int
+    src: str
+    dst: str
+    time: float
+
+
+class Confirmation(NamedTuple):
+    """The decisive answers, computed once more, on their own, with nothing remembered."""
+
+    by: str  # how, in words
+    original: float  # logit with nothing removed
+    without: float  # logit without the removed events
+
+
+class Step(NamedTuple):
+    """One more event taken away, and what the model says then."""
+
+    event: Event
+    logit: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Explanation:
+    """What an explainer found about one prediction. `print` shows it, `to_json` keeps it."""
+
+    query: Query
+    src: str  # the query's nodes as the user calls them
+    dst: str
+    event: int | None  # the row of the event, if the link is one that happened
+    candidates: tuple[Event, ...]  # what could be removed, oldest first
+    removed: tuple[int, ...]  # rows, in the order in which the search took them away
+    logits: tuple[float, ...]  # after 0, 1, … all of them are removed
+    ended: str  # why the search ended: a word of cody.search.found
+    iterations: int
+    evaluations: int  # distinct sets that the explainer asked the model about
+    seconds: float  # for all of it but the confirmation
+    confirmed: Confirmation | None  # None: nothing claims to change the decision
+    parameters: dict[str, Any]  # what the explainer was told
+    seed: int
+    model: str  # identities of what it is about
+    data: str
+    explored: tuple[tuple[tuple[int, ...], float], ...] = ()  # every set asked about, and the answer
+
+    @property
+    def is_counterfactual(self) -> bool:
+        """Whether the decision changes without the removed events; confirmed."""
+        return self.confirmed is not None and flips(self.confirmed.original, self.confirmed.without)
+
+    @property
+    def is_minimal(self) -> bool:
+        """Whether it is certain that no smaller set of the candidates changes the decision."""
+        return self.is_counterfactual and (self.ended == EXHAUSTED or len(self.removed) == 1)
+
+    @property
+    def verdict(self) -> str:
+        """What is known: a counterfactual, or that there is none, or only that none was found."""
+        if self.is_counterfactual:
+            return "counterfactual"
+        if self.ended == EXHAUSTED:
+            return "none among the candidates"
+        return "none within the budget" if self.was_cut_short else "none found"
+
+    @property
+    def was_cut_short(self) -> bool:
+        """Whether a budget ended the search: with a larger one it might have found a better answer."""
+        return self.ended in (ITERATIONS, EVALUATIONS, SECONDS)
+
+    @property
+    def removal(self) -> Removal:
+        return frozenset(self.removed)
+
+    @property
+    def steps(self) -> list[Step]:
+        """The removed events in order, each with the logit once it is gone too."""
+        known = {event.row: event for event in self.candidates}
+        return [Step(known[row], logit) for row, logit in zip(self.removed, self.logits[1:], strict=True)]
+
+    @property
+    def question(self) -> str:
+        """The link, when, and what the model says about it."""
+        logit = self.logits[0]
+        name = "" if self.event is None else f"Event {self.event}, "
+        said = f"{decision(logit)} (score {probability(logit):.2f})"
+        return f"{name}{_link(self.src, self.dst)} at {moment(self.query.time)}: the model says {said}."
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        first, last = self.logits[0], self.logits[-1]
+        share = f"{len(self.removed)} of {count(len(self.candidates), 'past event')}"
+        moved = (
+            f"the score {'falls' if last < first else 'rises'} from {probability(first):.2f} to {probability(last):.2f}"
+        )
+        if self.is_counterfactual:
+            return f"Without {share} {moved}: {decision(last)}."
+        if not self.candidates:
+            return "There are no past events near this link that could be taken away."
+        closest = f"Closest: without {share} {moved}." if self.removed else "No set that was tried leads closer to one."
+        if self.ended == EXHAUSTED:
+            number = count(len(self.candidates), "past event")
+            return f"No set of the {number} near this link changes the decision. {closest}"
+        limit = {ITERATIONS: count(self.iterations, "iteration"), EVALUATIONS: count(self.evaluations, "evaluation")}
+        within = f" within {limit.get(self.ended, f'{self.seconds:.1f} seconds')}" if self.was_cut_short else ""
+        return f"No counterfactual was found{within}; there may be one. {closest}"
+
+    @property
+    def certainty(self) -> str:
+        """How far the answer can be trusted."""
+        parts = []
+        if self.is_counterfactual and self.confirmed is not None:
+            parts.append(f"Confirmed: {self.confirmed.by}.")
+            larger = len(self.removed) > 1
+            if self.is_minimal:
+                parts.append("No smaller set of these candidates does it." if larger else "No set is smaller.")
+            else:
+                parts.append("Smaller sets may exist.")
+        effort = f"{count(self.evaluations, 'set')} of events tried in {self.seconds:.2f} s"
+        return " ".join([*parts, f"{effort}{', then cut short' if self.was_cut_short else ''}."])
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The removed events as a table: one row each, in order."""
+        import pandas
+
+        rows = [
+            {
+                "event": step.event.row,
+                "src": step.event.src,
+                "dst": step.event.dst,
+                "time": step.event.time,
+                "before": self.query.time - step.event.time,
+                "logit": step.logit,
+                "score": probability(step.logit),
+            }
+            for step in self.steps
+        ]
+        columns = ["event", "src", "dst", "time", "before", "logit", "score"]
+        return pandas.DataFrame(rows, columns=columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        document = {
+            "schema": SCHEMA,
+            "verdict": self.verdict,
+            "is_counterfactual": self.is_counterfactual,
+            "is_minimal": self.is_minimal,
+            "sentence": self.sentence,
+        }
+        document |= {field.name: getattr(self, field.name) for field in fields(self)}
+        document["query"] = self.query._asdict()
+        document["candidates"] = [event._asdict() for event in self.candidates]
+        document["confirmed"] = None if self.confirmed is None else self.confirmed._asdict()
+        return document
+
+    def to_json(self) -> str:
+        """One line of JSON, with the version of its form."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Explanation:
+        """What `to_json` wrote."""
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"this is no explanation: not JSON ({error})") from None
+        return cls.from_dict(document)
+
+    @classmethod
+    def from_dict(cls, document: Any) -> Explanation:
+        """What `to_dict` made."""
+        schema = document.get("schema") if isinstance(document, dict) else None
+        if schema != SCHEMA:
+            raise DataError(_schema_error(schema))
+        try:
+            known = {field.name: document[field.name] for field in fields(cls)}
+            known["query"] = Query(**known["query"])
+            known["candidates"] = tuple(Event(**event) for event in known["candidates"])
+            known["confirmed"] = None if known["confirmed"] is None else Confirmation(**known["confirmed"])
+            known["explored"] = tuple((tuple(rows), float(logit)) for rows, logit in known["explored"])
+            known["removed"], known["logits"] = tuple(known["removed"]), tuple(known["logits"])
+            made = cls(**known)
+            made.steps  # noqa: B018  (every removed event is a candidate and has its logit)
+        except KeyError as error:
+            raise DataError(f"this explanation is damaged: {error} is missing") from None
+        except (TypeError, ValueError) as error:
+            raise DataError(f"this explanation is damaged: {error}") from None
+        return made
+
+    def __repr__(self) -> str:
+        scores = f"{probability(self.logits[0]):.2f} → {probability(self.logits[-1]):.2f}"
+        return (
+            f"Explanation({_link(self.src, self.dst)}: {self.verdict}, "
+            f"{len(self.removed)} of {len(self.candidates)} events removed, score {scores})"
+        )
+
+    def __str__(self) -> str:
+        lines = [self.question, self.sentence]
+        for step in self.steps:
+            link = _link(step.event.src, step.event.dst)
+            age = earlier(step.event.time, self.query.time)
+            lines.append(f"  without event {step.event.row}, {link}, {age} before: score {probability(step.logit):.2f}")
+        return "\n".join([*lines, self.certainty])
+
+    def _repr_html_(self) -> str:
+        """The sentence, and the difference it makes, in a notebook."""
+        return "".join(self._html())
+
+    def _html(self) -> Iterator[str]:
+        yield f"<p>{html.escape(self.question)}</p><p><b>{html.escape(self.sentence)}</b></p>"
+        if self.removed:
+            head = ("without event", "link", "when", "how long before", "logit", "score", "predicted")
+            yield "<table><thead><tr>" + "".join(f"<th>{name}</th>" for name in head) + "</tr></thead><tbody>"
+            first = self.logits[0]
+            yield _row("(none)", "", "", "", f"{first:.3f}", f"{probability(first):.2f}", decision(first))
+            for event, logit in self.steps:
+                times = (moment(event.time), earlier(event.time, self.query.time))
+                numbers = (f"{logit:.3f}", f"{probability(logit):.2f}", decision(logit))
+                yield _row(f"+ {event.row}", _link(event.src, event.dst), *times, *numbers)
+            yield "</tbody></table>"
+        yield f"<p><small>{html.escape(self.certainty)}</small></p>"
+
+
+def _row(*cells: str) -> str:
+    return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
+
+
+def _link(src: str, dst: str) -> str:
+    return f"{plain(src, 24)} → {plain(dst, 24)}"
+
+
+def _schema_error(schema: object) -> str:
+    family, _, version = str(schema).rpartition("/")
+    if family == SCHEMA.rpartition("/")[0] and version.isdecimal():
+        return f"this explanation has the form {schema!r}; this version of CoDy reads {SCHEMA!r}: upgrade it"
+    return f"this is no explanation: its schema is {plain(schema)!r}, not {SCHEMA!r}"
