@@ -22,6 +22,7 @@ ORDER = [
     {"cody.data", "cody.models", "cody.what_if", "cody.testing"},
     {"cody.inference"},
     {"cody"},
+    {"cody.evaluate"},
     {"cody.demo", "cody.bench"},
     {"cody.show"},
     {"cody.cli"},

@@ -6,12 +6,14 @@ Answers go to standard output; progress and messages go to standard error. Exit 
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,11 +23,15 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from cody import show, words
+from cody import policies, search, show, words
 from cody._version import __version__
 from cody.data import data_directory, datasets, fetch, load, save_graph, summarise, verify_graph
 from cody.errors import CallError, CodyError, did_you_mean
-from cody.what_if import Case, answer_cases, check_cases, effects, parse_rows, read_cases
+from cody.explain import explain as explain_link
+from cody.graph import Query, TemporalGraph
+from cody.nearby import Protected, events_among_nodes, events_on_paths
+from cody.search import Search
+from cody.what_if import Case, answer_cases, check_cases, effects, parse_rows, read_cases, read_rows
 
 app = typer.Typer(
     help="Which past events, had they not happened, would have changed a prediction?",
@@ -60,6 +66,39 @@ class Architecture(StrEnum):
 class Engine(StrEnum):
     fast = "fast"
     replay = "replay"
+
+
+class Explainer(StrEnum):
+    cody = "cody"
+    greedy = "greedy"
+    greedy_then_cody = "greedy-then-cody"
+
+
+class PolicyName(StrEnum):
+    random = "random"
+    temporal = "temporal"
+    spatio_temporal = "spatio-temporal"
+    event_impact = "event-impact"
+
+
+class NearName(StrEnum):
+    events = "events"
+    nodes = "nodes"
+
+
+class Replayed(StrEnum):
+    window = "window"
+    full = "full"
+
+
+# Where names become functions.
+SEARCHES: dict[Explainer, Search] = {
+    Explainer.cody: search.cody,
+    Explainer.greedy: search.greedy,
+    Explainer.greedy_then_cody: search.greedy_then_cody,
+}
+POLICIES = {name: getattr(policies, name.name) for name in PolicyName}
+NEARBY = {NearName.events: events_on_paths, NearName.nodes: events_among_nodes}
 
 
 class Preset(StrEnum):
@@ -311,7 +350,7 @@ def what_if(
 
 
 def _one_link(event: int, without: str) -> list[Case]:
-    removed = parse_rows(without)
+    removed = frozenset(parse_rows(without))
     return [Case(event, frozenset()), Case(event, removed)] if removed else [Case(event, frozenset())]
 
 
@@ -328,6 +367,138 @@ def _answer(case: Case, logit: float) -> dict[str, Any]:
 
 
 @app.command()
+def explain(
+    data: DataOption = "collegemsg",
+    model: ModelOption = "tgn-collegemsg",
+    event: Annotated[int | None, typer.Option(help="Row of the event whose link is explained.")] = None,
+    events: Annotated[str | None, typer.Option(help="Several rows, 10,20,30 or a file: one JSON line each.")] = None,
+    src: Annotated[str | None, typer.Option(help="Source of a link that need not have happened.")] = None,
+    dst: Annotated[str | None, typer.Option(help="Destination of that link.")] = None,
+    time: Annotated[str | None, typer.Option(help="When: a number, or a date like '2004-07-28 05:08'.")] = None,
+    explainer: Annotated[Explainer, typer.Option(help="The search.")] = Explainer.cody,
+    policy: Annotated[PolicyName, typer.Option(help="What it tries first.")] = PolicyName.spatio_temporal,
+    candidates: Annotated[int, typer.Option(min=1, help="At most so many recent events may be removed.")] = 64,
+    hops: Annotated[int | None, typer.Option(min=1, help="How near. Default: as far as the model looks.")] = None,
+    near: Annotated[NearName, typer.Option(help="On paths of that length, or among nodes.")] = NearName.events,
+    protect: Annotated[
+        list[str] | None,
+        typer.Option(help="May not be removed: events=3,7 or nodes=105 or times=2004-07-01..2004-07-28. Repeatable."),
+    ] = None,
+    iterations: Annotated[int | None, typer.Option(min=1, help="Budget of CoDy's tree search. Default: 300.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="CoDy: 0 explores, 1 exploits. Default: 2/3.")] = None,
+    children: Annotated[int | None, typer.Option(min=1, help="GreeDy: events tried at each step. Default: 10.")] = None,
+    first: Annotated[bool, typer.Option("--first", help="CoDy: stop at the first counterfactual.")] = False,
+    evaluations: Annotated[int | None, typer.Option(min=1, help="Budget of questions to the model.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Budget of time.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="For the random policy.")] = 0,
+    verify: Annotated[
+        Replayed, typer.Option(help="Confirm by replay since the oldest removed event, or of everything.")
+    ] = Replayed.window,
+    sort: SortOption = False,
+    other_data: OtherDataOption = False,
+    json_: JsonOption = False,
+) -> None:
+    """Find the past events without which a model would have decided otherwise."""
+    options = {"iterations": iterations, "alpha": alpha, "children": children, "stop_at_first": first or None}
+    chosen = _with_options(explainer, {name: value for name, value in options.items() if value is not None})
+    protected = _protected(protect or [])
+    graph = load(data, sort=sort)
+    queries = _questions(graph, event, events, src, dst, time)
+    with messages.status("Loading the model ..."):
+        from cody.inference import load_model
+
+        _use_threads(1)
+        loaded = load_model(model, graph, other_data=other_data)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
+        many = events is not None
+        total = len(queries) if many else evaluations or iterations or 300
+        task = bar.add_task("links" if many else "sets of events tried", total=total)
+        for number, query in enumerate(queries):
+            why = explain_link(
+                loaded,
+                graph,
+                query,
+                policy=POLICIES[policy],
+                search=chosen,
+                size=candidates,
+                hops=hops,
+                near=NEARBY[near],
+                protect=protected,
+                seed=seed,
+                evaluations=evaluations,
+                seconds=seconds,
+                full_replay=verify is Replayed.full,
+                watch=None if many else lambda oracle: bar.update(task, completed=len(oracle.asked)),
+            )
+            why = replace(why, parameters=why.parameters | {"data": data, "model": model})
+            if many:
+                bar.update(task, completed=number + 1)
+                print(why.to_json(), flush=True)
+    if json_ and not many:
+        print(why.to_json())
+    elif not many:
+        _print(show.explanation(why))
+
+
+def _with_options(explainer: Explainer, given: dict[str, Any]) -> Search:
+    """A search with its options; those of another search are refused."""
+    chosen = SEARCHES[explainer]
+    known = inspect.signature(chosen).parameters
+    for name in given:
+        if name not in known:
+            option = {"stop_at_first": "--first"}.get(name, f"--{name}")
+            raise CallError(f"{option} is no option of the explainer {explainer.value!r}")
+    if not 0 <= given.get("alpha", 0.0) <= 1:
+        raise CallError(f"--alpha must lie between 0 and 1, not {given['alpha']}")
+    return partial(chosen, **given)
+
+
+def _protected(texts: list[str]) -> Protected | None:
+    """What `--protect` names, each as kind=values."""
+    found: dict[str, list[Any]] = {"events": [], "nodes": [], "times": []}
+    for text in texts:
+        kind, equals, values = text.partition("=")
+        if not equals or kind not in found:
+            raise CallError(
+                f"--protect {text!r} is not understood; write events=3,7 or nodes=105,9 or times=2004-07-01..2004-07-28"
+            )
+        if kind == "events":
+            found[kind] += parse_rows(values)
+        elif kind == "nodes":
+            found[kind] += [name.strip() for name in values.split(",") if name.strip()]
+        else:
+            begin, dots, end = values.partition("..")
+            if not dots:
+                raise CallError(f"--protect {text!r} is no time range; write times=BEGIN..END")
+            found[kind].append((words.parse_moment(begin), words.parse_moment(end)))
+    return Protected(**found) if texts else None
+
+
+def _questions(
+    graph: TemporalGraph, event: int | None, events: str | None, src: str | None, dst: str | None, time: str | None
+) -> list[Query]:
+    """The links that were asked about, in one of three ways."""
+    link = [src, dst, time]
+    if (event is not None) + (events is not None) + any(part is not None for part in link) != 1 or (
+        any(part is None for part in link) and event is None and events is None
+    ):
+        raise CallError("give --event ROW, or --events ROWS, or --src, --dst and --time of a link")
+    if event is not None:
+        return [graph.query(event)]
+    if events is not None:
+        rows = read_rows(events)
+        if not rows:
+            raise CallError(f"--events {events!r} names no event")
+        return [graph.query(row) for row in rows]
+    query = graph.link(src, dst, words.parse_moment(str(time)))
+    if not query.before:
+        began = words.moment(float(graph.time[0]))
+        raise CallError(f"--time {time!r} is before the first event ({began}): there is no past to explain it by")
+    return [query]
+
+
+@app.command()
 def bench(
     data: DataOption = "collegemsg",
     preset: Annotated[Preset, typer.Option(help="Sizes of the models.")] = Preset.paper,
@@ -336,7 +507,7 @@ def bench(
     json_: JsonOption = False,
 ) -> None:
     """Measure the exact engine against plain forward passes."""
-    wanted = sorted(parse_rows(sizes))
+    wanted = sorted(set(parse_rows(sizes)))
     if wanted and wanted[0] < 1000:
         raise CallError(f"graphs of fewer than 1,000 events say nothing about growth: {sizes!r}")
     from cody import bench as measurements

@@ -1,4 +1,4 @@
-"""The first thing a newcomer runs: real links, a trained model, and the past event that matters most."""
+"""The first thing a newcomer runs: real links, a trained model, why it is right about one and wrong about another."""
 
 from __future__ import annotations
 
@@ -7,29 +7,40 @@ from typing import NamedTuple
 import numpy as np
 
 from cody.data import load
+from cody.explain import explain
+from cody.explanation import Explanation
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.inference import load_model
-from cody.what_if import Effects, effects
 
 DATA, MODEL = "collegemsg", "tgn-collegemsg"
 PERIOD = 0.9  # the demo looks at links from here on: well within the test period
 
 
 class Demo(NamedTuple):
-    """Some links of the last weeks with their logits, and one of them that hangs on a single past event."""
+    """Some links of the last weeks with their logits; the first right and the first wrong answer that can be turned."""
 
     graph: TemporalGraph
     rows: IntArray  # [n] links that happened
     logits: FloatArray  # [n]
-    chosen: Effects
+    correct: Explanation
+    incorrect: Explanation
 
 
 def run_demo(links: int = 6) -> Demo:
-    """Score a few links of the test period; then look for the first predicted one that a single event decides."""
+    """Score a few links of the test period; then explain links of both kinds until one has a counterfactual."""
     graph = load(DATA)
     model = load_model(MODEL, graph)
-    rows = int(PERIOD * graph.num_events) + np.arange(links)
-    logits = np.array([model.logits(graph.query(row), [frozenset()])[0] for row in rows.tolist()])
-    predicted = (effects(model, graph, graph.query(row)) for row in range(int(rows[0]), graph.num_events))
-    chosen = next(found for found in predicted if found.logit > 0 and found.without.min() < 0)
-    return Demo(graph, rows, logits, chosen)
+    first = int(PERIOD * graph.num_events)
+    queries = [graph.query(row) for row in range(first, graph.num_events)]
+
+    def score(place: int) -> float:
+        return float(model.logits(queries[place], [frozenset()])[0])
+
+    def first_turned(*, predicted: bool) -> Explanation:
+        wanted = (place for place in range(len(queries)) if (score(place) > 0) == predicted)
+        explanations = (explain(model, graph, queries[place]) for place in wanted)
+        return next(why for why in explanations if why.is_counterfactual)
+
+    logits = np.array([score(place) for place in range(links)])
+    turned = first_turned(predicted=True), first_turned(predicted=False)
+    return Demo(graph, first + np.arange(links), logits, *turned)

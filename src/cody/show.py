@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cody.data import Dataset, Summary, is_here
+from cody.explanation import Explanation
 from cody.graph import IntArray, TemporalGraph
 from cody.what_if import Case, Effects
 from cody.words import decision, earlier, moment, plain, probability
@@ -117,8 +118,36 @@ def effects(graph: TemporalGraph, found: Effects, shown: int) -> Iterable[Render
     yield f"\n{past} would alone, by not happening, have changed the prediction."
 
 
+def explanation(why: Explanation) -> Iterable[RenderableType]:
+    """The question, the answer, the events it is about, and how far it can be trusted."""
+    yield why.question
+    yield Text(why.sentence, style="bold")
+    if why.removed:
+        yield ""
+        yield removals(why)
+        yield ""
+    yield why.certainty
+    if why.was_cut_short and not why.is_counterfactual:
+        yield "More budget may find one, for example --iterations 1000 or --policy event-impact."
+
+
+def removals(why: Explanation) -> Table:
+    """The removed events, one after the other, with what the model says then."""
+    rows = table("#without", "link", "when", "before", "#logit", "#score", "predicted")
+    first = why.logits[0]
+    rows.add_row("(none)", "", "", "", f"{first:.3f}", f"{probability(first):.2f}", decision(first))
+    for number, (event, logit) in enumerate(why.steps):
+        flipped = (logit > 0) != (first > 0)
+        verdict = Text(decision(logit), style="bold green" if flipped else "")
+        link = f"{plain(event.src, 14)} → {plain(event.dst, 14)}"
+        times = (moment(event.time), earlier(event.time, why.query.time))
+        name = f"{'+ ' if number else ''}{event.row}"
+        rows.add_row(name, link, *times, f"{logit:.3f}", f"{probability(logit):.2f}", verdict)
+    return rows
+
+
 def demo(result: Demo) -> Iterable[RenderableType]:
-    graph, row = result.graph, result.chosen.query.before
+    graph = result.graph
     yield f"{graph.num_events:,} messages between {graph.num_nodes:,} students, and a TGN trained on the earlier ones."
     yield "Would these later messages be sent? The model sees everything before each.\n"
     links = table("#event", "link", "when", "#score", "predicted")
@@ -127,10 +156,11 @@ def demo(result: Demo) -> Iterable[RenderableType]:
         when = moment(float(graph.time[number]))
         links.add_row(str(number), _link(graph, number), when, f"{probability(logit):.2f}", verdict)
     yield links
-    yield f"\nWhy does it predict event {row}, {_link(graph, row)}?"
-    yield "Its score had a single past event not happened, the most important first:\n"
-    yield from effects(graph, result.chosen, shown=5)
-    yield f"Ask for yourself:  cody what-if --event {row} --each"
+    yield "\nWhich past events decide? One prediction that was right, and one that was wrong:\n"
+    yield from explanation(result.correct)
+    yield ""
+    yield from explanation(result.incorrect)
+    yield f"\nAsk for yourself:  cody explain --event {result.incorrect.event}"
 
 
 def bench(

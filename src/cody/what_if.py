@@ -60,17 +60,32 @@ def answer_cases(model: Model, graph: TemporalGraph, cases: list[Case]) -> list[
     return logits
 
 
-def parse_rows(text: str) -> Removal:
-    """The rows in a list with commas.
+def parse_rows(text: str) -> list[int]:
+    """The rows in a list with commas or white space between.
 
-    >>> sorted(parse_rows("9, 3,7"))
-    [3, 7, 9]
+    >>> parse_rows("9, 3,7")
+    [9, 3, 7]
     """
-    words = [word.strip() for word in text.split(",") if word.strip()]
+    words = text.replace(",", " ").split()
     for word in words:
         if not (word.isascii() and word.isdecimal() and len(word) < 19):
             raise CallError(f"{word[:40]!r} is not an event row; rows are whole numbers with commas between")
-    return frozenset(int(word) for word in words)
+    return [int(word) for word in words]
+
+
+def read_rows(text: str) -> list[int]:
+    """The rows in a list, or in the file of that name."""
+    path = Path(text)
+    try:
+        is_file = path.is_file()
+    except OSError:  # a list too long for a name
+        is_file = False
+    if not is_file:
+        return parse_rows(text)
+    try:
+        return parse_rows(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise CallError(f"cannot read event rows from {path}: {error}") from None
 
 
 def read_cases(path: Path) -> list[Case]:

@@ -1,0 +1,1 @@
+"""Comparing explainers: which links to explain, and how good the explanations are."""

@@ -1,0 +1,240 @@
+"""CoDy and GreeDy against the paper's words, against a plain twin, and against trying everything."""
+
+import itertools
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cody.errors import CallError
+from cody.graph import TemporalGraph
+from cody.oracle import Oracle
+from cody.policies import event_impact, spatio_temporal
+from cody.search import cody, greedy, greedy_then_cody, tree
+from cody.testing import ToyModel
+from search.plain_tree import changed, plain_search
+
+GRAPH = TemporalGraph.from_arrays(src=[0] * 41, dst=[1] * 41, time=np.arange(41.0))
+QUERY = GRAPH.query(40)
+
+
+class Lookup:
+    """A model that is a function of the set."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def logits(self, query, removals):
+        return np.array([self.function(removal) for removal in removals])
+
+
+def random_model(rng, events, *, bias=2.0):
+    """Effects of single events and of pairs; some events have none, some equal ones."""
+    alone = np.round(rng.normal(size=events) * (rng.random(events) < 0.6), int(rng.integers(1, 4)))
+    together = np.round(rng.normal(size=(events, events)) * (rng.random((events, events)) < 0.2), 2)
+
+    def logit(removal):
+        rows = sorted(removal)
+        pairs = sum(together[a, b] for a, b in itertools.combinations(rows, 2))
+        return round(float(bias - sum(alone[row] for row in rows) - pairs), 5)
+
+    return Lookup(logit)
+
+
+def visited_by(search, model, ranking, **options):
+    """The sets in the order in which a search visits them."""
+    oracle = Oracle(model, QUERY)
+    found = search(oracle, ranking, **options)
+    return list(oracle.asked), found, oracle
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    events=st.integers(0, 9),
+    iterations=st.integers(1, 120),
+    alpha=st.sampled_from([0.0, 0.3, 2 / 3, 1.0]),
+    ahead=st.sampled_from([1, 2, 16, 64]),
+)
+def test_the_search_visits_the_sets_of_its_plain_twin(seed, events, iterations, alpha, ahead):
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, events, bias=rng.choice([2.0, -2.0, 0.5, 0.0, -1e-5]))
+    ranking = rng.permutation(events)
+    expected, best, complete = plain_search(model.function, ranking.tolist(), iterations, alpha)
+    visited, found, _ = visited_by(cody, model, ranking, iterations=iterations, alpha=alpha, ahead=ahead)
+    assert visited == [frozenset(node.events) for node in expected]
+    assert found.removed == best
+    assert found.iterations == len(expected)
+    assert (found.ended == "exhausted") == complete
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), events=st.integers(1, 8))
+def test_with_enough_budget_a_counterfactual_is_found_if_there_is_one_and_it_is_of_minimal_size(seed, events):
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, events, bias=rng.choice([3.0, -3.0, 0.0]))
+    subsets = [frozenset(rows) for size in range(events + 1) for rows in itertools.combinations(range(events), size)]
+    original = model.function(frozenset())
+    smallest = [subset for subset in subsets if changed(original, model.function(subset))]
+    for search in (cody, greedy_then_cody):
+        _, found, _ = visited_by(search, model, rng.permutation(events), iterations=10**6)
+        logit = model.function(frozenset(found.removed))
+        assert changed(original, logit) == bool(smallest)
+        if found.ended == "exhausted" and smallest:
+            size = min(map(len, smallest))
+            assert len(found.removed) == size
+            rivals = [abs(model.function(subset) - original) for subset in smallest if len(subset) == size]
+            assert abs(logit - original) == pytest.approx(max(rivals))
+        if search is cody or not smallest:
+            assert found.ended == "exhausted"
+
+
+def test_the_worked_greedy_example_of_the_paper():
+    """Appendix A: 2.854 → 1.996 → 0.816 → -0.052, three children each time."""
+    answers = {(): 2.854, (1,): 2.3, (2,): 1.996, (3,): 2.5}
+    answers |= {(1, 2): 0.816, (2, 3): 1.5, (2, 4): 1.7}
+    answers |= {(1, 2, 3): 0.4, (1, 2, 4): 0.5, (1, 2, 5): -0.052}
+    model = Lookup(lambda removal: answers[tuple(sorted(removal))])
+    visited, found, oracle = visited_by(greedy, model, np.array([1, 2, 3, 4, 5, 6]), children=3)
+    assert found == ((2, 1, 5), 3, "found")
+    assert [answers[tuple(sorted(found.removed[:size]))] for size in range(4)] == [2.854, 1.996, 0.816, -0.052]
+    assert len(visited) == 10
+    assert oracle.counts.batches == 4  # the children of a step are asked together
+
+
+def test_greedy_stops_where_no_child_improves():
+    answers = {(): 2.0, (0,): 1.0, (1,): 3.0, (0, 1): 1.0}
+    found = visited_by(greedy, Lookup(lambda removal: answers[tuple(sorted(removal))]), np.array([1, 0]))[1]
+    assert found == ((0,), 2, "stuck")
+
+
+def test_greedy_looks_only_at_the_first_children_of_the_ranking():
+    model = Lookup(lambda removal: 1.0 - 2 * (5 in removal) - 0.1 * len(removal))
+    assert visited_by(greedy, model, np.arange(6), children=6)[1].removed == (5,)
+    assert visited_by(greedy, model, np.arange(6), children=2)[1].removed == (0, 1, 2, 3, 5)
+
+
+def golden_cases():
+    """Complete searches on the toy model, as they were when they were checked by hand and by the plain twin."""
+    return json.loads((Path(__file__).parent / "golden_trees.json").read_text(encoding="utf-8"))
+
+
+def golden_run(case):
+    graph = TemporalGraph.from_arrays(**case["graph"])
+    query = graph.query(graph.num_events - 1)
+    pairs = {tuple(map(int, pair.split("-"))): extra for pair, extra in case["pairs"].items()}
+    model = ToyModel(graph, case["weights"], half_life=10.0, pairs=pairs, bias=case["bias"])
+    oracle = Oracle(model, query)
+    events = np.arange(graph.num_events - 1)
+    policy = {"spatio_temporal": spatio_temporal, "event_impact": event_impact}[case["policy"]]
+    ranking = policy(graph, query, events, oracle, np.random.default_rng(0))
+    grown = []
+    with pytest.MonkeyPatch.context() as patch:
+        visit = tree._visit
+        patch.setattr(tree, "_visit", lambda grown_tree, *where: (grown.append(grown_tree), visit(grown_tree, *where)))
+        found = cody(oracle, ranking, iterations=case["iterations"], ahead=1)
+    last = grown[-1]
+    nodes = [
+        [
+            list(last.events(node)),
+            round(last.shift[node], 5),
+            last.selections[node],
+            round(float(last.score[node]), 6),
+            bool(last.open[node]),
+        ]
+        for node in range(tree.ROOT, tree.ROOT + len(last))
+    ]
+    return {"ranking": ranking.tolist(), "nodes": nodes, "removed": list(found.removed), "ended": found.ended}
+
+
+@pytest.mark.parametrize("case", golden_cases(), ids=lambda case: case["name"])
+def test_complete_stored_searches(case):
+    """Each node: events in order, shift, selections, score, whether it is still open."""
+    assert golden_run(case) == case["expected"]
+
+
+@pytest.mark.parametrize("ahead", [2, 5, 16, 100])
+@pytest.mark.parametrize("sets_at_once", [1, 3, 256])
+def test_asking_ahead_changes_the_number_of_calls_and_nothing_else(ahead, sets_at_once):
+    model = random_model(np.random.default_rng(1), 30, bias=9.0)
+    ranking = np.random.default_rng(2).permutation(30)
+    slow_visits, slow, one_by_one = visited_by(cody, model, ranking, ahead=1)
+    oracle = Oracle(model, QUERY, sets_at_once=sets_at_once)
+    assert cody(oracle, ranking, ahead=ahead) == slow
+    assert list(oracle.asked) == slow_visits
+    assert one_by_one.counts.batches == len(slow_visits)
+    if sets_at_once == 256:
+        assert oracle.counts.batches < one_by_one.counts.batches
+    assert oracle.counts.share_unused < 0.3
+
+
+def test_300_iterations_need_about_twenty_calls_of_the_model():
+    model = random_model(np.random.default_rng(1), 40, bias=30.0)
+    _, found, oracle = visited_by(cody, model, np.arange(40))
+    assert (found.iterations, found.ended) == (300, "iterations")
+    assert oracle.counts.batches <= 25
+
+
+def test_the_search_stops_at_the_first_counterfactual_if_told_to():
+    model = Lookup(lambda removal: 1.0 - 0.4 * len(removal) - 5.0 * (9 in removal))
+    everything = visited_by(cody, model, np.arange(10))[1]
+    first = visited_by(cody, model, np.arange(10), stop_at_first=True)[1]
+    assert everything.removed == (9,)
+    assert first.ended == "found"
+    assert first.iterations < everything.iterations
+    assert len(first.removed) == 3
+
+
+def test_cody_goes_on_from_what_greedy_saw():
+    # Greedy takes event 0, after which nothing improves; the way out is {1, 2}.
+    def logit(removal):
+        if removal >= {1, 2}:
+            return -1.0
+        return 1.0 - 0.5 * (0 in removal) + 0.2 * len(removal)
+
+    model, ranking = Lookup(logit), np.arange(6)
+    stuck = visited_by(greedy, model, ranking, children=3)
+    assert stuck[1].ended == "stuck"
+    visited, found, _ = visited_by(greedy_then_cody, model, ranking, children=3)
+    assert visited[: len(stuck[0])] == stuck[0]
+    assert set(found.removed) == {1, 2}
+    assert found.ended == "exhausted"
+    easy = Lookup(lambda removal: 1.0 - len(removal))
+    assert visited_by(greedy_then_cody, easy, ranking)[1].ended == "found"
+
+
+@pytest.mark.parametrize("search", [cody, greedy, greedy_then_cody, partial(cody, ahead=1)])
+@pytest.mark.parametrize("budget", [1, 2, 7, 25])
+def test_a_budget_of_evaluations_is_never_exceeded(search, budget):
+    model = random_model(np.random.default_rng(3), 20, bias=50.0)
+    oracle = Oracle(model, QUERY, evaluations=budget)
+    found = search(oracle, np.arange(20))
+    assert found.ended == "evaluations"
+    assert len(oracle.asked) <= budget < len(oracle.asked) + 10
+    best = min(oracle.asked, key=oracle.asked.get)
+    assert frozenset(found.removed) == best
+
+
+@pytest.mark.parametrize("search", [cody, greedy, greedy_then_cody])
+def test_a_search_without_candidates_is_exhausted_at_once(search):
+    assert visited_by(search, Lookup(lambda removal: 1.0), np.empty(0, dtype=np.int64))[1].ended == "exhausted"
+
+
+@pytest.mark.parametrize("original", [0.0, 1e-5, -1e-5])
+def test_an_original_logit_of_nothing_divides_nothing(original):
+    model = Lookup(lambda removal: original + (0.5 if 3 in removal else 0.0) * (-1 if original > 0 else 1))
+    assert visited_by(cody, model, np.arange(5))[1].removed == (3,)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"alpha": -0.1}, {"alpha": 1.1}, {"alpha": float("nan")}, {"iterations": 0}, {"ahead": 0}]
+)
+def test_impossible_options_are_refused(bad):
+    with pytest.raises(CallError, match=next(iter(bad))):
+        cody(Oracle(Lookup(lambda removal: 1.0), QUERY), np.arange(3), **bad)
+    with pytest.raises(CallError, match="children"):
+        greedy(Oracle(Lookup(lambda removal: 1.0), QUERY), np.arange(3), children=0)
