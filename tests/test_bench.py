@@ -19,12 +19,14 @@ def test_cody_bench_measures_both_models_and_they_agree_with_replay():
     assert result.exit_code == 0, result.exception
     document = json.loads(result.stdout)
     assert {"cpu", "cores", "torch"} <= document["machine"].keys()
-    engines = [cost for cost in document["results"] if "ratio" in cost]
+    engines = [cost for cost in document["results"] if "fast_ms" in cost]
+    whole = [cost for cost in document["results"] if "one_by_one_s" in cost]
     growth = [cost for cost in document["results"] if "events" in cost]
-    assert [cost["model"] for cost in engines] == ["tgn", "tgat"]
+    assert [cost["model"] for cost in engines] == [cost["model"] for cost in whole] == ["tgn", "tgat"]
     assert [cost["events"] for cost in growth] == [1000, 2000, 1000, 2000]
-    assert all(cost["largest_difference"] < 1e-4 for cost in document["results"])
-    assert all(cost["ratio"] > 1 for cost in engines)
+    assert all(cost["largest_difference"] < 1e-4 for cost in [*engines, *growth])
+    assert all(cost["ratio"] > 1 for cost in [*engines, *whole])
+    assert all(cost["share_unused"] < 0.3 and cost["batches"] < 40 for cost in whole)
 
 
 def test_cody_bench_prints_a_table():

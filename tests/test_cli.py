@@ -213,7 +213,8 @@ def test_data_list_names_all_data_sets_and_the_directory(monkeypatch, tmp_path):
 def test_the_demo_finds_an_event_that_decides():
     shown = run("demo")
     assert "no link" in shown
-    assert "cody what-if --event" in shown
+    assert "Confirmed" in shown
+    assert "cody explain --event" in shown
     assert max(len(line) for line in shown.splitlines()) <= 80
 
 

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +22,21 @@ import numpy as np
 import torch
 
 from cody.data import load
+from cody.explain import explain
 from cody.graph import Query, TemporalGraph
-from cody.inference import FastTGN, fast, fast_model, tgn
+from cody.inference import FastTGN, Replay, fast, fast_model, tgn
 from cody.inference.fast import FastModel
 from cody.models import ARCHITECTURES
 from cody.models.layers import Perceptron
 from cody.models.sizes import PRESETS
 from cody.models.train import new_network
 from cody.nearby import candidates
-from cody.oracle import Removal
+from cody.oracle import Oracle, Removal
+from cody.search import cody
 
 QUESTIONS = 300  # of one explanation
 BATCH = 20  # of them asked together
+OUT_OF_REACH = 5.0  # added to logits where no search shall end early
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,25 @@ class EngineCost:
 
 
 @dataclass(frozen=True, slots=True)
+class ExplanationCost:
+    """One architecture: a whole explanation, search, model and confirmation."""
+
+    model: str
+    queries: int
+    seconds: float  # as it is
+    one_by_one_s: float  # the same search, one question at a time
+    plain_s: float  # one plain forward for each of its questions
+    share_outside_model: float  # of `seconds`: candidates, search, confirmation
+    share_outside_kernels: float  # everything but matrix products and attention
+    batches: float  # calls of the model
+    share_unused: float  # of the answers: asked ahead and never wanted
+
+    @property
+    def ratio(self) -> float:
+        return self.plain_s / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
 class GrowthCost:
     """One explanation on a generated graph of some size, the version table on disk."""
 
@@ -63,6 +86,9 @@ class GrowthCost:
     build_s: float
     explanation_s: float
     largest_difference: float
+
+
+Cost = EngineCost | ExplanationCost | GrowthCost
 
 
 def machine() -> dict[str, Any]:
@@ -101,7 +127,7 @@ def measure_engine(kind: str, graph: TemporalGraph, *, preset: str = "paper", qu
             quick.append((time.process_time() - start) / len(sets))
         inside.append(kernels[0] / len(sets))
         some = [int(place) for place in rng.choice(len(sets), min(5, len(sets)), replace=False)]
-        reference = model.plain(query, frozenset().union(*sets))
+        reference = _plain(model, query, sets)
         start = time.process_time()
         expected = reference.logits(query, [sets[place] for place in some])
         plain.append((time.process_time() - start) / len(some))
@@ -117,6 +143,70 @@ def measure_engine(kind: str, graph: TemporalGraph, *, preset: str = "paper", qu
         largest_difference=max(differences),
         peak_mib=peak,
     )
+
+
+def measure_explanation(
+    kind: str, graph: TemporalGraph, *, preset: str = "paper", queries: int = 20
+) -> ExplanationCost:
+    """Whole explanations of links of the test period: asking ahead, one question at a time, and one plain forward each.
+
+    A bias keeps the decision from changing, so that every search uses all its iterations.
+    """
+    network = new_network(ARCHITECTURES[kind], graph, PRESETS[preset], seed=0)
+    with torch.no_grad():
+        network.score.out.bias.add_(OUT_OF_REACH)
+    model, rng = fast_model(network, graph), np.random.default_rng(0)
+    first, *others = _queries(rng, graph, queries + 1)
+    explain(model, graph, first)  # warms up
+    ahead, single, plain, outside, in_model, batches, unused = ([] for _ in range(7))
+    for query in others:
+        oracles: list[Oracle] = []
+        with _timed_inside() as kernels, _timed(model, "logits") as answering:
+            start = time.process_time()
+            why = explain(model, graph, query, watch=oracles.append)
+            ahead.append(time.process_time() - start)
+        outside.append(ahead[-1] - kernels[0])
+        in_model.append(answering[0])
+        batches.append(oracles[-1].counts.batches)
+        unused.append(oracles[-1].counts.share_unused)
+        model.scopes.clear()
+        start = time.process_time()
+        again = explain(model, graph, query, search=partial(cody, ahead=1))
+        single.append(time.process_time() - start)
+        model.scopes.clear()
+        if (again.removed, again.explored) != (why.removed, why.explored):
+            raise AssertionError(f"asking ahead changed the explanation of {query}")
+        plain.append(
+            len(why.explored) * _plain_seconds(model, query, rng, [frozenset(rows) for rows, _ in why.explored])
+        )
+    mean = float(np.mean(ahead))
+    return ExplanationCost(
+        model=kind,
+        queries=queries,
+        seconds=mean,
+        one_by_one_s=float(np.mean(single)),
+        plain_s=float(np.mean(plain)),
+        share_outside_model=1 - float(np.mean(in_model)) / mean,
+        share_outside_kernels=float(np.mean(outside)) / mean,
+        batches=float(np.mean(batches)),
+        share_unused=float(np.mean(unused)),
+    )
+
+
+def _plain_seconds(model: FastModel, query: Query, rng: np.random.Generator, sets: list[Removal]) -> float:
+    """One plain forward of one of these sets."""
+    some = [sets[int(place)] for place in rng.choice(len(sets), min(5, len(sets)), replace=False)]
+    judge = _plain(model, query, sets)
+    start = time.process_time()
+    judge.logits(query, some)
+    return (time.process_time() - start) / len(some)
+
+
+def _plain(model: FastModel, query: Query, sets: list[Removal]) -> Replay:
+    """Plain forward passes in single precision, as a model is usually run, since the oldest event of the sets."""
+    judge = model.plain(query, frozenset().union(*sets))
+    start = None if judge.start is None else judge.start._replace(memory=judge.start.memory.float())
+    return Replay(model.network, model.graph, start=start)
 
 
 def measure_growth(
@@ -140,7 +230,7 @@ def measure_growth(
                 answers = _ask(model, query, sets)
                 spent.append(time.process_time() - start)
                 if number < 3:
-                    reference = model.plain(query, frozenset().union(*sets)).logits(query, sets[:3])
+                    reference = _plain(model, query, sets).logits(query, sets[:3])
                     differences.append(float(np.abs(reference - answers[:3]).max()))
             table = model.table.nbytes if isinstance(model, FastTGN) else 0
             yield GrowthCost(kind, events, table / 2**30, built, float(np.mean(spent[1:])), max(differences))
@@ -170,32 +260,35 @@ def _ask(model: FastModel, query: Query, sets: list[Removal]) -> Any:
 @contextlib.contextmanager
 def _timed_inside() -> Iterator[list[float]]:
     """Processor seconds within matrix products and attention, while the block runs."""
-    seconds = [0.0]
-    places: list[tuple[Any, str]] = [
-        (fast.Layer, "compute"),
-        (fast.Events, "compute"),
-        (tgn.MemoryInputs, "_remember"),
-        (Perceptron, "forward"),
-    ]
-    originals = [getattr(owner, name) for owner, name in places]
+    with (
+        _timed(fast.Layer, "compute") as seconds,
+        _timed(fast.Events, "compute", seconds),
+        _timed(tgn.MemoryInputs, "_remember", seconds),
+        _timed(Perceptron, "forward", seconds),
+    ):
+        yield seconds
 
-    def timed(original: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*arguments: Any) -> Any:
-            start = time.process_time()
-            try:
-                return original(*arguments)
-            finally:
-                seconds[0] += time.process_time() - start
 
-        return run
+@contextlib.contextmanager
+def _timed(owner: Any, name: str, seconds: list[float] | None = None) -> Iterator[list[float]]:
+    """Processor seconds within a method, while the block runs."""
+    seconds, original = seconds or [0.0], getattr(owner, name)
 
+    def timed(*arguments: Any, **options: Any) -> Any:
+        start = time.process_time()
+        try:
+            return original(*arguments, **options)
+        finally:
+            seconds[0] += time.process_time() - start
+
+    setattr(owner, name, timed)
     try:
-        for (owner, name), original in zip(places, originals, strict=True):
-            setattr(owner, name, timed(original))
         yield seconds
     finally:
-        for (owner, name), original in zip(places, originals, strict=True):
+        if isinstance(owner, type):
             setattr(owner, name, original)
+        else:
+            delattr(owner, name)  # the class's own shows again
 
 
 def _peak_mib(run: Callable[[], Any]) -> float | None:
@@ -216,7 +309,7 @@ def _kib(status: Path, entry: str) -> int:
     return int(line.split()[1])
 
 
-def run(data: str, preset: str, queries: int, sizes: list[int]) -> Iterator[EngineCost | GrowthCost]:
+def run(data: str, preset: str, queries: int, sizes: list[int]) -> Iterator[Cost]:
     """All measurements, one after the other, on one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -225,11 +318,13 @@ def run(data: str, preset: str, queries: int, sizes: list[int]) -> Iterator[Engi
         for kind in ARCHITECTURES:
             yield measure_engine(kind, graph, preset=preset, queries=queries)
         for kind in ARCHITECTURES:
+            yield measure_explanation(kind, graph, preset=preset, queries=queries)
+        for kind in ARCHITECTURES:
             yield from measure_growth(kind, sizes, preset=preset, queries=queries)
     finally:
         torch.set_num_threads(threads)
 
 
-def as_json(cost: EngineCost | GrowthCost) -> dict[str, Any]:
-    ratio = {"ratio": cost.ratio} if isinstance(cost, EngineCost) else {}
+def as_json(cost: Cost) -> dict[str, Any]:
+    ratio = {} if isinstance(cost, GrowthCost) else {"ratio": cost.ratio}
     return asdict(cost) | ratio

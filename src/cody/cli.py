@@ -506,7 +506,7 @@ def bench(
     sizes: Annotated[str, typer.Option(help="Events of generated graphs: how cost grows.")] = "10000,100000,1000000",
     json_: JsonOption = False,
 ) -> None:
-    """Measure the exact engine against plain forward passes."""
+    """Measure the exact engine and whole explanations against plain forward passes."""
     wanted = sorted(set(parse_rows(sizes)))
     if wanted and wanted[0] < 1000:
         raise CallError(f"graphs of fewer than 1,000 events say nothing about growth: {sizes!r}")
@@ -522,5 +522,6 @@ def bench(
         _print_json({"machine": measurements.machine(), "data": data, "preset": preset, "results": results})
         return
     engines = [cost for cost in costs if isinstance(cost, measurements.EngineCost)]
+    explanations = [cost for cost in costs if isinstance(cost, measurements.ExplanationCost)]
     growth = [cost for cost in costs if isinstance(cost, measurements.GrowthCost)]
-    _print(show.bench(engines, growth, measurements.machine()))
+    _print(show.bench(engines, explanations, growth, measurements.machine()))

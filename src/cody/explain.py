@@ -61,6 +61,8 @@ def explain(
     hops = int(getattr(model, "hops", HOPS)) if hops is None else hops
     started = time.perf_counter()
     events = candidates(graph, query, hops, size, near=near, protect=protect)
+    if hasattr(model, "expect"):
+        model.expect(query, events.tolist())
     oracle = Oracle(model, query, evaluations=evaluations, seconds=seconds, watch=watch)
     rng = np.random.default_rng([seed, query.src, query.dst, query.before])  # the same for a link whatever came before
     found = _search(graph, query, events, oracle, policy, search, rng)

@@ -20,7 +20,7 @@ from cody.what_if import Case, Effects
 from cody.words import decision, earlier, moment, plain, probability
 
 if TYPE_CHECKING:
-    from cody.bench import EngineCost, GrowthCost
+    from cody.bench import EngineCost, ExplanationCost, GrowthCost
     from cody.demo import Demo
     from cody.models.train import Progress
 
@@ -164,7 +164,10 @@ def demo(result: Demo) -> Iterable[RenderableType]:
 
 
 def bench(
-    engines: Sequence[EngineCost], growth: Sequence[GrowthCost], machine: dict[str, Any]
+    engines: Sequence[EngineCost],
+    explanations: Sequence[ExplanationCost],
+    growth: Sequence[GrowthCost],
+    machine: dict[str, Any],
 ) -> Iterable[RenderableType]:
     yield f"{machine['cpu']}, {machine['cores']} cores, one used; torch {machine['torch']}\n"
     rows = table("", "#plain", "#fast", "#ratio", "#300 questions", "#outside", "#peak", title="One question")
@@ -173,11 +176,23 @@ def bench(
         times = (f"{cost.plain_ms:.2f} ms", f"{cost.fast_ms:.3f} ms", f"{cost.ratio:.0f}×")
         rows.add_row(cost.model, *times, f"{cost.explanation_s:.3f} s", f"{100 * cost.share_outside:.0f} %", peak)
     yield rows
+    names = ("#plain", "#one by one", "#ahead", "#ratio", "#calls", "#unused", "#outside")
+    rows = table("", *names, title="\nOne explanation (300 iterations, confirmed)")
+    for whole in explanations:
+        cells = (
+            f"{whole.plain_s:.2f} s",
+            f"{whole.one_by_one_s:.3f} s",
+            f"{whole.seconds:.3f} s",
+            f"{whole.ratio:.0f}×",
+        )
+        shares = (f"{100 * whole.share_unused:.0f} %", f"{100 * whole.share_outside_kernels:.0f} %")
+        rows.add_row(whole.model, *cells, f"{whole.batches:.0f}", *shares)
+    yield rows
     if growth:
         rows = table("", "#events", "#300 questions", "#table", "#built in", title="\nOn generated graphs")
         for size in growth:
-            cells = (f"{size.explanation_s:.3f} s", f"{size.table_gib:.2f} GiB", f"{size.build_s:.1f} s")
-            rows.add_row(size.model, f"{size.events:,}", *cells)
+            figures = (f"{size.explanation_s:.3f} s", f"{size.table_gib:.2f} GiB", f"{size.build_s:.1f} s")
+            rows.add_row(size.model, f"{size.events:,}", *figures)
         yield rows
     largest = max([cost.largest_difference for cost in engines] + [size.largest_difference for size in growth])
     yield f"\nLargest difference between plain and fast logits: {largest:.1e}"

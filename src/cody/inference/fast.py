@@ -9,7 +9,6 @@ is not there yet asks the layer below for its neighbours, and so on down to the 
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -22,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from cody.graph import FloatArray, Query, TemporalGraph, check_query
-from cody.inference.replay import Replay
+from cody.inference.replay import Replay, frozen
 from cody.inference.scope import Mask, Neighbours, Universe
 from cody.models import Network
 from cody.models.checkpoint import network_identity
@@ -260,17 +259,19 @@ class Scope:
             self.layers.append(Layer(maps, below, self.neighbours))
         self.logits: dict[tuple[int, int], float] = {}  # ids of the two nodes' embeddings → logit
         # What an explanation will most likely remove: better to make the masks once than a few at a time.
-        self.universe.add(candidates(model.graph, query, hops=sizes.layers).tolist())
-        self._grow()
+        self.expect(candidates(model.graph, query, hops=sizes.layers).tolist())
 
     @property
     def size(self) -> int:
         """How many numbers are remembered."""
         return sum(layer.values.numel() + layer.own.values.numel() for layer in self.layers)
 
-    def answer(self, removals: Sequence[Removal]) -> list[float]:
-        if self.universe.add(row for removal in removals for row in removal):
+    def expect(self, rows: Iterable[int]) -> None:
+        if self.universe.add(rows) or not self.inputs.depends:
             self._grow()
+
+    def answer(self, removals: Sequence[Removal]) -> list[float]:
+        self.expect(row for removal in removals for row in removal)
         last = self.layers[-1]
         pairs = []
         for removal in removals:
@@ -311,13 +312,16 @@ class Scope:
 class FastModel:
     """A network asked about a graph; equal to `Replay` up to rounding. Each architecture says what its inputs are.
 
+    It computes in double precision by default: then an answer, rounded as the `Oracle` does, does not depend on what
+    else was asked in the same batch.
+
     Safe to ask from several threads. What it remembers about a query is dropped when a call fails or is interrupted.
     """
 
     def __init__(self, network: Network, graph: TemporalGraph, *, has_inputs: bool, dtype: torch.dtype) -> None:
         self.graph = graph
         self.dtype = dtype
-        self.network = copy.deepcopy(network).to(dtype).eval().requires_grad_(False)
+        self.network = frozen(network, dtype)
         features = node_inputs(graph, network.sizes)
         self.features = None if features is None else features.to(dtype)  # [N, d]
         self.maps: list[Maps] = []
@@ -343,6 +347,11 @@ class FastModel:
     def plain(self, query: Query, removal: Removal, *, full: bool = False) -> Replay:
         """The definition of what this model answers about a set: from row 0 if `full`, else from as late as it can."""
         return Replay(self.network, self.graph, dtype=self.dtype)
+
+    def expect(self, query: Query, rows: Iterable[int]) -> None:
+        """These events will be removed in one combination or another: what depends on them is worked out once."""
+        with self.lock:
+            self._scope(query).expect(rows)
 
     def logits(self, query: Query, removals: Sequence[Removal]) -> FloatArray:
         """One logit for each removal set. [B]"""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
@@ -30,6 +30,8 @@ from cody.models.tgat import TGAT
 from cody.models.tgn import TGN
 from cody.oracle import Removal, check_removals
 
+AnyNetwork = TypeVar("AnyNetwork", bound=TGN | TGAT)
+
 
 class State(NamedTuple):
     """The memory of all nodes at a line of the batch grid."""
@@ -37,6 +39,14 @@ class State(NamedTuple):
     row: int  # rows before this one have happened
     memory: Tensor  # [N, d]
     updated: FloatArray  # [N] time of each node's last update, 0 before the first
+
+
+def frozen(network: AnyNetwork, dtype: torch.dtype) -> AnyNetwork:
+    """A copy that nobody trains and that computes in `dtype`; times are encoded in the precision of the training."""
+    copied = copy.deepcopy(network)
+    copied.to(dtype).eval().requires_grad_(False)
+    copied.encode.to(network.encode.frequency.dtype)
+    return copied
 
 
 class Replay:
@@ -56,7 +66,7 @@ class Replay:
         self.graph = graph
         self.dtype = dtype
         self.start = start
-        self.network = copy.deepcopy(network).to(dtype).eval().requires_grad_(False)
+        self.network = frozen(network, dtype)
         features = node_inputs(graph, network.sizes)
         self.features = torch.zeros(graph.num_nodes, network.sizes.dimension) if features is None else features
         self.features = self.features.to(dtype)  # [N, d]

@@ -32,7 +32,7 @@ class FeatureInputs:
 class FastTGAT(FastModel):
     """A TGAT, equal to its `Replay`."""
 
-    def __init__(self, network: TGAT, graph: TemporalGraph, *, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, network: TGAT, graph: TemporalGraph, *, dtype: torch.dtype = torch.float64) -> None:
         super().__init__(network, graph, has_inputs=graph.node_features is not None, dtype=dtype)
 
     def inputs(self, query: Query, universe: Universe) -> Inputs:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.inference.fast import FastModel, Inputs, Store, Unchanged
-from cody.inference.replay import Replay, State
+from cody.inference.replay import Replay, State, frozen
 from cody.inference.scope import Mask, Universe
 from cody.inference.versions import index_of, open_versions, versions_in_memory
 from cody.models import TGN
@@ -176,18 +176,26 @@ def _generations(changed: list[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
 class FastTGN(FastModel):
     """A TGN, equal to its `Replay`.
 
-    The table of all versions is made in memory, or kept in `folder` for the next time.
+    The table of all versions is made in memory, or kept in `folder` for the next time. It is large, so it is in single
+    precision by default, whatever the engine computes in.
     """
 
     def __init__(
-        self, network: TGN, graph: TemporalGraph, *, folder: Path | None = None, dtype: torch.dtype = torch.float32
+        self,
+        network: TGN,
+        graph: TemporalGraph,
+        *,
+        folder: Path | None = None,
+        dtype: torch.dtype = torch.float64,
+        table_dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__(network, graph, has_inputs=True, dtype=dtype)
         self.tgn = cast(TGN, self.network)
+        writer = frozen(network, table_dtype)
         if folder is None:
-            self.table = versions_in_memory(self.tgn, graph)  # [2E, d]
+            self.table = versions_in_memory(writer, graph)  # [2E, d]
         else:
-            self.table = open_versions(self.tgn, graph, folder)
+            self.table = open_versions(writer, graph, folder)
 
     def inputs(self, query: Query, universe: Universe) -> Inputs:
         return MemoryInputs(self, query, universe)
@@ -221,4 +229,5 @@ class FastTGN(FastModel):
     def read_versions(self, positions: IntArray) -> Tensor:
         """The versions with nothing removed. [n] → [n, d]"""
         nodes = np.searchsorted(self.graph.offsets, positions, side="right") - 1
-        return torch.from_numpy(self.table[index_of(self.graph, self.graph.incidence[positions], nodes)])
+        versions = self.table[index_of(self.graph, self.graph.incidence[positions], nodes)]
+        return torch.from_numpy(versions).to(self.dtype)

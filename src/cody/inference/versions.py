@@ -37,7 +37,7 @@ def index_of(graph: TemporalGraph, rows: IntArray, nodes: IntArray) -> IntArray:
 
 def build_versions(network: TGN, graph: TemporalGraph, table: FloatArray) -> None:
     """Let all events happen, and write every version into `table` [2E, d]."""
-    batch, dtype = network.sizes.batch, next(network.parameters()).dtype
+    batch, dtype = network.sizes.batch, next(network.memory.parameters()).dtype
     memory = torch.zeros(graph.num_nodes, network.sizes.dimension, dtype=dtype)
     updated = np.zeros(graph.num_nodes)
     with torch.no_grad():
@@ -183,4 +183,4 @@ def _file_of(notes: Path, belongs: dict[str, Any] | None = None) -> Path | None:
 
 
 def _numpy_type(network: TGN) -> np.dtype[Any]:
-    return np.dtype(str(next(network.parameters()).dtype).removeprefix("torch."))
+    return np.dtype(str(next(network.memory.parameters()).dtype).removeprefix("torch."))

@@ -19,7 +19,8 @@ class TimeEncoder(nn.Module):
 
     Multiplication and addition are separate element-wise steps on purpose. At 10^7 seconds one rounding more or less
     is a visible phase, and a matrix product rounds differently for different shapes; this way a duration has the same
-    encoding wherever it is computed.
+    encoding wherever it is computed. For the same reason it is computed in the encoder's own precision, whatever that
+    of the duration: in double precision 10^7 seconds would have another phase than the network was trained with.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -28,7 +29,8 @@ class TimeEncoder(nn.Module):
         self.phase = nn.Parameter(torch.zeros(dimension))
 
     def forward(self, elapsed: Tensor) -> Tensor:
-        return torch.cos(elapsed.unsqueeze(-1) * self.frequency + self.phase)
+        own = elapsed.to(self.frequency.dtype).unsqueeze(-1)
+        return torch.cos(own * self.frequency + self.phase).to(elapsed.dtype)
 
 
 class Perceptron(nn.Module):
