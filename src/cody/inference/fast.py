@@ -346,6 +346,10 @@ class FastModel:
 
     def plain(self, query: Query, removal: Removal, *, full: bool = False) -> Replay:
         """The definition of what this model answers about a set: from row 0 if `full`, else from as late as it can."""
+        return self._replay
+
+    @cached_property
+    def _replay(self) -> Replay:
         return Replay(self.network, self.graph, dtype=self.dtype)
 
     def expect(self, query: Query, rows: Iterable[int]) -> None:

@@ -95,6 +95,12 @@ class Replay:
         """The row from which events are replayed, if none before it is removed."""
         return 0 if self.start is None else self.start.row
 
+    def starting(self, start: State | None) -> Replay:
+        """The same network, replayed from another state."""
+        other = copy.copy(self)
+        other.start = start
+        return other
+
     def plain(self, query: Query, removal: Removal, *, full: bool = False) -> Replay:
         """Itself: it is the definition already."""
         return self

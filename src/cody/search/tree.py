@@ -17,7 +17,7 @@ children would be larger), and sets all of whose children are closed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -30,7 +30,8 @@ from cody.search.greedy import walk
 
 UNVISITED, CLOSED, ROOT = 0, 1, 2  # the first two stand for children that are no nodes
 SMALLEST = 1e-5  # answers are rounded to this; an original logit of 0 must not be divided by
-SAME = 9  # decimals to which claims are compared: sums of the same numbers in another order are equal
+SAME = 9  # decimals to which scores are kept, so that sums of the same numbers in another order are equal
+NEVER = -1e9  # score and rarity of what is closed: its claim is the smallest
 
 
 class Tree:
@@ -42,10 +43,12 @@ class Tree:
         self.alpha = alpha
         self.limit = len(self.ranking) + 1  # size of the smallest counterfactual so far
         self.ids: dict[int, int] = {}  # removal set as bits, by rank → node
+        self.taken: dict[int, int] = {}  # removal set as bits → those that, added, give a visited set
         room = 64
         self.child = np.zeros((room, len(self.ranking)), dtype=np.int32)  # [≥ n, m] node, UNVISITED or CLOSED
         self.score = np.zeros(room)  # [≥ n] mean own score of the visited sets below, itself included
         self.rarity = np.ones(room)  # [≥ n] 1 / sqrt(selections)
+        self.score[CLOSED] = self.rarity[CLOSED] = NEVER
         # One entry a node; the first two stand for UNVISITED and CLOSED.
         self.selections = [1, 1]  # visited sets below, itself included
         self.total = [0.0, 0.0]  # sum of their own scores
@@ -174,9 +177,9 @@ def _select(tree: Tree) -> tuple[int, int]:
 def _largest_claim(tree: Tree, node: int) -> int:
     children = tree.child[node]  # [m]
     explore = (1 - tree.alpha) * math.sqrt(math.log(tree.selections[node]))
+    if not explore and not tree.alpha:
+        explore = 1.0  # nothing but closed and unvisited children: any weight tells them apart
     claims: FloatArray = tree.alpha * tree.score[children] + explore * tree.rarity[children]
-    claims = np.round(claims, SAME)
-    claims[children == CLOSED] = -1.0
     return int(claims.argmax())  # the first of equal ones
 
 
@@ -210,9 +213,9 @@ def _expand(tree: Tree, parent: int, rank: int, logit: float) -> int:
     tree.depth.append(0 if node == ROOT else tree.depth[parent] + 1)
     tree.parent.append(parent)
     tree.rank.append(rank)
-    tree.score[node], tree.rarity[node] = own, 1.0
+    tree.score[node], tree.rarity[node] = round(own, SAME), 1.0
     tree.ids[bits] = node
-    taken = [other for other in range(m) if bits >> other & 1 or bits | 1 << other in tree.ids]
+    taken = list(_ranks(bits | tree.taken.get(bits, 0)))
     tree.child[node] = UNVISITED
     tree.child[node, taken] = CLOSED
     tree.open.append(m - len(taken))
@@ -222,11 +225,21 @@ def _expand(tree: Tree, parent: int, rank: int, logit: float) -> int:
     return node
 
 
+def _ranks(bits: int) -> Iterator[int]:
+    """The ranks in a set of bits."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
+
+
 def _close_elsewhere(tree: Tree, node: int) -> None:
-    """A set stands in the tree once: it is no child of its other parents any more."""
+    """A set stands in the tree once: it is no child of its other parents, whether these were visited yet or not."""
     bits = tree.bits[node]
-    for rank in range(bits.bit_length()):
-        other = tree.ids.get(bits ^ 1 << rank) if bits >> rank & 1 else None
+    for rank in _ranks(bits):
+        smaller = bits ^ 1 << rank
+        tree.taken[smaller] = tree.taken.get(smaller, 0) | 1 << rank
+        other = tree.ids.get(smaller)
         if other is not None and other != tree.parent[node]:
             _close_child(tree, other, rank)
 
@@ -254,7 +267,7 @@ def _backpropagate(tree: Tree, node: int) -> None:
         node = tree.parent[node]
         tree.selections[node] += 1
         tree.total[node] += own
-        tree.score[node] = tree.total[node] / tree.selections[node]
+        tree.score[node] = round(tree.total[node] / tree.selections[node], SAME)
         tree.rarity[node] = 1 / math.sqrt(tree.selections[node])
 
 
