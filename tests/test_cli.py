@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from cody import cli
 from cody.data import save_graph
 from cody.errors import CallError, CodyError
+from cody.explanation import Explanation
 from cody.models.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
 
@@ -226,3 +227,106 @@ def test_main_turns_an_error_into_one_line_and_an_exit_code(monkeypatch, capsys)
     streams = capsys.readouterr()
     assert streams.out == ""
     assert streams.err.strip().startswith("error: event 99999999 is out of range")
+
+
+def test_explain_tells_a_person_in_eighty_columns_and_confirms(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run("explain", "--event", 53854)
+    assert "Without 1 of 64 past events the score falls from 0.92 to 0.06: no link." in shown
+    assert "53852  1395 → 1772  2004-07-28 04:54  14 min" in shown
+    assert "Confirmed: replayed plainly from event 53800 on. No set is smaller." in shown
+    assert max(len(line) for line in shown.splitlines()) <= 80
+
+
+def test_explain_json_is_an_explanation(made):
+    where = ("--data", made / "events", "--model", made / "model")
+    text = run("explain", *where, "--event", 250, "--explainer", "greedy", "--policy", "event-impact", "--json")
+    why = Explanation.from_json(text)
+    assert why.event == 250
+    assert why.parameters["search"]["name"] == "greedy"
+    assert why.parameters["data"] == str(made / "events")
+
+
+def test_explain_streams_one_line_for_each_event(made):
+    where = ("--data", made / "events", "--model", made / "model", "--candidates", 5)
+    (made / "rows.txt").write_text("250\n0, 100\n")
+    lines = run("explain", *where, "--events", made / "rows.txt").splitlines()
+    assert [Explanation.from_json(line).event for line in lines] == [250, 0, 100]
+    assert [json.loads(line)["event"] for line in run("explain", *where, "--events", "100,250").splitlines()] == [
+        100,
+        250,
+    ]
+
+
+def test_explain_takes_a_link_that_never_happened_by_the_names_of_its_nodes():
+    words = ("explain", "--src", "1772", "--dst", "1395", "--time", "2004-07-28 05:08", "--json")
+    document = json.loads(run(*words))
+    assert (document["src"], document["dst"]) == ("1772", "1395")
+    assert document["query"]["time"] == 1_090_991_280.0
+
+
+def test_explain_options_reach_the_search(made):
+    where = ("explain", "--data", made / "events", "--model", made / "model", "--event", 250, "--json")
+    options = ("--iterations", 40, "--alpha", 0.5, "--candidates", 12, "--hops", 1, "--near", "nodes", "--first")
+    document = json.loads(run(*where, *options, "--protect", "events=249,248", "--protect", "nodes=3", "--seed", 5))
+    assert document["parameters"]["search"]["iterations"] == 40
+    assert document["parameters"]["search"]["alpha"] == 0.5
+    assert document["parameters"]["search"]["stop_at_first"] is True
+    assert document["parameters"]["candidates"] == {"size": 12, "hops": 1, "near": "events_among_nodes"}
+    assert document["parameters"]["protect"] == {"events": [249, 248], "nodes": ["3"], "times": []}
+    assert not {248, 249} & {event["row"] for event in document["candidates"]}
+    assert document["seed"] == 5
+    budget = json.loads(run(*where, "--evaluations", 10, "--seconds", 60))
+    assert budget["evaluations"] <= 10
+    full = json.loads(run(*where, "--verify", "full"))
+    assert full["confirmed"] is None or full["confirmed"]["by"].endswith("event 0 on")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--event", "99999"], "event 99999 is out of range"),
+        (["--event", "-1"], "event -1 is out of range"),
+        ([], "give --event ROW"),
+        (["--event", "5", "--events", "6"], "give --event ROW"),
+        (["--src", "1", "--dst", "2"], "give --event ROW"),
+        (["--event", "5", "--time", "3"], "give --event ROW"),
+        (["--src", "1", "--dst", "2", "--time", "soon"], "'soon' is not a time"),
+        (["--src", "1", "--dst", "2", "--time", "-5"], "before the first event"),
+        (["--src", "1", "--dst", "2000", "--time", "900"], "node 2000 is out of range"),
+        (["--event", "5", "--alpha", "1.5"], "between 0 and 1, not 1.5"),
+        (["--event", "5", "--alpha", "nan"], "between 0 and 1"),
+        (["--event", "5", "--explainer", "greedy", "--alpha", "0.5"], "--alpha is no option of the explainer 'greedy'"),
+        (["--event", "5", "--explainer", "greedy", "--first"], "--first is no option"),
+        (["--event", "5", "--children", "3"], "--children is no option of the explainer 'cody'"),
+        (["--event", "5", "--protect", "42"], "'42' is not understood"),
+        (["--event", "5", "--protect", "events=x"], "'x' is not an event row"),
+        (["--event", "5", "--protect", "nodes=999"], "999"),
+        (["--event", "5", "--protect", "times=5"], "no time range"),
+        (["--event", "5", "--seconds", "0"], "seconds must be above 0"),
+        (["--events", ""], "names no event"),
+        (["--events", "3,x"], "'x' is not an event row"),
+    ],
+)
+def test_explain_refuses_what_cannot_be_meant(made, words, says):
+    assert says in run("explain", "--data", made / "events", "--model", made / "model", *words, code=2)
+
+
+def test_explain_names_the_node_that_was_meant():
+    message = run("explain", "--src", "17721", "--dst", "1395", "--time", "2004-07-28", code=2)
+    assert "there is no node '17721'; did you mean '1772'?" in message
+
+
+@pytest.mark.parametrize("option", ["--candidates", "--hops", "--iterations", "--children", "--evaluations"])
+def test_explain_refuses_sizes_below_one(made, option):
+    message = run("explain", "--event", "5", option, "0", code=2)
+    assert option in message
+    assert "greater than or equal to 1" in message
+
+
+def test_a_model_of_other_data_is_refused_with_both_identities(made):
+    other = random_graph(np.random.default_rng(1), nodes=30, events=300)
+    save_graph(other, made / "other")
+    message = run("explain", "--data", made / "other", "--model", made / "model", "--event", 5, code=1)
+    assert other.identity in message
+    assert "it was made for" in message

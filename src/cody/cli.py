@@ -126,8 +126,10 @@ def _say(message: RenderableType) -> None:
 
 
 def _print(parts: Iterable[RenderableType]) -> None:
+    """Tables as wide as they are, prose (`Text`) at most 80 columns wide, other text as it is."""
     for part in parts:
-        out.print(part, soft_wrap=isinstance(part, str))
+        width = min(out.width, 80) if isinstance(part, Text) else None
+        out.print(part, soft_wrap=isinstance(part, str), width=width)
 
 
 def _print_json(document: Any) -> None:

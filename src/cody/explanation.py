@@ -110,7 +110,7 @@ class Explanation:
         logit = self.logits[0]
         name = "" if self.event is None else f"Event {self.event}, "
         said = f"{decision(logit)} (score {probability(logit):.2f})"
-        return f"{name}{_link(self.src, self.dst)} at {moment(self.query.time)}: the model says {said}."
+        return f"{name}{_link(self.src, self.dst)}, {moment(self.query.time)}: the model says {said}."
 
     @property
     def sentence(self) -> str:
@@ -134,17 +134,19 @@ class Explanation:
 
     @property
     def certainty(self) -> str:
-        """How far the answer can be trusted."""
-        parts = []
-        if self.is_counterfactual and self.confirmed is not None:
-            parts.append(f"Confirmed: {self.confirmed.by}.")
-            larger = len(self.removed) > 1
-            if self.is_minimal:
-                parts.append("No smaller set of these candidates does it." if larger else "No set is smaller.")
-            else:
-                parts.append("Smaller sets may exist.")
-        effort = f"{count(self.evaluations, 'set')} of events tried in {self.seconds:.2f} s"
-        return " ".join([*parts, f"{effort}{', then cut short' if self.was_cut_short else ''}."])
+        """How far a counterfactual can be trusted; empty if there is none."""
+        if self.confirmed is None or not self.is_counterfactual:
+            return ""
+        smaller = "Smaller sets may exist."
+        if self.is_minimal:
+            smaller = "No smaller set of these candidates does it." if len(self.removed) > 1 else "No set is smaller."
+        return f"Confirmed: {self.confirmed.by}. {smaller}"
+
+    @property
+    def effort(self) -> str:
+        """What was tried, and whether there was more to try."""
+        cut = " when the budget ran out" if self.was_cut_short else ""
+        return f"{count(self.evaluations, 'set')} of events tried in {self.seconds:.2f} s{cut}."
 
     def to_frame(self) -> pandas.DataFrame:
         """The removed events as a table: one row each, in order."""
@@ -227,7 +229,7 @@ class Explanation:
             link = _link(step.event.src, step.event.dst)
             age = earlier(step.event.time, self.query.time)
             lines.append(f"  without event {step.event.row}, {link}, {age} before: score {probability(step.logit):.2f}")
-        return "\n".join([*lines, self.certainty])
+        return "\n".join(line for line in [*lines, self.certainty, self.effort] if line)
 
     def _repr_html_(self) -> str:
         """The sentence, and the difference it makes, in a notebook."""
@@ -245,7 +247,7 @@ class Explanation:
                 numbers = (f"{logit:.3f}", f"{probability(logit):.2f}", decision(logit))
                 yield _row(f"+ {event.row}", _link(event.src, event.dst), *times, *numbers)
             yield "</tbody></table>"
-        yield f"<p><small>{html.escape(self.certainty)}</small></p>"
+        yield f"<p><small>{html.escape(f'{self.certainty} {self.effort}')}</small></p>"
 
 
 def _row(*cells: str) -> str:

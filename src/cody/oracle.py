@@ -143,7 +143,7 @@ class Oracle:
             each = self._in_model / len(self._answers)
             del unknown[int(max(0.0, self._seconds_left()) / max(each, 1e-9)) :]
         self._ahead += len(unknown)
-        self._evaluate(unknown)
+        self._evaluate(unknown, wanted=False)
 
     def tell(self, removals: Sequence[Removal]) -> list[float]:
         """The logit of each removal set, charged to nobody: for a report, once the search is over."""
@@ -158,8 +158,8 @@ class Oracle:
         """The answer, if it is there without asking the model. Nobody is charged."""
         return self._answers.get(removal)
 
-    def _evaluate(self, removals: Sequence[Removal]) -> None:
-        """Have the model answer what is not known yet."""
+    def _evaluate(self, removals: Sequence[Removal], *, wanted: bool = True) -> None:
+        """Have the model answer what is not known yet. Nonsense about a set that nobody wanted yet is overlooked."""
         unknown = [removal for removal in dict.fromkeys(removals) if removal not in self._answers]
         for start in range(0, len(unknown), self.sets_at_once):
             if start:
@@ -168,8 +168,10 @@ class Oracle:
             begun = time.monotonic()
             logits = [float(logit) for logit in self.model.logits(self.query, batch)]
             self._in_model += time.monotonic() - begun
-            check_logits(self.query, batch, logits)
-            self._answers.update((removal, round(logit, 5)) for removal, logit in zip(batch, logits, strict=True))
+            if wanted or len(logits) != len(batch):
+                check_logits(self.query, batch, logits)
+            answers = zip(batch, logits, strict=True)
+            self._answers.update((removal, round(logit, 5)) for removal, logit in answers if math.isfinite(logit))
             self._batches += 1
             if self.watch is not None:
                 self.watch(self)

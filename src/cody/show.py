@@ -120,15 +120,17 @@ def effects(graph: TemporalGraph, found: Effects, shown: int) -> Iterable[Render
 
 def explanation(why: Explanation) -> Iterable[RenderableType]:
     """The question, the answer, the events it is about, and how far it can be trusted."""
-    yield why.question
+    yield Text(why.question)
     yield Text(why.sentence, style="bold")
     if why.removed:
         yield ""
         yield removals(why)
         yield ""
-    yield why.certainty
+    if why.certainty:
+        yield Text(why.certainty)
+    yield Text(why.effort)
     if why.was_cut_short and not why.is_counterfactual:
-        yield "More budget may find one, for example --iterations 1000 or --policy event-impact."
+        yield Text("More budget may find one, for example --iterations 1000 or --policy event-impact.")
 
 
 def removals(why: Explanation) -> Table:

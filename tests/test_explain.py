@@ -1,0 +1,317 @@
+"""From a question to an explanation: what is reported, how it is confirmed, and what it survives."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+import cody
+from cody.errors import CallError, DataError, ModelError
+from cody.explain import explain
+from cody.explanation import Explanation
+from cody.graph import TemporalGraph
+from cody.inference import Replay, fast_model
+from cody.nearby import Protected, candidates, events_among_nodes
+from cody.policies import event_impact, random, temporal
+from cody.search import cody as cody_search
+from cody.search import greedy, greedy_then_cody
+from cody.testing import ToyModel
+from random_events import random_graph, random_network
+
+GRAPH = TemporalGraph.from_arrays(
+    src=[0, 0, 2, 0, 3, 0, 1, 0], dst=[1, 2, 1, 3, 1, 1, 2, 1], time=[0, 10, 20, 25, 30, 33, 36, 40], num_nodes=6
+)
+QUERY = GRAPH.query(7)
+
+
+def toy(weights=(1, 0, 1, 0, 2, 4, 0, 0), **options):
+    return ToyModel(GRAPH, weights=list(weights), half_life=1e6, **options)
+
+
+@pytest.fixture(scope="module", params=["tgn", "tgat"])
+def network_case(request):
+    """A random network and a link of it whose decision can be changed."""
+    rng = np.random.default_rng(4)
+    graph = random_graph(rng, nodes=20, events=300)
+    network = random_network(graph, request.param, batch=32, neighbours=6)
+    model = fast_model(network, graph)
+    row = next(row for row in range(250, 300) if explain(model, graph, graph.query(row)).is_counterfactual)
+    return graph, network, row
+
+
+def test_an_explanation_says_what_was_removed_and_what_the_model_says_after_each():
+    why = explain(toy(bias=-5.5), GRAPH, QUERY)
+    assert why.logits[0] == pytest.approx(2.5, abs=1e-3)
+    assert (why.removed, why.is_counterfactual, why.is_minimal) == ((5,), True, True)
+    assert [step.event.row for step in why.steps] == [5]
+    assert why.steps[0].logit == why.logits[-1] == pytest.approx(-1.5, abs=1e-3)
+    assert [event.row for event in why.candidates] == candidates(GRAPH, QUERY).tolist()
+    assert (why.src, why.dst, why.event, why.seed) == ("0", "1", 7, 0)
+    assert why.data == GRAPH.identity
+    assert why.evaluations == len(why.explored) == len({rows for rows, _ in why.explored})
+    assert "Without 1 of 7 past events the score falls from 0.92 to 0.18: no link." in str(why)
+
+
+def test_the_logits_are_those_of_the_model_whatever_the_search(network_case):
+    graph, network, row = network_case
+    model, query = fast_model(network, graph), graph.query(row)
+    for search in (cody_search, greedy, greedy_then_cody):
+        why = explain(model, graph, query, search=search)
+        prefixes = [frozenset(why.removed[:size]) for size in range(len(why.removed) + 1)]
+        np.testing.assert_allclose(why.logits, Replay(network, graph).logits(query, prefixes), atol=1e-4)
+
+
+def test_a_counterfactual_is_confirmed_by_replay(network_case):
+    graph, network, row = network_case
+    query = graph.query(row)
+    why = explain(fast_model(network, graph), graph, query)
+    original, without = Replay(network, graph).logits(query, [frozenset(), why.removal])
+    assert (original > 0) != (without > 0)
+    assert why.confirmed[1:] == pytest.approx((original, without), abs=1e-4)
+    start = min(why.removed) // 32 * 32 if "TGN" in repr(fast_model(network, graph)) else 0
+    assert why.confirmed.by == f"replayed plainly from event {start} on"
+    full = explain(fast_model(network, graph), graph, query, full_replay=True)
+    assert full.confirmed.by == "replayed plainly from event 0 on"
+    assert full.removed == why.removed
+
+
+class Unfaithful:
+    """Answers otherwise when asked about a single set: the plain form of itself contradicts it."""
+
+    def __init__(self, change):
+        self.toy, self.change = toy(bias=-5.5), change
+
+    def logits(self, query, removals):
+        return self.toy.logits(query, removals) + (self.change if len(removals) == 1 and removals[0] else 0.0)
+
+
+def test_a_model_that_contradicts_itself_is_refused_with_the_set():
+    with pytest.raises(ModelError, match=r"contradicts itself .* without events \[5\]"):
+        explain(Unfaithful(3.0), GRAPH, QUERY, search=partial(greedy, children=5))
+
+
+def test_what_replay_does_not_confirm_is_no_counterfactual():
+    class OnTheEdge(Unfaithful):
+        def logits(self, query, removals):
+            answers = np.array([-1e-5 if removal else 1.0 for removal in removals])
+            return answers + (2e-5 if len(removals) == 1 else 0.0)
+
+    why = explain(OnTheEdge(0), GRAPH, QUERY, search=partial(greedy, children=5))
+    assert why.logits[-1] < 0
+    assert not why.is_counterfactual
+    assert why.verdict == "none found"
+
+
+def test_none_among_the_candidates_and_none_within_the_budget_are_different_answers():
+    stubborn = toy(bias=5.0)
+    proved = explain(stubborn, GRAPH, QUERY)
+    assert (proved.verdict, proved.was_cut_short) == ("none among the candidates", False)
+    assert "No set of the 7 past events near this link changes the decision" in proved.sentence
+    for budget in ({"search": partial(cody_search, iterations=20)}, {"evaluations": 20}):
+        cut = explain(stubborn, GRAPH, QUERY, **budget)
+        assert (cut.verdict, cut.was_cut_short) == ("none within the budget", True)
+        assert cut.evaluations == 20
+        assert "there may be one" in cut.sentence
+    assert explain(toy(bias=5.0), GRAPH, QUERY, search=greedy).verdict == "none found"
+
+
+def test_a_budget_of_seconds_returns_the_best_so_far():
+    class Slow:
+        def logits(self, query, removals):
+            clock[0] += 0.1 * len(removals)
+            return toy(bias=5.0).logits(query, removals)
+
+    clock = [0.0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cody.oracle.time.monotonic", lambda: clock[0])
+        why = explain(Slow(), GRAPH, QUERY, seconds=2.05)
+        assert why.ended == "seconds"
+        assert 10 <= why.evaluations <= 21
+        assert clock[0] < 2.5  # asking ahead does not overrun the budget
+        assert why.removed  # something that moved the score
+        impatient = explain(Slow(), GRAPH, QUERY, seconds=0.05, policy=event_impact)
+        assert impatient.ended == "seconds"
+
+
+def test_a_link_without_a_past_is_a_result():
+    why = explain(toy(bias=1.0), GRAPH, GRAPH.query(0))
+    assert (why.candidates, why.removed, why.verdict) == ((), (), "none among the candidates")
+    assert "no past events" in why.sentence
+    assert "no past events" in why._repr_html_()
+    lonely = explain(toy(bias=1.0), GRAPH, cody.Query(4, 5, 50.0, 8))
+    assert lonely.verdict == "none among the candidates"
+
+
+def test_the_same_seed_gives_the_same_explanation_whatever_came_before(network_case):
+    graph, network, row = network_case
+    query, other = graph.query(row), graph.query(row - 1)
+    first, second = (
+        [explain(fast_model(network, graph), graph, link, policy=random, seed=3) for link in links]
+        for links in ([query, other], [other, query])
+    )
+    assert replace(first[0], seconds=0) == replace(second[1], seconds=0)
+    assert (
+        explain(toy(), GRAPH, QUERY, policy=random, seed=1).explored
+        != explain(toy(), GRAPH, QUERY, policy=random, seed=2).explored
+    )
+
+
+def test_asking_ahead_does_not_change_an_explanation(network_case):
+    graph, network, _ = network_case
+    for row in range(200, 300, 9):
+        one, many = (
+            explain(fast_model(network, graph), graph, graph.query(row), search=partial(cody_search, ahead=ahead))
+            for ahead in (1, 32)
+        )
+        assert (one.explored, one.removed, one.logits) == (many.explored, many.removed, many.logits)
+
+
+def test_model_and_graph_are_as_they_were_also_after_an_exception(network_case):
+    graph, network, row = network_case
+    model, query = fast_model(network, graph), graph.query(row)
+    before = [weight.clone() for weight in model.network.state_dict().values()]
+    reference = model.logits(query, [frozenset(), frozenset({row - 1})])
+
+    def interrupt(oracle):
+        if len(oracle.asked) > 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        explain(model, graph, query, watch=interrupt)
+    explain(model, graph, query)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.network.state_dict().values(), strict=True))
+    np.testing.assert_allclose(model.logits(query, [frozenset(), frozenset({row - 1})]), reference, atol=1e-9)
+    cody.graph.verify_graph(graph)
+
+
+def test_protected_events_are_never_removed():
+    free = explain(toy(bias=-5.5), GRAPH, QUERY)
+    assert free.removed == (5,)
+    kept = explain(toy(bias=-5.5), GRAPH, QUERY, protect=Protected(events=[5]))
+    assert 5 not in [event.row for event in kept.candidates]
+    assert kept.is_counterfactual
+    assert kept.parameters["protect"] == {"events": [5], "nodes": (), "times": ()}
+    nodes = explain(toy(bias=-5.5), GRAPH, QUERY, protect=Protected(nodes=["2", 3]))
+    assert [event.row for event in nodes.candidates] == [0, 5]
+    times = explain(toy(bias=-5.5), GRAPH, QUERY, protect=Protected(times=[(20, 33)]))
+    assert [event.row for event in times.candidates] == [0, 1, 6]
+    everything = explain(toy(bias=-5.5), GRAPH, QUERY, protect=Protected(times=[(0, 100)]))
+    assert everything.verdict == "none among the candidates"
+
+
+def test_protecting_recent_events_lets_older_ones_in():
+    graph = TemporalGraph.from_arrays(src=[0] * 101, dst=[1] * 101, time=np.arange(101.0))
+    recent = candidates(graph, graph.query(100), size=8)
+    assert recent.tolist() == list(range(92, 100))
+    older = candidates(graph, graph.query(100), size=8, protect=Protected(events=range(50, 100)))
+    assert older.tolist() == list(range(42, 50))
+
+
+@pytest.mark.parametrize(
+    ("protect", "says"),
+    [
+        (Protected(events=[99]), "event 99 is out of range"),
+        (Protected(nodes=["nobody"]), "nobody"),
+        (Protected(times=[(5, 1)]), "5 to 1"),
+    ],
+)
+def test_what_cannot_be_protected_is_refused(protect, says):
+    with pytest.raises(CallError, match=says):
+        explain(toy(), GRAPH, QUERY, protect=protect)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"size": 0}, "size"),
+        ({"hops": 0}, "hops"),
+        ({"seed": -1}, "seed"),
+        ({"evaluations": 0}, "evaluations"),
+        ({"seconds": 0.0}, "seconds"),
+        ({"seconds": float("nan")}, "seconds"),
+        ({"search": partial(cody_search, alpha=2.0)}, "alpha"),
+        ({"search": partial(cody_search, iterations=-3)}, "iterations"),
+        ({"search": partial(greedy, children=0)}, "children"),
+    ],
+)
+def test_impossible_options_are_refused(options, says):
+    with pytest.raises(CallError, match=says):
+        explain(toy(), GRAPH, QUERY, **options)
+
+
+def test_nonsense_from_a_model_is_named_with_the_set():
+    class Broken:
+        def logits(self, query, removals):
+            return np.array([float("nan") if 5 in removal else 1.0 for removal in removals])
+
+    for ahead in (1, 16):  # the first set that the search wants, whatever was asked ahead
+        with pytest.raises(ModelError, match=r"nan .* without events \[5, 6\]"):
+            explain(Broken(), GRAPH, QUERY, search=partial(cody_search, ahead=ahead), policy=temporal)
+
+
+def test_what_the_explainer_was_told_is_recorded():
+    search = partial(cody_search, iterations=7)
+    why = explain(toy(), GRAPH, QUERY, policy=temporal, search=search, size=5, near=events_among_nodes, hops=1)
+    assert why.parameters["search"] == {
+        "name": "cody",
+        "iterations": 7,
+        "alpha": pytest.approx(2 / 3),
+        "ahead": cody_search.__kwdefaults__["ahead"],
+        "stop_at_first": False,
+    }
+    assert why.parameters["policy"] == {"name": "temporal"}
+    assert why.parameters["candidates"] == {"size": 5, "hops": 1, "near": "events_among_nodes"}
+    assert why.model == "ToyModel"
+
+
+def test_json_brings_back_the_same_explanation(network_case):
+    graph, network, row = network_case
+    model = fast_model(network, graph)
+    for why in (
+        explain(model, graph, graph.query(row)),
+        explain(model, graph, graph.query(0)),
+        explain(model, graph, graph.link(3, 4, 1e6), evaluations=9, protect=Protected(events=[3], times=[(0, 5)])),
+    ):
+        text = why.to_json()
+        again = Explanation.from_json(text)
+        assert again.to_json() == text
+        assert str(again) == str(why)
+        assert json.loads(text)["schema"] == "cody/explanation/1"
+        assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda d: d.update(schema="cody/explanation/2"), "'cody/explanation/2'.*upgrade"),
+        (lambda d: d.update(schema="other"), "no explanation"),
+        (lambda d: d.pop("logits"), "'logits' is missing"),
+        (lambda d: d["query"].pop("src"), "damaged"),
+        (lambda d: d.update(removed=[99999]), "damaged"),
+        (lambda d: d.update(removed=d["removed"] * 2), "damaged"),
+        (lambda d: d.update(candidates=3), "damaged"),
+    ],
+)
+def test_a_foreign_newer_or_damaged_document_is_refused(change, says):
+    document = explain(toy(bias=-5.5), GRAPH, QUERY).to_dict()
+    change(document)
+    with pytest.raises(DataError, match=says):
+        Explanation.from_json(json.dumps(document))
+    for text in ("", "[1]", "null", "{"):
+        with pytest.raises(DataError, match="no explanation"):
+            Explanation.from_json(text)
+
+
+def test_a_notebook_and_a_table_show_the_same_events():
+    graph = TemporalGraph.from_arrays([0, 0], [1, 1], [1.0, 2.0], names=["<b>Ann</b>", "Bob"])
+    why = explain(ToyModel(graph), graph, graph.query(1))
+    page = why._repr_html_()
+    assert "&lt;b&gt;Ann&lt;/b&gt; → Bob" in page
+    assert "<b>Ann" not in page
+    frame = why.to_frame()
+    assert frame["event"].tolist() == list(why.removed)
+    assert frame["logit"].tolist() == list(why.logits[1:])
+    assert explain(ToyModel(graph), graph, graph.query(0)).to_frame().columns.tolist() == frame.columns.tolist()
