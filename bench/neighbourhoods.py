@@ -8,6 +8,7 @@ the figures of docs/decisions/neighbourhood.md. Goes on where it was if interrup
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,27 @@ def measure(model, graph, rows, near, policy):
     }
 
 
+FIGURES = {"fidelity+": 2, "aufsc+": 3, "mean_size": 1, "evaluations": 0, "dead_single_events": 2}  # and decimals
+
+
+def table(entries):
+    """The table of docs/decisions/neighbourhood.md: each cell is events / nodes, the better one bold."""
+    yield "| data | model | predictions | policy | fidelity+ | AUFSC+ | mean size | evaluations | without effect |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for events, nodes in zip(entries[::2], entries[1::2], strict=True):
+        case = [events[key] for key in ("data", "model", "predictions", "policy")]
+        cells = [cell(events[name], nodes[name], name, decimals) for name, decimals in FIGURES.items()]
+        yield f"| {' | '.join(case).replace('_', '-')} | {' | '.join(cells)} |"
+
+
+def cell(events, nodes, name, decimals):
+    texts = ["–" if value is None else f"{value:.{decimals}f}" for value in (events, nodes)]
+    if name in ("fidelity+", "aufsc+") and events != nodes:
+        better = int(events < nodes)
+        texts[better] = f"**{texts[better]}**"
+    return " / ".join(texts)
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--links", type=int, default=100, help="of each kind")
@@ -69,8 +91,9 @@ def main():
                         if any(case.items() <= entry.items() for entry in done):
                             continue
                         done.append(case | measure(model, graph, rows, near, policy))
-                        print(json.dumps(done[-1]), flush=True)
+                        print(json.dumps(done[-1]), file=sys.stderr, flush=True)
                         options.out.write_text(json.dumps(done, indent=1) + "\n")
+    print(*table(done), sep="\n")
 
 
 if __name__ == "__main__":

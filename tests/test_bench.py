@@ -9,7 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cody.cli import app
+from cody.models.checkpoint import shipped_models
 
+SHIPPED = shipped_models()["tgn-collegemsg"].parent
 BENCH = Path(__file__).parent.parent / "bench"
 
 
@@ -40,9 +42,11 @@ def test_cody_bench_prints_a_table():
     [
         ("training.py", ["--preset", "compact", "--batches", "1"]),
         ("graph_scale.py", ["--events", "20000", "--queries", "3"]),
+        ("neighbourhoods.py", ["--links", "1", "--data", "collegemsg", "--models", str(SHIPPED), "--out", "out.json"]),
     ],
 )
-def test_the_scripts_run(script, words, monkeypatch, capsys):
+def test_the_scripts_run(script, words, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [script, *words])
     runpy.run_path(str(BENCH / script), run_name="__main__")
     assert capsys.readouterr().out.strip()
