@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from cody.graph import FloatArray, Query, TemporalGraph, check_query
+from cody.inference.only import only
 from cody.inference.replay import Replay
 from cody.inference.scope import Mask, Neighbours, Universe
 from cody.models import Network
@@ -343,6 +344,17 @@ class FastModel:
     def plain(self, query: Query, removal: Removal, *, full: bool = False) -> Replay:
         """The definition of what this model answers about a set: from row 0 if `full`, else from as late as it can."""
         return Replay(self.network, self.graph, dtype=self.dtype)
+
+    def only(self, query: Query, kept: Removal) -> float:
+        """The logit of a past that consists of the kept events only."""
+        check_query(self.graph, query)
+        (kept,) = check_removals(self.graph, [kept])
+        return only(self.network, self.graph, query, kept, self.dtype)
+
+    def forget(self) -> None:
+        """Drop what is remembered about queries. No answer changes; the next one costs what the first did."""
+        with self.lock:
+            self.scopes.clear()
 
     def logits(self, query: Query, removals: Sequence[Removal]) -> FloatArray:
         """One logit for each removal set. [B]"""
