@@ -11,10 +11,10 @@ import gzip
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from cody.errors import CallError, DataError
 from cody.evaluate.record import Record
@@ -23,43 +23,37 @@ HEADER = "cody/evaluation/1"
 SYNC_EVERY = 1.0  # seconds; a crash of the machine, not of the process, can cost what is younger
 
 
-class Contents(NamedTuple):
-    """All complete lines of a file."""
-
-    headers: list[dict[str, Any]]
-    records: list[Record]
+Header = dict[str, Any]
 
 
 def read_records(path: str | Path) -> list[Record]:
     """The records in a file, also in one that is being written or is compressed (`.gz`)."""
-    return read_file(path).records
+    return list(iterate_records(path))
 
 
-def read_file(path: str | Path) -> Contents:
-    """The headers and the records in a file. An incomplete last line is left out."""
+def iterate_records(path: str | Path) -> Iterator[Record]:
+    """The same one at a time, for files larger than memory."""
     path = Path(path)
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            return _parse(path, file.read())
+            yield from (entry for entry in _entries(path, file) if isinstance(entry, Record))
     except (OSError, EOFError) as error:
         raise DataError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _parse(path: Path, content: bytes) -> Contents:
-    headers, records = [], []
-    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
+def _entries(path: Path, file: Iterable[bytes]) -> Iterator[Record | Header]:
+    """All complete lines; only the last one can be incomplete."""
+    for number, line in enumerate(file, start=1):
+        if not line.endswith(b"\n"):
+            return
         try:
             text = line.decode("utf-8")
-            if f'"{HEADER}"' in text[:100]:
-                headers.append(_header(text))
-            else:
-                records.append(Record.from_json(text))
+            yield _header(text) if f'"{HEADER}"' in text[:100] else Record.from_json(text)
         except (UnicodeDecodeError, DataError) as error:
             raise DataError(f"{path}, line {number}: {error}") from None
-    return Contents(headers, records)
 
 
-def _header(text: str) -> dict[str, Any]:
+def _header(text: str) -> Header:
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -73,18 +67,21 @@ class Appender:
     """A file of records that is open for more of them, locked against a second run."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path = path
         self.file = file
-        content = file.read()
-        complete = content.rfind(b"\n") + 1
-        self.headers, self.records = _parse(path, content[:complete])
-        if self.records and not self.headers:
-            raise DataError(f"{path} holds records without a header: it is no file that a run can continue")
-        if complete < len(content):
-            file.truncate(complete)  # the line that was being written when the last run was killed
-        file.seek(complete)
         self.synced = time.monotonic()
 
-    def write_header(self, header: dict[str, Any]) -> None:
+    def known(self) -> Iterator[Record | Header]:
+        """What the file holds. To be read to its end before anything is written."""
+        complete = 0
+        self.file.seek(0)
+        for line in self.file:
+            complete += len(line) if line.endswith(b"\n") else 0
+        self.file.truncate(complete)  # without the line that was being written when the last run was killed
+        self.file.seek(0)
+        yield from _entries(self.path, self.file)
+
+    def write_header(self, header: Header) -> None:
         self._write(json.dumps({"schema": HEADER, **header}, allow_nan=False))
 
     def write(self, record: Record) -> None:

@@ -46,7 +46,9 @@ def _replay(network: Network, small: TemporalGraph, batches: IntArray, dtype: to
     """The memory once all kept events have happened, each in the batch of its original row."""
     memory = torch.zeros(small.num_nodes, network.sizes.dimension, dtype=dtype)
     updated = np.zeros(small.num_nodes)
-    for batch in np.unique(batches) if isinstance(network, TGN) else ():
+    if not isinstance(network, TGN):
+        return State(len(batches), memory, updated)
+    for batch in np.unique(batches):
         rows = np.flatnonzero(batches == batch)
         last_event = {int(node): int(row) for row in rows for node in (small.src[row], small.dst[row])}
         nodes, last = np.array(list(last_event)), np.array(list(last_event.values()))
