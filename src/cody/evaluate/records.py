@@ -16,10 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from cody import words
 from cody.errors import CallError, DataError
 from cody.evaluate.record import Record
 
 HEADER = "cody/evaluation/1"
+BEGINNING = b'{"schema": "cody/'  # of every line
 SYNC_EVERY = 1.0  # seconds; a crash of the machine, not of the process, can cost what is younger
 
 
@@ -73,13 +75,20 @@ class Appender:
 
     def known(self) -> Iterator[Record | Header]:
         """What the file holds. To be read to its end before anything is written."""
-        complete = 0
-        self.file.seek(0)
-        for line in self.file:
-            complete += len(line) if line.endswith(b"\n") else 0
-        self.file.truncate(complete)  # without the line that was being written when the last run was killed
         self.file.seek(0)
         yield from _entries(self.path, self.file)
+        self._cut_incomplete_line()
+
+    def _cut_incomplete_line(self) -> None:
+        """Drop the line that was being written when the last run was killed, if that is what the file ends with."""
+        complete, rest = 0, b""
+        self.file.seek(0)
+        for line in self.file:
+            complete, rest = (complete + len(line), b"") if line.endswith(b"\n") else (complete, line)
+        if rest[: len(BEGINNING)] != BEGINNING[: len(rest)]:
+            raise DataError(f"{self.path} ends with what no evaluation wrote: {words.plain(rest[:40])}")
+        self.file.truncate(complete)
+        self.file.seek(complete)
 
     def write_header(self, header: Header) -> None:
         self._write(json.dumps({"schema": HEADER, **header}, allow_nan=False))
