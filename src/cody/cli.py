@@ -11,10 +11,12 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Annotated, Any
 
@@ -27,6 +29,7 @@ from rich.text import Text
 from cody import policies, search, show, words
 from cody._version import __version__
 from cody.data import data_directory, datasets, fetch, load, save_graph, summarise, verify_graph
+from cody.data.storage import is_saved_graph
 from cody.errors import CallError, CodyError, did_you_mean
 from cody.evaluate import run as evaluation
 from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD
@@ -533,6 +536,8 @@ def evaluate(
         bool, typer.Option("--share", help="Explainers share answers about a link: faster, but without timings.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="For drawing links, and for random policies.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes on this machine.")] = 1,
+    ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster, or local: work there.")] = None,
     sort: SortOption = False,
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
@@ -549,16 +554,18 @@ def evaluate(
         _period(period) if period is not None else PAPER_PERIOD if paper else TEST_PERIOD,
         margin if margin is not None else PAPER_MARGIN if paper else 0.0,
     )
-    with messages.status("Loading the model, drawing links ..."):
+    with messages.status("Loading the model ..."):
         from cody.inference import load_model
 
         _use_threads(1)
         graph = load(data, sort=sort)
         loaded = load_model(model, graph, other_data=other_data)
-        steps = evaluation.run(out_, loaded, graph, plan, sample)
-        first = next(steps)
     try:
-        _follow(first, steps)
+        with _way_to_evaluate(data, graph, model, other_data, workers, ray) as way:
+            steps = evaluation.run(out_, loaded, graph, plan, sample, evaluate=way)
+            with messages.status("Drawing links ..."):
+                first = next(steps)
+            _follow(first, steps)
     except KeyboardInterrupt:
         _say(f"stopped; what is done is in {out_}, and the same command goes on from there")
         raise typer.Exit(130) from None
@@ -567,6 +574,26 @@ def evaluate(
         _print_json([row._asdict() for row in summaries])
     else:
         _print([show.evaluation(summaries)])
+
+
+@contextmanager
+def _way_to_evaluate(
+    data: str, graph: TemporalGraph, model: str, other_data: bool, workers: int, ray: str | None
+) -> Iterator[evaluation.Evaluate]:
+    """Who does the work: this process, several of them, or a cluster."""
+    from cody.evaluate.on_ray import evaluate_on_ray
+    from cody.evaluate.workers import evaluate_in_processes, open_model
+
+    if ray is not None and workers > 1:
+        raise CallError("give --workers or --ray, not both")
+    if ray is not None:
+        yield partial(evaluate_on_ray, ray)
+    elif workers == 1:
+        yield evaluation.evaluate
+    else:
+        with TemporaryDirectory(prefix="cody-") as folder:
+            saved = Path(data) if is_saved_graph(Path(data)) else save_graph(graph, Path(folder) / "graph")
+            yield partial(evaluate_in_processes, partial(open_model, saved, model, other_data), workers)
 
 
 def _explainers(names: str, iterations: int) -> list[evaluation.Explainer]:

@@ -14,7 +14,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
-from typing import Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
@@ -327,6 +327,14 @@ class FastModel:
             self.maps.append(Maps.of(attention, folded))
         self.scopes: OrderedDict[Query, Scope] = OrderedDict()
         self.lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process gets what the answers depend on, and nothing that was remembered."""
+        return {name: value for name, value in vars(self).items() if name not in ("scopes", "lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.scopes, self.lock = OrderedDict(), threading.Lock()
 
     @cached_property
     def identity(self) -> str:
