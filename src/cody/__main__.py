@@ -1,3 +1,4 @@
 from cody.cli import main
 
-main()
+if __name__ == "__main__":  # worker processes import this module under another name
+    main()

@@ -10,11 +10,14 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
 from typing import Annotated, Any
 
 import numpy as np
@@ -26,7 +29,12 @@ from rich.text import Text
 from cody import policies, search, show, words
 from cody._version import __version__
 from cody.data import data_directory, datasets, fetch, load, save_graph, summarise, verify_graph
+from cody.data.storage import is_saved_graph
 from cody.errors import CallError, CodyError, did_you_mean
+from cody.evaluate import run as evaluation
+from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD
+from cody.evaluate.records import iterate_records
+from cody.evaluate.summary import summarise as summarise_records
 from cody.explain import explain as explain_link
 from cody.graph import Query, TemporalGraph
 from cody.nearby import Protected, events_among_nodes, events_on_paths
@@ -99,6 +107,9 @@ SEARCHES: dict[Explainer, Search] = {
 }
 POLICIES = {name: getattr(policies, name.name) for name in PolicyName}
 NEARBY = {NearName.events: events_on_paths, NearName.nodes: events_among_nodes}
+
+
+SAY_EVERY = 30.0  # seconds between two lines about a long run, where there is no terminal
 
 
 class Preset(StrEnum):
@@ -498,6 +509,135 @@ def _questions(
         began = words.moment(float(graph.time[0]))
         raise CallError(f"--time {time!r} is before the first event ({began}): there is no past to explain it by")
     return [query]
+
+
+@app.command()
+def evaluate(
+    out_: Annotated[Path, typer.Option("--out", help="File for the records, JSON Lines. A run that is there goes on.")],
+    data: DataOption = "collegemsg",
+    model: ModelOption = "tgn-collegemsg",
+    explainers: Annotated[
+        str, typer.Option(help="cody-POLICY and greedy-POLICY with any policy of explain; all: every one of them.")
+    ] = "cody-spatio-temporal,greedy-spatio-temporal",
+    instances: Annotated[int, typer.Option(min=1, help="Links of each kind.")] = 100,
+    kinds: Annotated[str, typer.Option(help="Predictions to explain: right ones, wrong ones.")] = "correct,incorrect",
+    period: Annotated[
+        str | None, typer.Option(help="Which events, as shares of all. Default: 0.85..1, the test.")
+    ] = None,
+    margin: Annotated[float | None, typer.Option(help="Leave out logits closer to 0. Default: 0.")] = None,
+    near: Annotated[NearName | None, typer.Option(help="Candidates as in explain. Default: events.")] = None,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="As in the published tables: --period 0.2..0.6 --margin 0.2 --near nodes.")
+    ] = False,
+    candidates: Annotated[
+        int | None, typer.Option(min=1, help="At most so many. Default: the explainer's own.")
+    ] = None,
+    iterations: Annotated[int, typer.Option(min=1, help="Budget of tree searches.")] = 300,
+    evaluations: Annotated[int | None, typer.Option(min=1, help="Budget of questions, for each explainer.")] = None,
+    share: Annotated[
+        bool, typer.Option("--share", help="Explainers share answers about a link: faster, but without timings.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="For drawing links, and for random policies.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes on this machine.")] = 1,
+    ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster, or local: work there.")] = None,
+    sort: SortOption = False,
+    other_data: OtherDataOption = False,
+    json_: JsonOption = False,
+) -> None:
+    """Run explainers on the same links, and keep a record of each answer. Stopped, the same command goes on."""
+    chosen = _explainers(explainers, iterations)
+    nearby = NEARBY[near or (NearName.nodes if paper else NearName.events)]
+    options: dict[str, Any] = {"near": nearby, "evaluations": evaluations}
+    options |= {} if candidates is None else {"size": candidates}
+    plan = evaluation.Plan(data, model, tuple(replace(each, **options) for each in chosen), seed, share)
+    sample = evaluation.Sample(
+        instances,
+        tuple(kind.strip() for kind in kinds.split(",") if kind.strip()),
+        _period(period) if period is not None else PAPER_PERIOD if paper else TEST_PERIOD,
+        margin if margin is not None else PAPER_MARGIN if paper else 0.0,
+    )
+    with messages.status("Loading the model ..."):
+        from cody.inference import load_model
+
+        _use_threads(1)
+        graph = load(data, sort=sort)
+        loaded = load_model(model, graph, other_data=other_data)
+    try:
+        with _way_to_evaluate(data, graph, model, other_data, workers, ray) as way:
+            steps = evaluation.run(out_, loaded, graph, plan, sample, evaluate=way)
+            with messages.status("Drawing links ..."):
+                first = next(steps)
+            _follow(first, steps)
+    except KeyboardInterrupt:
+        _say(f"stopped; what is done is in {out_}, and the same command goes on from there")
+        raise typer.Exit(130) from None
+    summaries = summarise_records(iterate_records(out_))
+    if json_:
+        _print_json([row._asdict() for row in summaries])
+    else:
+        _print([show.evaluation(summaries)])
+
+
+@contextmanager
+def _way_to_evaluate(
+    data: str, graph: TemporalGraph, model: str, other_data: bool, workers: int, ray: str | None
+) -> Iterator[evaluation.Evaluate]:
+    """Who does the work: this process, several of them, or a cluster."""
+    from cody.evaluate.on_ray import evaluate_on_ray
+    from cody.evaluate.workers import evaluate_in_processes, open_model
+
+    if ray is not None and workers > 1:
+        raise CallError("give --workers or --ray, not both")
+    if ray is not None:
+        yield partial(evaluate_on_ray, ray)
+    elif workers == 1:
+        yield evaluation.evaluate
+    else:
+        with TemporaryDirectory(prefix="cody-") as folder:
+            saved = Path(data) if is_saved_graph(Path(data)) else save_graph(graph, Path(folder) / "graph")
+            yield partial(evaluate_in_processes, partial(open_model, saved, model, other_data), workers)
+
+
+def _explainers(names: str, iterations: int) -> list[evaluation.Explainer]:
+    """The explainers of that name, each with its policy, its search and its own options."""
+    searches: dict[str, Search] = {"cody": partial(search.cody, iterations=iterations), "greedy": search.greedy}
+    known = {
+        f"{kind}-{policy.value}": evaluation.Explainer(f"{kind}-{policy.value}", POLICIES[policy], chosen)
+        for kind, chosen in searches.items()
+        for policy in PolicyName
+    }
+    if names == "all":
+        return list(known.values())
+    asked = [name.strip() for name in names.split(",") if name.strip()]
+    for name in asked:
+        if name not in known:
+            raise CallError(f"there is no explainer {name!r}{did_you_mean(name, known)}")
+    return [known[name] for name in asked]
+
+
+def _period(text: str) -> tuple[float, float]:
+    try:
+        first, last = (float(share) for share in text.split(".."))
+    except ValueError:
+        raise CallError(f"--period {text!r} is not understood; write two shares of the events: 0.85..1") from None
+    return first, last
+
+
+def _follow(first: evaluation.Progress, steps: Iterator[evaluation.Progress]) -> None:
+    """Show how far an evaluation is: a bar on a terminal, elsewhere a line now and then."""
+    if first.finished:
+        _say(f"{first.finished:,} of {first.total:,} records are there already")
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    begun = said = monotonic()
+    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
+        task = bar.add_task("records", completed=first.finished, total=first.total)
+        for step in steps:
+            rate = (step.finished - first.finished) / max(monotonic() - begun, 1e-9)
+            bar.update(task, completed=step.finished, description=f"records, {rate:.1f} a second")
+            if not messages.is_terminal and monotonic() - said > SAY_EVERY:
+                said = monotonic()
+                left = words.ago((step.total - step.finished) / rate)
+                _say(f"{step.finished:,} of {step.total:,} records, {rate:.1f} a second, {left} left")
 
 
 @app.command()

@@ -40,6 +40,7 @@ def explain(
     seconds: float | None = None,
     full_replay: bool = False,
     watch: Callable[[Oracle], None] | None = None,
+    memory: dict[Removal, float] | None = None,
 ) -> Explanation:
     """Which past events, had they not happened, would have changed what the model says about a link?
 
@@ -47,7 +48,8 @@ def explain(
     without those in `protect`. `policy` orders them, `search` looks for a smallest set of them; give its options with
     `functools.partial(cody.search.cody, iterations=1000)`. `evaluations` and `seconds` are budgets: when one is used
     up, the best set so far is the answer. A counterfactual is confirmed by plain replay before it is reported, from
-    the last stored state before the oldest removed event, or with `full_replay` from the first event.
+    the last stored state before the oldest removed event, or with `full_replay` from the first event. Explanations of
+    the same query that are given the same `memory` ask the model only once what both want to know.
 
     >>> from cody.testing import ToyModel
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
@@ -58,12 +60,12 @@ def explain(
     check_query(graph, query)
     if whole_number("seed", seed) < 0:
         raise CallError(f"seed must not be negative, not {seed}")
-    hops = int(getattr(model, "hops", HOPS)) if hops is None else hops
+    hops = reach(model) if hops is None else hops
     started = time.perf_counter()
     events = candidates(graph, query, hops, size, near=near, protect=protect)
     if hasattr(model, "expect"):
         model.expect(query, events.tolist())
-    oracle = Oracle(model, query, evaluations=evaluations, seconds=seconds, watch=watch)
+    oracle = Oracle(model, query, evaluations=evaluations, seconds=seconds, watch=watch, memory=memory)
     rng = np.random.default_rng([seed, query.src, query.dst, query.before])  # the same for a link whatever came before
     found = _search(graph, query, events, oracle, policy, search, rng)
     spent, asked = time.perf_counter() - started, dict(oracle.asked)
@@ -81,19 +83,36 @@ def explain(
         evaluations=len(asked),
         seconds=spent,
         confirmed=_confirm(model, query, found.removed, logits, full_replay),
-        parameters={
-            "policy": _told(policy),
-            "search": _told(search),
-            "candidates": {"size": size, "hops": hops, "near": _told(near)["name"]},
+        parameters=told(policy, search, size, hops, near)
+        | {
             "protect": None if protect is None else asdict(protect),
             "evaluations": evaluations,
             "seconds": seconds,
         },
         seed=seed,
-        model=str(getattr(model, "identity", type(model).__qualname__)),
+        model=identity(model),
         data=graph.identity,
         explored=tuple((tuple(sorted(removal)), logit) for removal, logit in asked.items()),
     )
+
+
+def reach(model: Model) -> int:
+    """How many hops away from a link the model looks."""
+    return int(getattr(model, "hops", HOPS))
+
+
+def identity(model: Model) -> str:
+    """What tells a model from others: a hash of its weights, or at least what it is."""
+    return str(getattr(model, "identity", type(model).__qualname__))
+
+
+def told(policy: Policy, search: Search, size: int, hops: int, near: Near) -> dict[str, Any]:
+    """What an explainer was told, as plain data."""
+    return {
+        "policy": _told(policy),
+        "search": _told(search),
+        "candidates": {"size": size, "hops": hops, "near": _told(near)["name"]},
+    }
 
 
 def _search(

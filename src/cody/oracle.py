@@ -53,7 +53,7 @@ class Counts:
     """What asking has cost so far. A set counts once for each time it is asked, whatever the batch."""
 
     asked: int = 0  # sets that somebody wanted the answer of
-    remembered: int = 0  # of these, answered without the model
+    remembered: int = 0  # of these, asked before
     evaluated: int = 0  # sets that the model computed: unique ones
     ahead: int = 0  # of these, computed before anybody had asked
     batches: int = 0  # calls of the model
@@ -62,7 +62,7 @@ class Counts:
     def share_unused(self) -> float:
         """Share of the evaluations that nobody has asked for (yet)."""
         used = self.asked - self.remembered
-        return 1 - used / self.evaluated if self.evaluated else 0.0
+        return max(0.0, 1 - used / self.evaluated) if self.evaluated else 0.0
 
 
 class Oracle:
@@ -72,7 +72,9 @@ class Oracle:
     depend on its shape, and decisions must not depend on how questions were batched.
 
     With a budget of `evaluations` (distinct sets asked) or `seconds` (since it was made), a question that has no room
-    raises `BudgetError` and is not asked. `watch` is called after each batch.
+    raises `BudgetError` and is not asked. `watch` is called after each batch. `memory` holds answers that are known
+    already, and takes the new ones: oracles of the same model and query can share it, and each still counts as its own
+    evaluations (`asked`) whatever it asked.
 
     >>> from cody.graph import TemporalGraph
     >>> from cody.testing import ToyModel
@@ -93,6 +95,7 @@ class Oracle:
         evaluations: int | None = None,
         seconds: float | None = None,
         watch: Callable[[Oracle], None] | None = None,
+        memory: dict[Removal, float] | None = None,
     ) -> None:
         if sets_at_once < 1:
             raise CallError(f"sets_at_once must be at least 1, not {sets_at_once}")
@@ -107,17 +110,17 @@ class Oracle:
         self.seconds = seconds
         self.watch = watch
         self.asked: dict[Removal, float] = {}  # what somebody wanted to know: the evaluations that count, in order
-        self._answers: dict[Removal, float] = {}
+        self._answers: dict[Removal, float] = {} if memory is None else memory
         self._started = time.monotonic()
         self._in_model = 0.0  # seconds
-        self._questions = self._ahead = self._batches = 0
+        self._questions = self._evaluated = self._ahead = self._batches = 0
 
     @property
     def counts(self) -> Counts:
         return Counts(
             asked=self._questions,
             remembered=self._questions - len(self.asked),
-            evaluated=len(self._answers),
+            evaluated=self._evaluated,
             ahead=self._ahead,
             batches=self._batches,
         )
@@ -139,8 +142,8 @@ class Oracle:
         unknown = [removal for removal in dict.fromkeys(removals) if removal not in self._answers]
         if self.evaluations is not None:
             del unknown[max(0, self.evaluations - len(self.asked)) :]
-        if self.seconds is not None and self._answers:
-            each = self._in_model / len(self._answers)
+        if self.seconds is not None and self._evaluated:
+            each = self._in_model / self._evaluated
             del unknown[int(max(0.0, self._seconds_left()) / max(each, 1e-9)) :]
         self._ahead += len(unknown)
         self._evaluate(unknown, wanted=False)
@@ -172,6 +175,7 @@ class Oracle:
                 check_logits(self.query, batch, logits)
             answers = zip(batch, logits, strict=True)
             self._answers.update((removal, round(logit, 5)) for removal, logit in answers if math.isfinite(logit))
+            self._evaluated += len(batch)
             self._batches += 1
             if self.watch is not None:
                 self.watch(self)

@@ -22,6 +22,7 @@ from cody.words import decision, earlier, moment, plain, probability
 if TYPE_CHECKING:
     from cody.bench import EngineCost, ExplanationCost, GrowthCost
     from cody.demo import Demo
+    from cody.evaluate.summary import Summary as EvaluationSummary
     from cody.models.train import Progress
 
 
@@ -211,3 +212,14 @@ def _rows(case: Case) -> str:
 
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.2f} %"
+
+
+def evaluation(summaries: Iterable[EvaluationSummary]) -> Table:
+    """Means for each explainer and kind of prediction."""
+    rows = table("explainer", "kind", "#links", "#fid+", "#fid-", "#sparsity", "#AUFSC+", "#sets", "#seconds")
+    for row in summaries:
+        shares = (row.fidelity_plus, row.fidelity_minus, row.sparsity, row.aufsc_plus)
+        seconds = "–" if row.seconds is None else f"{row.seconds:.3f}"
+        numbers = [f"{share:.3f}" for share in shares]
+        rows.add_row(row.explainer, row.kind, str(row.links), *numbers, f"{row.evaluations:.1f}", seconds)
+    return rows

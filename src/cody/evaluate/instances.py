@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -28,14 +29,38 @@ def sample_links(
 
     Drawn from the events between the two shares of `period`; `margin` leaves out those whose logit is closer to 0.
     """
+    kind = "correct" if correct else "incorrect"
+    rows = sample_kinds(model, graph, count, [kind], period=period, margin=margin, seed=seed)[kind]
+    return np.array(rows, dtype=np.int64)
+
+
+def sample_kinds(
+    model: Model,
+    graph: TemporalGraph,
+    count: int,
+    kinds: Iterable[str],
+    *,
+    period: tuple[float, float] = TEST_PERIOD,
+    margin: float = 0.0,
+    seed: int = 0,
+) -> dict[str, list[int]]:
+    """For each kind, "correct" or "incorrect", the links that `sample_links` draws; no event is scored twice."""
+    _check(count, period, margin)
+    rows: dict[str, list[int]] = {kind: [] for kind in kinds}
+    for row, logit in _scored(model, graph, period, seed):
+        of_kind = rows.get("correct" if logit > 0 else "incorrect", [])
+        if abs(logit) >= margin and len(of_kind) < count:
+            of_kind.append(row)
+            if all(len(found) == count for found in rows.values()):
+                break
+    return {kind: sorted(found) for kind, found in rows.items()}
+
+
+def _check(count: int, period: tuple[float, float], margin: float) -> None:
     if not 0 <= period[0] < period[1] <= 1:
         raise CallError(f"a period is two growing shares of the events between 0 and 1, not {period}")
-    if count < 1 or margin < 0:
+    if count < 1 or not 0 <= margin < math.inf:
         raise CallError(f"count must be at least 1 and margin at least 0, not {count} and {margin}")
-    wanted = (
-        row for row, logit in _scored(model, graph, period, seed) if (logit > 0) == correct and abs(logit) >= margin
-    )
-    return np.sort(np.array([row for row, _ in zip(wanted, range(count), strict=False)], dtype=np.int64))
 
 
 def _scored(model: Model, graph: TemporalGraph, period: tuple[float, float], seed: int) -> Iterator[tuple[int, float]]:

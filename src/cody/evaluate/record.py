@@ -30,7 +30,7 @@ class Record:
     iterations: int
     evaluations: int  # distinct sets that the explainer asked about
     first: int | None  # how many of them until the first that changes the decision; None: no such set
-    seconds: float  # wall time, without confirmation and without `only`
+    seconds: float | None  # wall time, without confirmation and without `only`; None: it profited from other explainers
     seed: int
     parameters: dict[str, Any]  # what the explainer was told
     model_identity: str

@@ -13,7 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
-from typing import Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from cody.graph import FloatArray, Query, TemporalGraph, check_query
+from cody.inference.only import only
 from cody.inference.replay import Replay, frozen
 from cody.inference.scope import Mask, Neighbours, Universe
 from cody.models import Network
@@ -331,6 +332,14 @@ class FastModel:
         self.scopes: OrderedDict[Query, Scope] = OrderedDict()
         self.lock = threading.Lock()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process gets what the answers depend on, and nothing that was remembered."""
+        return {name: value for name, value in vars(self).items() if name not in ("scopes", "lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.scopes, self.lock = OrderedDict(), threading.Lock()
+
     @cached_property
     def identity(self) -> str:
         """A hash of what the answers depend on, besides the graph."""
@@ -356,6 +365,17 @@ class FastModel:
         """These events will be removed in one combination or another: what depends on them is worked out once."""
         with self.lock:
             self._scope(query).expect(rows)
+
+    def only(self, query: Query, kept: Removal) -> float:
+        """The logit of a past that consists of the kept events only."""
+        check_query(self.graph, query)
+        (kept,) = check_removals(self.graph, [kept])
+        return only(self.network, self.graph, query, kept, self.dtype)
+
+    def forget(self) -> None:
+        """Drop what is remembered about queries. No answer changes; the next one costs what the first did."""
+        with self.lock:
+            self.scopes.clear()
 
     def logits(self, query: Query, removals: Sequence[Removal]) -> FloatArray:
         """One logit for each removal set. [B]"""

@@ -8,7 +8,7 @@ version only if it changes which versions are its parents, or their values; all 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -196,6 +196,9 @@ class FastTGN(FastModel):
             self.table = versions_in_memory(writer, graph)  # [2E, d]
         else:
             self.table = open_versions(writer, graph, folder)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"table": np.asarray(self.table)}  # a mapped file stays behind
 
     def inputs(self, query: Query, universe: Universe) -> Inputs:
         return MemoryInputs(self, query, universe)

@@ -1,0 +1,93 @@
+"""The work of an evaluation on a Ray cluster.
+
+Model, graph and version table are put into Ray's object store once; it brings them to each node, where all workers read
+the same memory. A task is a link. Ray places tasks, and runs those again whose worker or node has died.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence, Set
+from typing import Any
+
+from cody.errors import CallError, CodyError
+from cody.evaluate.record import Record
+from cody.evaluate.run import Key, Link, Plan, evaluate, key
+from cody.graph import TemporalGraph
+from cody.oracle import Model
+
+RETRIES = 5  # deaths of a worker or its node that a link survives
+WAITING = 2  # tasks for each processor, so that none waits for the driver
+
+
+def evaluate_on_ray(
+    address: str,
+    model: Model,
+    graph: TemporalGraph,
+    links: Sequence[Link],
+    plan: Plan,
+    done: Set[Key] = frozenset(),
+) -> Iterator[Record]:
+    """What `evaluate` does, on the cluster at `address` ("local": one on this machine); records in another order.
+
+    Nodes need this package; nothing else has to be there. A model of your own must be one that can be pickled.
+    """
+    ray = _ray()
+    begun = not ray.is_initialized()
+    if begun:
+        try:
+            ray.init(address=address, log_to_driver=False, configure_logging=False)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise CallError(f"there is no Ray cluster at {address!r}: {error}") from None
+    try:
+        yield from _submit(ray, model, graph, links, plan, done)
+    finally:
+        if begun:
+            ray.shutdown()
+
+
+def _submit(
+    ray: Any, model: Model, graph: TemporalGraph, links: Sequence[Link], plan: Plan, done: Set[Key]
+) -> Iterator[Record]:
+    shared = ray.put((model, graph, plan))  # together, because the model knows the graph too
+    task = ray.remote(num_cpus=1, max_retries=RETRIES)(_evaluate_link)
+    left = iter(links)
+    lost: list[str] = []
+    pending: dict[Any, Link] = {}
+    while True:
+        room = WAITING * int(ray.cluster_resources().get("CPU", 1)) - len(pending)  # clusters grow and shrink
+        for link, _ in zip(left, range(room), strict=False):
+            known = done & {key(explainer.name, link) for explainer in plan.explainers}
+            if len(known) < len(plan.explainers):
+                pending[task.remote(shared, link, known)] = link
+        if not pending:
+            break
+        finished, _ = ray.wait(list(pending), timeout=5.0)
+        for reference in finished:
+            link = pending.pop(reference)
+            try:
+                yield from ray.get(reference)
+            except ray.exceptions.RayTaskError as error:  # the explainer failed, not the cluster
+                raise CodyError(f"a worker failed about event {link.event}: {error.cause}") from None
+            except ray.exceptions.RayError as error:
+                lost.append(f"{link.event} ({link.kind}, {type(error).__name__})")
+    if lost:
+        raise CodyError(
+            f"{len(lost)} links have no records because their workers died {RETRIES + 1} times: "
+            f"events {', '.join(lost[:5])}; the same command tries them again"
+        )
+
+
+def _evaluate_link(shared: tuple[Model, TemporalGraph, Plan], link: Link, done: Set[Key]) -> list[Record]:
+    import torch
+
+    torch.set_num_threads(1)
+    model, graph, plan = shared
+    return list(evaluate(model, graph, [link], plan, done))
+
+
+def _ray() -> Any:
+    try:
+        return importlib.import_module("ray")
+    except ImportError:
+        raise CallError("--ray needs Ray, which is not installed: pip install 'cody-explain[ray]'") from None

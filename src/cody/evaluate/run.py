@@ -1,0 +1,315 @@
+"""Running explainers on the same links: one record for each explainer and link, kept in a file that can be continued.
+
+`evaluate` does the work and yields records. `run` adds the file: it draws the links, skips what is done already, and
+appends each record as it comes. Other ways to do the work (`workers.py`, `on_ray.py`) give the same records.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cody._version import __version__
+from cody.errors import CallError, DataError
+from cody.evaluate.instances import TEST_PERIOD, sample_kinds
+from cody.evaluate.record import Record
+from cody.evaluate.records import Appender, Header, appending
+from cody.explain import explain, identity, reach, told
+from cody.explanation import Explanation
+from cody.graph import Query, TemporalGraph
+from cody.nearby import Near, events_on_paths
+from cody.oracle import Model, Removal, check_logits
+from cody.policies import Policy
+from cody.search import Search
+from cody.search.found import flips
+
+KINDS = ("correct", "incorrect")
+
+
+@dataclass(frozen=True, slots=True)
+class Explainer:
+    """A policy and a search under a name, and what they may remove. Workers need functions that can be pickled."""
+
+    name: str
+    policy: Policy
+    search: Search
+    size: int = 64  # candidates
+    hops: int | None = None  # None: as far as the model looks
+    near: Near = events_on_paths
+    evaluations: int | None = None  # a budget
+
+    def parameters(self, model: Model) -> dict[str, Any]:
+        """What it is told, as plain data."""
+        hops = reach(model) if self.hops is None else self.hops
+        return told(self.policy, self.search, self.size, hops, self.near) | {"evaluations": self.evaluations}
+
+
+class Link(NamedTuple):
+    """A link to explain: its event, and the kind of the model's prediction."""
+
+    event: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked about each link.
+
+    Each explainer starts cold: what the model remembers from the one before it is dropped, so that `seconds` can be
+    compared, and a record does not depend on what else was run. With `share` explainers of a link share the model's
+    answers, which is faster; each is still charged for all that it asked, but its `seconds` would be unfair: None.
+    """
+
+    data: str  # names, as the user gave them
+    model: str
+    explainers: tuple[Explainer, ...]
+    seed: int = 0
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        names = [explainer.name for explainer in self.explainers]
+        for name in names:
+            if names.count(name) > 1:
+                raise CallError(f"two explainers are called {name!r}")
+        if not names:
+            raise CallError("there is no explainer to run")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Which links are drawn; `cody.evaluate.instances` says how."""
+
+    instances: int  # of each kind
+    kinds: Sequence[str] = KINDS
+    period: tuple[float, float] = TEST_PERIOD
+    margin: float = 0.0
+
+
+Key = tuple[str, str, int]  # what a record is about: explainer, kind, event
+Evaluate = Callable[[Model, TemporalGraph, Sequence[Link], Plan, Set[Key]], Iterator[Record]]
+
+
+def evaluate(
+    model: Model, graph: TemporalGraph, links: Iterable[Link], plan: Plan, done: Set[Key] = frozenset()
+) -> Iterator[Record]:
+    """One record for each link and explainer, without those in `done`, as they are finished.
+
+    >>> from cody.policies import temporal
+    >>> from cody.search import greedy
+    >>> from cody.testing import ToyModel
+    >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
+    >>> model = ToyModel(graph, weights=[1, 2, -1, 0])
+    >>> plan = Plan("mine", "toy", (Explainer("greedy-temporal", temporal, greedy),))
+    >>> for record in evaluate(model, graph, [Link(3, "correct")], plan):
+    ...     print(record.explainer, record.removed, record.is_necessary, record.is_sufficient)
+    greedy-temporal (1,) True True
+    """
+    for link in links:
+        memory: dict[Removal, float] | None = {} if plan.share else None
+        for explainer in plan.explainers:
+            if key(explainer.name, link) not in done:
+                yield _record(model, graph, link, plan, explainer, memory)
+
+
+def key(explainer: str, link: Link) -> Key:
+    return explainer, link.kind, link.event
+
+
+def key_of(record: Record) -> Key:
+    return record.explainer, record.kind, record.event
+
+
+def _record(
+    model: Model,
+    graph: TemporalGraph,
+    link: Link,
+    plan: Plan,
+    explainer: Explainer,
+    memory: dict[Removal, float] | None,
+) -> Record:
+    query = graph.query(link.event)
+    if not plan.share and hasattr(model, "forget"):
+        model.forget()
+    why = explain(
+        model,
+        graph,
+        query,
+        policy=explainer.policy,
+        search=explainer.search,
+        size=explainer.size,
+        hops=explainer.hops,
+        near=explainer.near,
+        seed=plan.seed,
+        evaluations=explainer.evaluations,
+        memory=memory,
+    )
+    return Record(
+        data=plan.data,
+        model=plan.model,
+        explainer=explainer.name,
+        kind=link.kind,
+        event=link.event,
+        candidates=len(why.candidates),
+        removed=why.removed,
+        original=why.logits[0],
+        without=why.logits[-1],
+        only=_only(model, query, why.removal),
+        ended=why.ended,
+        iterations=why.iterations,
+        evaluations=why.evaluations,
+        first=_first_flip(why),
+        seconds=None if plan.share else why.seconds,
+        seed=plan.seed,
+        parameters=explainer.parameters(model),
+        model_identity=why.model,
+        data_identity=why.data,
+        version=__version__,
+    )
+
+
+def _only(model: Model, query: Query, kept: Removal) -> float:
+    """The logit when everything else did not happen: by the model's own short way if it has one."""
+    if hasattr(model, "only"):
+        logit = float(model.only(query, kept))
+    else:
+        removal = frozenset(range(query.before)) - kept
+        logits = [float(answer) for answer in model.logits(query, [removal])]
+        check_logits(query, [removal], logits)
+        (logit,) = logits
+    return round(logit, 5)
+
+
+def _first_flip(why: Explanation) -> int | None:
+    """How many sets were asked about until the first that changes the decision."""
+    flipping = (number for number, (_, logit) in enumerate(why.explored, start=1) if flips(why.logits[0], logit))
+    return next(flipping, None)
+
+
+class Progress(NamedTuple):
+    """How far a run is."""
+
+    finished: int
+    total: int
+    record: Record | None  # the latest; None: found in the file
+
+
+def run(
+    path: str | Path,
+    model: Model,
+    graph: TemporalGraph,
+    plan: Plan,
+    sample: Sample,
+    *,
+    evaluate: Evaluate = evaluate,
+) -> Iterator[Progress]:
+    """Evaluate and append each record to a file; go on where the file ends. Yields after each record, and once before.
+
+    The same call continues a run that was stopped, however it was. With more links or more explainers it extends it. A
+    file that belongs to another run (other data, weights, seed, period, margin or options) is refused, and so is a
+    file that another run is writing.
+    """
+    with appending(path) as file:
+        settings = _settings(model, graph, plan, sample)
+        latest, known = _read_back(file, settings)
+        links = _links(file, latest, model, graph, plan, sample, settings)
+        wanted = {key(explainer.name, link) for link in links for explainer in plan.explainers}
+        done = known & wanted
+        finished = len(done)
+        yield Progress(finished, len(wanted), None)
+        for record in evaluate(model, graph, links, plan, done):
+            file.write(record)
+            finished += 1
+            yield Progress(finished, len(wanted), record)
+
+
+def _settings(model: Model, graph: TemporalGraph, plan: Plan, sample: Sample) -> Header:
+    """What a run is, as a header keeps it: the links come later."""
+    for kind in sample.kinds:
+        if kind not in KINDS:
+            raise CallError(f"{kind!r} is no kind of prediction: there are {' and '.join(KINDS)}")
+    settings = {
+        "version": __version__,
+        "data": plan.data,
+        "model": plan.model,
+        "data_identity": graph.identity,
+        "model_identity": identity(model),
+        "seed": plan.seed,
+        "share": plan.share,
+        "period": sample.period,
+        "margin": sample.margin,
+        "instances": sample.instances,
+        "explainers": {explainer.name: explainer.parameters(model) for explainer in plan.explainers},
+    }
+    plain: Header = json.loads(json.dumps(settings))  # as it will be read again: tuples are lists
+    return plain
+
+
+MUST_AGREE = ("data_identity", "model_identity", "seed", "share", "period", "margin")
+
+
+def _read_back(file: Appender, settings: Header) -> tuple[Header, set[Key]]:
+    """The latest header of the file and what its records are about. Lines of another run are refused."""
+    explainers = dict(settings["explainers"])
+    latest: Header = {}
+    done: set[Key] = set()
+    for entry in file.known():
+        if isinstance(entry, Record):
+            _check_record(file, entry, settings, explainers)
+            done.add(key_of(entry))
+        else:
+            latest = entry
+            _check_header(file, entry, settings, explainers)
+    return latest, done
+
+
+def _check_header(file: Appender, header: Header, settings: Header, explainers: dict[str, Any]) -> None:
+    """Another explainer may come along, but no other options of the same one."""
+    for name in MUST_AGREE:
+        if header.get(name) != settings[name]:
+            raise DataError(
+                f"{file.path} belongs to another run: there {name.replace('_', ' ')} is {header.get(name)}, "
+                f"here it is {settings[name]}; choose another file"
+            )
+    for name, parameters in header.get("explainers", {}).items():
+        if explainers.setdefault(name, parameters) != parameters:
+            raise DataError(
+                f"{file.path} belongs to another run: there the options of {name} are {parameters}, "
+                f"here they are {explainers[name]}; choose another file"
+            )
+
+
+def _check_record(file: Appender, record: Record, settings: Header, explainers: dict[str, Any]) -> None:
+    agrees = all(getattr(record, name) == settings[name] for name in ("data_identity", "model_identity", "seed"))
+    if not agrees or record.parameters != explainers.get(record.explainer):
+        raise DataError(
+            f"{file.path} holds a record of another run: {record.explainer}, event {record.event}; choose another file"
+        )
+
+
+def _links(
+    file: Appender,
+    latest: Header,
+    model: Model,
+    graph: TemporalGraph,
+    plan: Plan,
+    sample: Sample,
+    settings: Header,
+) -> list[Link]:
+    """The links of the latest header, if they are those that are wanted; else they are drawn, and a header is added.
+
+    The same seed draws the same links first, so a larger sample holds a smaller one.
+    """
+    with suppress(KeyError, TypeError):
+        if latest["instances"] == sample.instances and set(latest["links"]) == set(sample.kinds):
+            if not latest["explainers"].keys() >= settings["explainers"].keys():
+                file.write_header(settings | {"links": latest["links"]})
+            return [Link(int(event), kind) for kind in sample.kinds for event in latest["links"][kind]]
+    drawn = sample_kinds(
+        model, graph, sample.instances, sample.kinds, period=sample.period, margin=sample.margin, seed=plan.seed
+    )
+    file.write_header(settings | {"links": drawn})
+    return [Link(event, kind) for kind in sample.kinds for event in drawn[kind]]

@@ -1,0 +1,191 @@
+"""The work of an evaluation in several processes on this machine.
+
+Each worker opens graph, weights and version table by itself. They are memory-mapped, so the machine holds them once.
+A worker gets a link, sends its records one by one, and gets the next. One that dies is replaced, and its link is tried
+once more.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from cody.data import open_graph
+from cody.errors import CallError, CodyError
+from cody.evaluate.record import Record
+from cody.evaluate.run import Key, Link, Plan, evaluate, key, key_of
+from cody.graph import TemporalGraph
+from cody.oracle import Model
+
+Opener = Callable[[], tuple[Model, TemporalGraph]]
+
+ATTEMPTS = 2  # a link that ends two workers would end the next one too
+FAILED_STARTS = 3
+
+
+def open_model(graph: Path, model: str, other_data: bool) -> tuple[Model, TemporalGraph]:
+    """A saved graph and a model for it, as a worker uses them."""
+    import torch
+
+    from cody.inference import load_model
+
+    torch.set_num_threads(1)  # every core has a worker
+    opened = open_graph(graph)
+    return load_model(model, opened, other_data=other_data), opened
+
+
+def evaluate_in_processes(
+    opener: Opener,
+    workers: int,
+    model: Model,
+    graph: TemporalGraph,
+    links: Sequence[Link],
+    plan: Plan,
+    done: Set[Key] = frozenset(),
+) -> Iterator[Record]:
+    """What `evaluate` does, in `workers` processes; the same records in another order.
+
+    `opener` is called once in each of them. It must be possible to pickle it, and the plan: functions of a module, or
+    `functools.partial` of them. Called from a script, that needs the usual `if __name__ == "__main__":`.
+    """
+    if workers < 1:
+        raise CallError(f"there must be at least 1 worker, not {workers}")
+    pool = _Pool(opener, plan, set(done))
+    names = [explainer.name for explainer in plan.explainers]
+    pool.queue.extend(link for link in links if any(key(name, link) not in done for name in names))
+    try:
+        while pool.queue or pool.busy:
+            while len(pool.workers) < min(workers, len(pool.busy) + len(pool.queue)):
+                pool.start()
+            pool.hand_out()
+            for connection in wait(list(pool.workers)):
+                assert isinstance(connection, Connection)
+                record = pool.receive(connection)
+                if record is not None:
+                    yield record
+    finally:
+        pool.stop()
+    if pool.lost:
+        shown = ", ".join(f"{link.event} ({link.kind})" for link in pool.lost[:5])
+        raise CodyError(
+            f"{len(pool.lost)} links have no records because their workers died {ATTEMPTS} times: events {shown}; "
+            "the same command tries them again"
+        )
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: BaseProcess
+    ready: bool = False  # it has opened the model
+    link: Link | None = None
+
+
+@dataclass(slots=True)
+class _Pool:
+    """The workers and what is left to do."""
+
+    opener: Opener
+    plan: Plan
+    done: set[Key]
+    queue: deque[Link] = field(default_factory=deque)
+    workers: dict[Connection, _Worker] = field(default_factory=dict)
+    deaths: Counter[Link | None] = field(default_factory=Counter)  # None: before it was ready
+    lost: list[Link] = field(default_factory=list)
+
+    @property
+    def busy(self) -> list[Link]:
+        return [worker.link for worker in self.workers.values() if worker.link is not None]
+
+    def start(self) -> None:
+        context = multiprocessing.get_context("spawn")  # torch does not survive a fork
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_work, args=(self.opener, self.plan, theirs), daemon=True)
+        with _interrupts_ignored():
+            process.start()
+        theirs.close()  # so that the pipe ends when the worker does
+        self.workers[ours] = _Worker(process)
+
+    def receive(self, connection: Connection) -> Record | None:
+        """Take one message of a worker."""
+        worker = self.workers[connection]
+        try:
+            message = connection.recv()
+        except (EOFError, OSError):
+            self._bury(connection)
+            return None
+        if isinstance(message, Record):
+            self.done.add(key_of(message))
+            return message
+        if isinstance(message, Exception):
+            raise message
+        worker.ready, worker.link = True, None
+        return None
+
+    def hand_out(self) -> None:
+        """Give the next links to the workers that have none."""
+        idle = [connection for connection, worker in self.workers.items() if worker.ready and worker.link is None]
+        for connection, link in zip(idle, list(self.queue), strict=False):
+            self.queue.popleft()
+            self.workers[connection].link = link
+            done = self.done & {key(explainer.name, link) for explainer in self.plan.explainers}
+            with suppress(OSError):  # it is dead, and receive will notice
+                connection.send((link, done))
+
+    def _bury(self, connection: Connection) -> None:
+        worker = self.workers.pop(connection)
+        connection.close()
+        worker.process.join()
+        self.deaths[worker.link] += 1
+        if worker.link is not None:
+            again = self.deaths[worker.link] < ATTEMPTS
+            (self.queue if again else self.lost).append(worker.link)
+        elif not worker.ready and self.deaths[None] >= FAILED_STARTS:
+            raise CodyError(f"workers end while they load the model, the last one with code {worker.process.exitcode}")
+
+    def stop(self) -> None:
+        for connection, worker in self.workers.items():
+            connection.close()
+            worker.process.terminate()
+        for worker in self.workers.values():
+            worker.process.join()
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """What is started here ignores Ctrl-C, which reaches all processes at once: this one ends the others."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may change signals
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _work(opener: Opener, plan: Plan, connection: Connection) -> None:
+    """A worker's life: says None when it wants a link, else sends records, or the error that ends it."""
+    try:
+        model, graph = opener()
+        while True:
+            connection.send(None)
+            link, done = connection.recv()
+            for record in evaluate(model, graph, [link], plan, done):
+                connection.send(record)
+    except (EOFError, BrokenPipeError):
+        pass  # the run is over
+    except Exception as error:
+        connection.send(_sendable(error))
+
+
+def _sendable(error: Exception) -> Exception:
+    """Foreign errors may not survive the way to another process; ours do."""
+    return error if isinstance(error, CodyError) else CodyError(f"a worker failed: {type(error).__name__}: {error}")

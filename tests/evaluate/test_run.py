@@ -1,0 +1,303 @@
+"""Evaluations: the records, and files that survive being killed."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from cody import policies, search
+from cody.errors import CallError, DataError
+from cody.evaluate.records import appending, read_records
+from cody.evaluate.run import Explainer, Link, Plan, Sample, evaluate, run
+from cody.evaluate.summary import summarise
+from cody.explain import explain
+from cody.inference import Replay, fast_model
+from cody.testing import ToyModel
+from random_events import random_graph, random_network
+
+EXPLAINERS = (
+    Explainer("cody-temporal", policies.temporal, partial(search.cody, iterations=40), size=12),
+    Explainer("greedy-random", policies.random, search.greedy, size=12),
+)
+PLAN = Plan("made", "toy", EXPLAINERS, seed=3)
+SAMPLE = Sample(4, period=(0.3, 1.0))
+
+
+@pytest.fixture
+def toy():
+    """A graph and a model that is right about some of its links and wrong about others."""
+    rng = np.random.default_rng(5)
+    graph = random_graph(rng, nodes=14, events=200)
+    return ToyModel(graph, rng.normal(size=200)), graph
+
+
+@pytest.fixture
+def network():
+    graph = random_graph(np.random.default_rng(5), nodes=14, events=200)
+    return fast_model(random_network(graph, "tgn"), graph), graph
+
+
+def records(path, *model_and_graph, plan=PLAN, sample=SAMPLE, stop=None):
+    """Run, if wanted only until so many records are there, and read the file."""
+    steps = run(path, *model_and_graph, plan, sample)
+    for step in steps:
+        if step.finished == stop:
+            break
+    steps.close()
+    return read_records(path)
+
+
+def timeless(records):
+    return sorted((replace(record, seconds=None) for record in records), key=lambda record: record.to_json())
+
+
+def test_a_record_says_what_the_explanation_and_the_model_say(network):
+    model, graph = network
+    (record,) = evaluate(model, graph, [Link(150, "correct")], replace(PLAN, explainers=EXPLAINERS[:1]))
+    query = graph.query(150)
+    why = explain(model, graph, query, policy=policies.temporal, search=EXPLAINERS[0].search, size=12, seed=3)
+    assert (record.removed, record.original, record.without) == (why.removed, why.logits[0], why.logits[-1])
+    assert (record.evaluations, record.candidates, record.ended) == (why.evaluations, len(why.candidates), why.ended)
+    everything_else = frozenset(range(150)) - why.removal
+    plain = Replay(model.network, graph).logits(query, [everything_else])[0]
+    assert record.only == pytest.approx(plain, abs=1e-4)
+    assert (record.model_identity, record.data_identity, record.seed) == (model.identity, graph.identity, 3)
+
+
+def test_a_model_without_a_short_way_is_asked_to_remove_everything_else(toy):
+    model, graph = toy
+    (record,) = evaluate(model, graph, [Link(150, "correct")], replace(PLAN, explainers=EXPLAINERS[:1]))
+    everything_else = frozenset(range(150)) - frozenset(record.removed)
+    assert record.only == pytest.approx(model.logits(graph.query(150), [everything_else])[0], abs=1e-5)
+
+
+def test_first_counts_the_sets_until_the_decision_changes(toy):
+    model, graph = toy
+    found = list(evaluate(model, graph, [Link(row, "?") for row in range(100, 140)], PLAN))
+    assert {record.first is None for record in found} == {True, False}
+    for record in found:
+        assert (record.first is None) <= (not record.is_necessary)
+        assert record.first is None or 2 <= record.first <= record.evaluations
+
+
+def test_each_explainer_gets_every_link_of_each_kind(tmp_path, toy):
+    found = records(tmp_path / "run.jsonl", *toy)
+    assert len(found) == 2 * 2 * 4
+    assert len({(record.explainer, record.kind, record.event) for record in found}) == 16
+    assert all((record.original > 0) == (record.kind == "correct") for record in found)
+    for explainer in EXPLAINERS:
+        assert len({record.event for record in found if record.explainer == explainer.name}) == 8
+
+
+def test_a_run_that_was_stopped_goes_on_and_repeats_nothing(tmp_path, toy, monkeypatch):
+    whole = records(tmp_path / "whole.jsonl", *toy)
+    records(tmp_path / "run.jsonl", *toy, stop=5)
+    kept = (tmp_path / "run.jsonl").read_bytes()
+    asked = []
+    answer = ToyModel.logits
+    monkeypatch.setattr(ToyModel, "logits", lambda *words: asked.append(words[1]) or answer(*words))
+    found = records(tmp_path / "run.jsonl", *toy)
+    assert (tmp_path / "run.jsonl").read_bytes().startswith(kept)
+    assert timeless(found) == timeless(whole)
+    finished = {record.event for record in whole[:4]}
+    assert not finished & {query.before for query in asked}, "a finished link was looked at again"
+
+
+@pytest.mark.parametrize("cut", [1, 30, 900])
+def test_an_incomplete_last_line_is_cut_off_and_made_again(tmp_path, toy, cut):
+    path = tmp_path / "run.jsonl"
+    whole = records(path, *toy)
+    path.write_bytes(path.read_bytes()[:-cut])
+    assert len(read_records(path)) < 16
+    assert timeless(records(path, *toy)) == timeless(whole)
+
+
+@pytest.mark.parametrize("left", [b"", b'{"schema": "cody/evalu'])
+def test_a_file_without_a_complete_header_is_begun_afresh(tmp_path, toy, left):
+    (tmp_path / "run.jsonl").write_bytes(left)
+    assert len(records(tmp_path / "run.jsonl", *toy)) == 16
+
+
+@pytest.mark.parametrize(
+    "line", ['{"schema": "cody/record/9"}', "[]", "not json", '{"schema": "cody/record/1"}', "\x00"]
+)
+def test_a_foreign_line_is_an_error_and_stays(tmp_path, toy, line):
+    path = tmp_path / "run.jsonl"
+    records(path, *toy, stop=2)
+    with path.open("a") as file:
+        file.write(line + "\n")
+    content = path.read_bytes()
+    with pytest.raises(DataError, match="line 4"):
+        records(path, *toy)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", ["my notes", "my notes\n", '{"a": 1}'])
+def test_a_file_that_is_no_evaluation_is_left_alone(tmp_path, toy, content):
+    (tmp_path / "notes").write_text(content)
+    with pytest.raises(DataError, match="notes"):
+        records(tmp_path / "notes", *toy)
+    assert (tmp_path / "notes").read_text() == content
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"plan": replace(PLAN, seed=4)}, "seed is 3, here it is 4"),
+        ({"plan": replace(PLAN, share=True)}, "share"),
+        ({"sample": replace(SAMPLE, margin=0.1)}, "margin is 0.0, here it is 0.1"),
+        ({"sample": replace(SAMPLE, period=(0.2, 1.0))}, "period"),
+        ({"plan": replace(PLAN, explainers=(replace(EXPLAINERS[0], size=9),))}, "options of cody-temporal"),
+    ],
+)
+def test_a_file_of_another_run_is_refused(tmp_path, toy, change, message):
+    records(tmp_path / "run.jsonl", *toy, stop=3)
+    content = (tmp_path / "run.jsonl").read_bytes()
+    with pytest.raises(DataError, match=message):
+        records(tmp_path / "run.jsonl", *toy, **change)
+    assert (tmp_path / "run.jsonl").read_bytes() == content
+
+
+def test_a_file_about_other_weights_or_data_is_refused(tmp_path, network):
+    model, graph = network
+    records(tmp_path / "run.jsonl", model, graph, stop=1)
+    other = fast_model(random_network(graph, "tgn", seed=1), graph)
+    with pytest.raises(DataError, match="model identity"):
+        records(tmp_path / "run.jsonl", other, graph)
+    shorter = graph.select(np.arange(190))
+    with pytest.raises(DataError, match="data identity"):
+        records(tmp_path / "run.jsonl", fast_model(random_network(shorter, "tgn"), shorter), shorter)
+
+
+def test_a_record_of_another_run_in_the_file_is_refused(tmp_path, toy):
+    path = tmp_path / "run.jsonl"
+    first = records(path, *toy, stop=1)[0]
+    with path.open("a") as file:
+        file.write(replace(first, seed=8).to_json() + "\n")
+    with pytest.raises(DataError, match="another run: cody-temporal"):
+        records(path, *toy)
+
+
+def test_a_run_can_be_extended_by_links_and_explainers(tmp_path, toy):
+    path = tmp_path / "run.jsonl"
+    small = records(path, *toy, plan=replace(PLAN, explainers=EXPLAINERS[:1]), sample=replace(SAMPLE, instances=2))
+    larger = records(path, *toy)
+    assert larger[: len(small)] == small
+    assert timeless(larger) == timeless(records(tmp_path / "whole.jsonl", *toy))
+
+
+def test_two_runs_on_the_same_file_are_refused(tmp_path, toy):
+    path = tmp_path / "run.jsonl"
+    with appending(path), pytest.raises(CallError, match="another run is writing"):
+        records(path, *toy)
+    assert len(records(path, *toy)) == 16
+
+
+def test_records_do_not_depend_on_what_else_was_run(network):
+    links = [Link(row, "correct") for row in (120, 150, 180)]
+    together = timeless(evaluate(*network, links, PLAN))
+    apart = [
+        record
+        for explainer in reversed(EXPLAINERS)
+        for link in reversed(links)
+        for record in evaluate(*network, [link], replace(PLAN, explainers=(explainer,)))
+    ]
+    assert timeless(apart) == together
+
+
+def test_explainers_that_share_are_charged_the_same_but_ask_less(toy, monkeypatch):
+    asked = []
+    answer = ToyModel.logits
+    monkeypatch.setattr(ToyModel, "logits", lambda *words: asked.extend(words[2]) or answer(*words))
+    impact = Explainer("greedy-event-impact", policies.event_impact, search.greedy, size=12)
+    links, plan = [Link(150, "correct")], replace(PLAN, explainers=(*EXPLAINERS, impact))
+    apart = list(evaluate(*toy, links, plan))
+    apart_asked, asked = len(asked), asked[:0]
+    monkeypatch.setattr(ToyModel, "logits", lambda *words: asked.extend(words[2]) or answer(*words))
+    shared = list(evaluate(*toy, links, replace(plan, share=True)))
+    assert timeless(shared) == timeless(apart)
+    assert len(asked) < apart_asked
+    assert all(record.seconds is None for record in shared)
+    assert all(record.seconds > 0 for record in apart)
+
+
+def test_compressed_records_can_be_read_but_not_appended_to(tmp_path, toy):
+    found = records(tmp_path / "run.jsonl", *toy)
+    with gzip.open(tmp_path / "run.jsonl.gz", "wb") as file:
+        file.write((tmp_path / "run.jsonl").read_bytes())
+    assert read_records(tmp_path / "run.jsonl.gz") == found
+    with pytest.raises(CallError, match="compress it when"):
+        records(tmp_path / "run.jsonl.gz", *toy)
+
+
+@pytest.mark.parametrize("path", ["missing.jsonl", "."])
+def test_what_cannot_be_read_is_one_error(tmp_path, path):
+    with pytest.raises(DataError, match="cannot read"):
+        read_records(tmp_path / path)
+
+
+def test_a_compressed_file_that_is_cut_is_one_error(tmp_path):
+    (tmp_path / "run.jsonl.gz").write_bytes(gzip.compress(b"{}\n" * 1000)[:20])
+    with pytest.raises(DataError, match=r"run\.jsonl\.gz"):
+        read_records(tmp_path / "run.jsonl.gz")
+
+
+def test_impossible_plans_are_refused(toy, tmp_path):
+    with pytest.raises(CallError, match="two explainers are called 'greedy-random'"):
+        Plan("", "", (EXPLAINERS[1], EXPLAINERS[1]))
+    with pytest.raises(CallError, match="no explainer"):
+        Plan("", "", ())
+    with pytest.raises(CallError, match="'right' is no kind"):
+        records(tmp_path / "run.jsonl", *toy, sample=replace(SAMPLE, kinds=("right",)))
+
+
+def test_the_summary_is_the_mean_of_the_records(toy, tmp_path):
+    found = records(tmp_path / "run.jsonl", *toy)
+    rows = summarise(found)
+    assert rows[0][:3] == ("cody-temporal", "correct", 4)
+    own = [record for record in found if record.explainer == "cody-temporal" and record.kind == "correct"]
+    assert rows[0].fidelity_plus == sum(record.is_necessary for record in own) / 4
+    assert rows[0].aufsc_plus == pytest.approx(sum((1 - r.sparsity) * r.is_necessary for r in own) / 4)
+    assert rows[0].seconds == pytest.approx(sum(record.seconds for record in own) / 4)
+
+
+WORDS = ["--instances", "3", "--explainers", "greedy-temporal,cody-random", "--iterations", "60"]
+
+
+def command(path, *words):
+    return [sys.executable, "-m", "cody", "evaluate", *WORDS, "--out", str(path), *words]
+
+
+def complete_lines(path):
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def kill_after(lines, path, *words):
+    """Start a run, and kill it the hard way once the file has so many lines."""
+    with subprocess.Popen(command(path, *words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        until = time.monotonic() + 60
+        while complete_lines(path) < lines and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.005)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    return complete_lines(path)
+
+
+def test_a_killed_run_goes_on_with_the_same_command(tmp_path):
+    path = tmp_path / "run.jsonl"
+    assert 2 <= kill_after(2, path) < 13
+    first = path.read_bytes()
+    assert 5 <= kill_after(5, path) < 13
+    subprocess.run(command(path, "--json"), check=True, capture_output=True)
+    assert path.read_bytes().startswith(first[: first.rfind(b"\n") + 1])
+    done = subprocess.run(command(tmp_path / "whole.jsonl", "--json"), check=True, capture_output=True, text=True)
+    assert timeless(read_records(path)) == timeless(read_records(tmp_path / "whole.jsonl"))
+    assert {row["links"] for row in json.loads(done.stdout)} == {3}
