@@ -370,7 +370,7 @@ class FastModel:
         """The logit of a past that consists of the kept events only."""
         check_query(self.graph, query)
         (kept,) = check_removals(self.graph, [kept])
-        return only(self.network, self.graph, query, kept, self.dtype)
+        return only(self._replay, query, kept)
 
     def forget(self) -> None:
         """Drop what is remembered about queries. No answer changes; the next one costs what the first did."""

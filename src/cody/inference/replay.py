@@ -63,13 +63,24 @@ class Replay:
         start: State | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self.graph = graph
         self.dtype = dtype
-        self.start = start
         self.network = frozen(network, dtype)
-        features = node_inputs(graph, network.sizes)
-        self.features = torch.zeros(graph.num_nodes, network.sizes.dimension) if features is None else features
-        self.features = self.features.to(dtype)  # [N, d]
+        self.graph, self.start, self.features = graph, start, self._features(graph)
+
+    def on(self, graph: TemporalGraph, start: State | None) -> Replay:
+        """The same network, replayed on another graph or from another state."""
+        other = copy.copy(self)
+        other.start = start
+        if graph is not self.graph:
+            other.graph, other.features = graph, self._features(graph)
+        return other
+
+    def _features(self, graph: TemporalGraph) -> Tensor:
+        """What each node brings into the lowest layer besides its memory. [N, d]"""
+        features = node_inputs(graph, self.network.sizes)
+        if features is None:
+            features = torch.zeros(graph.num_nodes, self.network.sizes.dimension)
+        return features.to(self.dtype)
 
     def logits(self, query: Query, removals: Sequence[Removal]) -> FloatArray:
         """One logit for each removal set. [B]"""
@@ -94,12 +105,6 @@ class Replay:
     def since(self) -> int:
         """The row from which events are replayed, if none before it is removed."""
         return 0 if self.start is None else self.start.row
-
-    def starting(self, start: State | None) -> Replay:
-        """The same network, replayed from another state."""
-        other = copy.copy(self)
-        other.start = start
-        return other
 
     def plain(self, query: Query, removal: Removal, *, full: bool = False) -> Replay:
         """Itself: it is the definition already."""

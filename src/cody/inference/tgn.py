@@ -204,7 +204,7 @@ class FastTGN(FastModel):
         return MemoryInputs(self, query, universe)
 
     def plain(self, query: Query, removal: Removal, *, full: bool = False) -> Replay:
-        return self._replay if full else self._replay.starting(self._state_for(query, removal))
+        return self._replay if full else self._replay.on(self.graph, self._state_for(query, removal))
 
     def _state_for(self, query: Query, removal: Removal) -> State:
         """The memory at the grid line before the oldest removed event, for all nodes that the answer can depend on."""
