@@ -31,7 +31,7 @@ class Columns:
     sufficient: FloatArray  # [N] 1 where the decision stays with X only, else 0
     found: FloatArray  # [N] 1 where the explainer met a set that changes the decision, else 0
     evaluations: FloatArray  # [N]
-    seconds: FloatArray  # [N]
+    seconds: FloatArray  # [N] not a number where time was not taken
     link: IntArray  # [N] equal where the same link was explained
     counts: FloatArray  # [N] how often each record counts; [S, N] for S samples
 
@@ -45,6 +45,7 @@ def columns(records: Records) -> Columns:
     if isinstance(records, Columns):
         return records
     numbers: dict[Hashable, int] = {}
+    seconds = [np.nan if record.seconds is None else record.seconds for record in records]
     link = [numbers.setdefault(link_of(record), len(numbers)) for record in records]
     return Columns(
         sparsity=np.array([record.sparsity for record in records], dtype=np.float64),
@@ -52,7 +53,7 @@ def columns(records: Records) -> Columns:
         sufficient=np.array([record.is_sufficient for record in records], dtype=np.float64),
         found=np.array([record.first is not None for record in records], dtype=np.float64),
         evaluations=np.array([record.evaluations for record in records], dtype=np.float64),
-        seconds=np.array([record.seconds for record in records], dtype=np.float64),
+        seconds=np.array(seconds, dtype=np.float64),
         link=np.array(link, dtype=np.int64),
         counts=np.ones(len(records)),
     )
@@ -116,9 +117,12 @@ def mean_evaluations(records: Records) -> float | None:
 
 
 def mean_seconds(records: Records) -> float | None:
-    """(1/N) Σ wall time, without confirmation and without measuring fidelity. Lower is better."""
+    """(1/N) Σ wall time, without confirmation and without measuring fidelity. Lower is better.
+
+    None where the time of a record was not taken, because explainers shared answers.
+    """
     group = columns(records)
-    return _mean(group, group.seconds)
+    return None if np.isnan(group.seconds).any() else _mean(group, group.seconds)
 
 
 def found_share(records: Records) -> float | None:

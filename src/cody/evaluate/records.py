@@ -1,0 +1,123 @@
+"""The file of an evaluation: JSON Lines, one record a line, appended while it runs.
+
+A line counts once its newline is written, so a run that is killed loses at most the line it was writing. Besides
+records there are headers (`"schema": "cody/evaluation/1"`): what was asked for, and which links were drawn. The first
+line is one; a run that is continued with more links or more explainers adds another.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from cody.errors import CallError, DataError
+from cody.evaluate.record import Record
+
+HEADER = "cody/evaluation/1"
+SYNC_EVERY = 1.0  # seconds; a crash of the machine, not of the process, can cost what is younger
+
+
+Header = dict[str, Any]
+
+
+def read_records(path: str | Path) -> list[Record]:
+    """The records in a file, also in one that is being written or is compressed (`.gz`)."""
+    return list(iterate_records(path))
+
+
+def iterate_records(path: str | Path) -> Iterator[Record]:
+    """The same one at a time, for files larger than memory."""
+    path = Path(path)
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield from (entry for entry in _entries(path, file) if isinstance(entry, Record))
+    except (OSError, EOFError) as error:
+        raise DataError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _entries(path: Path, file: Iterable[bytes]) -> Iterator[Record | Header]:
+    """All complete lines; only the last one can be incomplete."""
+    for number, line in enumerate(file, start=1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            text = line.decode("utf-8")
+            yield _header(text) if f'"{HEADER}"' in text[:100] else Record.from_json(text)
+        except (UnicodeDecodeError, DataError) as error:
+            raise DataError(f"{path}, line {number}: {error}") from None
+
+
+def _header(text: str) -> Header:
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"this header is damaged: {error}") from None
+    if not isinstance(header, dict) or header.get("schema") != HEADER:
+        raise DataError(f"this is no header: its schema is not {HEADER!r}")
+    return header
+
+
+class Appender:
+    """A file of records that is open for more of them, locked against a second run."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path = path
+        self.file = file
+        self.synced = time.monotonic()
+
+    def known(self) -> Iterator[Record | Header]:
+        """What the file holds. To be read to its end before anything is written."""
+        complete = 0
+        self.file.seek(0)
+        for line in self.file:
+            complete += len(line) if line.endswith(b"\n") else 0
+        self.file.truncate(complete)  # without the line that was being written when the last run was killed
+        self.file.seek(0)
+        yield from _entries(self.path, self.file)
+
+    def write_header(self, header: Header) -> None:
+        self._write(json.dumps({"schema": HEADER, **header}, allow_nan=False))
+
+    def write(self, record: Record) -> None:
+        self._write(record.to_json())
+
+    def _write(self, line: str) -> None:
+        self.file.write(line.encode() + b"\n")
+        self.file.flush()
+        if time.monotonic() - self.synced > SYNC_EVERY:
+            os.fsync(self.file.fileno())
+            self.synced = time.monotonic()
+
+
+@contextmanager
+def appending(path: str | Path) -> Iterator[Appender]:
+    """Open a file of records, or begin one. Of two at the same time the second is refused."""
+    path = Path(path)
+    if path.suffix == ".gz":
+        raise CallError(
+            f"records cannot be appended to {path}: write a plain file, and compress it when the run is over"
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+    except OSError as error:
+        raise CallError(f"cannot write {path}: {error.strerror}") from None
+    with file:
+        _lock(path, file)
+        yield Appender(path, file)
+        os.fsync(file.fileno())
+
+
+def _lock(path: Path, file: BinaryIO) -> None:
+    import fcntl  # reading records needs no lock, and works where there is no fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # gone when the process is, however it ends
+    except OSError:
+        raise CallError(f"another run is writing {path}; wait for it, or choose another file") from None
