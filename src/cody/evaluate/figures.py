@@ -56,7 +56,8 @@ LONGEST_FIRST = sorted(POLICIES, key=len, reverse=True)
 OTHERS = ((BLACK, "D"), (RED, "X"), (PINK, "P"), ("#999999", "*"))
 OTHER_DASHES = ((0, (1, 1.2)), (0, (3, 1, 1, 1)), (0, (5, 3)), "-")
 SEQUENCE = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PINK, "D"), (BLACK, "v"))
-LEGEND = 4  # names beside each other
+LETTER = 0.06  # inches that a letter of a label takes
+MARKS = 6  # of a curve, the first of which is its beginning
 
 
 class Look(NamedTuple):
@@ -116,11 +117,11 @@ def looks(explainers: Iterable[str]) -> dict[str, Look]:
 def fidelity_against_sparsity(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
     """Cumulative: the share of links whose decision changes without an X of at most that sparsity."""
     largest = max((record.sparsity for record in records if record.is_necessary), default=1.0)
-    limit = min(1.0, np.ceil(10 * largest + 0.5) / 10)
+    limit = min(1.0, np.floor(10 * largest + 1) / 10)  # beyond it nothing changes
     figure, panels = _panels(records, "sparsity at most, |X| / |C|", "fidelity+")
     for axes, group in panels:
         for explainer, members in _by_explainer(group):
-            _steps(axes, _sparsities(members), len(members), limit, look[explainer])
+            _steps(axes, _sparsities(members), len(members), np.linspace(0, limit, MARKS), look[explainer])
         axes.set_xlim(0, limit)
     _legend(figure, look, records)
     return figure
@@ -131,12 +132,16 @@ def fidelity_against_calls(records: Sequence[Record], look: Mapping[str, Look]) 
 
     A curve ends where no explanation of its explainer asked for more.
     """
-    figure, panels = _panels(records, "calls to the model (sets asked about)", "share with a counterfactual")
+    figure, panels = _panels(records, "calls to the model", "share with a counterfactual")
+    most = max(record.evaluations for record in records)
     for axes, group in panels:
         for explainer, members in _by_explainer(group):
             firsts = np.sort([record.first for record in members if record.first is not None]).astype(np.float64)
-            _steps(axes, firsts, len(members), max(record.evaluations for record in members), look[explainer])
-        axes.set_xlim(0, max(record.evaluations for record in records))
+            end = max(1, *(record.evaluations for record in members))
+            _steps(axes, firsts, len(members), np.geomspace(1, end, MARKS), look[explainer])
+        axes.set(xscale="log", xlim=(1, max(2, most)))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.set_minor_formatter("")
     _legend(figure, look, records)
     return figure
 
@@ -145,14 +150,13 @@ def _sparsities(records: Sequence[Record]) -> FloatArray:
     return np.sort([record.sparsity for record in records if record.is_necessary]).astype(np.float64)
 
 
-def _steps(axes: Axes, places: FloatArray, count: int, end: float, look: Look, label: str | None = None) -> None:
-    """A curve that rises by 1/count at each place, from 0 to `end`; a marker every fifth of the way."""
-    x = np.concatenate([[0.0], places, [max(end, *places, 0.0)]])
-    y = np.concatenate([[0.0], np.arange(1, len(places) + 1), [len(places)]]) / count
-    axes.step(x, y, where="post", color=look.colour, linestyle=look.dash, label=label)
-    marked = np.linspace(end / 5, end, 5)
-    heights = np.searchsorted(places, marked, side="right") / count
-    axes.plot(marked, heights, linestyle="", marker=look.marker, color=look.colour, clip_on=False)
+def _steps(axes: Axes, places: FloatArray, count: int, marked: FloatArray, look: Look) -> None:
+    """A curve that rises by 1/count at each place; it goes from the first to the last of the places to be marked."""
+    x = np.concatenate([marked[:1], places, [max(marked[-1], *places[-1:])]])
+    y = np.concatenate([[0], np.arange(1, len(places) + 1), [len(places)]]) / count
+    axes.step(x, y, where="post", color=look.colour, linestyle=look.dash)
+    heights = np.searchsorted(places, marked[1:], side="right") / count
+    axes.plot(marked[1:], heights, linestyle="", marker=look.marker, color=look.colour, clip_on=False)
 
 
 def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure, list[tuple[Axes, list[Record]]]]:
@@ -160,16 +164,16 @@ def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure
     found = _settings_of(records)
     names = in_order((data for data, _ in found), DATA)
     kinds = in_order((kind for _, kind in found), KINDS)
-    legend = 0.16 * (len({record.explainer for record in records}) // LEGEND + 1)
-    size = (min(PAGE, 2.25 * max(2, len(names))), PANEL * len(kinds) + legend + 0.3)
-    figure = Figure(figsize=size, layout="constrained")
+    width = min(PAGE, 2.25 * max(2, len(names)))
+    explainers = {record.explainer for record in records}
+    legend = 0.16 * np.ceil(len(explainers) / _beside(explainers, width))
+    figure = Figure(figsize=(width, PANEL * len(kinds) + legend + 0.2), layout="constrained")
     grid = figure.subplots(len(kinds), len(names), sharex=True, sharey=True, squeeze=False)
     for row, kind in enumerate(kinds):
         for column, data in enumerate(names):
             grid[row, column].set_title(f"{data}, {kind}")
-            grid[row, column].set_ylim(0, None)
-    figure.supxlabel(xlabel, fontsize=8)
-    figure.supylabel(ylabel, fontsize=8)
+            grid[-1, column].set_xlabel(xlabel)
+        grid[row, 0].set_ylabel(ylabel)
     filled = [
         (grid[row, column], found[data, kind])
         for row, kind in enumerate(kinds)
@@ -180,13 +184,19 @@ def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure
 
 
 def _legend(figure: Figure, look: Mapping[str, Look], records: Sequence[Record]) -> None:
+    """Below the panels; and their heights, which they share, begin at 0."""
+    figure.axes[0].set_ylim(0, None)
     present = in_order((record.explainer for record in records), EXPLAINERS)
     lines = [
         Line2D([], [], color=look[name].colour, linestyle=look[name].dash, marker=look[name].marker, label=name)
         for name in present
     ]
-    wide = max(map(len, present)) > 24 or figure.get_figwidth() < 5
-    figure.legend(handles=lines, loc="outside lower center", ncols=2 if wide else LEGEND)
+    figure.legend(handles=lines, loc="outside lower center", ncols=_beside(present, figure.get_figwidth()))
+
+
+def _beside(names: Iterable[str], width: float) -> int:
+    """How many names of a legend fit beside each other."""
+    return min(4, max(1, int(width / (0.45 + 0.053 * max(map(len, names))))))
 
 
 # Points, cells
@@ -196,18 +206,24 @@ def duration(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
     """Mean seconds of an explanation, on a logarithmic axis."""
     names = in_order((record.data for record in records), DATA)
     explainers = in_order((record.explainer for record in records), EXPLAINERS)[::-1]
-    figure = Figure(figsize=(min(PAGE, 1.9 + 1.7 * len(names)), 0.7 + 0.19 * len(explainers)), layout="constrained")
+    width = max(4.8, min(PAGE, LETTER * max(map(len, explainers)) + 0.4 + 1.7 * len(names)))
+    figure = Figure(figsize=(width, 0.7 + 0.19 * len(explainers)), layout="constrained")
     grid = figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
+    times = []
     for group, members in groups(records).items():
         seconds = mean_seconds(members)
         if seconds is not None:
+            times.append(max(seconds, 1e-6))
             fill = look[group.explainer].colour if group.kind == KINDS[0] else "white"
             style = {"marker": look[group.explainer].marker, "markeredgecolor": look[group.explainer].colour}
-            place = explainers.index(group.explainer)
+            place = explainers.index(group.explainer) + (0.15 if group.kind == KINDS[0] else -0.15)
             grid[names.index(group.data)].plot(seconds, place, linestyle="", markerfacecolor=fill, **style)
     for axes, data in zip(grid, names, strict=True):
         axes.set(title=data, xscale="log", ylim=(-0.6, len(explainers) - 0.4))
+        axes.set_xlim(10.0 ** np.floor(np.log10(min(times) / 1.1)), 10.0 ** np.ceil(np.log10(max(times) * 1.1)))
         axes.set_yticks(range(len(explainers)), explainers)
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("")
     figure.supxlabel("mean seconds of an explanation (filled: correct predictions, hollow: incorrect)", fontsize=8)
     return figure
 
@@ -217,18 +233,19 @@ def similarity(records: Sequence[Record]) -> Figure:
     members = dict(_by_explainer(records))
     names = list(members)
     values = np.array([[_known(jaccard(members[one], members[other])) for other in names] for one in names])
-    side = 1.3 + 0.31 * len(names)
-    figure = Figure(figsize=(side + 0.5, side), layout="constrained")
+    side = max(1.2, 0.31 * len(names))
+    figure = Figure(figsize=(LETTER * max(map(len, names)) + side + 1.1, side + 0.5), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(values, vmin=0, vmax=1, cmap="cividis")
-    axes.set_xticks(range(len(names)), names, rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(names)), names)
+    numbers = range(1, len(names) + 1)
+    axes.set_xticks(range(len(names)), map(str, numbers))
+    axes.set_yticks(range(len(names)), [f"{name}  {number}" for name, number in zip(names, numbers, strict=True)])
     axes.grid(visible=False)
     for (row, column), value in np.ndenumerate(values):
         text = "–" if np.isnan(value) else f"{value:.2f}"
         axes.text(column, row, text, ha="center", va="center", fontsize=6, color="black" if value > 0.5 else "white")
     axes.set_title(f"{records[0].model}, {records[0].data}, {records[0].kind}")
-    figure.colorbar(image, ax=axes, label="mean Jaccard similarity", shrink=0.8)
+    figure.colorbar(image, ax=axes, label="mean Jaccard similarity")
     return figure
 
 
@@ -246,17 +263,17 @@ def sensitivity(panels: Varied, title: str) -> Figure:
     figure = Figure(figsize=(min(PAGE, 2.9 * len(panels) + 0.4), 2.3), layout="constrained")
     grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
     records = [record for values in panels.values() for members in values.values() for record in members]
-    limit = min(1.0, max(_sparsities(records), default=1.0) * 1.05 + 1e-9)
+    marks = np.linspace(0, min(1.0, 1.05 * max(_sparsities(records), default=1.0)) or 1.0, MARKS)
     for axes, (parameter, values) in zip(grid, panels.items(), strict=True):
         for number, (value, members) in enumerate(values.items()):
             colour, marker = SEQUENCE[number % len(SEQUENCE)]
             dash = "-" if number < len(SEQUENCE) else ":"
-            label = f"{VARIED[parameter]} = {value}"
-            look = Look(colour, dash, marker)
-            _steps(axes, _sparsities(members), len(members), limit, look)
+            label = f"{VARIED[parameter]} = {float(value):.3g}"
+            _steps(axes, _sparsities(members), len(members), marks, Look(colour, dash, marker))
             axes.plot([], [], color=colour, linestyle=dash, marker=marker, label=label)
-        axes.set(xlim=(0, limit), ylim=(0, None))
+        axes.set_xlim(0, marks[-1])
         axes.legend(loc="lower right")
+    grid[0].set_ylim(0, None)
     figure.suptitle(f"{records[0].model} on {records[0].data}: {title}", fontsize=8)
     figure.supxlabel("sparsity at most, |X| / |C|", fontsize=8)
     figure.supylabel("fidelity+", fontsize=8)
