@@ -152,7 +152,7 @@ def _sparsities(records: Sequence[Record]) -> FloatArray:
 
 def _steps(axes: Axes, places: FloatArray, count: int, marked: FloatArray, look: Look) -> None:
     """A curve that rises by 1/count at each place; it goes from the first to the last of the places to be marked."""
-    x = np.concatenate([marked[:1], places, [max(marked[-1], *places[-1:])]])
+    x = np.concatenate([marked[:1], places, [np.append(places, marked[-1]).max()]])
     y = np.concatenate([[0], np.arange(1, len(places) + 1), [len(places)]]) / count
     axes.step(x, y, where="post", color=look.colour, linestyle=look.dash)
     heights = np.searchsorted(places, marked[1:], side="right") / count
@@ -213,11 +213,11 @@ def duration(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
     for group, members in groups(records).items():
         seconds = mean_seconds(members)
         if seconds is not None:
-            times.append(max(seconds, 1e-6))
+            times.append(max(seconds, 1e-6))  # a logarithm needs it
             fill = look[group.explainer].colour if group.kind == KINDS[0] else "white"
             style = {"marker": look[group.explainer].marker, "markeredgecolor": look[group.explainer].colour}
             place = explainers.index(group.explainer) + (0.15 if group.kind == KINDS[0] else -0.15)
-            grid[names.index(group.data)].plot(seconds, place, linestyle="", markerfacecolor=fill, **style)
+            grid[names.index(group.data)].plot(times[-1], place, linestyle="", markerfacecolor=fill, **style)
     for axes, data in zip(grid, names, strict=True):
         axes.set(title=data, xscale="log", ylim=(-0.6, len(explainers) - 0.4))
         axes.set_xlim(10.0 ** np.floor(np.log10(min(times) / 1.1)), 10.0 ** np.ceil(np.log10(max(times) * 1.1)))
