@@ -550,7 +550,13 @@ def tables_(
 
     records = [record for file in files for record in read_records(file)]
     made = tables(records, paper=paper, rng=np.random.default_rng(0) if intervals else None)
-    print(getattr(typeset, f"as_{format_}")(made), end="")
+    writers = {
+        TableFormat.text: typeset.as_text,
+        TableFormat.markdown: typeset.as_markdown,
+        TableFormat.latex: typeset.as_latex,
+        TableFormat.csv: typeset.as_csv,
+    }
+    print(writers[format_](made), end="")
 
 
 @app.command()

@@ -3,6 +3,7 @@
 import csv
 import io
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,6 +68,11 @@ def cell(made, measure, explainer, data="uci-messages", kind="correct"):
 
 def test_a_small_table_reads_as_it_should():
     assert as_text(tables(small())[:1]) == GOLDEN
+
+
+def test_the_documentation_shows_that_table():
+    page = Path(__file__).parents[2] / "docs" / "metrics.md"
+    assert f"```text\n{GOLDEN}```" in page.read_text(encoding="utf-8")
 
 
 def test_every_cell_holds_the_metric_of_its_group():
