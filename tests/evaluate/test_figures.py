@@ -50,6 +50,15 @@ def test_the_curve_of_fidelity_against_sparsity_counts_all_links():
     assert [share(place) for place in (0.05, 0.1, 0.2, 0.3, 0.39)] == [0, 0.25, 0.25, 0.5, 0.5]
 
 
+def test_markers_lie_on_their_curves():
+    records = [record(event=i, necessary=True, removed=tuple(range(i + 1)), candidates=10) for i in range(10)]
+    look = looks(["cody-temporal"])
+    (axes,) = figures.fidelity_against_sparsity(records, look).axes
+    share = curve(axes, look["cody-temporal"].colour)
+    (markers,) = [one for one in axes.lines if one.get_linestyle() == "None"]
+    assert [share(x) for x in markers.get_xdata()] == markers.get_ydata().tolist()
+
+
 def test_the_curve_of_calls_rises_where_the_first_counterfactual_came():
     records = [record(event=1, first=10), record(event=2, first=100), record(event=3), record(event=4)]
     look = looks(["cody-temporal"])

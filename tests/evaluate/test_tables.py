@@ -103,6 +103,15 @@ def test_equals_as_printed_share_the_first_place_and_leave_no_second():
     assert [cell(made, "fidelity_minus", name).place for name in "abc"] == [1, 2, 3]
 
 
+def test_a_difference_that_is_not_printed_makes_no_place():
+    records = [
+        one
+        for name, necessary in (("a", 500), ("b", 501), ("c", 400))
+        for one in (record(explainer=name, event=i, necessary=i < necessary) for i in range(1000))
+    ]
+    assert [cell(tables(records), "fidelity_plus", name).place for name in "abc"] == [1, 1, 3]
+
+
 def test_lower_is_better_for_sparsity_calls_and_time():
     records = [
         *four_links("a", necessary=2, sufficient=4, removed=(1,), evaluations=9, seconds=3.0),
