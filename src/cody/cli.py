@@ -667,3 +667,50 @@ def bench(
     explanations = [cost for cost in costs if isinstance(cost, measurements.ExplanationCost)]
     growth = [cost for cost in costs if isinstance(cost, measurements.GrowthCost)]
     _print(show.bench(engines, explanations, growth, measurements.machine()))
+
+
+class TableFormat(StrEnum):
+    text = "text"
+    markdown = "markdown"
+    latex = "latex"
+    csv = "csv"
+
+
+RecordFiles = Annotated[list[Path], typer.Argument(help="Files of records that cody evaluate wrote; also .gz.")]
+
+
+@app.command("tables")
+def tables_(
+    files: RecordFiles,
+    format_: Annotated[TableFormat, typer.Option("--format", help="How they are written.")] = TableFormat.text,
+    paper: Annotated[bool, typer.Option("--paper", help="The paper's own figures beside ours.")] = False,
+    intervals: Annotated[bool, typer.Option("--intervals", help="Bootstrap intervals of 95 %.")] = False,
+) -> None:
+    """Compare explainers as the paper's tables do."""
+    from cody.evaluate import typeset
+    from cody.evaluate.records import read_records
+    from cody.evaluate.tables import tables
+
+    records = [record for file in files for record in read_records(file)]
+    made = tables(records, paper=paper, rng=np.random.default_rng(0) if intervals else None)
+    writers = {
+        TableFormat.text: typeset.as_text,
+        TableFormat.markdown: typeset.as_markdown,
+        TableFormat.latex: typeset.as_latex,
+        TableFormat.csv: typeset.as_csv,
+    }
+    print(writers[format_](made), end="")
+
+
+@app.command()
+def figures(
+    files: RecordFiles,
+    out_: Annotated[Path, typer.Option("--out", help="Folder for the figures, as SVG and PNG.")],
+) -> None:
+    """Draw the figures of the paper's evaluation."""
+    from cody.evaluate.figures import save_figures
+    from cody.evaluate.records import read_records
+
+    records = [record for file in files for record in read_records(file)]
+    for path in save_figures(records, out_):
+        print(path)

@@ -1,0 +1,121 @@
+"""Records made ready to be compared: what belongs together gets one name, what must not be mixed is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Any
+
+from cody.errors import DataError
+from cody.evaluate.metrics import Group, groups
+from cody.evaluate.record import Record
+from cody.words import plain
+
+# In the paper's order. What is not listed follows by name.
+POLICIES = ("random", "temporal", "spatio-temporal", "event-impact")
+SEARCHES = tuple(f"{search}-{policy}" for search in ("greedy", "cody", "greedy-then-cody") for policy in POLICIES)
+EXPLAINERS = ("pgexplainer", "tgnnexplainer", *SEARCHES)
+DATA = ("collegemsg", "uci-messages", "uci-forums", "wikipedia")
+MODELS = ("tgn", "tgat")
+KINDS = ("correct", "incorrect")
+
+
+def arrange(records: Sequence[Record]) -> list[Record]:
+    """The records with short names for data and models, and one name for each setting of an explainer.
+
+    A model's name loses its folder and the name of its data: runs/tgn-wikipedia and runs/tgn-uci-forums are both tgn.
+    An explainer that was run with several settings becomes one explainer for each: cody-temporal (alpha=0.5).
+    """
+    if not records:
+        raise DataError("there are no records to compare; cody evaluate writes them")
+    short = [replace(record, data=_data(record), model=_family(record)) for record in records]
+    _check_identities(records, short)
+    named = _name_settings(short)
+    _check_repeated(named)
+    return named
+
+
+def in_order(names: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Distinct names: the known ones in their order, variants after what they vary, then the others by name.
+
+    >>> in_order(["zebra", "cody-random (alpha=1)", "cody-random", "pgexplainer"], EXPLAINERS)
+    ['pgexplainer', 'cody-random', 'cody-random (alpha=1)', 'zebra']
+    """
+    places = {name: place for place, name in enumerate(known)}
+    return sorted(set(names), key=lambda name: (places.get(name.partition(" (")[0], len(places)), name))
+
+
+def setting(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters without nesting, each as text.
+
+    >>> setting({"search": {"alpha": 0.5}, "candidates": {"size": 64}})
+    {'search.alpha': '0.5', 'candidates.size': '64'}
+    """
+    flat: dict[str, str] = {}
+    for name, value in parameters.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{inner}": text for inner, text in setting(value).items()}
+        else:
+            flat[name] = f"{value:.4g}" if isinstance(value, float) else json.dumps(value, sort_keys=True).strip('"')
+    return flat
+
+
+def _data(record: Record) -> str:
+    return plain(PurePath(record.data).name.removesuffix(".csv").removesuffix(".parquet").removeprefix("ml_"), 40)
+
+
+def _family(record: Record) -> str:
+    name = PurePath(record.model).name
+    return plain(name.removesuffix(f"-{_data(record)}") or name, 40)
+
+
+def _check_identities(records: Sequence[Record], short: Sequence[Record]) -> None:
+    """Two models, or two sets of events, must not come to stand in one column."""
+    models: dict[tuple[str, str], Record] = {}
+    for record, renamed in zip(records, short, strict=True):
+        first = models.setdefault((renamed.data, renamed.model), record)
+        for what, mine, other in (
+            ("model", (record.model, record.model_identity), (first.model, first.model_identity)),
+            ("data set", (record.data, record.data_identity), (first.data, first.data_identity)),
+        ):
+            if mine[1] != other[1]:
+                raise DataError(
+                    f"the records mix two different {what}s, {other[0]!r} ({other[1][:12]}) and {mine[0]!r} "
+                    f"({mine[1][:12]}); give their files one at a time"
+                )
+
+
+def _name_settings(records: Sequence[Record]) -> list[Record]:
+    settings: dict[Group, dict[str, dict[str, str]]] = {}  # of each group, by their text
+    told = [setting(record.parameters) for record in records]
+    for record, values in zip(records, told, strict=True):
+        group = Group(record.data, record.model, record.kind, record.explainer)
+        settings.setdefault(group, {})[str(values)] = values
+    varied: dict[str, list[str]] = {}  # which parameters vary within a group, for each explainer
+    for group, found in settings.items():
+        keys = dict.fromkeys(key for values in found.values() for key in values)
+        known = varied.setdefault(group.explainer, [])
+        known += [key for key in keys if key not in known and len({values.get(key) for values in found.values()}) > 1]
+    return [
+        replace(record, explainer=_named(record.explainer, values, varied[record.explainer]))
+        for record, values in zip(records, told, strict=True)
+    ]
+
+
+def _named(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> str:
+    shown = ", ".join(f"{key.rpartition('.')[2]}={values.get(key, '–')}" for key in varied)
+    return plain(f"{explainer} ({shown})" if varied else explainer, 60)
+
+
+def _check_repeated(records: Sequence[Record]) -> None:
+    for group, members in groups(records).items():
+        seen: set[tuple[int, int]] = set()
+        for record in members:
+            if (record.event, record.seed) in seen:
+                raise DataError(
+                    f"{group.explainer} explains event {record.event} of {group.data} twice with seed {record.seed}; "
+                    f"was a file given twice?"
+                )
+            seen.add((record.event, record.seed))

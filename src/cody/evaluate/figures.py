@@ -1,0 +1,319 @@
+"""The figures of the paper's evaluation, drawn from records: SVG for print, PNG to look at."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cody.errors import CallError
+from cody.evaluate.arrange import DATA, EXPLAINERS, KINDS, MODELS, POLICIES, arrange, in_order, setting
+from cody.evaluate.metrics import groups, jaccard, mean_seconds
+from cody.evaluate.record import Record
+from cody.graph import FloatArray
+
+try:
+    from matplotlib import rc_context
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+except ImportError:
+    raise CallError("figures need matplotlib; pip install 'cody-explain[figures]' brings it") from None
+
+PAGE = 6.75  # inches: the width of a page with two columns
+PANEL = 1.85  # height of one panel
+STYLE: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "legend.handlelength": 3.2,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.5,
+    "axes.axisbelow": True,
+    "svg.hashsalt": "cody",
+}
+VARIED = {"search.alpha": "α", "candidates.size": "candidates"}  # what sensitivity is drawn for
+
+# Okabe and Ito's colours, which the colour-blind can tell apart. A policy has a colour, a search a kind of line.
+BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK = "#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
+COLOURS = dict(zip(POLICIES, (ORANGE, SKY, GREEN, BLUE), strict=True))
+DASHES = {"greedy": (0, (4, 1.5)), "cody": "-", "greedy-then-cody": (0, (6, 1.5, 1, 1.5))}
+MARKERS = dict(zip(POLICIES, "ov^s", strict=True))
+LONGEST_FIRST = sorted(POLICIES, key=len, reverse=True)
+OTHERS = ((BLACK, "D"), (RED, "X"), (PINK, "P"), ("#999999", "*"))
+OTHER_DASHES = ((0, (1, 1.2)), (0, (3, 1, 1, 1)), (0, (5, 3)), "-")
+SEQUENCE = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PINK, "D"), (BLACK, "v"))
+LETTER = 0.06  # inches that a letter of a label takes
+MARKS = 6  # of a curve, the first of which is its beginning
+
+
+class Look(NamedTuple):
+    colour: str
+    dash: Any
+    marker: str
+
+
+def save_figures(records: Sequence[Record], folder: Path) -> list[Path]:
+    """Draw every figure that the records allow. The same records give the same files."""
+    arranged = arrange(records)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    with rc_context(STYLE):
+        for name, figure in draw(arranged):
+            for kind, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
+                path = folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', name)}.{kind}"
+                figure.savefig(path, dpi=200, metadata=metadata)
+                written.append(path)
+    return written
+
+
+def draw(records: Sequence[Record]) -> Iterator[tuple[str, Figure]]:
+    """The figures of arranged records, each with its name."""
+    look = looks([record.explainer for record in records])
+    for model in in_order((record.model for record in records), MODELS):
+        mine = [record for record in records if record.model == model]
+        yield f"fidelity-sparsity-{model}", fidelity_against_sparsity(mine, look)
+        yield f"fidelity-calls-{model}", fidelity_against_calls(mine, look)
+        if any(mean_seconds(group) is not None for group in groups(mine).values()):
+            yield f"duration-{model}", duration(mine, look)
+        for (data, kind), group in _settings_of(mine).items():
+            if len({record.explainer for record in group}) > 1:
+                yield f"jaccard-{model}-{data}-{kind}", similarity(group)
+            for explainer, panels in _varied(group).items():
+                yield f"sensitivity-{model}-{data}-{kind}-{explainer}", sensitivity(panels, f"{explainer}, {kind}")
+
+
+def looks(explainers: Iterable[str]) -> dict[str, Look]:
+    """How each explainer is drawn, in every figure. Those without a search and a policy in their name go by turns."""
+    found, others = {}, 0
+    for name in in_order(explainers, EXPLAINERS):
+        policy = next((policy for policy in LONGEST_FIRST if name.endswith(f"-{policy}")), "")
+        search = name.removesuffix(f"-{policy}")
+        if search in DASHES and policy:
+            found[name] = Look(COLOURS[policy], DASHES[search], MARKERS[policy])
+        else:
+            colour, marker = OTHERS[others % len(OTHERS)]
+            found[name] = Look(colour, OTHER_DASHES[others // len(OTHERS) % len(OTHER_DASHES)], marker)
+            others += 1
+    return found
+
+
+# Curves: shares of the links, one panel for each data set and kind.
+
+
+def fidelity_against_sparsity(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
+    """Cumulative: the share of links whose decision changes without an X of at most that sparsity."""
+    largest = max((record.sparsity for record in records if record.is_necessary), default=1.0)
+    limit = min(1.0, np.floor(10 * largest + 1) / 10)  # beyond it nothing changes
+    figure, panels = _panels(records, "sparsity at most, |X| / |C|", "fidelity+")
+    for axes, group in panels:
+        for explainer, members in _by_explainer(group):
+            _steps(axes, _sparsities(members), len(members), np.linspace(0, limit, MARKS), look[explainer])
+        axes.set_xlim(0, limit)
+    _legend(figure, look, records)
+    return figure
+
+
+def fidelity_against_calls(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
+    """The share of links whose first set that changes the decision was among that many that the explainer asked about.
+
+    A curve ends where no explanation of its explainer asked for more.
+    """
+    figure, panels = _panels(records, "calls to the model", "share with a counterfactual")
+    most = max(record.evaluations for record in records)
+    for axes, group in panels:
+        for explainer, members in _by_explainer(group):
+            firsts = np.sort([record.first for record in members if record.first is not None]).astype(np.float64)
+            end = max(1, *(record.evaluations for record in members))
+            _steps(axes, firsts, len(members), np.geomspace(1, end, MARKS), look[explainer])
+        axes.set(xscale="log", xlim=(1, max(2, most)))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.set_minor_formatter("")
+    _legend(figure, look, records)
+    return figure
+
+
+def _sparsities(records: Sequence[Record]) -> FloatArray:
+    return np.sort([record.sparsity for record in records if record.is_necessary]).astype(np.float64)
+
+
+def _steps(axes: Axes, places: FloatArray, count: int, marked: FloatArray, look: Look) -> None:
+    """A curve that rises by 1/count at each place; it goes from the first to the last of the places to be marked."""
+    x = np.concatenate([marked[:1], places, [np.append(places, marked[-1]).max()]])
+    y = np.concatenate([[0], np.arange(1, len(places) + 1), [len(places)]]) / count
+    axes.step(x, y, where="post", color=look.colour, linestyle=look.dash)
+    heights = np.searchsorted(places, marked[1:], side="right") / count
+    axes.plot(marked[1:], heights, linestyle="", marker=look.marker, color=look.colour, clip_on=False)
+
+
+def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure, list[tuple[Axes, list[Record]]]]:
+    """A grid of axes: a row for each kind of prediction, a column for each data set."""
+    found = _settings_of(records)
+    names = in_order((data for data, _ in found), DATA)
+    kinds = in_order((kind for _, kind in found), KINDS)
+    width = min(PAGE, 2.25 * max(2, len(names)))
+    explainers = {record.explainer for record in records}
+    legend = 0.16 * np.ceil(len(explainers) / _beside(explainers, width))
+    figure = Figure(figsize=(width, PANEL * len(kinds) + legend + 0.2), layout="constrained")
+    grid = figure.subplots(len(kinds), len(names), sharex=True, sharey=True, squeeze=False)
+    for row, kind in enumerate(kinds):
+        for column, data in enumerate(names):
+            grid[row, column].set_title(f"{data}, {kind}")
+            grid[-1, column].set_xlabel(xlabel)
+        grid[row, 0].set_ylabel(ylabel)
+    filled = [
+        (grid[row, column], found[data, kind])
+        for row, kind in enumerate(kinds)
+        for column, data in enumerate(names)
+        if (data, kind) in found
+    ]
+    return figure, filled
+
+
+def _legend(figure: Figure, look: Mapping[str, Look], records: Sequence[Record]) -> None:
+    """Below the panels; and their heights, which they share, begin at 0."""
+    figure.axes[0].set_ylim(0, None)
+    present = in_order((record.explainer for record in records), EXPLAINERS)
+    lines = [
+        Line2D([], [], color=look[name].colour, linestyle=look[name].dash, marker=look[name].marker, label=name)
+        for name in present
+    ]
+    figure.legend(handles=lines, loc="outside lower center", ncols=_beside(present, figure.get_figwidth()))
+
+
+def _beside(names: Iterable[str], width: float) -> int:
+    """How many names of a legend fit beside each other."""
+    return min(4, max(1, int(width / (0.45 + 0.053 * max(map(len, names))))))
+
+
+# Points, cells
+
+
+def duration(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
+    """Mean seconds of an explanation, on a logarithmic axis."""
+    names = in_order((record.data for record in records), DATA)
+    explainers = in_order((record.explainer for record in records), EXPLAINERS)[::-1]
+    width = max(4.8, min(PAGE, LETTER * max(map(len, explainers)) + 0.4 + 1.7 * len(names)))
+    figure = Figure(figsize=(width, 0.7 + 0.19 * len(explainers)), layout="constrained")
+    grid = figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
+    times = []
+    for group, members in groups(records).items():
+        seconds = mean_seconds(members)
+        if seconds is not None:
+            times.append(max(seconds, 1e-6))  # a logarithm needs it
+            fill = look[group.explainer].colour if group.kind == KINDS[0] else "white"
+            style = {"marker": look[group.explainer].marker, "markeredgecolor": look[group.explainer].colour}
+            place = explainers.index(group.explainer) + (0.15 if group.kind == KINDS[0] else -0.15)
+            grid[names.index(group.data)].plot(times[-1], place, linestyle="", markerfacecolor=fill, **style)
+    for axes, data in zip(grid, names, strict=True):
+        axes.set(title=data, xscale="log", ylim=(-0.6, len(explainers) - 0.4))
+        axes.set_xlim(10.0 ** np.floor(np.log10(min(times) / 1.1)), 10.0 ** np.ceil(np.log10(max(times) * 1.1)))
+        axes.set_yticks(range(len(explainers)), explainers)
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("")
+    figure.supxlabel("mean seconds of an explanation (filled: correct predictions, hollow: incorrect)", fontsize=8)
+    return figure
+
+
+def similarity(records: Sequence[Record]) -> Figure:
+    """Jaccard similarity of each two explainers: the mean over the links that both explained."""
+    members = dict(_by_explainer(records))
+    names = list(members)
+    values = np.array([[_known(jaccard(members[one], members[other])) for other in names] for one in names])
+    side = max(1.2, 0.31 * len(names))
+    figure = Figure(figsize=(LETTER * max(map(len, names)) + side + 1.1, side + 0.5), layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(values, vmin=0, vmax=1, cmap="cividis")
+    numbers = range(1, len(names) + 1)
+    axes.set_xticks(range(len(names)), map(str, numbers))
+    axes.set_yticks(range(len(names)), [f"{name}  {number}" for name, number in zip(names, numbers, strict=True)])
+    axes.grid(visible=False)
+    for (row, column), value in np.ndenumerate(values):
+        text = "–" if np.isnan(value) else f"{value:.2f}"
+        axes.text(column, row, text, ha="center", va="center", fontsize=6, color="black" if value > 0.5 else "white")
+    axes.set_title(f"{records[0].model}, {records[0].data}, {records[0].kind}")
+    figure.colorbar(image, ax=axes, label="mean Jaccard similarity")
+    return figure
+
+
+def _known(value: float | None) -> float:
+    return np.nan if value is None else value
+
+
+# Sensitivity
+
+Varied = Mapping[str, Mapping[str, Sequence[Record]]]  # parameter, its value, records
+
+
+def sensitivity(panels: Varied, title: str) -> Figure:
+    """Fidelity+ against sparsity for each value of a parameter, the others as in most records."""
+    figure = Figure(figsize=(min(PAGE, 2.9 * len(panels) + 0.4), 2.3), layout="constrained")
+    grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+    records = [record for values in panels.values() for members in values.values() for record in members]
+    marks = np.linspace(0, min(1.0, 1.05 * max(_sparsities(records), default=1.0)) or 1.0, MARKS)
+    for axes, (parameter, values) in zip(grid, panels.items(), strict=True):
+        for number, (value, members) in enumerate(values.items()):
+            colour, marker = SEQUENCE[number % len(SEQUENCE)]
+            dash = "-" if number < len(SEQUENCE) else ":"
+            label = f"{VARIED[parameter]} = {float(value):.3g}"
+            _steps(axes, _sparsities(members), len(members), marks, Look(colour, dash, marker))
+            axes.plot([], [], color=colour, linestyle=dash, marker=marker, label=label)
+        axes.set_xlim(0, marks[-1])
+        axes.legend(loc="lower right")
+    grid[0].set_ylim(0, None)
+    figure.suptitle(f"{records[0].model} on {records[0].data}: {title}", fontsize=8)
+    figure.supxlabel("sparsity at most, |X| / |C|", fontsize=8)
+    figure.supylabel("fidelity+", fontsize=8)
+    return figure
+
+
+def _varied(records: Sequence[Record]) -> dict[str, dict[str, dict[str, list[Record]]]]:
+    """For each explainer that was run with several values: parameter, value, records that differ in nothing else."""
+    found: dict[str, dict[str, dict[str, list[Record]]]] = {}
+    families: dict[str, list[tuple[dict[str, str], Record]]] = {}
+    for record in records:
+        families.setdefault(record.explainer.partition(" (")[0], []).append((setting(record.parameters), record))
+    for explainer, members in families.items():
+        for parameter in VARIED:
+            rest = Counter(_without(told, parameter) for told, _ in members)
+            values: dict[str, dict[str, list[Record]]] = {}
+            for told, record in members:
+                if parameter in told:
+                    values.setdefault(_without(told, parameter), {}).setdefault(told[parameter], []).append(record)
+            most = max(values.items(), key=lambda item: (len(item[1]), rest[item[0]]), default=("", {}))[1]
+            if len(most) > 1:
+                ordered = {value: most[value] for value in sorted(most, key=float)}
+                found.setdefault(explainer, {})[parameter] = ordered
+    return found
+
+
+def _without(told: Mapping[str, str], parameter: str) -> str:
+    return str(sorted((name, value) for name, value in told.items() if name != parameter))
+
+
+def _by_explainer(records: Iterable[Record]) -> list[tuple[str, list[Record]]]:
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(record.explainer, []).append(record)
+    return [(name, found[name]) for name in in_order(found, EXPLAINERS)]
+
+
+def _settings_of(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
+    """By data set and kind."""
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        found.setdefault((record.data, record.kind), []).append(record)
+    return found

@@ -1,0 +1,260 @@
+"""How good explanations are: plain functions over records, one number each, None where there is nothing to measure.
+
+N records, each about one link; X is the explanation of a link, C what could have been removed. A metric takes records,
+or their `columns`; given the columns of S bootstrap samples it gives an array of S numbers instead of one.
+
+Other projects swap the names of fidelity+ and fidelity-: go by the formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from cody.errors import CallError
+from cody.evaluate.record import Record
+from cody.graph import FloatArray, IntArray
+
+AT_ONCE = 2_000_000  # counts of a bootstrap held at the same time
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the metrics need to know about N records."""
+
+    sparsity: FloatArray  # [N] |X| / |C|
+    necessary: FloatArray  # [N] 1 where the decision changes without X, else 0
+    sufficient: FloatArray  # [N] 1 where the decision stays with X only, else 0
+    found: FloatArray  # [N] 1 where the explainer met a set that changes the decision, else 0
+    evaluations: FloatArray  # [N]
+    seconds: FloatArray  # [N] not a number where time was not taken
+    link: IntArray  # [N] equal where the same link was explained
+    counts: FloatArray  # [N] how often each record counts; [S, N] for S samples
+
+
+Records = Sequence[Record] | Columns
+Metric = Callable[[Records], float | None]
+
+
+def columns(records: Records) -> Columns:
+    """The records as columns, each counted once."""
+    if isinstance(records, Columns):
+        return records
+    numbers: dict[Hashable, int] = {}
+    seconds = [np.nan if record.seconds is None else record.seconds for record in records]
+    link = [numbers.setdefault(link_of(record), len(numbers)) for record in records]
+    return Columns(
+        sparsity=np.array([record.sparsity for record in records], dtype=np.float64),
+        necessary=np.array([record.is_necessary for record in records], dtype=np.float64),
+        sufficient=np.array([record.is_sufficient for record in records], dtype=np.float64),
+        found=np.array([record.first is not None for record in records], dtype=np.float64),
+        evaluations=np.array([record.evaluations for record in records], dtype=np.float64),
+        seconds=np.array(seconds, dtype=np.float64),
+        link=np.array(link, dtype=np.int64),
+        counts=np.ones(len(records)),
+    )
+
+
+def link_of(record: Record) -> tuple[str, str, int]:
+    """The same for all records about one link."""
+    return record.data, record.model, record.event
+
+
+def sparsity(records: Records) -> float | None:
+    """(1/N) Σ |X| / |C|: how much of what could be removed is. Lower is better.
+
+    A link without candidates has an empty X and counts as 0.
+    """
+    group = columns(records)
+    return _mean(group, group.sparsity)
+
+
+def fidelity_plus(records: Records) -> float | None:
+    """(1/N) Σ 1[decision without X ≠ decision]: the share of necessary explanations, the counterfactuals."""
+    group = columns(records)
+    return _mean(group, group.necessary)
+
+
+def fidelity_minus(records: Records) -> float | None:
+    """(1/N) Σ 1[decision with X as the only past = decision]: the share of sufficient explanations."""
+    group = columns(records)
+    return _mean(group, group.sufficient)
+
+
+def characterization(records: Records) -> float | None:
+    """2 / (1/fidelity+ + 1/fidelity-): their harmonic mean; 0 when either is 0."""
+    group = columns(records)
+    necessary, sufficient = fidelity_plus(group), fidelity_minus(group)
+    if necessary is None or sufficient is None:
+        return None
+    total = np.asarray(necessary) + np.asarray(sufficient)
+    return _number(2 * necessary * sufficient / np.where(total > 0, total, 1.0))
+
+
+def aufsc_plus(records: Records) -> float | None:
+    """∫₀¹ (share of the N links with fidelity+ and sparsity ≤ s) ds = (1/N) Σ 1[necessary] · (1 - sparsity).
+
+    The area under the curve of fidelity+ against sparsity: high if many small sets change the decision.
+    """
+    group = columns(records)
+    return _mean(group, group.necessary * (1 - group.sparsity))
+
+
+def aufsc_minus(records: Records) -> float | None:
+    """∫₀¹ (share of the N links with fidelity- and sparsity ≤ s) ds = (1/N) Σ 1[sufficient] · (1 - sparsity)."""
+    group = columns(records)
+    return _mean(group, group.sufficient * (1 - group.sparsity))
+
+
+def mean_evaluations(records: Records) -> float | None:
+    """(1/N) Σ distinct sets that the explainer asked the model about. Lower is better."""
+    group = columns(records)
+    return _mean(group, group.evaluations)
+
+
+def mean_seconds(records: Records) -> float | None:
+    """(1/N) Σ wall time, without confirmation and without measuring fidelity. Lower is better.
+
+    None where the time of a record was not taken, because explainers shared answers.
+    """
+    group = columns(records)
+    return None if np.isnan(group.seconds).any() else _mean(group, group.seconds)
+
+
+def found_share(records: Records) -> float | None:
+    """(1/N) Σ 1[the explainer asked about a set that changes the decision].
+
+    Equal to fidelity+ for explainers that answer with such a set whenever they meet one, as CoDy and GreeDy do.
+    """
+    group = columns(records)
+    return _mean(group, group.found)
+
+
+def jaccard(records: Sequence[Record], others: Sequence[Record]) -> float | None:
+    """Mean over the links that both explain of |X ∩ Y| / |X ∪ Y|; None without a common link.
+
+    Two empty explanations are equal: 1. Of a link explained several times, the mean over all pairs counts.
+    """
+    mine, theirs = _explanations(records), _explanations(others)
+    common = [_overlap(mine[link], theirs[link]) for link in mine if link in theirs]
+    return float(np.mean(common)) if common else None
+
+
+def _explanations(records: Iterable[Record]) -> dict[Hashable, list[frozenset[int]]]:
+    found: dict[Hashable, list[frozenset[int]]] = {}
+    for record in records:
+        found.setdefault(link_of(record), []).append(frozenset(record.removed))
+    return found
+
+
+def _overlap(some: list[frozenset[int]], others: list[frozenset[int]]) -> float:
+    pairs = [(len(one & other), len(one | other)) for one, other in product(some, others)]
+    return float(np.mean([shared / union if union else 1.0 for shared, union in pairs]))
+
+
+class Interval(NamedTuple):
+    low: float
+    high: float
+
+
+def interval(
+    metric: Metric,
+    records: Records,
+    *,
+    rng: np.random.Generator,
+    level: float = 0.95,
+    samples: int = 1000,
+) -> Interval | None:
+    """Percentile bootstrap: between which values `level` of the samples lie; None where the metric is undefined.
+
+    A sample draws as many links as there are, with replacement, each with all records about it.
+    """
+    if not 0 < level < 1 or samples < 1:
+        raise CallError(f"level must lie between 0 and 1 and samples be at least 1, not {level} and {samples}")
+    group = columns(records)
+    if metric(group) is None:
+        return None
+    at_once = max(1, AT_ONCE // len(group.link))
+    sizes = [min(at_once, samples - start) for start in range(0, samples, at_once)]
+    drawn = [np.asarray(metric(replace(group, counts=_draw(group.link, size, rng)))) for size in sizes]
+    low, high = np.quantile(np.concatenate(drawn), [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high))
+
+
+def _draw(link: IntArray, samples: int, rng: np.random.Generator) -> FloatArray:
+    """How often each record counts in each sample: [S, N]."""
+    L = int(link.max()) + 1
+    chosen = rng.integers(0, L, size=(samples, L)) + L * np.arange(samples)[:, None]  # a range of numbers per sample
+    counts = np.bincount(chosen.ravel(), minlength=samples * L).reshape(samples, L)
+    return counts[:, link].astype(np.float64)
+
+
+def _mean(group: Columns, values: FloatArray) -> float | None:
+    """The mean of values [N], counted as the group says; None of nothing."""
+    return _number(group.counts @ values / group.counts.sum(axis=-1)) if len(values) else None
+
+
+def _number(value: FloatArray | np.float64) -> float:
+    """One number as a float. The numbers of S samples stay an array: only `interval` asks for those."""
+    return float(value) if np.ndim(value) == 0 else cast(float, value)
+
+
+class Group(NamedTuple):
+    """What is measured together."""
+
+    data: str
+    model: str
+    kind: str
+    explainer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One group of records in numbers; None where there are no records."""
+
+    links: int  # distinct ones
+    records: int
+    sparsity: float | None
+    fidelity_plus: float | None
+    fidelity_minus: float | None
+    characterization: float | None
+    aufsc_plus: float | None
+    aufsc_minus: float | None
+    evaluations: float | None
+    seconds: float | None
+    found: float | None
+
+
+def summary(records: Records) -> Summary:
+    """All metrics of one group of records."""
+    group = columns(records)
+    return Summary(
+        links=len(np.unique(group.link)),
+        records=len(group.link),
+        sparsity=sparsity(group),
+        fidelity_plus=fidelity_plus(group),
+        fidelity_minus=fidelity_minus(group),
+        characterization=characterization(group),
+        aufsc_plus=aufsc_plus(group),
+        aufsc_minus=aufsc_minus(group),
+        evaluations=mean_evaluations(group),
+        seconds=mean_seconds(group),
+        found=found_share(group),
+    )
+
+
+def groups(records: Iterable[Record]) -> dict[Group, list[Record]]:
+    """Records of the same data, model, kind and explainer, in the order in which they first appear."""
+    found: dict[Group, list[Record]] = {}
+    for record in records:
+        found.setdefault(Group(record.data, record.model, record.kind, record.explainer), []).append(record)
+    return found
+
+
+def summaries(records: Iterable[Record]) -> dict[Group, Summary]:
+    """The summary of each group."""
+    return {group: summary(members) for group, members in groups(records).items()}

@@ -1,0 +1,231 @@
+"""The paper's tables from records: what stands in which cell. How it is written is up to `cody.evaluate.typeset`."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import NamedTuple
+
+import numpy as np
+
+from cody.evaluate import metrics
+from cody.evaluate.arrange import DATA, EXPLAINERS, KINDS, MODELS, arrange, in_order
+from cody.evaluate.metrics import Columns, Interval, Metric, columns, interval, link_of
+from cody.evaluate.record import Record
+
+SAME_MESSAGES = {"collegemsg": "uci-messages"}  # one to the minute, the paper's to the second
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A metric as tables show it."""
+
+    name: str  # in files
+    title: str
+    latex: str
+    formula: str
+    metric: Metric
+    digits: int = 2
+    lower_is_better: bool = False
+
+
+AUFSC_PLUS = Measure(
+    "aufsc_plus",
+    "AUFSC+",
+    r"\textit{AUFSC}$_+$",
+    "area under fidelity+ against sparsity = mean of [decision changes without X]·(1 − |X|/|C|)",
+    metrics.aufsc_plus,
+)
+AUFSC_MINUS = Measure(
+    "aufsc_minus",
+    "AUFSC−",
+    r"\textit{AUFSC}$_-$",
+    "area under fidelity− against sparsity = mean of [decision stays with X only]·(1 − |X|/|C|)",
+    metrics.aufsc_minus,
+)
+CHARACTERIZATION = Measure(
+    "char", "char", "$char$", "harmonic mean of fidelity+ and fidelity−", metrics.characterization
+)
+FIDELITY_PLUS = Measure(
+    "fidelity_plus",
+    "fidelity+",
+    "Fidelity+",
+    "share of links whose decision changes when X is removed",
+    metrics.fidelity_plus,
+)
+SPARSITY = Measure(
+    "sparsity", "sparsity", "Sparsity", "mean of |X|/|C|; lower is better", metrics.sparsity, lower_is_better=True
+)
+FIDELITY_MINUS = Measure(
+    "fidelity_minus",
+    "fidelity−",
+    "Fidelity-",
+    "share of links whose decision stays when the past is X only",
+    metrics.fidelity_minus,
+)
+CALLS = Measure(
+    "calls",
+    "calls",
+    "Calls",
+    "distinct sets of events that the model was asked about; lower is better",
+    metrics.mean_evaluations,
+    lower_is_better=True,
+)
+SECONDS = Measure(
+    "seconds",
+    "seconds",
+    "Seconds",
+    "wall time; lower is better",
+    metrics.mean_seconds,
+    digits=3,
+    lower_is_better=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which measures stand in a table, and in which order its columns are."""
+
+    name: str
+    title: str
+    panels: tuple[tuple[Measure, ...], ...]  # one below the other
+    data_first: bool = True  # data sets, and within them the kinds; else the other way round
+
+
+LAYOUTS = (
+    Layout(
+        "aufsc",
+        "Area under the fidelity-sparsity curve, and characterization",
+        ((AUFSC_PLUS, AUFSC_MINUS, CHARACTERIZATION),),
+        data_first=False,
+    ),
+    Layout("fidelity", "Fidelity and sparsity", ((FIDELITY_PLUS, SPARSITY), (FIDELITY_MINUS, CHARACTERIZATION))),
+    Layout("calls", "Mean number of calls to the model", ((CALLS,),)),
+    Layout("runtime", "Mean time of an explanation", ((SECONDS,),)),
+)
+
+
+class Column(NamedTuple):
+    measure: Measure
+    data: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    value: float | None = None
+    place: int | None = None  # 1: none is better in its column; 2: one is
+    interval: Interval | None = None
+    paper: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All explainers of one model, in one layout."""
+
+    layout: Layout
+    model: str
+    columns: tuple[tuple[Column, ...], ...]  # of each panel
+    rows: Mapping[str, Mapping[Column, Cell]]  # of each explainer
+    links: Mapping[tuple[str, str], int]  # how many were explained, by data and kind
+    notes: tuple[str, ...]  # who explained fewer of them
+    level: float | None  # of the intervals
+
+    @property
+    def has_paper(self) -> bool:
+        shown = [column for panel in self.columns for column in panel]
+        return any(row[column].paper is not None for row in self.rows.values() for column in shown)
+
+
+def tables(
+    records: Sequence[Record], *, paper: bool = False, rng: np.random.Generator | None = None, level: float = 0.95
+) -> list[Table]:
+    """Every table of every model. With `paper`, its own figures stand beside ours; with `rng`, bootstrap intervals."""
+    published = _published() if paper else {}
+    made = []
+    arranged = arrange(records)
+    for model in in_order((record.model for record in arranged), MODELS):
+        groups: dict[tuple[str, str], dict[str, list[Record]]] = {}  # data and kind, explainer
+        for record in arranged:
+            if record.model == model:
+                groups.setdefault((record.data, record.kind), {}).setdefault(record.explainer, []).append(record)
+        cells = _cells(model, groups, published, rng, level)
+        for layout in LAYOUTS:
+            shown = tuple(tuple(_order(panel, groups, layout.data_first)) for panel in layout.panels)
+            links = {group: len(_links(members)) for group, members in groups.items()}
+            notes = tuple(_missing(groups))
+            made.append(Table(layout, model, shown, cells, links, notes, None if rng is None else level))
+    return made
+
+
+Groups = Mapping[tuple[str, str], Mapping[str, Sequence[Record]]]
+Published = Mapping[tuple[str, str, str, str, str], float]  # model, explainer, data, kind, measure
+
+
+def _order(panel: Sequence[Measure], groups: Groups, data_first: bool) -> Iterator[Column]:
+    names = in_order((data for data, _ in groups), DATA)
+    kinds = in_order((kind for _, kind in groups), KINDS)
+    pairs = [(data, kind) for data in names for kind in kinds]
+    if not data_first:
+        pairs = [(data, kind) for kind in kinds for data in names]
+    for measure in panel:
+        yield from (Column(measure, *pair) for pair in pairs if pair in groups)
+
+
+def _cells(
+    model: str, groups: Groups, published: Published, rng: np.random.Generator | None, level: float
+) -> dict[str, dict[Column, Cell]]:
+    explainers = in_order((name for members in groups.values() for name in members), EXPLAINERS)
+    rows: dict[str, dict[Column, Cell]] = {explainer: {} for explainer in explainers}
+    measures = dict.fromkeys(measure for layout in LAYOUTS for panel in layout.panels for measure in panel)
+    for (data, kind), members in groups.items():
+        groups_columns = {explainer: columns(members.get(explainer, [])) for explainer in explainers}
+        for measure in measures:
+            places = _places(measure, groups_columns)
+            for explainer, group in groups_columns.items():
+                key = (model, explainer, SAME_MESSAGES.get(data, data), kind, measure.name)
+                rows[explainer][Column(measure, data, kind)] = Cell(
+                    value=measure.metric(group),
+                    place=places[explainer],
+                    interval=None if rng is None else interval(measure.metric, group, rng=rng, level=level),
+                    paper=published.get(key),
+                )
+    return rows
+
+
+def _places(measure: Measure, group: Mapping[str, Columns]) -> dict[str, int | None]:
+    """1 + how many are better, as far as the printed digits tell. Equals share a place; the next one stays empty."""
+    values = {name: measure.metric(members) for name, members in group.items()}
+    sign = -1 if measure.lower_is_better else 1
+    printed = {name: sign * round(value, measure.digits) for name, value in values.items() if value is not None}
+    return {
+        name: 1 + sum(other > printed[name] for other in printed.values()) if name in printed else None
+        for name in values
+    }
+
+
+def _links(members: Mapping[str, Sequence[Record]]) -> set[tuple[str, str, int]]:
+    return {link_of(record) for records in members.values() for record in records}
+
+
+def _missing(groups: Groups) -> Iterator[str]:
+    """Who did not explain every link that others did: such numbers must not be compared."""
+    for (data, kind), members in groups.items():
+        everything = len(_links(members))
+        for explainer, records in members.items():
+            explained = len({link_of(record) for record in records})
+            if explained < everything:
+                yield f"{explainer} explained only {explained} of the {everything} {kind} links of {data}."
+
+
+def _published() -> dict[tuple[str, str, str, str, str], float]:
+    """The figures of the paper, from the csv files beside this module; their first line names the source."""
+    found: dict[tuple[str, str, str, str, str], float] = {}
+    for file in sorted((files("cody.evaluate") / "paper").iterdir(), key=lambda file: file.name):
+        lines = [line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+        for row in csv.DictReader(lines):
+            group = (row.pop("model"), row.pop("explainer"), row.pop("dataset"), row.pop("predictions"))
+            found |= {(*group, measure): float(value) for measure, value in row.items()}
+    return found

@@ -1,0 +1,279 @@
+"""Tables as text, Markdown, LaTeX and csv."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from cody.evaluate.arrange import DATA, KINDS, in_order
+from cody.evaluate.tables import Cell, Column, Measure, Table
+from cody.words import count
+
+WIDTH = 80
+MISSING = "–"
+SHORT = {"correct": "corr.", "incorrect": "incorr."}
+SPELLED = {"pgexplainer": "PGExplainer", "tgnnexplainer": "T-GNNExplainer", "greedy": "GreeDy", "cody": "CoDy"}
+LATEX_DATA = {"uci-messages": "UCI-Messages", "uci-forums": "UCI-Forums", "wikipedia": "Wikipedia"}
+
+
+def as_text(tables: Iterable[Table]) -> str:
+    """For a terminal of 80 columns: one block for each data set, or several where it does not fit."""
+    return "\n\n".join(block for table in tables for block in _text_of(table)) + "\n"
+
+
+def as_markdown(tables: Iterable[Table]) -> str:
+    """One table for each measure, which Markdown can hold: it has no headings over several columns."""
+    return "\n".join(line for table in tables for line in _markdown_of(table))
+
+
+def as_latex(tables: Iterable[Table]) -> str:
+    """In the paper's layout, for `\\input`; nothing but LaTeX and graphicx is needed."""
+    return "\n".join(line for table in tables for line in _latex_of(table))
+
+
+def as_csv(tables: Iterable[Table]) -> str:
+    """One line for each model, data set, kind and explainer; every measure with all digits, empty where undefined."""
+    lines: dict[tuple[str, str, str, str], dict[str, object]] = {}
+    for table in tables:
+        for explainer, row in table.rows.items():
+            for column in (column for panel in table.columns for column in panel):
+                line = lines.setdefault((table.model, column.data, column.kind, explainer), {})
+                line |= _values(column.measure.name, row[column], table)
+    keys = ["model", "data", "kind", "explainer"]
+    measures = dict.fromkeys(name for line in lines.values() for name in line)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*keys, *measures])
+    writer.writerows([*group, *(line.get(name) for name in measures)] for group, line in lines.items())
+    return out.getvalue()
+
+
+def _values(name: str, cell: Cell, table: Table) -> dict[str, object]:
+    found: dict[str, object] = {name: cell.value}
+    if table.level is not None:
+        low, high = cell.interval or (None, None)
+        found |= {f"{name}_low": low, f"{name}_high": high}
+    if table.has_paper:
+        found |= {f"{name}_paper": cell.paper}
+    return found
+
+
+def _number(value: float | None, measure: Measure) -> str:
+    return MISSING if value is None else f"{value:.{measure.digits}f}"
+
+
+def _extras(cell: Cell, column: Column, table: Table) -> str:
+    """What follows a number: its interval, and the paper's number."""
+    text = ""
+    if cell.interval is not None:
+        text += f" [{_number(cell.interval.low, column.measure)}, {_number(cell.interval.high, column.measure)}]"
+    if table.has_paper:
+        text += f" ({_number(cell.paper, column.measure)})"
+    return text
+
+
+# Text
+
+
+def _text_of(table: Table) -> Iterator[str]:
+    for data in in_order((data for data, _ in table.links), DATA):
+        kinds = in_order((kind for name, kind in table.links if name == data), KINDS)
+        links = " and ".join(f"{table.links[data, kind]} {kind}" for kind in kinds)
+        heading = f"{table.layout.title}\n{table.model} on {data}, {links} links"
+        yield "\n\n".join([heading, *_blocks(table, data)])
+    yield "\n".join(_legend(table))
+
+
+def _blocks(table: Table, data: str) -> Iterator[str]:
+    """All measures beside each other if they fit, else panel below panel, else as many as fit."""
+    panels = [[column for column in panel if column.data == data] for panel in table.columns]
+    whole = _block(table, [column for panel in panels for column in panel])
+    if _fits(whole):
+        yield whole
+        return
+    for panel in panels:
+        if _fits(_block(table, panel)):
+            yield _block(table, panel)
+        else:
+            yield from _as_many_as_fit(table, panel)
+
+
+def _as_many_as_fit(table: Table, columns: Sequence[Column]) -> Iterator[str]:
+    shown: list[Column] = []
+    for column in columns:
+        if shown and not _fits(_block(table, [*shown, column])):
+            yield _block(table, shown)
+            shown = []
+        shown.append(column)
+    yield _block(table, shown)
+
+
+def _fits(block: str) -> bool:
+    return max(map(len, block.splitlines())) <= WIDTH
+
+
+def _block(table: Table, columns: Sequence[Column]) -> str:
+    """Explainers down, columns across; a measure's title stands above its columns."""
+    texts = [["explainer", *table.rows]]
+    for column in columns:
+        texts.append([SHORT.get(column.kind, column.kind), *(_marked(table, name, column) for name in table.rows)])
+    texts = [[text.ljust(max(map(len, column))) for text in column] for column in texts]
+    runs = [(measure, len(list(run))) for measure, run in groupby(columns, key=lambda column: column.measure)]
+    start, titles = 1, [" " * len(texts[0][0])]
+    for measure, length in runs:
+        last = texts[start + length - 1]
+        short = len(measure.title) - len("  ".join(column[0] for column in texts[start : start + length]))
+        texts[start + length - 1] = [text + " " * max(0, short) for text in last]
+        titles.append(measure.title.ljust(len("  ".join(column[0] for column in texts[start : start + length]))))
+        start += length
+    rows = [titles, *zip(*texts, strict=True)]
+    return "\n".join("  ".join(row).rstrip() for row in rows)
+
+
+def _marked(table: Table, explainer: str, column: Column) -> str:
+    cell = table.rows[explainer][column]
+    mark = {1: "*", 2: "'"}.get(cell.place or 0, "")
+    extras = _extras(cell, column, table)
+    return _number(cell.value, column.measure) + (mark.ljust(1) + extras if extras else mark)
+
+
+def _legend(table: Table) -> Iterator[str]:
+    yield "* best, ' second best of its column; X explanation, C candidates"
+    if table.level is not None:
+        yield f"[low, high]: {100 * table.level:g} % bootstrap interval over links"
+    if table.has_paper:
+        yield "(number): the paper's (ICML 2025), other links and another training"
+    for measure in dict.fromkeys(column.measure for panel in table.columns for column in panel):
+        yield from _wrapped(f"{measure.title}: {measure.formula}")
+    for note in table.notes:
+        yield from _wrapped(note)
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    line = ""
+    for word in text.split():
+        if line and len(line) + 1 + len(word) > WIDTH:
+            yield line
+            line = " "
+        line += f" {word}" if line else word
+    yield line
+
+
+# Markdown
+
+
+def _markdown_of(table: Table) -> Iterator[str]:
+    yield f"### {table.layout.title}: {table.model}\n"
+    for panel in table.columns:
+        for measure, run in groupby(panel, key=lambda column: column.measure):
+            columns = list(run)
+            yield f"**{measure.title}**: {_cell_text(measure.formula)}\n"
+            yield f"| explainer | {' | '.join(f'{column.data}, {column.kind}' for column in columns)} |"
+            yield f"|---|{'---|' * len(columns)}"
+            for explainer, row in table.rows.items():
+                cells = [_markdown_cell(row[column], column, table) for column in columns]
+                yield f"| {_cell_text(explainer)} | {' | '.join(cells)} |"
+            yield ""
+    yield from (f"{line}\n" for line in [_sizes(table), *table.notes])
+
+
+def _markdown_cell(cell: Cell, column: Column, table: Table) -> str:
+    number = _number(cell.value, column.measure)
+    number = {1: f"**{number}**", 2: f"<u>{number}</u>"}.get(cell.place or 0, number)
+    return number + _extras(cell, column, table)
+
+
+def _cell_text(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _sizes(table: Table) -> str:
+    """What the numbers of a table are means of, and what its signs mean."""
+    sizes = [f"{count(links, f'{kind} link')} of {data}" for (data, kind), links in table.links.items()]
+    text = f"Means over {', '.join(sizes)}. Best bold, second best underlined."
+    if table.level is not None:
+        text += f" In brackets: {100 * table.level:g} % bootstrap intervals over links."
+    return text + (" In parentheses: the paper's figures (ICML 2025)." if table.has_paper else "")
+
+
+# LaTeX
+
+
+def _latex_of(table: Table) -> Iterator[str]:
+    measures = list(dict.fromkeys(column.measure for panel in table.columns for column in panel))
+    formulas = "; ".join(f"{measure.latex}: {_latex_text(measure.formula)}" for measure in measures)
+    notes = " ".join(_latex_text(note) for note in [_sizes(table), *table.notes])
+    yield r"\begin{table*}[t]"
+    yield r"\centering"
+    yield rf"\caption{{{_latex_text(table.layout.title)} for {_latex_text(table.model)}. {formulas}. {notes}}}"
+    yield rf"\label{{t_{table.layout.name}_{re.sub('[^a-z0-9]+', '_', table.model.lower())}}}"
+    yield r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+    yield rf"\begin{{tabular}}{{l|{_alignment(table.columns[0])}}}"
+    for panel in table.columns:
+        yield r"\hline"
+        yield from _latex_heading(panel, table.layout.data_first)
+        yield r"\hline"
+        for explainer, row in table.rows.items():
+            cells = [_latex_cell(row[column], column, table) for column in panel]
+            yield " & ".join([_latex_name(explainer), *cells]) + r" \\"
+    yield r"\hline"
+    yield "\\end{tabular}}\n\\end{table*}\n"
+
+
+def _alignment(columns: Sequence[Column]) -> str:
+    return "|".join("c" * len(list(run)) for _, run in groupby(columns, key=lambda column: column.measure))
+
+
+def _latex_heading(columns: Sequence[Column], data_first: bool) -> Iterator[str]:
+    """Three lines: measures, then what the columns are nested in, then each column."""
+
+    def outer(column: Column) -> tuple[Measure, str]:
+        return column.measure, column.data if data_first else column.kind
+
+    over = [(measure, len(list(run))) for measure, run in groupby(columns, key=lambda column: column.measure)]
+    yield _spanning([(measure.latex, length, number + 1 < len(over)) for number, (measure, length) in enumerate(over)])
+    runs = [(key, len(list(run))) for key, run in groupby(columns, key=outer)]
+    ends = [number + 1 < len(runs) and runs[number + 1][0][0] != key[0] for number, (key, _) in enumerate(runs)]
+    names = [LATEX_DATA.get(key[1], _latex_text(key[1]).capitalize()) for key, _ in runs]
+    yield _spanning([(name, run[1], end) for name, run, end in zip(names, runs, ends, strict=True)])
+    inner = [column.kind if data_first else column.data for column in columns]
+    yield " & ".join(["", *(SHORT.get(name) or LATEX_DATA.get(name, _latex_text(name)) for name in inner)]) + r" \\"
+
+
+def _spanning(runs: Sequence[tuple[str, int, bool]]) -> str:
+    """Titles over several columns each; True draws a line after it."""
+    return "".join(rf" & \multicolumn{{{length}}}{{c{'|' * line}}}{{{text}}}" for text, length, line in runs) + r" \\"
+
+
+def _latex_cell(cell: Cell, column: Column, table: Table) -> str:
+    if cell.value is None:
+        return MISSING + (rf" {{\scriptsize{_extras(cell, column, table)}}}" if cell.paper is not None else "")
+    number = f"${_number(cell.value, column.measure)}$"
+    number = {1: rf"$\textbf{{{number.strip('$')}}}$", 2: rf"\underline{{{number}}}"}.get(cell.place or 0, number)
+    extras = _extras(cell, column, table)
+    return number + (rf" {{\scriptsize{extras}}}" if extras else "")
+
+
+def _latex_name(explainer: str) -> str:
+    r"""As the paper writes it.
+
+    >>> print(_latex_name("cody-spatio-temporal"), _latex_name("pgexplainer"), _latex_name("my_own"))
+    CoDy-\textit{spatio-temporal} PGExplainer my\_own
+    """
+    if explainer in SPELLED:
+        return SPELLED[explainer]
+    search, _, policy = explainer.partition("-")
+    if policy and search in SPELLED:
+        return rf"{SPELLED[search]}-\textit{{{_latex_text(policy)}}}"
+    return _latex_text(explainer)
+
+
+def _latex_text(text: str) -> str:
+    """Escaped; a few signs of the formulas in mathematics."""
+    escaped = re.sub(r"([&%$#_{}])", r"\\\1", text.replace("\\", "/"))
+    for sign, latex in (("|X|/|C|", "$|X|/|C|$"), ("·", r"$\cdot$"), ("−", "$-$"), ("–", "--"), ("~", " "), ("^", " ")):
+        escaped = escaped.replace(sign, latex)
+    return escaped

@@ -1,0 +1,161 @@
+"""Figures: which are drawn, what their curves say, and that they are the same each time."""
+
+import builtins
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from cody.cli import app
+from cody.errors import CallError, DataError
+from cody.evaluate.arrange import arrange
+from some_records import record, small_evaluation
+
+pytest.importorskip("matplotlib")
+from cody.evaluate import figures
+from cody.evaluate.figures import draw, looks, save_figures
+
+
+def told(alpha, size):
+    return {"search": {"alpha": alpha}, "candidates": {"size": size}}
+
+
+ALPHAS = [
+    record(
+        event=event, necessary=event < 4 * alpha, parameters={"search": {"alpha": alpha}, "candidates": {"size": 64}}
+    )
+    for alpha in (0.5, 0.75)
+    for event in range(4)
+]
+
+
+def curve(axes, colour):
+    """The step curve of a colour as a function of x."""
+    (line,) = [one for one in axes.lines if one.get_color() == colour and one.get_drawstyle() == "steps-post"]
+    x, y = line.get_data()
+    return lambda place: y[np.searchsorted(x, place, side="right") - 1]
+
+
+def test_the_curve_of_fidelity_against_sparsity_counts_all_links():
+    records = [
+        record(event=1, necessary=True, removed=(1,), candidates=10),
+        record(event=2, necessary=True, removed=(1, 2, 3), candidates=10),
+        record(event=3, necessary=False, removed=(1,), candidates=10),
+        record(event=4, necessary=False, removed=(), candidates=10),
+    ]
+    look = looks(["cody-temporal"])
+    (axes,) = figures.fidelity_against_sparsity(records, look).axes
+    share = curve(axes, look["cody-temporal"].colour)
+    assert [share(place) for place in (0.05, 0.1, 0.2, 0.3, 0.39)] == [0, 0.25, 0.25, 0.5, 0.5]
+
+
+def test_markers_lie_on_their_curves():
+    records = [record(event=i, necessary=True, removed=tuple(range(i + 1)), candidates=10) for i in range(10)]
+    look = looks(["cody-temporal"])
+    (axes,) = figures.fidelity_against_sparsity(records, look).axes
+    share = curve(axes, look["cody-temporal"].colour)
+    (markers,) = [one for one in axes.lines if one.get_linestyle() == "None"]
+    assert [share(x) for x in markers.get_xdata()] == markers.get_ydata().tolist()
+
+
+def test_the_curve_of_calls_rises_where_the_first_counterfactual_came():
+    records = [record(event=1, first=10), record(event=2, first=100), record(event=3), record(event=4)]
+    look = looks(["cody-temporal"])
+    (axes,) = figures.fidelity_against_calls(records, look).axes
+    share = curve(axes, look["cody-temporal"].colour)
+    assert [share(place) for place in (1, 9, 10, 99, 100, 280)] == [0, 0, 0.25, 0.25, 0.5, 0.5]
+    assert axes.get_xlim()[1] == 280
+
+
+def test_the_heat_map_shows_the_similarities():
+    records = [record(removed=(1, 2)), record(explainer="other", removed=(2, 3))]
+    axes = figures.similarity(records).axes[0]
+    assert [text.get_text() for text in axes.texts] == ["1.00", "0.33", "0.33", "1.00"]
+
+
+def test_every_figure_of_an_evaluation_is_written_twice(tmp_path):
+    written = save_figures(small_evaluation(), tmp_path / "new")
+    names = {path.stem for path in written}
+    assert {"fidelity-sparsity-tgn", "fidelity-calls-tgn", "duration-tgn", "jaccard-tgn-wikipedia-correct"} <= names
+    assert not any(name.startswith("sensitivity") for name in names)
+    assert {path.suffix for path in written} == {".svg", ".png"}
+    assert all(path.stat().st_size > 1000 for path in written)
+
+
+def test_the_same_records_give_the_same_bytes(tmp_path):
+    records = small_evaluation(data=["wikipedia"], count=5)
+    one, other = save_figures(records, tmp_path / "one"), save_figures(records, tmp_path / "other")
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in other]
+    assert "<dc:date>" not in one[0].read_text()
+
+
+def test_sensitivity_is_drawn_for_what_was_varied():
+    drawn = dict(draw(arrange(ALPHAS)))
+    figure = drawn["sensitivity-tgn-uci-messages-correct-cody-temporal"]
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["α = 0.5", "α = 0.75"]
+    assert curve(axes, figures.SEQUENCE[0][0])(0.2) == 0.5
+    assert curve(axes, figures.SEQUENCE[1][0])(0.2) == 0.75
+
+
+def test_sensitivity_compares_records_that_differ_in_one_parameter_only():
+    sizes = [record(event=event, parameters=told(0.5, 96)) for event in range(4)]
+    figure = dict(draw(arrange([*ALPHAS, *sizes])))["sensitivity-tgn-uci-messages-correct-cody-temporal"]
+    shown = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes]
+    assert shown == [["α = 0.5", "α = 0.75"], ["candidates = 64", "candidates = 96"]]
+
+
+def test_figures_of_time_are_left_out_where_it_was_not_taken():
+    drawn = dict(draw(arrange([record(seconds=None), record(seconds=None, explainer="other")])))
+    assert set(drawn) == {"fidelity-sparsity-tgn", "fidelity-calls-tgn", "jaccard-tgn-uci-messages-correct"}
+
+
+def test_nothing_found_and_nothing_to_remove_can_be_drawn(tmp_path):
+    records = [record(removed=(), candidates=0, evaluations=0, seconds=0.0)]
+    assert len(save_figures(records, tmp_path)) == 6
+
+
+def test_an_explainer_looks_the_same_whoever_else_is_there():
+    alone, together = looks(["cody-temporal"]), looks(["cody-temporal", "greedy-temporal", "pgexplainer", "zebra"])
+    assert alone["cody-temporal"] == together["cody-temporal"]
+    assert len(set(together.values())) == 4
+
+
+def test_labels_do_not_overlap():
+    explainers = ["pgexplainer", "cody-spatio-temporal", "greedy-event-impact", "cody-random"]
+    for _, figure in draw(arrange(small_evaluation(explainers=explainers, count=5))):
+        figure.draw_without_rendering()
+        legend = [one.get_window_extent() for one in figure.legends]
+        labels = [axes.xaxis.get_label().get_window_extent() for axes in figure.axes if axes.get_xlabel()]
+        boxes = [*legend, *labels, *(axes.title.get_window_extent() for axes in figure.axes if axes.get_title())]
+        assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+        assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 and 0 <= box.y0 <= figure.bbox.y1 for box in boxes)
+
+
+def test_the_command_writes_into_a_folder(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_text(record().to_json() + "\n")
+    result = CliRunner().invoke(app, ["figures", str(path), "--out", str(tmp_path / "figures")])
+    assert result.exit_code == 0, result.exception
+    assert len(result.stdout.splitlines()) == len(list((tmp_path / "figures").iterdir())) == 6
+
+
+def test_no_records_are_refused_before_a_folder_is_made(tmp_path):
+    with pytest.raises(DataError, match="no records"):
+        save_figures([], tmp_path / "figures")
+    assert not (tmp_path / "figures").exists()
+
+
+def test_without_matplotlib_the_error_says_how_to_get_it(monkeypatch):
+    real = builtins.__import__
+
+    def refuse(name, *rest):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.delitem(sys.modules, "cody.evaluate.figures")
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(CallError, match=r"pip install 'cody-explain\[figures\]'"):
+        __import__("cody.evaluate.figures")
