@@ -7,6 +7,7 @@ the same memory. A task is a link. Ray places tasks, and runs those again whose 
 from __future__ import annotations
 
 import importlib
+from collections import deque
 from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
@@ -51,17 +52,15 @@ def _submit(
 ) -> Iterator[Record]:
     shared = ray.put((model, graph, plan))  # together, because the model knows the graph too
     task = ray.remote(num_cpus=1, max_retries=RETRIES)(_evaluate_link)
-    left = iter(links)
+    names = [explainer.name for explainer in plan.explainers]
+    queue = deque(link for link in links if any(key(name, link) not in done for name in names))
     lost: list[str] = []
     pending: dict[Any, Link] = {}
-    while True:
-        room = WAITING * int(ray.cluster_resources().get("CPU", 1)) - len(pending)  # clusters grow and shrink
-        for link, _ in zip(left, range(room), strict=False):
-            known = done & {key(explainer.name, link) for explainer in plan.explainers}
-            if len(known) < len(plan.explainers):
-                pending[task.remote(shared, link, known)] = link
-        if not pending:
-            break
+    while queue or pending:
+        room = WAITING * int(max(1, ray.cluster_resources().get("CPU", 1)))  # clusters grow and shrink
+        while queue and len(pending) < room:
+            link = queue.popleft()
+            pending[task.remote(shared, link, done & {key(name, link) for name in names})] = link
         finished, _ = ray.wait(list(pending), timeout=5.0)
         for reference in finished:
             link = pending.pop(reference)
