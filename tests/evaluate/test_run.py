@@ -250,13 +250,13 @@ def test_a_compressed_file_that_is_cut_is_one_error(tmp_path):
         read_records(tmp_path / "run.jsonl.gz")
 
 
-def test_impossible_plans_are_refused(toy, tmp_path):
+def test_impossible_plans_are_refused():
     with pytest.raises(CallError, match="two explainers are called 'greedy-random'"):
         Plan("", "", (EXPLAINERS[1], EXPLAINERS[1]))
     with pytest.raises(CallError, match="no explainer"):
         Plan("", "", ())
     with pytest.raises(CallError, match="'right' is no kind"):
-        records(tmp_path / "run.jsonl", *toy, sample=replace(SAMPLE, kinds=("right",)))
+        replace(SAMPLE, kinds=("right",))
 
 
 def test_the_summary_is_the_mean_of_the_records(toy, tmp_path):

@@ -45,7 +45,7 @@ def sample_kinds(
     seed: int = 0,
 ) -> dict[str, list[int]]:
     """For each kind, "correct" or "incorrect", the links that `sample_links` draws; no event is scored twice."""
-    _check(count, period, margin)
+    check_sample(count, period, margin)
     rows: dict[str, list[int]] = {kind: [] for kind in kinds}
     for row, logit in _scored(model, graph, period, seed):
         of_kind = rows.get("correct" if logit > 0 else "incorrect", [])
@@ -56,7 +56,8 @@ def sample_kinds(
     return {kind: sorted(found) for kind, found in rows.items()}
 
 
-def _check(count: int, period: tuple[float, float], margin: float) -> None:
+def check_sample(count: int, period: tuple[float, float], margin: float) -> None:
+    """Refuse a sample that cannot be meant."""
     if not 0 <= period[0] < period[1] <= 1:
         raise CallError(f"a period is two growing shares of the events between 0 and 1, not {period}")
     if count < 1 or not 0 <= margin < math.inf:

@@ -7,7 +7,11 @@ the same memory. A task is a link. Ray places tasks, and runs those again whose 
 from __future__ import annotations
 
 import importlib
+import math
+import time
+from collections import deque
 from collections.abc import Iterator, Sequence, Set
+from functools import lru_cache
 from typing import Any
 
 from cody.errors import CallError, CodyError
@@ -17,6 +21,7 @@ from cody.graph import TemporalGraph
 from cody.oracle import Model
 
 RETRIES = 5  # deaths of a worker or its node that a link survives
+LOOK_EVERY = 1.0  # seconds between two looks at the size of the cluster, which may grow and shrink
 WAITING = 2  # tasks for each processor, so that none waits for the driver
 
 
@@ -51,17 +56,17 @@ def _submit(
 ) -> Iterator[Record]:
     shared = ray.put((model, graph, plan))  # together, because the model knows the graph too
     task = ray.remote(num_cpus=1, max_retries=RETRIES)(_evaluate_link)
-    left = iter(links)
+    names = [explainer.name for explainer in plan.explainers]
+    queue = deque(link for link in links if any(key(name, link) not in done for name in names))
     lost: list[str] = []
     pending: dict[Any, Link] = {}
-    while True:
-        room = WAITING * int(ray.cluster_resources().get("CPU", 1)) - len(pending)  # clusters grow and shrink
-        for link, _ in zip(left, range(room), strict=False):
-            known = done & {key(explainer.name, link) for explainer in plan.explainers}
-            if len(known) < len(plan.explainers):
-                pending[task.remote(shared, link, known)] = link
-        if not pending:
-            break
+    room, looked = 0, -math.inf
+    while queue or pending:
+        if time.monotonic() - looked > LOOK_EVERY:
+            room, looked = WAITING * max(1, int(ray.cluster_resources().get("CPU", 1))), time.monotonic()
+        while queue and len(pending) < room:
+            link = queue.popleft()
+            pending[task.remote([shared], link, done & {key(name, link) for name in names})] = link
         finished, _ = ray.wait(list(pending), timeout=5.0)
         for reference in finished:
             link = pending.pop(reference)
@@ -78,12 +83,21 @@ def _submit(
         )
 
 
-def _evaluate_link(shared: tuple[Model, TemporalGraph, Plan], link: Link, done: Set[Key]) -> list[Record]:
+def _evaluate_link(shared: list[Any], link: Link, done: Set[Key]) -> list[Record]:
+    """A task. The reference comes in a list, which Ray does not look into: most tasks find it opened."""
+    (reference,) = shared
+    model, graph, plan = _open(reference)
+    return list(evaluate(model, graph, [link], plan, done))
+
+
+@lru_cache(maxsize=1)
+def _open(reference: Any) -> tuple[Model, TemporalGraph, Plan]:
+    """Once in each worker's life."""
     import torch
 
     torch.set_num_threads(1)
-    model, graph, plan = shared
-    return list(evaluate(model, graph, [link], plan, done))
+    opened: tuple[Model, TemporalGraph, Plan] = _ray().get(reference)
+    return opened
 
 
 def _ray() -> Any:

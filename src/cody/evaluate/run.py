@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from cody._version import __version__
 from cody.errors import CallError, DataError
-from cody.evaluate.instances import TEST_PERIOD, sample_kinds
+from cody.evaluate.instances import TEST_PERIOD, check_sample, sample_kinds
 from cody.evaluate.record import Record
 from cody.evaluate.records import Appender, Header, appending
 from cody.explain import explain, identity, reach, told
@@ -87,6 +87,12 @@ class Sample:
     kinds: Sequence[str] = KINDS
     period: tuple[float, float] = TEST_PERIOD
     margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_sample(self.instances, self.period, self.margin)
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise CallError(f"{kind!r} is no kind of prediction: there are {' and '.join(KINDS)}")
 
 
 Key = tuple[str, str, int]  # what a record is about: explainer, kind, event
@@ -212,8 +218,8 @@ def run(
     file that belongs to another run (other data, weights, seed, period, margin or options) is refused, and so is a
     file that another run is writing.
     """
+    settings = _settings(model, graph, plan, sample)
     with appending(path) as file:
-        settings = _settings(model, graph, plan, sample)
         latest, known = _read_back(file, settings)
         links = _links(file, latest, model, graph, plan, sample, settings)
         wanted = {key(explainer.name, link) for link in links for explainer in plan.explainers}
@@ -228,9 +234,6 @@ def run(
 
 def _settings(model: Model, graph: TemporalGraph, plan: Plan, sample: Sample) -> Header:
     """What a run is, as a header keeps it: the links come later."""
-    for kind in sample.kinds:
-        if kind not in KINDS:
-            raise CallError(f"{kind!r} is no kind of prediction: there are {' and '.join(KINDS)}")
     settings = {
         "version": __version__,
         "data": plan.data,

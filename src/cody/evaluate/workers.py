@@ -172,18 +172,27 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def _work(opener: Opener, plan: Plan, connection: Connection) -> None:
-    """A worker's life: says None when it wants a link, else sends records, or the error that ends it."""
-    try:
-        model, graph = opener()
+    """A worker's life: says None when it wants a link, then sends its records, or the error that ends it."""
+    with suppress(EOFError, ConnectionError):  # the run is over
+        try:
+            model, graph = opener()
+        except Exception as error:
+            connection.send(_sendable(error))
+            return
         while True:
             connection.send(None)
             link, done = connection.recv()
-            for record in evaluate(model, graph, [link], plan, done):
-                connection.send(record)
-    except (EOFError, BrokenPipeError):
-        pass  # the run is over
+            for message in _records(model, graph, link, plan, done):
+                connection.send(message)
+
+
+def _records(
+    model: Model, graph: TemporalGraph, link: Link, plan: Plan, done: Set[Key]
+) -> Iterator[Record | Exception]:
+    try:
+        yield from evaluate(model, graph, [link], plan, done)
     except Exception as error:
-        connection.send(_sendable(error))
+        yield _sendable(error)
 
 
 def _sendable(error: Exception) -> Exception:

@@ -1,0 +1,96 @@
+"""Evaluations on a real Ray cluster of several nodes on this machine, one of which is killed in the middle."""
+
+import sys
+import time
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from cody import policies, search
+from cody.errors import CallError, CodyError, ModelError
+from cody.evaluate.on_ray import evaluate_on_ray
+from cody.evaluate.records import read_records
+from cody.evaluate.run import Explainer, Link, Plan, Sample, run
+from cody.inference import fast_model
+from random_events import random_graph, random_network
+
+try:
+    import ray
+    from ray.cluster_utils import Cluster
+except ImportError:
+    ray = None
+
+needs_ray = pytest.mark.skipif(ray is None, reason="Ray is not installed: pip install 'cody-explain[ray]'")
+
+EXPLAINERS = (
+    Explainer("cody-random", policies.random, partial(search.cody, iterations=60), size=20),
+    Explainer("greedy-temporal", policies.temporal, search.greedy, size=20),
+)
+PLAN = Plan("made", "made", EXPLAINERS, seed=3)
+
+
+@pytest.fixture(scope="module")
+def made():
+    graph = random_graph(np.random.default_rng(5), nodes=30, events=600)
+    return fast_model(random_network(graph, "tgn"), graph), graph
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head that does no work, and two nodes of one processor each."""
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    nodes = [made.add_node(num_cpus=1) for _ in range(2)]
+    made.wait_for_nodes()
+    yield made, nodes
+    ray.shutdown()
+    made.shutdown()
+
+
+def timeless(records):
+    return sorted(replace(record, seconds=None).to_json() for record in records)
+
+
+def dead_nodes():
+    """How many the cluster has noticed; that takes a few seconds."""
+    until = time.monotonic() + 30
+    while all(node["Alive"] for node in ray.nodes()) and time.monotonic() < until:
+        time.sleep(0.2)
+    return sum(not node["Alive"] for node in ray.nodes())
+
+
+@needs_ray
+@pytest.mark.filterwarnings("default")  # Ray's own
+def test_a_cluster_gives_the_same_records_though_a_node_is_killed(made, cluster, tmp_path):
+    whole, nodes = cluster
+    sample = Sample(12, period=(0.3, 1.0))
+    alone = [step.record for step in run(tmp_path / "alone.jsonl", *made, PLAN, sample) if step.record]
+    killed = False
+    ray.init(address=whole.address, log_to_driver=False)  # the run uses a connection that is there, and leaves it open
+    for step in run(tmp_path / "ray.jsonl", *made, PLAN, sample, evaluate=partial(evaluate_on_ray, whole.address)):
+        if step.finished >= 6 and not killed:
+            killed = True
+            whole.remove_node(nodes[0], allow_graceful=False)
+            whole.add_node(num_cpus=1)  # a node that joins later is used too
+    assert killed
+    assert dead_nodes() == 1
+    assert len(alone) == 48
+    assert timeless(read_records(tmp_path / "ray.jsonl")) == timeless(alone)
+
+
+@needs_ray
+@pytest.mark.filterwarnings("default")
+def test_an_error_of_an_explainer_ends_the_run(made, cluster):
+    def confused(graph, query, events, oracle, rng):
+        raise ModelError("this policy has a headache")
+
+    plan = replace(PLAN, explainers=(Explainer("confused", confused, search.greedy),))
+    with pytest.raises(CodyError, match="headache"):
+        list(evaluate_on_ray(cluster[0].address, *made, [Link(200, "correct")], plan))
+
+
+def test_without_ray_the_error_says_how_to_install_it(made, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(CallError, match=r"pip install 'cody-explain\[ray\]'"):
+        next(evaluate_on_ray("local", *made, [Link(200, "correct")], PLAN))

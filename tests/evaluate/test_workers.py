@@ -1,0 +1,151 @@
+"""Evaluations in several processes: the same records, whatever happens to the workers."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from worker_models import Failing, die, open_deadly, open_toy
+
+from cody import policies, search
+from cody.data import open_graph, save_graph
+from cody.errors import CallError, CodyError, ModelError
+from cody.evaluate.records import read_records
+from cody.evaluate.run import Explainer, Link, Plan, evaluate
+from cody.evaluate.workers import evaluate_in_processes, open_model
+from cody.models.checkpoint import Checkpoint, save_model
+from random_events import random_graph, random_network
+
+EXPLAINERS = (
+    Explainer("cody-random", policies.random, partial(search.cody, iterations=40), size=12),
+    Explainer("greedy-temporal", policies.temporal, search.greedy, size=12),
+)
+PLAN = Plan("made", "made", EXPLAINERS, seed=3)
+LINKS = [Link(row, "correct") for row in range(100, 108)]
+EXPECTED = len(LINKS) * len(EXPLAINERS)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    return save_graph(random_graph(np.random.default_rng(5), nodes=14, events=200), tmp_path / "graph")
+
+
+def timeless(records):
+    return sorted(replace(record, seconds=None).to_json() for record in records)
+
+
+def by_workers(opener, workers=2, links=LINKS, done=frozenset()):
+    return evaluate_in_processes(opener, workers, None, None, links, PLAN, done)
+
+
+def test_the_number_of_workers_changes_no_record(tmp_path, saved):
+    graph = open_graph(saved)
+    save_model(tmp_path / "model", Checkpoint(random_network(graph, "tgn"), graph.identity))
+    opener = partial(open_model, saved, str(tmp_path / "model"), False)
+    alone = timeless(evaluate(*opener(), LINKS, PLAN))
+    assert len(alone) == EXPECTED
+    assert timeless(by_workers(opener, 2)) == alone
+
+
+def test_workers_leave_out_what_is_done(saved):
+    done = {("cody-random", "correct", 100), *((each.name, "correct", 101) for each in EXPLAINERS)}
+    found = list(by_workers(partial(open_toy, saved), done=done))
+    assert len(found) == EXPECTED - 3
+    assert not done & {(record.explainer, record.kind, record.event) for record in found}
+
+
+def test_a_worker_that_is_killed_loses_nothing(tmp_path, saved):
+    deaths = tmp_path / "deaths"
+    deaths.mkdir()
+    (deaths / "1").touch()
+    found = timeless(by_workers(partial(open_deadly, saved, deaths, 103)))
+    assert not list(deaths.iterdir()), "no worker was killed"
+    model, graph = open_toy(saved)
+    assert found == timeless(replace(record, model_identity="Deadly") for record in evaluate(model, graph, LINKS, PLAN))
+
+
+def test_a_link_that_kills_twice_is_reported_after_the_others_are_done(tmp_path, saved):
+    deaths = tmp_path / "deaths"
+    deaths.mkdir()
+    for name in "123":
+        (deaths / name).touch()
+    found = []
+    with pytest.raises(CodyError, match=r"1 links have no records .* died 2 times: events 103 \(correct\)"):
+        found.extend(iter_into(found, by_workers(partial(open_deadly, saved, deaths, 103))))
+    assert {record.event for record in found} == {link.event for link in LINKS} - {103}
+    assert len(list(deaths.iterdir())) == 1
+
+
+def iter_into(found, records):
+    for record in records:
+        found.append(record)
+    return ()
+
+
+def test_an_error_of_the_model_is_the_same_error_from_a_worker(saved):
+    with pytest.raises(ModelError, match="headache"):
+        list(by_workers(partial(open_toy, saved, Failing)))
+
+
+def test_workers_that_cannot_start_end_the_run(saved):
+    with pytest.raises(CodyError, match="code 7"):
+        list(by_workers(partial(die, saved), workers=1))
+
+
+def test_no_worker_is_refused():
+    with pytest.raises(CallError, match="at least 1 worker, not 0"):
+        list(by_workers(None, workers=0))
+
+
+def children(process):
+    """Processes whose parent this one is."""
+    listed = Path(f"/proc/{process}/task/{process}/children")
+    return [int(child) for child in listed.read_text().split()] if listed.exists() else []
+
+
+def alive(process):
+    status = Path(f"/proc/{process}/status")
+    return status.exists() and "State:\tZ" not in status.read_text()
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes in /proc")
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_a_run_that_is_stopped_ends_its_workers_and_can_go_on(tmp_path, how, code):
+    path = tmp_path / "run.jsonl"
+    words = [
+        "--instances",
+        "3",
+        "--explainers",
+        "greedy-temporal,cody-random",
+        "--iterations",
+        "60",
+        "--out",
+        str(path),
+    ]
+    command = [sys.executable, "-m", "cody", "evaluate", "--workers", "2", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True, text=True) as process:
+        until = time.monotonic() + 60
+        while (not path.exists() or path.read_bytes().count(b"\n") < 3) and time.monotonic() < until:
+            time.sleep(0.005)
+        workers = children(process.pid)
+        if how == signal.SIGINT:
+            os.killpg(process.pid, how)  # as a terminal does
+        else:
+            process.send_signal(how)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == code
+    assert "Traceback" not in said
+    assert len(workers) >= 2
+    until = time.monotonic() + 20
+    while any(alive(worker) for worker in workers) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(alive(worker) for worker in workers)
+    assert len(read_records(path)) >= 2
+    if how == signal.SIGINT:
+        assert "the same command goes on" in said
