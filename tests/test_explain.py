@@ -252,6 +252,27 @@ def test_nonsense_from_a_model_is_named_with_the_set():
             explain(Broken(), GRAPH, QUERY, search=partial(cody_search, ahead=ahead), policy=temporal)
 
 
+def test_nonsense_about_a_set_that_the_search_never_wants_is_overlooked():
+    class Broken:
+        """Nonsense about every set that one question at a time does not lead to."""
+
+        def logits(self, query, removals):
+            answers = toy(bias=5.0).logits(query, removals)
+            return np.array([a if r in wanted else float("nan") for a, r in zip(answers, removals, strict=True)])
+
+    search = partial(cody_search, iterations=40, ahead=1)
+    alone = explain(toy(bias=5.0), GRAPH, QUERY, search=search)
+    wanted = {frozenset(rows) for rows, _ in alone.explored}
+    assert explain(Broken(), GRAPH, QUERY, search=partial(search, ahead=64)).explored == alone.explored
+
+
+def test_a_single_event_is_minimal_whoever_found_it():
+    why = explain(toy(bias=-5.5), GRAPH, QUERY, search=greedy)
+    assert (why.ended, why.removed, why.is_minimal) == ("found", (5,), True)
+    pair = explain(toy(weights=(1, 0, 1, 0, 1, 1, 0, 0), bias=-2.5), GRAPH, QUERY, search=greedy)
+    assert (pair.is_counterfactual, len(pair.removed), pair.is_minimal) == (True, 2, False)
+
+
 def test_what_the_explainer_was_told_is_recorded():
     search = partial(cody_search, iterations=7)
     why = explain(toy(), GRAPH, QUERY, policy=temporal, search=search, size=5, near=events_among_nodes, hops=1)
