@@ -123,11 +123,11 @@ def soft_links(model: FastTGN | FastTGAT, queries: Sequence[Query], events: Sequ
     plan_ = plan_._replace(hops=[hop._replace(elapsed=hop.elapsed.to(model.dtype)) for hop in plan_.hops])
     keys = np.concatenate([number * graph.num_events + rows for number, rows in enumerate(events)]).astype(np.int64)
     weight = [torch.from_numpy(_places(keys, hop)) for hop in plan_.events]
-    inputs: Tensor | SoftMemory | None = None
+    inputs: Tensor | SoftMemory | None
     if isinstance(model, FastTGN):
         inputs = _soft_memory(model, queries, events, plan_)
-    elif model.features is not None:
-        inputs = model.features[torch.from_numpy(plan_.nodes)]
+    else:
+        inputs = model.base_inputs(plan_.nodes, plan_.before)
     return SoftLinks(plan_, weight, inputs, [len(rows) for rows in events])
 
 
