@@ -1,4 +1,4 @@
-"""Trained scorers on disk: a folder with `explainer.safetensors` and `explainer.json`, which says whom they belong to."""
+"""Trained scorers on disk: a folder with `explainer.safetensors` and `explainer.json`, which names their model."""
 
 from __future__ import annotations
 

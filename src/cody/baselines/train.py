@@ -1,8 +1,8 @@
 """How PGExplainer's scorer learns, from links of the training period and the model's own decisions.
 
-Each candidate of a link gets a gate that opens the more often the higher its score. With the candidates weighed by their
-gates, the model should decide as it does with all of them, with as few open gates as possible, and gates that know
-whether to open. Random gates are made smooth (the concrete distribution), first much, then little.
+Each candidate of a link gets a gate that opens the more often the higher its score. With the candidates weighed by
+their gates, the model should decide as it does with all of them, with as few open gates as possible, and gates that
+know whether to open. Random gates are made smooth (the concrete distribution), first much, then little.
 """
 
 from __future__ import annotations
