@@ -14,8 +14,8 @@ the largest
     W / N + exploration · sqrt(N of all children) / (1 + N)
 
 where N counts the roll-outs through a set and W sums up the rewards at their ends. Different orders of dropping the
-same events lead to the same node. Selection reads rewards of ends only, so all new sets of a roll-out are asked for
-in one batch.
+same events lead to the same node. Selection reads the rewards of single events only, so these are asked for first, and
+all others in large batches, whenever there are enough of them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-
 from cody.errors import BudgetError, CallError
 from cody.graph import IntArray, whole_number
 from cody.oracle import Oracle, Removal
@@ -33,6 +31,7 @@ from cody.policies import shift
 from cody.search.found import EXHAUSTED, ITERATIONS, Found
 
 ROOT = 0
+AT_ONCE = 200  # sets that are worth a call of the model
 
 
 class Level(NamedTuple):
@@ -69,63 +68,68 @@ def explore(
         raise CallError(f"rollouts and size must be at least 1, not {rollouts} and {size}")
     if not 0 <= exploration < math.inf:
         raise CallError(f"exploration must be a number of at least 0, not {exploration}")
-    events: list[int] = ranking[:size].tolist()
-    if not events:
+    tree = Tree(ranking[:size].tolist(), exploration)
+    if not tree.events:
         return Explored(Found((), 0, EXHAUSTED), ())
-    tree = Tree(events, exploration)
     done, ended = 0, ITERATIONS
     try:
         original = oracle.ask([frozenset()])[0]
         tree.reward[ROOT] = 0.0
-        while done < rollouts:
-            _roll_out(tree, oracle, original)
+        _evaluate(tree, oracle, original)  # the sets of one event
+        while done < rollouts and ended == ITERATIONS:
+            _roll_out(tree)
             done += 1
-            if len(tree.bits) == 2 ** len(events) - 1:
-                ended = EXHAUSTED  # every set but the empty one was visited
-                break
+            if len(tree.bits) == 2 ** len(tree.events) - 1:
+                ended = EXHAUSTED  # every set but the empty one is in the tree
+            if len(tree.bits) - len(tree.reward) >= AT_ONCE:
+                _evaluate(tree, oracle, original)
+        _evaluate(tree, oracle, original)
     except BudgetError as spent:
         ended = str(spent)
     levels = tuple(_levels(tree))
-    best = levels[-1].kept if levels else ()
-    return Explored(Found(best, done, ended), levels)
+    return Explored(Found(levels[-1].kept if levels else (), done, ended), levels)
 
 
 class Tree:
-    """The kept sets as columns. n = nodes, m = candidates, each known by its rank."""
+    """The kept sets, one entry a node in each list. Candidates are known by their rank."""
 
     def __init__(self, events: list[int], exploration: float) -> None:
         self.events = events
         self.exploration = exploration
-        room, m = 1024, len(events)
-        self.child = np.zeros((room, m), dtype=np.int32)  # [≥ n, m] nodes, in the order of their making
-        self.visits = np.zeros(room)  # [≥ n] N
-        self.total = np.zeros(room)  # [≥ n] W
-        # One entry a node.
-        self.bits = [2**m - 1]  # which events are kept, by rank
-        self.children = [0]  # how many have been made
-        self.ids = {self.bits[ROOT]: ROOT}
-        self.reward: dict[int, float] = {}  # of those that were asked about
+        self.bits: list[int] = []  # which events are kept, by rank
+        self.undropped: list[int] = []  # which of these no child has dropped yet
+        self.children: list[list[int]] = []  # nodes, in the order of their making
+        self.visits: list[int] = []  # N
+        self.total: list[float] = []  # W
+        self.ids: dict[int, int] = {}  # bits → node
+        self.reward: dict[int, float] = {}  # of the nodes that were asked about, which are the first ones
+        self.node(2 ** len(events) - 1)
+        for rank in range(len(events)):
+            self.node(1 << rank)
+
+    def node(self, bits: int) -> int:
+        """The node of a set; made if there is none."""
+        found = self.ids.get(bits)
+        if found is None:
+            found = self.ids[bits] = len(self.bits)
+            self.bits.append(bits)
+            self.undropped.append(bits if bits & bits - 1 else 0)  # a single event is not dropped
+            self.children.append([])
+            self.visits.append(0)
+            self.total.append(0.0)
+        return found
 
     def add_child(self, node: int) -> None:
-        """Drop the next event: the last in the ranking of those that no child of the node has dropped yet."""
-        bits = remaining = self.bits[node]
-        for _ in range(self.children[node]):
-            remaining ^= 1 << remaining.bit_length() - 1
-        bits ^= 1 << remaining.bit_length() - 1
-        self.child[node, self.children[node]] = self._node(bits)
-        self.children[node] += 1
+        """Drop the next event: the last in the ranking of those that no child has dropped yet."""
+        bit = 1 << self.undropped[node].bit_length() - 1
+        self.undropped[node] ^= bit
+        self.children[node].append(self.node(self.bits[node] ^ bit))
 
-    def _node(self, bits: int) -> int:
-        found = self.ids.get(bits)
-        if found is not None:
-            return found
-        node = self.ids[bits] = len(self.bits)
-        self.bits.append(bits)
-        self.children.append(0)
-        if node == len(self.child):
-            self.child = np.concatenate([self.child, 0 * self.child])
-            self.visits, self.total = (np.concatenate([column, 0 * column]) for column in (self.visits, self.total))
-        return node
+    def claim(self, node: int, siblings: int) -> float:
+        """What a set has to say for being selected, given how often all children of its parent were visited."""
+        visits = self.visits[node]
+        explore = self.exploration * math.sqrt(siblings) / (1 + visits)
+        return self.total[node] / visits + explore if visits else explore
 
     def kept(self, node: int) -> tuple[int, ...]:
         return tuple(event for rank, event in enumerate(self.events) if self.bits[node] >> rank & 1)
@@ -134,28 +138,32 @@ class Tree:
         return frozenset(event for rank, event in enumerate(self.events) if not self.bits[node] >> rank & 1)
 
 
-def _roll_out(tree: Tree, oracle: Oracle, original: float) -> None:
+def _roll_out(tree: Tree) -> None:
     """From the root to a set of one event; then all sets on the way are told its reward."""
-    first_new = len(tree.bits)
     path = [ROOT]
-    while (size := tree.bits[path[-1]].bit_count()) > 1:
-        if tree.children[path[-1]] < size:
+    while True:
+        if tree.undropped[path[-1]]:
             tree.add_child(path[-1])
-        path.append(_select(tree, path[-1]))
-    new = range(first_new, len(tree.bits))
-    if new:
-        logits = oracle.ask([tree.removal(node) for node in new])
-        tree.reward.update((node, -shift(original, logit)) for node, logit in zip(new, logits, strict=True))
-    tree.visits[path] += 1
-    tree.total[path] += tree.reward[path[-1]]
+        children = tree.children[path[-1]]
+        if not children:
+            break
+        siblings = sum(tree.visits[child] for child in children)
+        path.append(max(children, key=lambda child: tree.claim(child, siblings)))  # the first of equal ones
+    reward = tree.reward[path[-1]]
+    for node in path:
+        tree.visits[node] += 1
+        tree.total[node] += reward
 
 
-def _select(tree: Tree, node: int) -> int:
-    children = tree.child[node, : tree.children[node]]
-    visits = tree.visits[children]
-    mean = tree.total[children] / np.maximum(visits, 1)
-    claims = mean + tree.exploration * math.sqrt(visits.sum()) / (1 + visits)
-    return int(children[claims.argmax()])  # the first of equal ones
+def _evaluate(tree: Tree, oracle: Oracle, original: float) -> None:
+    """Ask about all sets that have no reward yet, oldest first, as far as the budget goes."""
+    while (first := len(tree.reward)) < len(tree.bits):
+        stop = len(tree.bits)
+        if oracle.evaluations is not None:
+            stop = min(stop, first + max(1, oracle.evaluations - len(oracle.asked)))
+        nodes = range(first, stop)
+        logits = oracle.ask([tree.removal(node) for node in nodes])
+        tree.reward.update((node, -shift(original, logit)) for node, logit in zip(nodes, logits, strict=True))
 
 
 def _levels(tree: Tree) -> Iterator[Level]:
