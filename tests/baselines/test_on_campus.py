@@ -8,6 +8,7 @@ from cody.baselines.pgexplainer import new_scorer
 from cody.baselines.train import train_scorer
 from cody.data import campus
 from cody.inference import fast_model
+from cody.inference.soft import SoftModel
 from cody.models import TGAT, TGN
 from cody.models.sizes import Sizes
 from cody.models.train import Settings as ModelSettings
@@ -29,10 +30,11 @@ def learned(request):
         list(run_epoch(network, optimizer, graph.select(parts.train), 0, epoch))
     model = fast_model(network, graph)
     scorer = new_scorer(network.sizes, 128, seed=0)
-    list(train_scorer(model, Settings(links=200, epochs=12), scorer))
+    soft = SoftModel(model)
+    list(train_scorer(soft, Settings(links=200, epochs=12), scorer))
     rows = [row for row in parts.test.tolist() if made.causes[row] and "student" in graph.name(graph.dst[row])]
     answers = [row for row in rows if model.logits(graph.query(row), [frozenset()])[0] > 0]
-    return model, learned_order(model, scorer), [(graph.query(row), *made.causes[row]) for row in answers]
+    return model, learned_order(soft, scorer), [(graph.query(row), *made.causes[row]) for row in answers]
 
 
 def found_sets(model, policy, search, answers):

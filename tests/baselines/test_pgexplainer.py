@@ -10,6 +10,7 @@ from cody.baselines.train import train_scorer
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import TemporalGraph
 from cody.inference import fast_model
+from cody.inference.soft import SoftModel
 from cody.nearby import candidates
 from random_events import random_graph, random_network
 
@@ -19,7 +20,7 @@ QUICK = Settings(links=20, epochs=3, batch=8, hidden=16)
 @pytest.fixture(scope="module", params=["tgn", "tgat"])
 def model(request):
     graph = random_graph(np.random.default_rng(0), nodes=20, events=300, edge_features=2)
-    return fast_model(random_network(graph, request.param), graph)
+    return SoftModel(fast_model(random_network(graph, request.param), graph))
 
 
 def order_of(model, scorer, row=250):
@@ -38,7 +39,7 @@ def test_a_candidate_is_described_by_embeddings_features_and_the_time_since(mode
     torch.testing.assert_close(described, alone, rtol=0, atol=1e-5)
     # The model scores a link from its two embeddings, which are the last in the description.
     logits = model.network.score(described[:, -2 * d : -d], described[:, -d:]).squeeze(-1).numpy()
-    expected = np.repeat([model.logits(query, [frozenset()])[0] for query in queries], list(map(len, events)))
+    expected = np.repeat([model.fast.logits(query, [frozenset()])[0] for query in queries], list(map(len, events)))
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-4)
     # A candidate that is a link's own pair of nodes has the same embeddings as the link.
     row = int(events[0][0])
@@ -104,13 +105,13 @@ def test_a_saved_scorer_comes_back_for_its_model_and_is_refused_for_others(model
     assert document["origin"]["settings"]["links"] == 20
 
     kind = model.network.kind
-    stranger = fast_model(random_network(model.graph, kind, seed=5), model.graph)
+    stranger = SoftModel(fast_model(random_network(model.graph, kind, seed=5), model.graph))
     with pytest.raises(
         ModelError, match=f"another model: it was trained for {document['model']}, the model is [0-9a-f]+"
     ):
         load_scorer(tmp_path, stranger)
     other = random_graph(np.random.default_rng(9), nodes=20, events=300, edge_features=2)
-    elsewhere = fast_model(random_network(model.graph, kind), other)
+    elsewhere = SoftModel(fast_model(random_network(model.graph, kind), other))
     with pytest.raises(ModelError, match=f"{model.graph.identity}.*{other.identity}"):
         load_scorer(tmp_path, elsewhere)
     load_scorer(tmp_path, elsewhere, other_data=True)
@@ -141,7 +142,7 @@ def test_a_damaged_explainer_is_refused(model, tmp_path, damage, message):
 
 def test_links_without_a_past_cannot_be_learned_from():
     graph = TemporalGraph.from_arrays(np.arange(0, 20, 2), np.arange(1, 21, 2), np.arange(10.0))
-    model = fast_model(random_network(graph, "tgat"), graph)
+    model = SoftModel(fast_model(random_network(graph, "tgat"), graph))
     with pytest.raises(DataError, match="none of the links"):
         list(train_scorer(model, QUICK, new_scorer(model.network.sizes, 16, 0)))
 

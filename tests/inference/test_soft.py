@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from cody.inference import Replay, fast_model
-from cody.inference.soft import soft_links
+from cody.inference.soft import SoftModel
 from cody.nearby import candidates
 from random_events import random_graph, random_network
 
@@ -29,8 +29,8 @@ def test_with_all_weights_1_the_logits_are_those_of_the_model(kind, node_feature
     graph, network = make(kind, node_features=node_features, **sizes)
     queries, events = links(graph)
     model, replay = fast_model(network, graph), Replay(network, graph)
-    soft = soft_links(model, queries, events)
-    logits = soft.logits(model, torch.ones(sum(soft.sizes)))
+    soft = SoftModel(model).links(queries, events)
+    logits = soft.logits(torch.ones(sum(soft.sizes)))
     expected = [replay.logits(query, [frozenset()])[0] for query in queries]
     np.testing.assert_allclose(logits.numpy(), expected, rtol=0, atol=1e-4)
 
@@ -42,11 +42,11 @@ def test_weights_0_and_1_are_removal_and_keeping(kind, edge_features, share):
     graph, network = make(kind, 1, edge_features=edge_features, **ROOMY)
     queries, events = links(graph)
     model, replay = fast_model(network, graph), Replay(network, graph)
-    soft = soft_links(model, queries, events)
+    soft = SoftModel(model).links(queries, events)
     rng = np.random.default_rng(2)
     for _ in range(5):
         gone = [rng.random(len(rows)) < share for rows in events]
-        logits = soft.logits(model, torch.from_numpy(~np.concatenate(gone)).float())
+        logits = soft.logits(torch.from_numpy(~np.concatenate(gone)).float())
         removals = [frozenset(rows[out].tolist()) for rows, out in zip(events, gone, strict=True)]
         expected = [replay.logits(query, [removal])[0] for query, removal in zip(queries, removals, strict=True)]
         np.testing.assert_allclose(logits.numpy(), expected, rtol=0, atol=1e-4)
@@ -59,13 +59,12 @@ def test_weights_0_and_1_are_removal_and_keeping(kind, edge_features, share):
 def test_the_gradient_is_what_a_small_change_of_the_weights_does(kind):
     graph, network = make(kind, 3)
     queries, events = links(graph)
-    model = fast_model(network, graph)
-    model = type(model)(network, graph, dtype=torch.float64)
-    soft = soft_links(model, queries, events)
+    model = SoftModel(fast_model(network.double(), graph), dtype=torch.float64)
+    soft = model.links(queries, events)
     weights = torch.rand(sum(soft.sizes), dtype=torch.float64, generator=torch.Generator().manual_seed(4))
     weights = (0.1 + 0.8 * weights).requires_grad_()
-    assert torch.autograd.gradcheck(lambda values: soft.logits(model, values), [weights], eps=1e-6, atol=1e-4)
-    (gradient,) = torch.autograd.grad(soft.logits(model, weights).sum(), [weights])
+    assert torch.autograd.gradcheck(lambda values: soft.logits(values), [weights], eps=1e-6, atol=1e-4)
+    (gradient,) = torch.autograd.grad(soft.logits(weights).sum(), [weights])
     assert (gradient != 0).float().mean() > 0.5
 
 
@@ -76,9 +75,9 @@ def test_links_prepared_together_do_not_mix():
     weights = [
         torch.rand(len(rows), generator=torch.Generator().manual_seed(number)) for number, rows in enumerate(events)
     ]
-    together = soft_links(model, queries, events).logits(model, torch.cat(weights))
+    together = SoftModel(model).links(queries, events).logits(torch.cat(weights))
     alone = [
-        soft_links(model, [query], [rows]).logits(model, weight)
+        SoftModel(model).links([query], [rows]).logits(weight)
         for query, rows, weight in zip(queries, events, weights, strict=True)
     ]
     torch.testing.assert_close(together, torch.cat(alone), rtol=0, atol=1e-5)
@@ -88,5 +87,5 @@ def test_a_link_without_candidates_can_be_asked():
     graph, network = make("tgn", 6)
     model = fast_model(network, graph)
     query = graph.query(0)
-    logits = soft_links(model, [query], [candidates(graph, query)]).logits(model, torch.ones(0))
+    logits = SoftModel(model).links([query], [candidates(graph, query)]).logits(torch.ones(0))
     assert logits.item() == pytest.approx(model.logits(query, [frozenset()])[0], abs=1e-5)

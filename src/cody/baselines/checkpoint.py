@@ -9,15 +9,16 @@ from typing import Any
 import torch
 
 from cody._version import __version__
-from cody.baselines.pgexplainer import FastModel, Scorer
+from cody.baselines.pgexplainer import Scorer
 from cody.errors import CallError, ModelError, did_you_mean
+from cody.inference.soft import SoftModel
 from cody.models.checkpoint import network_identity, read_json, read_tensors, write_json, write_tensors
 
 SCHEMA = "cody/explainer/1"
 NOTES, WEIGHTS = "explainer.json", "explainer.safetensors"
 
 
-def save_scorer(folder: Path, scorer: Scorer, model: FastModel, origin: dict[str, Any]) -> None:
+def save_scorer(folder: Path, scorer: Scorer, model: SoftModel, origin: dict[str, Any]) -> None:
     """Write the two files; `explainer.json` comes last, and a folder without it is no explainer."""
     document = {
         "schema": SCHEMA,
@@ -31,7 +32,7 @@ def save_scorer(folder: Path, scorer: Scorer, model: FastModel, origin: dict[str
     write_json(folder / NOTES, document)
 
 
-def load_scorer(name: str | Path, model: FastModel, *, other_data: bool = False) -> Scorer:
+def load_scorer(name: str | Path, model: SoftModel, *, other_data: bool = False) -> Scorer:
     """The scorer in folder `name`, or the shipped one of that name. It must have been trained for this very model.
 
     To rank events of other data than it was trained on, say `other_data=True`.

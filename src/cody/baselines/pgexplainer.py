@@ -15,13 +15,10 @@ from torch import Tensor, nn
 
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.inference import FastTGAT, FastTGN
-from cody.models.plan import plan
+from cody.inference.soft import SoftModel
 from cody.models.sizes import Sizes
 from cody.oracle import Oracle
 from cody.policies import Policy
-
-FastModel = FastTGN | FastTGAT
 
 
 class Scorer(nn.Module):
@@ -44,10 +41,10 @@ def new_scorer(sizes: Sizes, hidden: int, seed: int) -> Scorer:
         return Scorer(sizes, hidden)
 
 
-def learned_order(model: FastModel, scorer: Scorer) -> Policy:
+def learned_order(model: SoftModel, scorer: Scorer) -> Policy:
     """The policy that puts the highest score first. It asks the oracle nothing."""
 
-    def order(
+    def pgexplainer(
         graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
     ) -> IntArray:
         if graph.identity != model.graph.identity:
@@ -57,25 +54,24 @@ def learned_order(model: FastModel, scorer: Scorer) -> Policy:
             scores = scorer(describe(model, [query], [recent])).numpy()
         return recent[np.argsort(-np.round(scores, 5), kind="stable")]
 
-    return order
+    return pgexplainer
 
 
 @torch.no_grad()
-def describe(model: FastModel, queries: Sequence[Query], events: Sequence[IntArray]) -> Tensor:
+def describe(model: SoftModel, queries: Sequence[Query], events: Sequence[IntArray]) -> Tensor:
     """All that the scorer reads about the candidates of some links, link by link. [m, 5d + F]"""
-    graph, sizes = model.graph, model.network.sizes
+    graph = model.graph
     counts = [len(rows) for rows in events]
     rows = np.concatenate(events).astype(np.int64)
     link = np.repeat(np.arange(len(queries)), counts)
     place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     # Two places for the nodes of the link, then two for each candidate; places left over repeat the source.
-    roots = np.repeat(np.array([[query.src] for query in queries]), 2 + 2 * max(counts, default=0), axis=1)
-    roots[:, 1] = [query.dst for query in queries]
-    roots[link, 2 + 2 * place], roots[link, 3 + 2 * place] = graph.src[rows], graph.dst[rows]
-    time, before = np.array([query.time for query in queries]), np.array([query.before for query in queries])
-    plan_ = plan(graph, roots, time, before, sizes.layers, sizes.neighbours)
-    embeddings = model.network.embed(plan_, model.base_inputs(plan_.nodes, plan_.before))  # [Q, R, d]
+    nodes = np.repeat(np.array([[query.src] for query in queries]), 2 + 2 * max(counts, default=0), axis=1)
+    nodes[:, 1] = [query.dst for query in queries]
+    nodes[link, 2 + 2 * place], nodes[link, 3 + 2 * place] = graph.src[rows], graph.dst[rows]
+    embeddings = model.embed(queries, nodes)  # [Q, R, d]
     own = [embeddings[link, 2 + 2 * place], embeddings[link, 3 + 2 * place]]
     edge = [] if graph.features is None else [torch.from_numpy(graph.features[rows])]
-    since = model.network.encode(torch.from_numpy((time[link] - graph.time[rows]).astype(np.float32)))
+    elapsed = np.array([query.time for query in queries])[link] - graph.time[rows]
+    since = model.network.encode(torch.from_numpy(elapsed.astype(np.float32)))
     return torch.cat([*own, *edge, since, embeddings[link, 0], embeddings[link, 1]], dim=-1)

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from cody.baselines.checkpoint import refuse_taken, save_scorer
-from cody.baselines.pgexplainer import FastModel, Scorer, describe, new_scorer
+from cody.baselines.pgexplainer import Scorer, describe, new_scorer
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import IntArray, Query
-from cody.inference.soft import SoftLinks, soft_links
+from cody.inference.soft import SoftLinks, SoftModel
 from cody.models.checkpoint import make_folder
 from cody.nearby import candidates
 
@@ -69,14 +69,14 @@ class Lesson(NamedTuple):
     share: Tensor  # [m] 1 / candidates of the same link, so that each link counts the same
 
 
-def train_explainer(model: FastModel, settings: Settings, folder: Path) -> Iterator[Progress]:
+def train_explainer(model: SoftModel, settings: Settings, folder: Path) -> Iterator[Progress]:
     """Train a scorer for a model and save it to `folder`; yields after each epoch."""
     refuse_taken(folder)
     make_folder(folder)
     return _train_and_save(model, settings, folder)
 
 
-def _train_and_save(model: FastModel, settings: Settings, folder: Path) -> Iterator[Progress]:
+def _train_and_save(model: SoftModel, settings: Settings, folder: Path) -> Iterator[Progress]:
     scorer = new_scorer(model.network.sizes, settings.hidden, settings.seed)
     progress = None
     for progress in train_scorer(model, settings, scorer):
@@ -86,7 +86,7 @@ def _train_and_save(model: FastModel, settings: Settings, folder: Path) -> Itera
     save_scorer(folder, scorer, model, origin)
 
 
-def train_scorer(model: FastModel, settings: Settings, scorer: Scorer) -> Iterator[Progress]:
+def train_scorer(model: SoftModel, settings: Settings, scorer: Scorer) -> Iterator[Progress]:
     """Train `scorer` in place; yields after each epoch."""
     lessons = list(_lessons(model, settings))
     optimizer = torch.optim.Adam(scorer.parameters(), lr=settings.learning_rate)
@@ -95,11 +95,11 @@ def train_scorer(model: FastModel, settings: Settings, scorer: Scorer) -> Iterat
         order = torch.randperm(len(lessons), generator=generator).tolist()
         sums = np.zeros(4)
         for number in order:
-            sums += _learn(model, scorer, optimizer, lessons[number], settings, epoch, generator)
+            sums += _learn(scorer, optimizer, lessons[number], settings, epoch, generator)
         yield Progress(epoch + 1, *(sums[:3] / sums[3]).tolist())
 
 
-def _lessons(model: FastModel, settings: Settings) -> Iterator[Lesson]:
+def _lessons(model: SoftModel, settings: Settings) -> Iterator[Lesson]:
     graph = model.graph
     rng = np.random.default_rng([settings.seed, 1])
     period = np.arange(int(settings.first * graph.num_events), int(settings.last * graph.num_events))
@@ -114,17 +114,16 @@ def _lessons(model: FastModel, settings: Settings) -> Iterator[Lesson]:
         yield _lesson(model, [queries[number] for number in part], [near[number] for number in part])
 
 
-def _lesson(model: FastModel, queries: list[Query], events: list[IntArray]) -> Lesson:
-    links = soft_links(model, queries, events)
+def _lesson(model: SoftModel, queries: list[Query], events: list[IntArray]) -> Lesson:
+    links = model.links(queries, events)
     sizes = torch.tensor(links.sizes)
     with torch.no_grad():
-        logits = links.logits(model, torch.ones(int(sizes.sum())))
+        logits = links.logits(torch.ones(int(sizes.sum())))
     share = torch.repeat_interleave(1 / sizes, sizes)
     return Lesson(links, describe(model, queries, events), (logits > 0).float(), share)
 
 
 def _learn(
-    model: FastModel,
     scorer: Scorer,
     optimizer: torch.optim.Optimizer,
     lesson: Lesson,
@@ -134,7 +133,7 @@ def _learn(
 ) -> tuple[float, float, float, int]:
     """One step. Sums over the links: loss, links decided alike, mean weight; and how many links there were."""
     scores = scorer(lesson.described)  # [m]
-    logits = lesson.links.logits(model, _gates(scores, _temperature(settings, epoch), generator))  # [Q]
+    logits = lesson.links.logits(_gates(scores, _temperature(settings, epoch), generator))  # [Q]
     weights = torch.sigmoid(scores)
     links = len(lesson.decided)
     size = (weights * lesson.share).sum() / links

@@ -17,16 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cody.graph import IntArray, Query
+from cody.graph import IntArray, Query, TemporalGraph
+from cody.inference.replay import frozen
 from cody.inference.scope import Universe
 from cody.inference.tgat import FastTGAT
 from cody.inference.tgn import NO_VERSION, FastTGN, MemoryInputs
+from cody.models import TGN
 from cody.models.plan import Plan, plan
+from cody.models.tgn import latest_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,64 +75,90 @@ class SoftMemory:
     known: IntArray  # [k] positions of versions that no weight changes; their ids are 1 … k
     generations: list[Generation]  # the ids go on from there
     latest: Chains  # of the nodes that were asked for
-    nodes: Tensor  # [n]
 
-    def inputs(self, model: FastTGN, weights: Tensor) -> Tensor:
-        """Memory and features of each node. [m + 1] → [n, d]"""
-        known = model.read_versions(self.known).to(model.dtype)
+    def read(self, model: SoftModel, weights: Tensor) -> Tensor:
+        """The memory of each node. [m + 1] → [n, d]"""
+        known = model.read_versions(self.known)
         values = torch.cat([known.new_zeros(1, model.network.sizes.dimension), known])
         for generation in self.generations:
-            values = torch.cat([values, _remember(model, generation, values, weights)])
-        memory = self.latest.mean(self.latest.chances(weights), values[self.latest.version])
-        return memory if model.features is None else memory + model.features[self.nodes]
+            values = torch.cat([values, _remember(cast(TGN, model.network), generation, values, weights)])
+        return self.latest.mean(self.latest.chances(weights), values[self.latest.version])
 
 
-def _remember(model: FastTGN, generation: Generation, values: Tensor, weights: Tensor) -> Tensor:
+def _remember(network: TGN, generation: Generation, values: Tensor, weights: Tensor) -> Tensor:
     own, other = generation.own, generation.other
     chances = own.chances(weights)
     own_memory = own.mean(chances, values[own.version])
-    since = own.mean(chances, model.tgn.encode(generation.elapsed))
+    since = own.mean(chances, network.encode(generation.elapsed))
     other_memory = other.mean(other.chances(weights), values[other.version])
-    return model.tgn.remember_since(own_memory, other_memory, generation.edge, since)
+    return network.remember_since(own_memory, other_memory, generation.edge, since)
 
 
 @dataclass(frozen=True, slots=True)
 class SoftLinks:
     """Some links, ready to be asked with any weights of their m candidate events."""
 
+    model: SoftModel
     plan: Plan
     weight: list[Tensor]  # of each hop: [n, K] which weight each event has; m: it is certain
-    inputs: Tensor | SoftMemory | None  # None: all zero
+    memory: SoftMemory | None  # of the planned nodes
     sizes: list[int]  # candidates of each link; they sum to m
 
-    def logits(self, model: FastTGN | FastTGAT, weights: Tensor) -> Tensor:
+    def logits(self, weights: Tensor) -> Tensor:
         """One logit for each link. The weights of all candidates, link by link [m] → [Q]"""
         weights = torch.cat([weights, weights.new_ones(1)])
         hops = [hop._replace(weight=weights[where]) for hop, where in zip(self.plan.hops, self.weight, strict=True)]
-        inputs = self.inputs
-        if isinstance(inputs, SoftMemory):
-            assert isinstance(model, FastTGN)
-            inputs = inputs.inputs(model, weights)
-        embeddings = model.network.embed(self.plan._replace(hops=hops), inputs)  # [Q, 2, d]
-        logits: Tensor = model.network.score(embeddings[:, 0], embeddings[:, 1]).squeeze(-1)
+        memory = None if self.memory is None else self.memory.read(self.model, weights)
+        inputs = self.model.add_features(self.plan.nodes, memory)
+        embeddings = self.model.network.embed(self.plan._replace(hops=hops), inputs)  # [Q, 2, d]
+        logits: Tensor = self.model.network.score(embeddings[:, 0], embeddings[:, 1]).squeeze(-1)
         return logits
 
 
-def soft_links(model: FastTGN | FastTGAT, queries: Sequence[Query], events: Sequence[IntArray]) -> SoftLinks:
-    """Prepare links with their candidate events. All that does not depend on weights is worked out here, once."""
-    graph, sizes = model.graph, model.network.sizes
-    roots = np.array([[query.src, query.dst] for query in queries], dtype=np.int64)
-    time, before = np.array([query.time for query in queries]), np.array([query.before for query in queries])
-    plan_ = plan(graph, roots, time, before, sizes.layers, sizes.neighbours)
-    plan_ = plan_._replace(hops=[hop._replace(elapsed=hop.elapsed.to(model.dtype)) for hop in plan_.hops])
-    keys = np.concatenate([number * graph.num_events + rows for number, rows in enumerate(events)]).astype(np.int64)
-    weight = [torch.from_numpy(_places(keys, hop)) for hop in plan_.events]
-    inputs: Tensor | SoftMemory | None
-    if isinstance(model, FastTGN):
-        inputs = _soft_memory(model, queries, events, plan_)
-    else:
-        inputs = model.base_inputs(plan_.nodes, plan_.before)
-    return SoftLinks(plan_, weight, inputs, [len(rows) for rows in events])
+class SoftModel:
+    """A fast model in the form that gradients flow through. Single precision is enough to learn with."""
+
+    def __init__(self, model: FastTGN | FastTGAT, *, dtype: torch.dtype = torch.float32) -> None:
+        self.fast = model
+        self.graph = model.graph
+        self.dtype = dtype
+        self.network = frozen(model.network, dtype)
+        self.features = None if model.features is None else model.features.to(dtype)  # [N, d]
+
+    def links(self, queries: Sequence[Query], events: Sequence[IntArray]) -> SoftLinks:
+        """Prepare links with their candidate events. All that does not depend on weights is worked out here, once."""
+        plan_ = self._plan(queries, np.array([[query.src, query.dst] for query in queries], dtype=np.int64))
+        keys = np.concatenate([number * self.graph.num_events + rows for number, rows in enumerate(events)])
+        weight = [torch.from_numpy(_places(keys.astype(np.int64), hop)) for hop in plan_.events]
+        memory = _soft_memory(self.fast, queries, events, plan_, self.dtype) if isinstance(self.fast, FastTGN) else None
+        return SoftLinks(self, plan_, weight, memory, [len(rows) for rows in events])
+
+    @torch.no_grad()
+    def embed(self, queries: Sequence[Query], nodes: IntArray) -> Tensor:
+        """Embeddings of some nodes for each query, with nothing removed. [Q, R] → [Q, R, d]"""
+        plan_ = self._plan(queries, nodes)
+        memory = None
+        if isinstance(self.fast, FastTGN):
+            positions = latest_version(self.graph, plan_.nodes, plan_.before)
+            memory = self.read_versions(positions)
+            memory[torch.from_numpy(positions == NO_VERSION)] = 0.0
+        return self.network.embed(plan_, self.add_features(plan_.nodes, memory))
+
+    def read_versions(self, positions: IntArray) -> Tensor:
+        """The versions of a TGN's memories with nothing removed. [n] → [n, d]"""
+        return cast(FastTGN, self.fast).read_versions(positions).to(self.dtype)
+
+    def add_features(self, nodes: IntArray, memory: Tensor | None) -> Tensor | None:
+        """The layer-0 inputs of nodes, None where all are zero. [n], [n, d] → [n, d]"""
+        if self.features is None:
+            return memory
+        features = self.features[torch.from_numpy(nodes)]
+        return features if memory is None else memory + features
+
+    def _plan(self, queries: Sequence[Query], roots: IntArray) -> Plan:
+        time, before = np.array([query.time for query in queries]), np.array([query.before for query in queries])
+        plan_ = plan(self.graph, roots, time, before, self.network.sizes.layers, self.network.sizes.neighbours)
+        return plan_._replace(hops=[hop._replace(elapsed=hop.elapsed.to(self.dtype)) for hop in plan_.hops])
 
 
 def _places(keys: IntArray, wanted: IntArray) -> IntArray:
@@ -155,7 +185,9 @@ class _Recipe:
     other: Chain
 
 
-def _soft_memory(model: FastTGN, queries: Sequence[Query], events: Sequence[IntArray], plan_: Plan) -> SoftMemory:
+def _soft_memory(
+    model: FastTGN, queries: Sequence[Query], events: Sequence[IntArray], plan_: Plan, dtype: torch.dtype
+) -> SoftMemory:
     certain = sum(len(rows) for rows in events)
     latest: list[Chain] = [[] for _ in plan_.nodes]
     generations: list[list[_Recipe]] = []
@@ -169,7 +201,7 @@ def _soft_memory(model: FastTGN, queries: Sequence[Query], events: Sequence[IntA
         for place, node in zip(asked.tolist(), nodes, strict=True):
             latest[place] = lineage.chain(lineage.memory.latest[node])
         lineage.add_to(generations)
-    return _assemble(model, generations, latest, plan_)
+    return _assemble(model.graph, generations, latest, dtype)
 
 
 class _Lineage:
@@ -211,9 +243,10 @@ class _Lineage:
             generations[level[recipe.key]].append(recipe)
 
 
-def _assemble(model: FastTGN, generations: list[list[_Recipe]], latest: list[Chain], plan_: Plan) -> SoftMemory:
+def _assemble(
+    graph: TemporalGraph, generations: list[list[_Recipe]], latest: list[Chain], dtype: torch.dtype
+) -> SoftMemory:
     """Number all versions, those that no weight changes first, and turn the lists into columns."""
-    graph = model.graph
     recipes = [recipe for generation in generations for recipe in generation]
     chains = [*latest, *(recipe.own for recipe in recipes), *(recipe.other for recipe in recipes)]
     used = {key for chain in chains for key, _ in chain}
@@ -226,11 +259,10 @@ def _assemble(model: FastTGN, generations: list[list[_Recipe]], latest: list[Cha
         own = _chains([recipe.own for recipe in generation], ids)
         updated = np.array([position for recipe in generation for (_, position), _ in recipe.own])
         updates = np.where(updated == NO_VERSION, 0.0, graph.time[graph.incidence[updated]])
-        elapsed = torch.from_numpy(graph.time[rows][own.owner.numpy()] - updates).to(model.dtype)
-        edge = None if graph.features is None else torch.from_numpy(graph.features[rows]).to(model.dtype)
+        elapsed = torch.from_numpy(graph.time[rows][own.owner.numpy()] - updates).to(dtype)
+        edge = None if graph.features is None else torch.from_numpy(graph.features[rows]).to(dtype)
         columns.append(Generation(own, _chains([recipe.other for recipe in generation], ids), elapsed, edge))
-    nodes = torch.from_numpy(plan_.nodes)
-    return SoftMemory(np.array(known, dtype=np.int64), columns, _chains(latest, ids), nodes)
+    return SoftMemory(np.array(known, dtype=np.int64), columns, _chains(latest, ids))
 
 
 def _chains(chains: list[Chain], ids: dict[Key, int]) -> Chains:

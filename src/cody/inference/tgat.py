@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from cody.graph import IntArray, Query, TemporalGraph
+from cody.graph import Query, TemporalGraph
 from cody.inference.fast import FastModel, Inputs, Unchanged
 from cody.inference.scope import Mask, Universe
 from cody.models import TGAT
@@ -34,10 +34,6 @@ class FastTGAT(FastModel):
 
     def __init__(self, network: TGAT, graph: TemporalGraph, *, dtype: torch.dtype = torch.float64) -> None:
         super().__init__(network, graph, has_inputs=graph.node_features is not None, dtype=dtype)
-
-    def base_inputs(self, nodes: IntArray, before: IntArray) -> Tensor | None:
-        """Features of nodes. [n], [n] → [n, d], or None where all are zero"""
-        return None if self.features is None else self.features[torch.from_numpy(nodes)]
 
     def inputs(self, query: Query, universe: Universe) -> Inputs:
         return FeatureInputs(self.features)

@@ -200,18 +200,17 @@ def _attend_by_weight(
     question: Tensor, embeddings: Tensor | None, encode: TimeEncoder, hop: Hop, keep: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """What `_Attend` computes, for events with weights, all nodes at once. [n, H, width], [n, H, 1]"""
-    angle = hop.elapsed.unsqueeze(-1) * encode.frequency + encode.phase
-    events = _events(embeddings, hop, slice(None), angle)
+    events = _events(embeddings, hop, slice(None), encode(hop.elapsed))
     weights = _softmax(*_weighed(question @ events.mT, hop))
     kept = weights if keep is None else weights * keep
     return kept @ events, kept.sum(-1, keepdim=True)
 
 
-def _events(embeddings: Tensor | None, hop: Hop, nodes: slice, angle: Tensor) -> Tensor:
+def _events(embeddings: Tensor | None, hop: Hop, nodes: slice, since: Tensor) -> Tensor:
     """What the nodes attend to: [neighbour's embedding, event features, time encoding]. [c, K, width]"""
-    parts = [torch.cos(angle)]
+    parts = [since]
     if hop.edge is not None:
-        parts.insert(0, hop.edge[nodes].to(angle.dtype))
+        parts.insert(0, hop.edge[nodes].to(since.dtype))
     if embeddings is not None:
         parts.insert(0, nn.functional.embedding(hop.neighbour[nodes], embeddings))
     return torch.cat(parts, dim=-1)
@@ -240,7 +239,7 @@ class _Attend(torch.autograd.Function):
         weights = question.new_empty(*question.shape[:2], hop.elapsed.shape[1])
         for nodes in _chunks(len(question), _Attend.CHUNK):
             angle = hop.elapsed[nodes].unsqueeze(-1) * frequency + phase
-            events = _events(embeddings, hop, nodes, angle)
+            events = _events(embeddings, hop, nodes, torch.cos(angle))
             weights[nodes] = _softmax(question[nodes] @ events.mT, hop.exists[nodes])
             kept = weights[nodes] if keep is None else weights[nodes] * keep[nodes]
             torch.bmm(kept, events, out=seen[nodes])
@@ -258,7 +257,7 @@ class _Attend(torch.autograd.Function):
         d_frequency, d_phase = torch.zeros_like(frequency), torch.zeros_like(phase)
         for nodes in _chunks(len(question), _Attend.CHUNK):
             angle = hop.elapsed[nodes].unsqueeze(-1) * frequency + phase
-            events = _events(embeddings, hop, nodes, angle)
+            events = _events(embeddings, hop, nodes, torch.cos(angle))
             weight, d_weight = weights[nodes], d_seen[nodes] @ events.mT + d_total[nodes]
             kept = weight
             if keep is not None:
