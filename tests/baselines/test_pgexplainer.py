@@ -81,6 +81,18 @@ def test_the_same_seed_gives_the_same_scorer_and_training_leaves_the_model_alone
         assert weight.grad is None
 
 
+def test_the_scorer_brings_what_it_reads_to_one_scale(model):
+    scorer = new_scorer(model.network.sizes, 16, 0)
+    described = torch.randn(200, scorer.hidden.in_features, generator=torch.Generator().manual_seed(0))
+    stretched = described * torch.linspace(0.1, 100, described.shape[1]) + 7
+    stretched[:, 0] = 3.0  # a constant stays harmless
+    scorer.get_used_to(described)
+    scores = scorer(described)
+    scorer.get_used_to(stretched)
+    assert scorer(stretched).isfinite().all()
+    torch.testing.assert_close(scorer(stretched), scores, rtol=0, atol=0.3)
+
+
 def test_size_and_entropy_cost_what_they_say(model):
     def train(**costs):
         settings = Settings(links=40, epochs=15, batch=8, hidden=16, learning_rate=0.01, **costs)

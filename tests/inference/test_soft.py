@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from cody.errors import CallError
 from cody.inference import Replay, fast_model
 from cody.inference.soft import SoftModel
 from cody.nearby import candidates
@@ -89,3 +90,9 @@ def test_a_link_without_candidates_can_be_asked():
     query = graph.query(0)
     logits = SoftModel(model).links([query], [candidates(graph, query)]).logits(torch.ones(0))
     assert logits.item() == pytest.approx(model.logits(query, [frozenset()])[0], abs=1e-5)
+
+
+def test_a_model_without_gradients_is_refused():
+    graph, network = make("tgat", 7)
+    with pytest.raises(CallError, match="not through Replay"):
+        SoftModel(Replay(network, graph))

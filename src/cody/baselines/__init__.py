@@ -8,7 +8,7 @@ Each is a policy and a search, as the others are:
     T-GNNExplainer   learned_order(…)         tgnnexplainer
 """
 
-from cody.baselines.checkpoint import load_scorer, shipped_explainers
+from cody.baselines.checkpoint import load_pgexplainer, load_scorer, shipped_explainers
 from cody.baselines.pgexplainer import Scorer, learned_order
 from cody.baselines.tgnnexplainer import Explored, Level, explore, tgnnexplainer
 from cody.baselines.train import Settings, train_explainer
@@ -20,6 +20,7 @@ __all__ = [
     "Settings",
     "explore",
     "learned_order",
+    "load_pgexplainer",
     "load_scorer",
     "shipped_explainers",
     "tgnnexplainer",

@@ -9,10 +9,12 @@ from typing import Any
 import torch
 
 from cody._version import __version__
-from cody.baselines.pgexplainer import Scorer
+from cody.baselines.pgexplainer import Scorer, learned_order
 from cody.errors import CallError, ModelError, did_you_mean
 from cody.inference.soft import SoftModel
 from cody.models.checkpoint import network_identity, read_json, read_tensors, write_json, write_tensors
+from cody.oracle import Model
+from cody.policies import Policy
 
 SCHEMA = "cody/explainer/1"
 NOTES, WEIGHTS = "explainer.json", "explainer.safetensors"
@@ -61,6 +63,12 @@ def load_scorer(name: str | Path, model: SoftModel, *, other_data: bool = False)
     if not all(torch.isfinite(weight).all() for weight in weights.values()):
         raise ModelError(f"{folder / WEIGHTS} holds a NaN or an infinity")
     return scorer.requires_grad_(False)
+
+
+def load_pgexplainer(name: str | Path, model: Model, *, other_data: bool = False) -> Policy:
+    """The policy of a trained scorer, for the model it was trained for."""
+    soft = SoftModel(model)
+    return learned_order(soft, load_scorer(name, soft, other_data=other_data))
 
 
 def shipped_explainers() -> dict[str, Path]:

@@ -24,14 +24,26 @@ from cody.policies import Policy
 class Scorer(nn.Module):
     """What is known about a candidate → its score; the higher, the more it matters. [m, width] → [m]"""
 
+    mean: Tensor  # [width] of what it was trained on
+    scale: Tensor  # [width]
+
     def __init__(self, sizes: Sizes, hidden: int) -> None:
         super().__init__()
-        self.hidden = nn.Linear(5 * sizes.dimension + sizes.edge_features, hidden)
+        width = 5 * sizes.dimension + sizes.edge_features
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("scale", torch.ones(width))
+        self.hidden = nn.Linear(width, hidden)
         self.out = nn.Linear(hidden, 1)
 
     def forward(self, described: Tensor) -> Tensor:
-        score: Tensor = self.out(torch.relu(self.hidden(described))).squeeze(-1)
+        level = (described - self.mean) / self.scale
+        score: Tensor = self.out(torch.relu(self.hidden(level))).squeeze(-1)
         return score
+
+    def get_used_to(self, described: Tensor) -> None:
+        """Bring embeddings, features and encodings to one scale. What hardly varies is not blown up."""
+        self.mean.copy_(described.mean(0))
+        self.scale.copy_(described.std(0, correction=0).clamp_min(0.01))
 
 
 def new_scorer(sizes: Sizes, hidden: int, seed: int) -> Scorer:

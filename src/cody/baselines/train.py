@@ -38,8 +38,8 @@ class Settings:
     batch: int = 16  # links
     learning_rate: float = 1e-3
     hidden: int = 128
-    size: float = 0.5  # what the mean weight costs
-    entropy: float = 0.1  # what undecided weights cost
+    size: float = 2.0  # what the mean opening of the gates costs
+    entropy: float = 0.1  # what gates cost that are neither open nor closed
     temperature: tuple[float, float] = (5.0, 1.0)  # of the gates, in the first and in the last epoch
     seed: int = 0
 
@@ -56,8 +56,8 @@ class Progress(NamedTuple):
 
     epoch: int
     loss: float
-    agreement: float  # share of the links that the model decides alike with the candidates weighed
-    weight: float  # mean chance of a candidate to be kept
+    agreement: float  # share of the links that the model decides alike with the candidates weighed by their gates
+    weight: float  # mean chance of a gate to be open
 
 
 class Lesson(NamedTuple):
@@ -89,6 +89,7 @@ def _train_and_save(model: SoftModel, settings: Settings, folder: Path) -> Itera
 def train_scorer(model: SoftModel, settings: Settings, scorer: Scorer) -> Iterator[Progress]:
     """Train `scorer` in place; yields after each epoch."""
     lessons = list(_lessons(model, settings))
+    scorer.get_used_to(torch.cat([lesson.described for lesson in lessons]))
     optimizer = torch.optim.Adam(scorer.parameters(), lr=settings.learning_rate)
     for epoch in range(settings.epochs):
         generator = torch.Generator().manual_seed(_seed(settings.seed, 2, epoch))
@@ -133,12 +134,12 @@ def _learn(
 ) -> tuple[float, float, float, int]:
     """One step. Sums over the links: loss, links decided alike, mean weight; and how many links there were."""
     scores = scorer(lesson.described)  # [m]
-    logits = lesson.links.logits(_gates(scores, _temperature(settings, epoch), generator))  # [Q]
-    weights = torch.sigmoid(scores)
+    gates = _gates(scores, _temperature(settings, epoch), generator)  # [m]
+    logits = lesson.links.logits(gates)  # [Q]
     links = len(lesson.decided)
-    size = (weights * lesson.share).sum() / links
-    undecided = (_entropy(scores) * lesson.share).sum() / links
     wrong = nn.functional.binary_cross_entropy_with_logits(logits, lesson.decided)
+    size = (gates * lesson.share).sum() / links
+    undecided = (_entropy(gates) * lesson.share).sum() / links
     loss = wrong + settings.size * size + settings.entropy * undecided
     if not torch.isfinite(loss):
         raise ModelError(f"the loss is {loss.item()} in epoch {epoch + 1}: try a smaller learning rate")
@@ -146,7 +147,8 @@ def _learn(
     loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     alike = int(((logits > 0) == (lesson.decided > 0)).sum())
-    return loss.item() * links, alike, size.item() * links, links
+    kept = (torch.sigmoid(scores.detach()) * lesson.share).sum()
+    return loss.item() * links, alike, kept.item(), links
 
 
 def _gates(scores: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
@@ -161,10 +163,10 @@ def _temperature(settings: Settings, epoch: int) -> float:
     return start * math.pow(end / start, epoch / max(1, settings.epochs - 1))
 
 
-def _entropy(scores: Tensor) -> Tensor:
-    """Of a gate's two outcomes, in nats."""
-    weights = torch.sigmoid(scores)
-    return -(weights * nn.functional.logsigmoid(scores) + (1 - weights) * nn.functional.logsigmoid(-scores))
+def _entropy(gates: Tensor) -> Tensor:
+    """Of an event that happens with the chance that the gate says, in nats."""
+    gates = gates.clamp(1e-6, 1 - 1e-6)
+    return -(gates * gates.log() + (1 - gates) * (1 - gates).log())
 
 
 def _seed(*parts: int) -> int:

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.inference.replay import frozen
 from cody.inference.scope import Universe
@@ -31,6 +32,7 @@ from cody.inference.tgn import NO_VERSION, FastTGN, MemoryInputs
 from cody.models import TGN
 from cody.models.plan import Plan, plan
 from cody.models.tgn import latest_version
+from cody.oracle import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,9 @@ class SoftLinks:
 class SoftModel:
     """A fast model in the form that gradients flow through. Single precision is enough to learn with."""
 
-    def __init__(self, model: FastTGN | FastTGAT, *, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, model: Model, *, dtype: torch.dtype = torch.float32) -> None:
+        if not isinstance(model, FastTGN | FastTGAT):
+            raise CallError(f"gradients flow through the fast TGN and TGAT of this package only, not through {model!r}")
         self.fast = model
         self.graph = model.graph
         self.dtype = dtype
