@@ -107,6 +107,18 @@ def test_an_event_of_weight_1_is_there_and_one_of_weight_0_is_not(form):
     torch.testing.assert_close(attend(below, faded, encode), attend(below, without, encode), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("form", ["forward", "plain"])
+def test_two_halves_of_an_event_are_as_much_as_the_whole(form):
+    layer, encode, below, hop = make(embeddings=True, edge_features=0)
+    for column in (hop.neighbour, hop.elapsed):
+        column[:, 1] = column[:, 0]
+    weight = torch.tensor([0.5, 0.5, 1, 1, 1], dtype=torch.double).expand_as(hop.elapsed)
+    halves = weighed(hop._replace(exists=torch.ones_like(hop.exists)), weight)
+    whole = hop._replace(exists=torch.tensor([True, False, True, True, True]).expand_as(hop.exists))
+    attend = getattr(layer, form)
+    torch.testing.assert_close(attend(below, halves, encode), attend(below, whole, encode), rtol=1e-10, atol=1e-10)
+
+
 def test_events_that_fade_together_are_not_seen_as_long_as_one_bit_is_left_of_them():
     layer, encode, below, hop = make(embeddings=True, edge_features=0)
     gone = layer(below, hop._replace(exists=torch.zeros_like(hop.exists)), encode)
