@@ -1,10 +1,14 @@
 """Each shipped model comes with a trained scorer."""
 
+import json
+
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import cody
 from cody.baselines import load_pgexplainer, shipped_explainers
+from cody.cli import app
 from cody.errors import CallError, ModelError
 from cody.models.checkpoint import shipped_models
 from cody.oracle import Oracle
@@ -48,3 +52,16 @@ def test_the_explainer_of_another_model_is_refused_and_an_unknown_one_too(graph)
         load_pgexplainer("tgat-collegemsgs", model)
     with pytest.raises(CallError, match="not through"):
         load_pgexplainer("tgat-collegemsg", ToyModel(graph))
+
+
+def test_the_command_trains_an_explainer_that_then_loads(graph, tmp_path):
+    asked = ["train-explainer", "--model", "tgat-collegemsg", "--links", "8", "--epochs", "2", "--json"]
+    result = CliRunner().invoke(app, [*asked, "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.exception or result.output
+    document = json.loads(result.stdout)
+    assert document["origin"]["settings"]["epochs"] == 2
+    assert document["data"] == graph.identity
+    assert "epoch   2" in result.stderr
+    load_pgexplainer(tmp_path, cody.load_model("tgat-collegemsg", graph))
+    again = CliRunner().invoke(app, [*asked, "--out", str(tmp_path)])
+    assert "already holds a trained explainer" in str(again.exception)
