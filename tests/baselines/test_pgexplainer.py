@@ -59,6 +59,10 @@ def test_the_policy_orders_all_candidates_by_score(model):
     assert [scores[row] for row in order] == pytest.approx(sorted(scores.values(), reverse=True), abs=1e-4)
 
 
+def test_where_there_are_no_candidates_there_is_nothing_to_order(model):
+    assert order_of(model, new_scorer(model.network.sizes, 16, seed=1), row=0)[0] == []
+
+
 def test_a_policy_is_refused_on_a_graph_that_its_model_does_not_know(model):
     other = random_graph(np.random.default_rng(9), nodes=20, events=300, edge_features=2)
     policy = learned_order(model, new_scorer(model.network.sizes, 16, seed=1))
@@ -159,7 +163,9 @@ def test_links_without_a_past_cannot_be_learned_from():
         list(train_scorer(model, QUICK, new_scorer(model.network.sizes, 16, 0)))
 
 
-@pytest.mark.parametrize("wrong", [{"links": 0}, {"epochs": 0}, {"first": 0.7}, {"last": 1.5}])
+@pytest.mark.parametrize(
+    "wrong", [{"links": 0}, {"epochs": 0}, {"first": 0.7}, {"last": 1.5}, {"temperature": (1.0, 0.0)}]
+)
 def test_settings_that_cannot_be_meant_are_refused(wrong):
     with pytest.raises(CallError, match=next(iter(wrong))):
         Settings(**wrong)

@@ -49,6 +49,8 @@ class Settings:
                 raise CallError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not 0 <= self.first < self.last <= 1:
             raise CallError(f"the period must be shares 0 ≤ first < last ≤ 1, not {self.first} and {self.last}")
+        if not min(self.temperature) > 0:
+            raise CallError(f"temperature must be above 0 from first to last, not {self.temperature}")
 
 
 class Progress(NamedTuple):
