@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 TRAIN = $(BIN)/cody train --patience 3
 
-.PHONY: demo test check models bench clean
+.PHONY: demo test check models explainers bench clean
 
 demo: .venv/installed  ## install into .venv, then show what CoDy does
 	@$(BIN)/cody demo
@@ -32,6 +32,12 @@ models: .venv/installed  ## train the shipped models and those of the paper's si
 	$(TRAIN) --preset paper --data uci-forums --model tgat --epochs 10 --out runs/tgat-uci-forums
 	$(TRAIN) --preset paper --data wikipedia --model tgn --epochs 2 --out runs/tgn-wikipedia
 	$(TRAIN) --preset paper --data wikipedia --model tgat --epochs 2 --out runs/tgat-wikipedia
+
+explainers: .venv/installed  ## train the shipped explainers anew (minutes)
+	rm -rf src/cody/baselines/shipped
+	for model in tgn-collegemsg tgat-collegemsg; do \
+		$(BIN)/cody train-explainer --model $$model --out src/cody/baselines/shipped/$$model || exit 1; \
+	done
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit("CoDy needs Python 3.11 or later; this is %d.%d. Try: make PYTHON=python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'

@@ -42,7 +42,7 @@ def plain_plan(
         hops.insert(0, Hop(torch.arange(n), neighbour, None, torch.from_numpy(elapsed), torch.from_numpy(exists)))
         nodes = np.concatenate([nodes, other.ravel()])
         question = np.concatenate([question, np.repeat(question, neighbours)])
-    return Plan(nodes, before[question], hops, torch.arange(roots.size).view(roots.shape))
+    return Plan(nodes, question, before[question], hops, torch.arange(roots.size).view(roots.shape), [])
 
 
 def plain_embed(network: Network, plan_: Plan, inputs: Tensor | None) -> Tensor:

@@ -21,6 +21,7 @@ ORDER = [
     {"cody.explain"},
     {"cody.data", "cody.models", "cody.what_if", "cody.testing"},
     {"cody.inference"},
+    {"cody.baselines"},
     {"cody"},
     {"cody.evaluate"},
     {"cody.demo", "cody.bench"},

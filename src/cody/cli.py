@@ -298,6 +298,45 @@ def train(
         _print([show.trained(out_, document)])
 
 
+@app.command("train-explainer")
+def train_explainer(
+    out_: Annotated[Path, typer.Option("--out", help="Folder for the explainer.")],
+    data: DataOption = "collegemsg",
+    model: ModelOption = "tgn-collegemsg",
+    links: Annotated[int, typer.Option(min=1, help="Links to learn from, of the training period.")] = 1000,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over these links.")] = 30,
+    learning_rate: Annotated[float, typer.Option(min=0.0, max=1.0, help="Step size of Adam.")] = 1e-3,
+    size: Annotated[float, typer.Option(min=0.0, help="What an event costs that counts as important.")] = 2.0,
+    entropy: Annotated[float, typer.Option(min=0.0, help="What an event costs that is neither.")] = 0.1,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same weights.")] = 0,
+    sort: SortOption = False,
+    json_: JsonOption = False,
+) -> None:
+    """Train PGExplainer for a model: which past events its decisions rest on. T-GNNExplainer is guided by it."""
+    graph = load(data, sort=sort)
+    with messages.status("Loading the model ..."):
+        from cody.baselines import Settings, train_explainer
+        from cody.inference import load_model
+        from cody.inference.soft import SoftModel
+
+        _use_threads(1)
+        settings = Settings(
+            links=links, epochs=epochs, learning_rate=learning_rate, size=size, entropy=entropy, seed=seed
+        )
+        steps = train_explainer(SoftModel(load_model(model, graph)), settings, out_)
+    with messages.status("Preparing the links ..."):
+        for step in steps:
+            _say(
+                f"epoch {step.epoch:>3}  loss {step.loss:.4f}  decided alike {step.agreement:.1%}, "
+                f"events kept {step.weight:.1%}"
+            )
+    document = json.loads((out_ / "explainer.json").read_text(encoding="utf-8"))
+    if json_:
+        _print_json(document)
+    else:
+        _print([f"Saved in {words.plain(out_)}. It belongs to model {document['model']} and data {document['data']}."])
+
+
 @app.command("import-model")
 def import_model(
     weights: Annotated[Path, typer.Argument(help="A state dict: safetensors, or .pth with nothing but tensors.")],

@@ -69,3 +69,58 @@ def test_a_duration_has_the_same_encoding_in_any_batch():
     one_by_one = torch.stack([encode(duration) for duration in durations])
     assert torch.equal(encode(durations), one_by_one)
     assert torch.equal(encode(durations.view(10, 100)).view(1000, -1), one_by_one)
+
+
+def weighed(hop, weight):
+    return hop._replace(weight=weight)
+
+
+@pytest.mark.parametrize("embeddings", [True, False])
+@pytest.mark.parametrize("edge_features", [0, 3])
+def test_both_forms_weigh_events_alike_in_values_and_gradients(embeddings, edge_features):
+    layer, encode, below, hop = make(embeddings=embeddings, edge_features=edge_features)
+    torch.manual_seed(2)
+    weight = torch.rand(hop.exists.shape, dtype=torch.double)
+    weight[::7] = weight[::7].round()
+    outcomes = []
+    for form in (layer.forward, layer.plain):
+        leaf = weight.clone().requires_grad_()
+        answer = form(below, weighed(hop, leaf), encode)
+        (answer * torch.linspace(-1, 2, answer.shape[1])).sum().backward()
+        outcomes.append((answer.detach(), leaf.grad))
+    for one, other in zip(*outcomes, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-8)
+    assert outcomes[0][1].isfinite().all()
+    between = hop.exists & (weight > 0) & (weight < 1)
+    assert (outcomes[0][1][between] != 0).double().mean() > 0.9
+
+
+@pytest.mark.parametrize("form", ["forward", "plain"])
+def test_an_event_of_weight_1_is_there_and_one_of_weight_0_is_not(form):
+    layer, encode, below, hop = make(embeddings=True, edge_features=3)
+    attend = getattr(layer, form)
+    everything = weighed(hop, torch.ones_like(hop.elapsed))
+    torch.testing.assert_close(attend(below, everything, encode), attend(below, hop, encode), rtol=1e-12, atol=1e-12)
+    gone = torch.arange(hop.exists.numel()).view(hop.exists.shape) % 3 == 0
+    gone[1] = True  # all of a node's events
+    without, faded = hop._replace(exists=hop.exists & ~gone), weighed(hop, (~gone).double())
+    torch.testing.assert_close(attend(below, faded, encode), attend(below, without, encode), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["forward", "plain"])
+def test_two_halves_of_an_event_are_as_much_as_the_whole(form):
+    layer, encode, below, hop = make(embeddings=True, edge_features=0)
+    for column in (hop.neighbour, hop.elapsed):
+        column[:, 1] = column[:, 0]
+    weight = torch.tensor([0.5, 0.5, 1, 1, 1], dtype=torch.double).expand_as(hop.elapsed)
+    halves = weighed(hop._replace(exists=torch.ones_like(hop.exists)), weight)
+    whole = hop._replace(exists=torch.tensor([True, False, True, True, True]).expand_as(hop.exists))
+    attend = getattr(layer, form)
+    torch.testing.assert_close(attend(below, halves, encode), attend(below, whole, encode), rtol=1e-10, atol=1e-10)
+
+
+def test_events_that_fade_together_are_not_seen_as_long_as_one_bit_is_left_of_them():
+    layer, encode, below, hop = make(embeddings=True, edge_features=0)
+    gone = layer(below, hop._replace(exists=torch.zeros_like(hop.exists)), encode)
+    nearly = layer(below, weighed(hop, torch.full_like(hop.elapsed, 1e-6)), encode)
+    torch.testing.assert_close(nearly, gone, rtol=1e-3, atol=1e-3)

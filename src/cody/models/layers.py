@@ -59,6 +59,9 @@ class Hop(NamedTuple):
     edge: Tensor | None  # [n, K, F] features of the events
     elapsed: Tensor  # [n, K] query time - event time
     exists: Tensor  # [n, K] False where the node has fewer than K events
+    weight: Tensor | None = (
+        None  # [n, K] how far each event happened: 0 is as if it did not exist, 1 is as without weights
+    )
 
 
 class Folded(NamedTuple):
@@ -112,10 +115,13 @@ class TemporalAttention(nn.Module):
         keep = None
         if self.training and self.dropout:
             keep = nn.functional.dropout(question.new_ones(nodes, self.heads, places), self.dropout)
-        attended = _Attend.apply(question, embeddings, encode.frequency, encode.phase, hop, keep)  # type: ignore[no-untyped-call]
+        if hop.weight is None:
+            attended = _Attend.apply(question, embeddings, encode.frequency, encode.phase, hop, keep)  # type: ignore[no-untyped-call]
+        else:
+            attended = _attend_by_weight(question, embeddings, encode, hop, keep)
         seen, total = attended  # [n, H, W], [n, H, 1]
         answer = torch.einsum("nhw,ohw->no", seen, maps.answer) + total.squeeze(-1) @ maps.value_bias + maps.out_bias
-        hidden = hidden + answer.masked_fill(~hop.exists.any(dim=1, keepdim=True), 0.0)
+        hidden = hidden + _if_any_event(answer, hop)
         merged: Tensor = self.merge.out(torch.relu(hidden))
         return merged
 
@@ -153,10 +159,9 @@ class TemporalAttention(nn.Module):
         keys = self.key(events).view(n, places, self.heads, -1)  # [n, K, H, 2d/H]
         values = self.value(events).view(n, places, self.heads, -1)  # [n, K, H, 2d/H]
         scores = torch.einsum("nhc,nkhc->nhk", queries, keys) / math.sqrt(queries.shape[-1])
-        weights = nn.functional.dropout(_softmax(scores, hop.exists), self.dropout, self.training)
+        weights = nn.functional.dropout(_softmax(*_weighed(scores, hop)), self.dropout, self.training)
         answer = self.out(torch.einsum("nhk,nkhc->nhc", weights, values).flatten(1))  # [n, 2d]
-        answer = answer.masked_fill(~hop.exists.any(dim=1, keepdim=True), 0.0)
-        merged: Tensor = self.merge(answer, own)
+        merged: Tensor = self.merge(_if_any_event(answer, hop), own)
         return merged
 
     def _by_head(self, weight: Tensor) -> Tensor:
@@ -168,11 +173,44 @@ def _softmax(scores: Tensor, exists: Tensor) -> Tensor:
     return torch.softmax(scores.masked_fill(~exists[:, None], hidden), dim=-1)
 
 
-def _events(embeddings: Tensor | None, hop: Hop, nodes: slice, angle: Tensor) -> Tensor:
+def _weighed(scores: Tensor, hop: Hop) -> tuple[Tensor, Tensor]:
+    """Scores [n, H, K] with the logarithm of the weights added, which multiplies what the softmax makes of them.
+
+    Also which events there are: one of weight 0 is none.
+    """
+    if hop.weight is None:
+        return scores, hop.exists
+    weight = hop.weight.clamp_min(torch.finfo(hop.weight.dtype).tiny)
+    return scores + weight.log()[:, None], hop.exists & (hop.weight > 0)
+
+
+def _if_any_event(answer: Tensor, hop: Hop) -> Tensor:
+    """What a node saw counts as far as there was anything to see: if weights are chances, the chance of any event.
+
+    The softmax hides how small its weights are together, so without this a node whose events all fade would go on
+    seeing them until they are gone.
+    """
+    if hop.weight is None:
+        return answer.masked_fill(~hop.exists.any(dim=1, keepdim=True), 0.0)
+    absent = (1 - hop.weight).masked_fill(~hop.exists, 1.0)
+    return answer * (1 - absent.prod(dim=1, keepdim=True))
+
+
+def _attend_by_weight(
+    question: Tensor, embeddings: Tensor | None, encode: TimeEncoder, hop: Hop, keep: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """What `_Attend` computes, for events with weights, all nodes at once. [n, H, width], [n, H, 1]"""
+    events = _events(embeddings, hop, slice(None), encode(hop.elapsed))
+    weights = _softmax(*_weighed(question @ events.mT, hop))
+    kept = weights if keep is None else weights * keep
+    return kept @ events, kept.sum(-1, keepdim=True)
+
+
+def _events(embeddings: Tensor | None, hop: Hop, nodes: slice, since: Tensor) -> Tensor:
     """What the nodes attend to: [neighbour's embedding, event features, time encoding]. [c, K, width]"""
-    parts = [torch.cos(angle)]
+    parts = [since]
     if hop.edge is not None:
-        parts.insert(0, hop.edge[nodes].to(angle.dtype))
+        parts.insert(0, hop.edge[nodes].to(since.dtype))
     if embeddings is not None:
         parts.insert(0, nn.functional.embedding(hop.neighbour[nodes], embeddings))
     return torch.cat(parts, dim=-1)
@@ -201,7 +239,7 @@ class _Attend(torch.autograd.Function):
         weights = question.new_empty(*question.shape[:2], hop.elapsed.shape[1])
         for nodes in _chunks(len(question), _Attend.CHUNK):
             angle = hop.elapsed[nodes].unsqueeze(-1) * frequency + phase
-            events = _events(embeddings, hop, nodes, angle)
+            events = _events(embeddings, hop, nodes, torch.cos(angle))
             weights[nodes] = _softmax(question[nodes] @ events.mT, hop.exists[nodes])
             kept = weights[nodes] if keep is None else weights[nodes] * keep[nodes]
             torch.bmm(kept, events, out=seen[nodes])
@@ -219,7 +257,7 @@ class _Attend(torch.autograd.Function):
         d_frequency, d_phase = torch.zeros_like(frequency), torch.zeros_like(phase)
         for nodes in _chunks(len(question), _Attend.CHUNK):
             angle = hop.elapsed[nodes].unsqueeze(-1) * frequency + phase
-            events = _events(embeddings, hop, nodes, angle)
+            events = _events(embeddings, hop, nodes, torch.cos(angle))
             weight, d_weight = weights[nodes], d_seen[nodes] @ events.mT + d_total[nodes]
             kept = weight
             if keep is not None:

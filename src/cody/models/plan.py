@@ -18,9 +18,11 @@ class Plan(NamedTuple):
     """
 
     nodes: IntArray  # [m] nodes of the layer-0 inputs
+    question: IntArray  # [m] which question each of them is for
     before: IntArray  # [m] how many rows each of them may see
     hops: list[Hop]  # lowest layer first; the last one gives the embeddings that `roots` points into
     roots: torch.Tensor  # [Q, R] where the embedding of each asked node is
+    events: list[IntArray]  # of each hop: [n, K] the events attended to, as question · E + row; -1: none
 
 
 def plan(
@@ -29,6 +31,7 @@ def plan(
     """Plan the embeddings of nodes `roots` [Q, R], asked at `time` [Q] with the first `before` [Q] rows visible."""
     keys, where = _distinct(np.arange(len(roots))[:, None] * graph.num_nodes + roots, graph.num_nodes * len(roots))
     hops: list[Hop] = []
+    events: list[IntArray] = []
     for _ in range(layers):
         question, node = np.divmod(keys, graph.num_nodes)
         rows = graph.recent(node, before[question], neighbours)  # [n, K]
@@ -45,9 +48,10 @@ def plan(
             exists=torch.from_numpy(exists),
         )
         hops.insert(0, hop)
+        events.insert(0, np.where(exists, question[:, None] * graph.num_events + rows, -1))
         keys = below
     question, node = np.divmod(keys, graph.num_nodes)
-    return Plan(node, before[question], hops, torch.from_numpy(where))
+    return Plan(node, question, before[question], hops, torch.from_numpy(where), events)
 
 
 def _distinct(keys: IntArray, bound: int) -> tuple[IntArray, IntArray]:

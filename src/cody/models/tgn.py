@@ -32,8 +32,12 @@ class TGN(AttentionStack):
 
     def remember(self, own: Tensor, other: Tensor, edge: Tensor | None, elapsed: Tensor) -> Tensor:
         """A node's next memory: its own, the other node's, the event, the time since its last update. → [n, d]"""
+        return self.remember_since(own, other, edge, self.encode(elapsed))
+
+    def remember_since(self, own: Tensor, other: Tensor, edge: Tensor | None, since: Tensor) -> Tensor:
+        """The same, with the time since its last update already encoded. [n, d]"""
         parts = [own, other] if edge is None else [own, other, edge]
-        message = torch.cat([*parts, self.encode(elapsed)], dim=-1)  # [n, 3d + F]
+        message = torch.cat([*parts, since], dim=-1)  # [n, 3d + F]
         updated: Tensor = self.memory(message, own)
         return updated
 

@@ -1,0 +1,96 @@
+"""Trained scorers on disk: a folder with `explainer.safetensors` and `explainer.json`, which names their model."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cody._version import __version__
+from cody.baselines.pgexplainer import Scorer, learned_order
+from cody.errors import CallError, ModelError, did_you_mean
+from cody.inference.soft import SoftModel
+from cody.models.checkpoint import network_identity, read_json, read_tensors, write_json, write_tensors
+from cody.oracle import Model
+from cody.policies import Policy
+
+SCHEMA = "cody/explainer/1"
+NOTES, WEIGHTS = "explainer.json", "explainer.safetensors"
+
+
+def save_scorer(folder: Path, scorer: Scorer, model: SoftModel, origin: dict[str, Any]) -> None:
+    """Write the two files; `explainer.json` comes last, and a folder without it is no explainer."""
+    document = {
+        "schema": SCHEMA,
+        "model": network_identity(model.network),
+        "data": model.graph.identity,
+        "hidden": scorer.hidden.out_features,
+        "origin": origin,
+        "cody": __version__,
+    }
+    write_tensors(folder / WEIGHTS, dict(scorer.state_dict()))
+    write_json(folder / NOTES, document)
+
+
+def load_scorer(name: str | Path, model: SoftModel, *, other_data: bool = False) -> Scorer:
+    """The scorer in folder `name`, or the shipped one of that name. It must have been trained for this very model.
+
+    To rank events of other data than it was trained on, say `other_data=True`.
+    """
+    folder = find_explainer(name)
+    document = read_json(folder / NOTES)
+    if document.get("schema") != SCHEMA:
+        raise ModelError(f"{folder / NOTES} has schema {document.get('schema')!r}; this version reads {SCHEMA!r}")
+    identity = network_identity(model.network)
+    if document.get("model") != identity:
+        raise ModelError(
+            f"explainer {str(name)!r} belongs to another model: it was trained for {document.get('model')}, "
+            f"the model is {identity}"
+        )
+    if document.get("data") != model.graph.identity and not other_data:
+        raise ModelError(
+            f"explainer {str(name)!r} belongs to other data: it was trained on {document.get('data')}, "
+            f"the graph is {model.graph.identity} (other_data=True ranks its events all the same)"
+        )
+    try:
+        scorer = Scorer(model.network.sizes, document["hidden"])
+        weights = read_tensors(folder / WEIGHTS)[0]
+        scorer.load_state_dict(weights)
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise ModelError(f"{folder} is damaged: {error!r}") from None
+    if not all(torch.isfinite(weight).all() for weight in weights.values()):
+        raise ModelError(f"{folder / WEIGHTS} holds a NaN or an infinity")
+    return scorer.requires_grad_(False)
+
+
+def load_pgexplainer(name: str | Path, model: Model, *, other_data: bool = False) -> Policy:
+    """The policy of a trained scorer, for the model it was trained for."""
+    soft = SoftModel(model)
+    return learned_order(soft, load_scorer(name, soft, other_data=other_data))
+
+
+def shipped_explainers() -> dict[str, Path]:
+    """The trained scorers inside the package, by the name of their model."""
+    root = Path(str(resources.files("cody.baselines"))) / "shipped"
+    return {path.parent.name: path.parent for path in sorted(root.glob(f"*/{NOTES}"))}
+
+
+def find_explainer(name: str | Path) -> Path:
+    """The folder of an explainer given by path, or by the name of the shipped model it belongs to."""
+    path, shipped = Path(name), shipped_explainers()
+    if (path / NOTES).is_file():
+        return path
+    if str(name) in shipped:
+        return shipped[str(name)]
+    raise ModelError(
+        f"there is no trained explainer {str(name)!r}: neither a folder with {NOTES} nor a shipped one"
+        f"{did_you_mean(str(name), shipped)} (cody train-explainer trains one)"
+    )
+
+
+def refuse_taken(folder: Path) -> None:
+    """A trained explainer is not overwritten."""
+    if (folder / NOTES).exists():
+        raise CallError(f"{folder} already holds a trained explainer; choose another folder, or remove it first")

@@ -1,0 +1,89 @@
+"""PGExplainer for events: a small network that says how much each candidate matters, learned once for a model.
+
+Reference: Luo et al., "Parameterized explainer for graph neural network", NeurIPS 2020. The scorer reads a candidate
+event and the explained link: the model's own embeddings of the four nodes at the explained time, the event's features,
+and the encoding of the time since. `train.py` says how it learns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cody.errors import CallError
+from cody.graph import IntArray, Query, TemporalGraph
+from cody.inference.soft import SoftModel
+from cody.models.sizes import Sizes
+from cody.oracle import Oracle
+from cody.policies import Policy
+
+
+class Scorer(nn.Module):
+    """What is known about a candidate → its score; the higher, the more it matters. [m, width] → [m]"""
+
+    mean: Tensor  # [width] of what it was trained on
+    scale: Tensor  # [width]
+
+    def __init__(self, sizes: Sizes, hidden: int) -> None:
+        super().__init__()
+        width = 5 * sizes.dimension + sizes.edge_features
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("scale", torch.ones(width))
+        self.hidden = nn.Linear(width, hidden)
+        self.out = nn.Linear(hidden, 1)
+
+    def forward(self, described: Tensor) -> Tensor:
+        level = (described - self.mean) / self.scale
+        score: Tensor = self.out(torch.relu(self.hidden(level))).squeeze(-1)
+        return score
+
+    def get_used_to(self, described: Tensor) -> None:
+        """Bring embeddings, features and encodings to one scale. What hardly varies is not blown up."""
+        self.mean.copy_(described.mean(0))
+        self.scale.copy_(described.std(0, correction=0).clamp_min(0.01))
+
+
+def new_scorer(sizes: Sizes, hidden: int, seed: int) -> Scorer:
+    """A scorer with random weights; the same seed gives the same ones."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Scorer(sizes, hidden)
+
+
+def learned_order(model: SoftModel, scorer: Scorer) -> Policy:
+    """The policy that puts the highest score first. It asks the oracle nothing."""
+
+    def pgexplainer(
+        graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
+    ) -> IntArray:
+        if graph.identity != model.graph.identity:
+            raise CallError(f"the model of this policy knows the graph {model.graph.identity}, not {graph.identity}")
+        recent = np.sort(events)[::-1]
+        with torch.no_grad():
+            scores = scorer(describe(model, [query], [recent])).numpy()
+        return recent[np.argsort(-np.round(scores, 5), kind="stable")]
+
+    return pgexplainer
+
+
+@torch.no_grad()
+def describe(model: SoftModel, queries: Sequence[Query], events: Sequence[IntArray]) -> Tensor:
+    """All that the scorer reads about the candidates of some links, link by link. [m, 5d + F]"""
+    graph = model.graph
+    counts = [len(rows) for rows in events]
+    rows = np.concatenate(events).astype(np.int64)
+    link = np.repeat(np.arange(len(queries)), counts)
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    # Two places for the nodes of the link, then two for each candidate; places left over repeat the source.
+    nodes = np.repeat(np.array([[query.src] for query in queries]), 2 + 2 * max(counts, default=0), axis=1)
+    nodes[:, 1] = [query.dst for query in queries]
+    nodes[link, 2 + 2 * place], nodes[link, 3 + 2 * place] = graph.src[rows], graph.dst[rows]
+    embeddings = model.embed(queries, nodes)  # [Q, R, d]
+    own = [embeddings[link, 2 + 2 * place], embeddings[link, 3 + 2 * place]]
+    edge = [] if graph.features is None else [torch.from_numpy(graph.features[rows])]
+    elapsed = np.array([query.time for query in queries])[link] - graph.time[rows]
+    since = model.network.encode(torch.from_numpy(elapsed.astype(np.float32)))
+    return torch.cat([*own, *edge, since, embeddings[link, 0], embeddings[link, 1]], dim=-1)

@@ -1,0 +1,179 @@
+"""T-GNNExplainer: a tree search for the events that alone keep a prediction up.
+
+Reference: Xia et al., "Explaining temporal graph models through an explorer-navigator framework", ICLR 2023. Written
+from the paper's description.
+
+A node of the tree is a set of candidates that are *kept*; all other candidates are removed, events that are no
+candidates stay. The root keeps all, a child drops one event. The reward of a node is how far the logit lies beyond
+the original one, on the side of the original decision. The ranking is the navigator: what it puts last is dropped
+first.
+
+A roll-out goes from the root to a set of one event. At each node it adds the next child, then goes to the child with
+the largest
+
+    W / N + exploration · sqrt(N of all children) / (1 + N)
+
+where N counts the roll-outs through a set and W sums up the rewards at their ends. Different orders of dropping the
+same events lead to the same node. Selection reads the rewards of single events only, so these are asked for first, and
+all others in large batches, whenever there are enough of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cody.errors import BudgetError, CallError
+from cody.graph import IntArray, whole_number
+from cody.oracle import Oracle, Removal
+from cody.policies import shift
+from cody.search.found import EXHAUSTED, ITERATIONS, Found
+
+ROOT = 0
+AT_ONCE = 200  # sets that are worth a call of the model
+
+
+class Level(NamedTuple):
+    """The best of the visited sets with at most `size` events."""
+
+    size: int
+    kept: tuple[int, ...]  # in the navigator's order
+    reward: float
+
+
+class Explored(NamedTuple):
+    """What the search settled for, and what it would have settled for had it been asked for fewer events."""
+
+    found: Found  # `removed` holds the kept events: they are the explanation
+    levels: tuple[Level, ...]  # by size, from the smallest that was visited
+
+
+def tgnnexplainer(
+    oracle: Oracle, ranking: IntArray, *, rollouts: int = 500, size: int = 30, exploration: float = 10.0
+) -> Found:
+    """The kept set with the largest reward; of equal ones the smallest.
+
+    Only the first `size` candidates of the ranking may be dropped or kept; the others stay. The events found are
+    those that explain the decision, not ones whose removal changes it.
+    """
+    return explore(oracle, ranking, rollouts=rollouts, size=size, exploration=exploration).found
+
+
+def explore(
+    oracle: Oracle, ranking: IntArray, *, rollouts: int = 500, size: int = 30, exploration: float = 10.0
+) -> Explored:
+    """The search with the best set of each size."""
+    if whole_number("rollouts", rollouts) < 1 or whole_number("size", size) < 1:
+        raise CallError(f"rollouts and size must be at least 1, not {rollouts} and {size}")
+    if not 0 <= exploration < math.inf:
+        raise CallError(f"exploration must be a number of at least 0, not {exploration}")
+    tree = Tree(ranking[:size].tolist(), exploration)
+    if not tree.events:
+        return Explored(Found((), 0, EXHAUSTED), ())
+    done, ended = 0, ITERATIONS
+    try:
+        original = oracle.ask([frozenset()])[0]
+        tree.reward[ROOT] = 0.0
+        _evaluate(tree, oracle, original)  # the sets of one event
+        while done < rollouts and ended == ITERATIONS:
+            _roll_out(tree)
+            done += 1
+            if len(tree.bits) == 2 ** len(tree.events) - 1:
+                ended = EXHAUSTED  # every set but the empty one is in the tree
+            if len(tree.bits) - len(tree.reward) >= AT_ONCE:
+                _evaluate(tree, oracle, original)
+        _evaluate(tree, oracle, original)
+    except BudgetError as spent:
+        ended = str(spent)
+    levels = tuple(_levels(tree))
+    return Explored(Found(levels[-1].kept if levels else (), done, ended), levels)
+
+
+class Tree:
+    """The kept sets, one entry a node in each list. Candidates are known by their rank."""
+
+    def __init__(self, events: list[int], exploration: float) -> None:
+        self.events = events
+        self.exploration = exploration
+        self.bits: list[int] = []  # which events are kept, by rank
+        self.undropped: list[int] = []  # which of these no child has dropped yet
+        self.children: list[list[int]] = []  # nodes, in the order of their making
+        self.visits: list[int] = []  # N
+        self.total: list[float] = []  # W
+        self.ids: dict[int, int] = {}  # bits → node
+        self.reward: dict[int, float] = {}  # of the nodes that were asked about, which are the first ones
+        self.node(2 ** len(events) - 1)
+        for rank in range(len(events)):
+            self.node(1 << rank)
+
+    def node(self, bits: int) -> int:
+        """The node of a set; made if there is none."""
+        found = self.ids.get(bits)
+        if found is None:
+            found = self.ids[bits] = len(self.bits)
+            self.bits.append(bits)
+            self.undropped.append(bits if bits & bits - 1 else 0)  # a single event is not dropped
+            self.children.append([])
+            self.visits.append(0)
+            self.total.append(0.0)
+        return found
+
+    def add_child(self, node: int) -> None:
+        """Drop the next event: the last in the ranking of those that no child has dropped yet."""
+        bit = 1 << self.undropped[node].bit_length() - 1
+        self.undropped[node] ^= bit
+        self.children[node].append(self.node(self.bits[node] ^ bit))
+
+    def claim(self, node: int, siblings: int) -> float:
+        """What a set has to say for being selected, given how often all children of its parent were visited."""
+        visits = self.visits[node]
+        explore = self.exploration * math.sqrt(siblings) / (1 + visits)
+        return self.total[node] / visits + explore if visits else explore
+
+    def kept(self, node: int) -> tuple[int, ...]:
+        return tuple(event for rank, event in enumerate(self.events) if self.bits[node] >> rank & 1)
+
+    def removal(self, node: int) -> Removal:
+        return frozenset(event for rank, event in enumerate(self.events) if not self.bits[node] >> rank & 1)
+
+
+def _roll_out(tree: Tree) -> None:
+    """From the root to a set of one event; then all sets on the way are told its reward."""
+    path = [ROOT]
+    while True:
+        if tree.undropped[path[-1]]:
+            tree.add_child(path[-1])
+        children = tree.children[path[-1]]
+        if not children:
+            break
+        siblings = sum(tree.visits[child] for child in children)
+        path.append(max(children, key=lambda child: tree.claim(child, siblings)))  # the first of equal ones
+    reward = tree.reward[path[-1]]
+    for node in path:
+        tree.visits[node] += 1
+        tree.total[node] += reward
+
+
+def _evaluate(tree: Tree, oracle: Oracle, original: float) -> None:
+    """Ask about all sets that have no reward yet, oldest first, as far as the budget goes."""
+    while (first := len(tree.reward)) < len(tree.bits):
+        stop = len(tree.bits)
+        if oracle.evaluations is not None:
+            stop = min(stop, first + max(1, oracle.evaluations - len(oracle.asked)))
+        nodes = range(first, stop)
+        logits = oracle.ask([tree.removal(node) for node in nodes])
+        tree.reward.update((node, -shift(original, logit)) for node, logit in zip(nodes, logits, strict=True))
+
+
+def _levels(tree: Tree) -> Iterator[Level]:
+    by_size: dict[int, int] = {}
+    for node, reward in tree.reward.items():
+        size = tree.bits[node].bit_count()
+        if size not in by_size or reward > tree.reward[by_size[size]]:
+            by_size[size] = node
+    best = -math.inf
+    for size, node in sorted(by_size.items()):
+        if tree.reward[node] > best:
+            best, kept = tree.reward[node], tree.kept(node)
+        yield Level(size, kept, best)

@@ -1,0 +1,280 @@
+"""Logits as a smooth function of how far each event happened: what an explainer that learns by gradients needs.
+
+Each candidate event of a link has a weight from 0 to 1, best thought of as the chance that it happened; all other
+events are certain.
+
+- Attention: a weight multiplies what the event gets before the shares are made to sum to 1, and what a node saw counts
+  as far as there was anything to see (`Hop.weight`).
+- Memory: a node's memory is the mean of the versions it may have, each with the chance that its event was the node's
+  last one. The encoding of the time since its last update is the same mean of encodings.
+
+With all weights 1 this is the model's logit. With weights 0 and 1 it is the logit without the events of weight 0,
+except in one respect: where a node has more events than it attends to, a removed one makes room for an older one, and
+one of weight 0 does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cody.errors import CallError
+from cody.graph import IntArray, Query, TemporalGraph
+from cody.inference.replay import frozen
+from cody.inference.scope import Universe
+from cody.inference.tgat import FastTGAT
+from cody.inference.tgn import NO_VERSION, FastTGN, MemoryInputs
+from cody.models import TGN
+from cody.models.plan import Plan, plan
+from cody.models.tgn import latest_version
+from cody.oracle import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """For n memories, the versions that each may be. It is the first one whose event happened.
+
+    t = versions in all chains, L = length of the longest. The last event of a chain is certain.
+    """
+
+    weight: Tensor  # [n, L] which weight the event of each version has; those beyond the end of a chain are certain
+    valid: Tensor  # [n, L] False beyond the end of a chain
+    owner: Tensor  # [t] which memory each version is of
+    version: Tensor  # [t] ids
+
+    def chances(self, weights: Tensor) -> Tensor:
+        """The chance of each version. [m + 1] → [t]"""
+        happened = weights[self.weight]  # [n, L]
+        none_before = torch.cumprod(1 - happened, dim=1)
+        none_before = torch.cat([torch.ones_like(happened[:, :1]), none_before[:, :-1]], dim=1)
+        return (happened * none_before)[self.valid]
+
+    def mean(self, chances: Tensor, values: Tensor) -> Tensor:
+        """The mean of what belongs to the versions. [t], [t, d] → [n, d]"""
+        sums = values.new_zeros(len(self.weight), values.shape[1])
+        return sums.index_add(0, self.owner, chances[:, None] * values)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """Versions that can be computed together, g of them, from those before."""
+
+    own: Chains
+    other: Chains
+    elapsed: Tensor  # [t of own] from each possible last update of the node to the event
+    edge: Tensor | None  # [g, F]
+
+
+@dataclass(frozen=True, slots=True)
+class SoftMemory:
+    """How the memories of some nodes come about, as far as weights can change them. Id 0 is the empty memory."""
+
+    known: IntArray  # [k] positions of versions that no weight changes; their ids are 1 … k
+    generations: list[Generation]  # the ids go on from there
+    latest: Chains  # of the nodes that were asked for
+
+    def read(self, model: SoftModel, weights: Tensor) -> Tensor:
+        """The memory of each node. [m + 1] → [n, d]"""
+        known = model.read_versions(self.known)
+        values = torch.cat([known.new_zeros(1, model.network.sizes.dimension), known])
+        for generation in self.generations:
+            values = torch.cat([values, _remember(cast(TGN, model.network), generation, values, weights)])
+        return self.latest.mean(self.latest.chances(weights), values[self.latest.version])
+
+
+def _remember(network: TGN, generation: Generation, values: Tensor, weights: Tensor) -> Tensor:
+    own, other = generation.own, generation.other
+    chances = own.chances(weights)
+    own_memory = own.mean(chances, values[own.version])
+    since = own.mean(chances, network.encode(generation.elapsed))
+    other_memory = other.mean(other.chances(weights), values[other.version])
+    return network.remember_since(own_memory, other_memory, generation.edge, since)
+
+
+@dataclass(frozen=True, slots=True)
+class SoftLinks:
+    """Some links, ready to be asked with any weights of their m candidate events."""
+
+    model: SoftModel
+    plan: Plan
+    weight: list[Tensor]  # of each hop: [n, K] which weight each event has; m: it is certain
+    memory: SoftMemory | None  # of the planned nodes
+    sizes: list[int]  # candidates of each link; they sum to m
+
+    def logits(self, weights: Tensor) -> Tensor:
+        """One logit for each link. The weights of all candidates, link by link [m] → [Q]"""
+        weights = torch.cat([weights, weights.new_ones(1)])
+        hops = [hop._replace(weight=weights[where]) for hop, where in zip(self.plan.hops, self.weight, strict=True)]
+        memory = None if self.memory is None else self.memory.read(self.model, weights)
+        inputs = self.model.add_features(self.plan.nodes, memory)
+        embeddings = self.model.network.embed(self.plan._replace(hops=hops), inputs)  # [Q, 2, d]
+        logits: Tensor = self.model.network.score(embeddings[:, 0], embeddings[:, 1]).squeeze(-1)
+        return logits
+
+
+class SoftModel:
+    """A fast model in the form that gradients flow through. Single precision is enough to learn with."""
+
+    def __init__(self, model: Model, *, dtype: torch.dtype = torch.float32) -> None:
+        if not isinstance(model, FastTGN | FastTGAT):
+            raise CallError(f"gradients flow through the fast TGN and TGAT of this package only, not through {model!r}")
+        self.fast = model
+        self.graph = model.graph
+        self.dtype = dtype
+        self.network = frozen(model.network, dtype)
+        self.features = None if model.features is None else model.features.to(dtype)  # [N, d]
+
+    def links(self, queries: Sequence[Query], events: Sequence[IntArray]) -> SoftLinks:
+        """Prepare links with their candidate events. All that does not depend on weights is worked out here, once."""
+        plan_ = self._plan(queries, np.array([[query.src, query.dst] for query in queries], dtype=np.int64))
+        keys = np.concatenate([number * self.graph.num_events + rows for number, rows in enumerate(events)])
+        weight = [torch.from_numpy(_places(keys.astype(np.int64), hop)) for hop in plan_.events]
+        memory = _soft_memory(self.fast, queries, events, plan_, self.dtype) if isinstance(self.fast, FastTGN) else None
+        return SoftLinks(self, plan_, weight, memory, [len(rows) for rows in events])
+
+    @torch.no_grad()
+    def embed(self, queries: Sequence[Query], nodes: IntArray) -> Tensor:
+        """Embeddings of some nodes for each query, with nothing removed. [Q, R] → [Q, R, d]"""
+        plan_ = self._plan(queries, nodes)
+        memory = None
+        if isinstance(self.fast, FastTGN):
+            positions = latest_version(self.graph, plan_.nodes, plan_.before)
+            memory = self.read_versions(positions)
+            memory[torch.from_numpy(positions == NO_VERSION)] = 0.0
+        return self.network.embed(plan_, self.add_features(plan_.nodes, memory))
+
+    def read_versions(self, positions: IntArray) -> Tensor:
+        """The versions of a TGN's memories with nothing removed. [n] → [n, d]"""
+        return cast(FastTGN, self.fast).read_versions(positions).to(self.dtype)
+
+    def add_features(self, nodes: IntArray, memory: Tensor | None) -> Tensor | None:
+        """The layer-0 inputs of nodes, None where all are zero. [n], [n, d] → [n, d]"""
+        if self.features is None:
+            return memory
+        features = self.features[torch.from_numpy(nodes)]
+        return features if memory is None else memory + features
+
+    def _plan(self, queries: Sequence[Query], roots: IntArray) -> Plan:
+        time, before = np.array([query.time for query in queries]), np.array([query.before for query in queries])
+        plan_ = plan(self.graph, roots, time, before, self.network.sizes.layers, self.network.sizes.neighbours)
+        return plan_._replace(hops=[hop._replace(elapsed=hop.elapsed.to(self.dtype)) for hop in plan_.hops])
+
+
+def _places(keys: IntArray, wanted: IntArray) -> IntArray:
+    """Where each wanted number stands among the keys; m = their number where it is none of them."""
+    order = np.argsort(keys)
+    if not len(order):
+        return np.zeros_like(wanted)
+    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    return np.where(keys[place] == wanted, place, len(keys))
+
+
+Key = tuple[int, int]  # (number of the link, position of the version); versions that no weight changes are nobody's
+Chain = list[tuple[Key, int]]  # versions, latest first, each with the place of its event's weight
+NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """A version that weights change."""
+
+    key: Key
+    row: int
+    own: Chain
+    other: Chain
+
+
+def _soft_memory(
+    model: FastTGN, queries: Sequence[Query], events: Sequence[IntArray], plan_: Plan, dtype: torch.dtype
+) -> SoftMemory:
+    certain = sum(len(rows) for rows in events)
+    latest: list[Chain] = [[] for _ in plan_.nodes]
+    generations: list[list[_Recipe]] = []
+    first = 0
+    for number, (query, rows) in enumerate(zip(queries, events, strict=True)):
+        places = {row: first + place for place, row in enumerate(rows.tolist())}
+        first += len(rows)
+        asked = np.flatnonzero(plan_.question == number)
+        nodes = plan_.nodes[asked].tolist()
+        lineage = _Lineage(model, query, number, nodes, places, certain)
+        for place, node in zip(asked.tolist(), nodes, strict=True):
+            latest[place] = lineage.chain(lineage.memory.latest[node])
+        lineage.add_to(generations)
+    return _assemble(model.graph, generations, latest, dtype)
+
+
+class _Lineage:
+    """Where the memories of one link come from."""
+
+    def __init__(
+        self, model: FastTGN, query: Query, number: int, nodes: list[int], places: dict[int, int], certain: int
+    ) -> None:
+        universe = Universe(model.graph, query)
+        universe.add(places)
+        self.memory = MemoryInputs(model, query, universe)
+        self.memory.grow(nodes)
+        self.number = number
+        self.places = places  # row of a candidate → place of its weight
+        self.certain = certain  # place of the weight 1
+
+    def chain(self, position: int) -> Chain:
+        """The versions that a memory may be, from `position` backwards."""
+        chain: Chain = []
+        while (version := self.memory.versions.get(position)) is not None and version.bit:
+            chain.append((self._key(position), self.places[version.row]))
+            position = version.previous
+        return [*chain, (self._key(position), self.certain)]
+
+    def _key(self, position: int) -> Key:
+        version = self.memory.versions.get(position)
+        return (NOBODY if version is None or not version.parents else self.number, position)
+
+    def add_to(self, generations: list[list[_Recipe]]) -> None:
+        """Put each version that weights change into the first generation that has all it needs before it."""
+        level: dict[Key, int] = {}
+        changed = ((version.row, position, version) for position, version in self.memory.versions.items())
+        for row, position, version in sorted(entry for entry in changed if entry[2].parents):
+            recipe = _Recipe(self._key(position), row, self.chain(version.own), self.chain(version.other))
+            needed = (level.get(key, -1) for key, _ in recipe.own + recipe.other)
+            level[recipe.key] = 1 + max(needed)
+            if level[recipe.key] == len(generations):
+                generations.append([])
+            generations[level[recipe.key]].append(recipe)
+
+
+def _assemble(
+    graph: TemporalGraph, generations: list[list[_Recipe]], latest: list[Chain], dtype: torch.dtype
+) -> SoftMemory:
+    """Number all versions, those that no weight changes first, and turn the lists into columns."""
+    recipes = [recipe for generation in generations for recipe in generation]
+    chains = [*latest, *(recipe.own for recipe in recipes), *(recipe.other for recipe in recipes)]
+    used = {key for chain in chains for key, _ in chain}
+    known = sorted(position for owner, position in used if owner == NOBODY and position != NO_VERSION)
+    keys = [(NOBODY, NO_VERSION), *((NOBODY, position) for position in known), *(recipe.key for recipe in recipes)]
+    ids = {key: number for number, key in enumerate(keys)}
+    columns: list[Generation] = []
+    for generation in generations:
+        rows = np.array([recipe.row for recipe in generation])
+        own = _chains([recipe.own for recipe in generation], ids)
+        updated = np.array([position for recipe in generation for (_, position), _ in recipe.own])
+        updates = np.where(updated == NO_VERSION, 0.0, graph.time[graph.incidence[updated]])
+        elapsed = torch.from_numpy(graph.time[rows][own.owner.numpy()] - updates).to(dtype)
+        edge = None if graph.features is None else torch.from_numpy(graph.features[rows]).to(dtype)
+        columns.append(Generation(own, _chains([recipe.other for recipe in generation], ids), elapsed, edge))
+    return SoftMemory(np.array(known, dtype=np.int64), columns, _chains(latest, ids))
+
+
+def _chains(chains: list[Chain], ids: dict[Key, int]) -> Chains:
+    lengths = np.array([len(chain) for chain in chains])
+    weight = np.zeros((len(chains), int(lengths.max())), dtype=np.int64)
+    valid = np.arange(weight.shape[1]) < lengths[:, None]
+    weight[valid] = [place for chain in chains for _, place in chain]
+    weight = np.where(valid, weight, weight.max())  # the last one is certain
+    version = np.array([ids[key] for chain in chains for key, _ in chain])
+    owner = np.repeat(np.arange(len(chains)), lengths)
+    return Chains(*(torch.from_numpy(column) for column in (weight, valid, owner, version)))

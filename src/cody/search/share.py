@@ -1,0 +1,21 @@
+"""No search at all: the first share of a ranking, which is how methods that rank events explain."""
+
+from __future__ import annotations
+
+from cody.errors import CallError
+from cody.graph import IntArray
+from cody.oracle import Oracle
+from cody.search.found import EXHAUSTED, FOUND, Found
+
+
+def top_share(oracle: Oracle, ranking: IntArray, *, sparsity: float = 0.2) -> Found:
+    """The first `sparsity` of the candidates, rounded to whole events; at least one, unless the share is 0.
+
+    Asks the oracle nothing: the set is what the ranking says matters most, whether or not it changes the decision.
+    """
+    if not 0 <= sparsity <= 1:
+        raise CallError(f"sparsity is a share of the candidates, between 0 and 1, not {sparsity}")
+    count = round(sparsity * len(ranking))
+    if sparsity > 0 and len(ranking):
+        count = max(1, count)
+    return Found(tuple(ranking[:count].tolist()), 0, FOUND if count else EXHAUSTED)

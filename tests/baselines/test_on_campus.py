@@ -1,0 +1,68 @@
+"""On a made-up campus the cause of a link is known: a course answers a student because of the student's post."""
+
+import numpy as np
+import pytest
+
+from cody.baselines import Settings, explore, learned_order
+from cody.baselines.pgexplainer import new_scorer
+from cody.baselines.train import train_scorer
+from cody.data import campus
+from cody.inference import fast_model
+from cody.inference.soft import SoftModel
+from cody.models import TGAT, TGN
+from cody.models.sizes import Sizes
+from cody.models.train import Settings as ModelSettings
+from cody.models.train import new_network, new_optimizer, run_epoch, split
+from cody.nearby import candidates
+from cody.oracle import Oracle
+from cody.policies import event_impact, random
+from cody.search import top_share
+
+
+@pytest.fixture(scope="module", params=[TGN, TGAT], ids=["tgn", "tgat"])
+def learned(request):
+    """A model, the learned policy, and the predicted answers of the test period, each with its cause."""
+    made = campus(students=100, seed=0)
+    graph, parts = made.graph, split(made.graph, ModelSettings())
+    network = new_network(request.param, graph, Sizes(dimension=24, neighbours=8, batch=50), seed=0)
+    optimizer = new_optimizer(network, 2e-3)
+    for epoch in range(6):
+        list(run_epoch(network, optimizer, graph.select(parts.train), 0, epoch))
+    model = fast_model(network, graph)
+    scorer = new_scorer(network.sizes, 128, seed=0)
+    soft = SoftModel(model)
+    list(train_scorer(soft, Settings(links=200, epochs=12), scorer))
+    rows = [row for row in parts.test.tolist() if made.causes[row] and "student" in graph.name(graph.dst[row])]
+    answers = [row for row in rows if model.logits(graph.query(row), [frozenset()])[0] > 0]
+    return model, learned_order(soft, scorer), [(graph.query(row), *made.causes[row]) for row in answers]
+
+
+def found_sets(model, policy, search, answers):
+    for query, cause in answers:
+        oracle = Oracle(model, query)
+        events = candidates(model.graph, query)
+        ranking = policy(model.graph, query, events, oracle, np.random.default_rng(query.before))
+        yield search(oracle, ranking), cause, len(events)
+
+
+def test_ranking_methods_put_the_cause_first_where_chance_would_put_it_at_1_in_64(learned):
+    model, learned_policy, answers = learned
+    assert len(answers) > 60
+    first, within = {}, {}
+    for name, policy in [("pgexplainer", learned_policy), ("pbone", event_impact), ("random", random)]:
+        found = list(found_sets(model, policy, top_share, answers))
+        first[name] = np.mean([one.removed[0] == cause for one, cause, _ in found])
+        within[name] = np.mean([cause in one.removed[:5] for one, cause, _ in found])
+        assert all(len(one.removed) == max(1, round(0.2 * count)) for one, _, count in found)
+    assert first["random"] < 0.1
+    assert first["pbone"] > 0.8
+    assert first["pgexplainer"] > 0.4
+    assert within["pgexplainer"] > 0.9  # 5 in 64 by chance
+
+
+def test_tgnnexplainer_keeps_the_cause(learned):
+    model, learned_policy, answers = learned
+    found = list(found_sets(model, learned_policy, explore, answers[:15]))
+    assert np.mean([cause in explored.found.removed for explored, cause, _ in found]) > 0.7
+    # Asked for a single event, it answers with the cause.
+    assert np.mean([explored.levels[0].kept == (cause,) for explored, cause, _ in found]) > 0.7

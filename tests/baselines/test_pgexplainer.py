@@ -1,0 +1,171 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from cody.baselines import Settings, learned_order, load_scorer, train_explainer
+from cody.baselines.pgexplainer import describe, new_scorer
+from cody.baselines.train import train_scorer
+from cody.errors import CallError, DataError, ModelError
+from cody.graph import TemporalGraph
+from cody.inference import fast_model
+from cody.inference.soft import SoftModel
+from cody.nearby import candidates
+from random_events import random_graph, random_network
+
+QUICK = Settings(links=20, epochs=3, batch=8, hidden=16)
+
+
+@pytest.fixture(scope="module", params=["tgn", "tgat"])
+def model(request):
+    graph = random_graph(np.random.default_rng(0), nodes=20, events=300, edge_features=2)
+    return SoftModel(fast_model(random_network(graph, request.param), graph))
+
+
+def order_of(model, scorer, row=250):
+    query = model.graph.query(row)
+    events = candidates(model.graph, query)
+    return learned_order(model, scorer)(model.graph, query, events, None, np.random.default_rng(0)).tolist(), events
+
+
+def test_a_candidate_is_described_by_embeddings_features_and_the_time_since(model):
+    graph, d = model.graph, model.network.sizes.dimension
+    queries = [graph.query(250), graph.query(30)]
+    events = [candidates(graph, query, size=12)[:-3] for query in queries]
+    described = describe(model, queries, events)
+    assert described.shape == (sum(map(len, events)), 5 * d + 2)
+    alone = torch.cat([describe(model, [query], [rows]) for query, rows in zip(queries, events, strict=True)])
+    torch.testing.assert_close(described, alone, rtol=0, atol=1e-5)
+    # The model scores a link from its two embeddings, which are the last in the description.
+    logits = model.network.score(described[:, -2 * d : -d], described[:, -d:]).squeeze(-1).numpy()
+    expected = np.repeat([model.fast.logits(query, [frozenset()])[0] for query in queries], list(map(len, events)))
+    np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-4)
+    # A candidate that is a link's own pair of nodes has the same embeddings as the link.
+    row = int(events[0][0])
+    twin = describe(model, [queries[0]._replace(src=int(graph.src[row]), dst=int(graph.dst[row]))], [np.array([row])])
+    torch.testing.assert_close(twin[:, : 2 * d], twin[:, -2 * d :], rtol=0, atol=0)
+    torch.testing.assert_close(twin[:, 2 * d : 2 * d + 2], torch.from_numpy(graph.features[[row]]))
+    since = torch.tensor(queries[0].time - graph.time[row])
+    torch.testing.assert_close(twin[0, 2 * d + 2 : 3 * d + 2], model.network.encode(since.float()))
+
+
+def test_the_policy_orders_all_candidates_by_score(model):
+    scorer = new_scorer(model.network.sizes, 16, seed=1)
+    order, events = order_of(model, scorer)
+    assert sorted(order) == events.tolist()
+    query = model.graph.query(250)
+    scores = dict(zip(events.tolist(), scorer(describe(model, [query], [events])).tolist(), strict=True))
+    assert [scores[row] for row in order] == pytest.approx(sorted(scores.values(), reverse=True), abs=1e-4)
+
+
+def test_where_there_are_no_candidates_there_is_nothing_to_order(model):
+    assert order_of(model, new_scorer(model.network.sizes, 16, seed=1), row=0)[0] == []
+
+
+def test_a_policy_is_refused_on_a_graph_that_its_model_does_not_know(model):
+    other = random_graph(np.random.default_rng(9), nodes=20, events=300, edge_features=2)
+    policy = learned_order(model, new_scorer(model.network.sizes, 16, seed=1))
+    with pytest.raises(CallError, match=other.identity):
+        policy(other, other.query(250), np.arange(3), None, np.random.default_rng(0))
+
+
+def test_the_same_seed_gives_the_same_scorer_and_training_leaves_the_model_alone(model, tmp_path):
+    before = {name: weight.clone() for name, weight in model.network.state_dict().items()}
+    state = torch.get_rng_state()
+    for folder, seed in [("one", 0), ("two", 0), ("three", 1)]:
+        settings = Settings(links=20, epochs=3, batch=8, hidden=16, seed=seed)
+        steps = list(train_explainer(model, settings, tmp_path / folder))
+        assert [step.epoch for step in steps] == [1, 2, 3]
+    files = [(tmp_path / folder / "explainer.safetensors").read_bytes() for folder in ("one", "two", "three")]
+    assert files[0] == files[1] != files[2]
+    assert torch.equal(torch.get_rng_state(), state)
+    for name, weight in model.network.state_dict().items():
+        assert torch.equal(weight, before[name])
+        assert weight.grad is None
+
+
+def test_the_scorer_brings_what_it_reads_to_one_scale(model):
+    scorer = new_scorer(model.network.sizes, 16, 0)
+    described = torch.randn(200, scorer.hidden.in_features, generator=torch.Generator().manual_seed(0))
+    stretched = described * torch.linspace(0.1, 100, described.shape[1]) + 7
+    stretched[:, 0] = 3.0  # a constant stays harmless
+    scorer.get_used_to(described)
+    scores = scorer(described)
+    scorer.get_used_to(stretched)
+    assert scorer(stretched).isfinite().all()
+    torch.testing.assert_close(scorer(stretched), scores, rtol=0, atol=0.3)
+
+
+def test_size_and_entropy_cost_what_they_say(model):
+    def train(**costs):
+        settings = Settings(links=40, epochs=15, batch=8, hidden=16, learning_rate=0.01, **costs)
+        scorer = new_scorer(model.network.sizes, 16, 0)
+        *_, last = train_scorer(model, settings, scorer)
+        queries = [model.graph.query(row) for row in range(100, 160)]
+        described = describe(model, queries, [candidates(model.graph, query) for query in queries])
+        weights = torch.sigmoid(scorer(described))
+        return last.weight, (weights * (1 - weights)).mean().item()
+
+    assert train(size=20.0, entropy=0.0)[0] < 0.5 * train(size=0.0, entropy=0.0)[0]
+    assert train(size=0.0, entropy=20.0)[1] < 0.5 * train(size=0.0, entropy=0.0)[1]
+
+
+def test_a_saved_scorer_comes_back_for_its_model_and_is_refused_for_others(model, tmp_path):
+    list(train_explainer(model, QUICK, tmp_path))
+    scorer = load_scorer(tmp_path, model)
+    trained = new_scorer(model.network.sizes, 16, 0)
+    list(train_scorer(model, QUICK, trained))
+    assert order_of(model, scorer)[0] == order_of(model, trained)[0]
+    document = json.loads((tmp_path / "explainer.json").read_text())
+    assert document["origin"]["settings"]["links"] == 20
+
+    kind = model.network.kind
+    stranger = SoftModel(fast_model(random_network(model.graph, kind, seed=5), model.graph))
+    with pytest.raises(
+        ModelError, match=f"another model: it was trained for {document['model']}, the model is [0-9a-f]+"
+    ):
+        load_scorer(tmp_path, stranger)
+    other = random_graph(np.random.default_rng(9), nodes=20, events=300, edge_features=2)
+    elsewhere = SoftModel(fast_model(random_network(model.graph, kind), other))
+    with pytest.raises(ModelError, match=f"{model.graph.identity}.*{other.identity}"):
+        load_scorer(tmp_path, elsewhere)
+    load_scorer(tmp_path, elsewhere, other_data=True)
+
+
+def test_a_trained_explainer_is_not_overwritten(model, tmp_path):
+    list(train_explainer(model, QUICK, tmp_path))
+    with pytest.raises(CallError, match="already holds a trained explainer"):
+        train_explainer(model, QUICK, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: (folder / "explainer.json").unlink(), "there is no trained explainer"),
+        (lambda folder: (folder / "explainer.json").write_text("{"), "explainer.json is damaged"),
+        (lambda folder: (folder / "explainer.json").write_text('{"schema": "x"}'), "has schema 'x'"),
+        (lambda folder: (folder / "explainer.safetensors").unlink(), "explainer.safetensors is missing"),
+        (lambda folder: (folder / "explainer.safetensors").write_bytes(b"123"), "explainer.safetensors is damaged"),
+    ],
+)
+def test_a_damaged_explainer_is_refused(model, tmp_path, damage, message):
+    list(train_explainer(model, QUICK, tmp_path))
+    damage(tmp_path)
+    with pytest.raises(ModelError, match=message):
+        load_scorer(tmp_path, model)
+
+
+def test_links_without_a_past_cannot_be_learned_from():
+    graph = TemporalGraph.from_arrays(np.arange(0, 20, 2), np.arange(1, 21, 2), np.arange(10.0))
+    model = SoftModel(fast_model(random_network(graph, "tgat"), graph))
+    with pytest.raises(DataError, match="none of the links"):
+        list(train_scorer(model, QUICK, new_scorer(model.network.sizes, 16, 0)))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"links": 0}, {"epochs": 0}, {"first": 0.7}, {"last": 1.5}, {"temperature": (1.0, 0.0)}]
+)
+def test_settings_that_cannot_be_meant_are_refused(wrong):
+    with pytest.raises(CallError, match=next(iter(wrong))):
+        Settings(**wrong)

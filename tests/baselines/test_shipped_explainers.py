@@ -1,0 +1,67 @@
+"""Each shipped model comes with a trained scorer."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import cody
+from cody.baselines import load_pgexplainer, shipped_explainers
+from cody.cli import app
+from cody.errors import CallError, ModelError
+from cody.models.checkpoint import shipped_models
+from cody.oracle import Oracle
+from cody.policies import random, shift
+from cody.search import top_share
+from cody.toy import ToyModel
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return cody.load("collegemsg")
+
+
+def test_every_shipped_model_has_an_explainer_of_its_name():
+    assert shipped_explainers().keys() == shipped_models().keys()
+    for folder in shipped_explainers().values():
+        assert sum(file.stat().st_size for file in folder.iterdir()) < 300_000
+
+
+@pytest.mark.parametrize("name", sorted(shipped_models()))
+def test_without_the_events_that_a_shipped_explainer_names_the_logit_moves_far(name, graph):
+    model = cody.load_model(name, graph)
+    moved = {}
+    for policy in (load_pgexplainer(name, model), random):
+        shifts = []
+        for row in range(55_000, 57_000, 50):
+            query = graph.query(row)
+            oracle, events = Oracle(model, query), cody.candidates(graph, query)
+            ranking = policy(graph, query, events, oracle, np.random.default_rng(row))
+            original, without = oracle.ask([frozenset(), frozenset(top_share(oracle, ranking).removed)])
+            shifts.append(shift(original, without))
+        moved[policy.__name__] = np.mean(shifts)
+    assert moved["pgexplainer"] > 3 * abs(moved["random"])
+
+
+def test_the_explainer_of_another_model_is_refused_and_an_unknown_one_too(graph):
+    model = cody.load_model("tgat-collegemsg", graph)
+    with pytest.raises(ModelError, match="belongs to another model"):
+        load_pgexplainer("tgn-collegemsg", model)
+    with pytest.raises(ModelError, match="did you mean 'tgat-collegemsg'"):
+        load_pgexplainer("tgat-collegemsgs", model)
+    with pytest.raises(CallError, match="not through"):
+        load_pgexplainer("tgat-collegemsg", ToyModel(graph))
+
+
+def test_the_command_trains_an_explainer_that_then_loads(graph, tmp_path):
+    asked = ["train-explainer", "--model", "tgat-collegemsg", "--links", "8", "--epochs", "2", "--json"]
+    result = CliRunner().invoke(app, [*asked, "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.exception or result.output
+    document = json.loads(result.stdout)
+    assert document["origin"]["settings"]["epochs"] == 2
+    assert document["data"] == graph.identity
+    assert "epoch   2" in result.stderr
+    load_pgexplainer(tmp_path, cody.load_model("tgat-collegemsg", graph))
+    again = CliRunner().invoke(app, [*asked, "--out", str(tmp_path)])
+    assert "already holds a trained explainer" in str(again.exception)
