@@ -299,6 +299,12 @@ def test_explain_options_reach_the_search(made):
         (["--event", "5", "--explainer", "greedy", "--alpha", "0.5"], "--alpha is no option of the explainer 'greedy'"),
         (["--event", "5", "--explainer", "greedy", "--first"], "--first is no option"),
         (["--event", "5", "--children", "3"], "--children is no option of the explainer 'cody'"),
+        (["--event", "5", "--explainer", "pbone", "--policy", "random"], "--policy is no option of the explainer"),
+        (["--event", "5", "--explainer", "pbone", "--sparsity", "1.5"], "between 0 and 1, not 1.5"),
+        (
+            ["--event", "5", "--explainer", "pbone", "--rollouts", "9"],
+            "--rollouts is no option of the explainer 'pbone'",
+        ),
         (["--event", "5", "--protect", "42"], "'42' is not understood"),
         (["--event", "5", "--protect", "events=x"], "'x' is not an event row"),
         (["--event", "5", "--protect", "nodes=999"], "999"),
@@ -330,3 +336,27 @@ def test_a_model_of_other_data_is_refused_with_both_identities(made):
     message = run("explain", "--data", made / "other", "--model", made / "model", "--event", 5, code=1)
     assert other.identity in message
     assert "it was made for" in message
+
+
+@pytest.mark.parametrize(
+    ("explainer", "events", "candidates", "asked"),
+    [("pgexplainer", 13, 64, 0), ("tgnnexplainer", None, 30, None), ("pbone", 13, 64, 65), ("random", 13, 64, 0)],
+)
+def test_factual_explainers_are_called_like_the_others(explainer, events, candidates, asked):
+    options = ["--rollouts", 20] if explainer == "tgnnexplainer" else []
+    why = Explanation.from_json(run("explain", "--event", 53854, "--explainer", explainer, *options, "--json"))
+    assert len(why.candidates) == candidates
+    if events is not None:
+        assert (len(why.removed), why.evaluations) == (events, asked)  # a fifth of the candidates
+    assert why.verdict in ("counterfactual", "none found", "none within the budget")
+
+
+def test_the_sparsity_asked_is_the_sparsity_given():
+    words = ("explain", "--event", 53854, "--explainer", "pbone", "--json", "--sparsity")
+    assert [len(json.loads(run(*words, share))["removed"]) for share in (0, 0.001, 0.5, 1)] == [0, 1, 32, 64]
+
+
+def test_an_explainer_that_was_not_trained_says_how_to_train_it(made):
+    where = ("--data", made / "events", "--model", made / "model")
+    message = run("explain", *where, "--event", 250, "--explainer", "pgexplainer", code=1)
+    assert "cody train-explainer trains one" in message

@@ -38,6 +38,7 @@ from cody.evaluate.summary import summarise as summarise_records
 from cody.explain import explain as explain_link
 from cody.graph import Query, TemporalGraph
 from cody.nearby import Protected, events_among_nodes, events_on_paths
+from cody.policies import Policy
 from cody.search import Search
 from cody.what_if import Case, answer_cases, check_cases, effects, parse_rows, read_cases, read_rows
 
@@ -63,6 +64,9 @@ DataOption = Annotated[str, typer.Option("--data", help="A data set's name, a fi
 ModelOption = Annotated[str, typer.Option("--model", help="A model's folder, or the name of a shipped one.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else.")]
 SortOption = Annotated[bool, typer.Option("--sort", help="Sort the events by time; equal times keep their order.")]
+ScorerOption = Annotated[
+    str | None, typer.Option("--scorer", help="What cody train-explainer trained. Default: that of a shipped model.")
+]
 OtherDataOption = Annotated[bool, typer.Option("--other-data", help="Ask the model about data it was not made for.")]
 
 
@@ -80,6 +84,10 @@ class Explainer(StrEnum):
     cody = "cody"
     greedy = "greedy"
     greedy_then_cody = "greedy-then-cody"
+    pgexplainer = "pgexplainer"
+    tgnnexplainer = "tgnnexplainer"
+    pbone = "pbone"
+    random = "random"
 
 
 class PolicyName(StrEnum):
@@ -105,9 +113,23 @@ SEARCHES: dict[Explainer, Search] = {
     Explainer.greedy: search.greedy,
     Explainer.greedy_then_cody: search.greedy_then_cody,
 }
-POLICIES = {name: getattr(policies, name.name) for name in PolicyName}
+POLICIES: dict[PolicyName, Policy] = {name: getattr(policies, name.name) for name in PolicyName}
 NEARBY = {NearName.events: events_on_paths, NearName.nodes: events_among_nodes}
 
+
+def _baseline(explainer: Explainer, scorer: str) -> tuple[Policy, Search]:
+    """The policy and the search of a factual explainer. Some of them need torch, which takes a second to import."""
+    if explainer is Explainer.random:
+        return policies.random, search.top_share
+    if explainer is Explainer.pbone:
+        return policies.event_impact, search.top_share
+    from cody.baselines import pgexplainer, tgnnexplainer
+
+    chosen = tgnnexplainer if explainer is Explainer.tgnnexplainer else search.top_share
+    return partial(pgexplainer, scorer=scorer), chosen
+
+
+CANDIDATES = {Explainer.tgnnexplainer: 30}  # its paper's number; 64 for all others
 
 SAY_EVERY = 30.0  # seconds between two lines about a long run, where there is no terminal
 
@@ -427,9 +449,15 @@ def explain(
     src: Annotated[str | None, typer.Option(help="Source of a link that need not have happened.")] = None,
     dst: Annotated[str | None, typer.Option(help="Destination of that link.")] = None,
     time: Annotated[str | None, typer.Option(help="When: a number, or a date like '2004-07-28 05:08'.")] = None,
-    explainer: Annotated[Explainer, typer.Option(help="The search.")] = Explainer.cody,
-    policy: Annotated[PolicyName, typer.Option(help="What it tries first.")] = PolicyName.spatio_temporal,
-    candidates: Annotated[int, typer.Option(min=1, help="At most so many recent events may be removed.")] = 64,
+    explainer: Annotated[
+        Explainer, typer.Option(help="A search for counterfactuals, or one of the factual explainers.")
+    ] = Explainer.cody,
+    policy: Annotated[
+        PolicyName | None, typer.Option(help="What a search tries first. Default: spatio-temporal.")
+    ] = None,
+    candidates: Annotated[
+        int | None, typer.Option(min=1, help="At most so many recent events may be removed. Default: 64.")
+    ] = None,
     hops: Annotated[int | None, typer.Option(min=1, help="How near. Default: as far as the model looks.")] = None,
     near: Annotated[NearName, typer.Option(help="On paths of that length, or among nodes.")] = NearName.events,
     protect: Annotated[
@@ -440,6 +468,11 @@ def explain(
     alpha: Annotated[float | None, typer.Option(help="CoDy: 0 explores, 1 exploits. Default: 2/3.")] = None,
     children: Annotated[int | None, typer.Option(min=1, help="GreeDy: events tried at each step. Default: 10.")] = None,
     first: Annotated[bool, typer.Option("--first", help="CoDy: stop at the first counterfactual.")] = False,
+    sparsity: Annotated[
+        float | None, typer.Option(help="Factual explainers that rank: share of the candidates. Default: 0.2.")
+    ] = None,
+    rollouts: Annotated[int | None, typer.Option(min=1, help="T-GNNExplainer. Default: 500.")] = None,
+    scorer: ScorerOption = None,
     evaluations: Annotated[int | None, typer.Option(min=1, help="Budget of questions to the model.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Budget of time.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="For the random policy.")] = 0,
@@ -452,7 +485,9 @@ def explain(
 ) -> None:
     """Find the past events without which a model would have decided otherwise."""
     options = {"iterations": iterations, "alpha": alpha, "children": children, "stop_at_first": first or None}
-    chosen = _with_options(explainer, {name: value for name, value in options.items() if value is not None})
+    options |= {"sparsity": sparsity, "rollouts": rollouts}
+    order, chosen = _policy_and_search(explainer, policy, scorer or model)
+    chosen = _with_options(explainer, chosen, {name: value for name, value in options.items() if value is not None})
     protected = _protected(protect or [])
     graph = load(data, sort=sort)
     queries = _questions(graph, event, events, src, dst, time)
@@ -471,9 +506,9 @@ def explain(
                 loaded,
                 graph,
                 query,
-                policy=POLICIES[policy],
+                policy=order,
                 search=chosen,
-                size=candidates,
+                size=candidates or CANDIDATES.get(explainer, 64),
                 hops=hops,
                 near=NEARBY[near],
                 protect=protected,
@@ -493,16 +528,24 @@ def explain(
         _print(show.explanation(why))
 
 
-def _with_options(explainer: Explainer, given: dict[str, Any]) -> Search:
+def _policy_and_search(explainer: Explainer, policy: PolicyName | None, scorer: str) -> tuple[Policy, Search]:
+    if explainer in SEARCHES:
+        return POLICIES[policy or PolicyName.spatio_temporal], SEARCHES[explainer]
+    if policy is not None:
+        raise CallError(f"--policy is no option of the explainer {explainer.value!r}, which has an order of its own")
+    return _baseline(explainer, scorer)
+
+
+def _with_options(explainer: Explainer, chosen: Search, given: dict[str, Any]) -> Search:
     """A search with its options; those of another search are refused."""
-    chosen = SEARCHES[explainer]
     known = inspect.signature(chosen).parameters
     for name in given:
         if name not in known:
             option = {"stop_at_first": "--first"}.get(name, f"--{name}")
             raise CallError(f"{option} is no option of the explainer {explainer.value!r}")
-    if not 0 <= given.get("alpha", 0.0) <= 1:
-        raise CallError(f"--alpha must lie between 0 and 1, not {given['alpha']}")
+    for name in ("alpha", "sparsity"):
+        if not 0 <= given.get(name, 0.0) <= 1:
+            raise CallError(f"--{name} must lie between 0 and 1, not {given[name]}")
     return partial(chosen, **given)
 
 
@@ -556,7 +599,7 @@ def evaluate(
     data: DataOption = "collegemsg",
     model: ModelOption = "tgn-collegemsg",
     explainers: Annotated[
-        str, typer.Option(help="cody-POLICY and greedy-POLICY with any policy of explain; all: every one of them.")
+        str, typer.Option(help="cody-POLICY, greedy-POLICY, the factual explainers of explain; all: every one.")
     ] = "cody-spatio-temporal,greedy-spatio-temporal",
     instances: Annotated[int, typer.Option(min=1, help="Links of each kind.")] = 100,
     kinds: Annotated[str, typer.Option(help="Predictions to explain: right ones, wrong ones.")] = "correct,incorrect",
@@ -576,6 +619,7 @@ def evaluate(
     share: Annotated[
         bool, typer.Option("--share", help="Explainers share answers about a link: faster, but without timings.")
     ] = False,
+    scorer: ScorerOption = None,
     seed: Annotated[int, typer.Option(min=0, help="For drawing links, and for random policies.")] = 0,
     workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes on this machine.")] = 1,
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster, or local: work there.")] = None,
@@ -584,7 +628,7 @@ def evaluate(
     json_: JsonOption = False,
 ) -> None:
     """Run explainers on the same links, and keep a record of each answer. Stopped, the same command goes on."""
-    chosen = _explainers(explainers, iterations)
+    chosen = _explainers(explainers, iterations, scorer or model)
     nearby = NEARBY[near or (NearName.nodes if paper else NearName.events)]
     options: dict[str, Any] = {"near": nearby, "evaluations": evaluations}
     options |= {} if candidates is None else {"size": candidates}
@@ -637,21 +681,27 @@ def _way_to_evaluate(
             yield partial(evaluate_in_processes, partial(open_model, saved, model, other_data), workers)
 
 
-def _explainers(names: str, iterations: int) -> list[evaluation.Explainer]:
+def _explainers(names: str, iterations: int, scorer: str) -> list[evaluation.Explainer]:
     """The explainers of that name, each with its policy, its search and its own options."""
     searches: dict[str, Search] = {"cody": partial(search.cody, iterations=iterations), "greedy": search.greedy}
     known = {
-        f"{kind}-{policy.value}": evaluation.Explainer(f"{kind}-{policy.value}", POLICIES[policy], chosen)
+        f"{kind}-{policy.value}": (POLICIES[policy], chosen)
         for kind, chosen in searches.items()
         for policy in PolicyName
     }
-    if names == "all":
-        return list(known.values())
+    factual = {explainer.value: explainer for explainer in Explainer if explainer not in SEARCHES}
     asked = [name.strip() for name in names.split(",") if name.strip()]
+    asked = [*known, *factual] if asked == ["all"] else asked
+    made = []
     for name in asked:
-        if name not in known:
-            raise CallError(f"there is no explainer {name!r}{did_you_mean(name, known)}")
-    return [known[name] for name in asked]
+        if name in known:
+            made.append(evaluation.Explainer(name, *known[name]))
+        elif name in factual:
+            size = CANDIDATES.get(factual[name], 64)
+            made.append(evaluation.Explainer(name, *_baseline(factual[name], scorer), size=size))
+        else:
+            raise CallError(f"there is no explainer {name!r}{did_you_mean(name, [*known, *factual])}")
+    return made
 
 
 def _period(text: str) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cody.errors import DataError
 from cody.graph import Query
 from cody.oracle import Removal
-from cody.search.found import EVALUATIONS, EXHAUSTED, ITERATIONS, SECONDS, flips
+from cody.search.found import EVALUATIONS, EXHAUSTED, FOUND, ITERATIONS, SECONDS, flips
 from cody.words import count, decision, earlier, moment, plain, probability
 
 if TYPE_CHECKING:
@@ -124,6 +124,8 @@ class Explanation:
             return f"Without {share} {moved}: {decision(last)}."
         if not self.candidates:
             return "There are no past events near this link that could be taken away."
+        if self.ended == FOUND:  # the search did not look for a counterfactual
+            return f"Without {share} {moved}: still {decision(last)}."
         closest = f"Closest: without {share} {moved}." if self.removed else "No set that was tried leads closer to one."
         if self.ended == EXHAUSTED:
             number = count(len(self.candidates), "past event")

@@ -4,11 +4,11 @@ Each is a policy and a search, as the others are:
 
     random sets      policies.random          top_share
     PBONE            policies.event_impact    top_share
-    PGExplainer      learned_order(…)         top_share
-    T-GNNExplainer   learned_order(…)         tgnnexplainer
+    PGExplainer      pgexplainer              top_share
+    T-GNNExplainer   pgexplainer              tgnnexplainer
 """
 
-from cody.baselines.checkpoint import load_pgexplainer, load_scorer, shipped_explainers
+from cody.baselines.checkpoint import load_pgexplainer, load_scorer, pgexplainer, shipped_explainers
 from cody.baselines.pgexplainer import Scorer, learned_order
 from cody.baselines.tgnnexplainer import Explored, Level, explore, tgnnexplainer
 from cody.baselines.train import Settings, train_explainer
@@ -22,6 +22,7 @@ __all__ = [
     "learned_order",
     "load_pgexplainer",
     "load_scorer",
+    "pgexplainer",
     "shipped_explainers",
     "tgnnexplainer",
     "train_explainer",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from cody._version import __version__
 from cody.baselines.pgexplainer import Scorer, learned_order
 from cody.errors import CallError, ModelError, did_you_mean
+from cody.graph import IntArray, Query, TemporalGraph
 from cody.inference.soft import SoftModel
 from cody.models.checkpoint import network_identity, read_json, read_tensors, write_json, write_tensors
-from cody.oracle import Model
+from cody.oracle import Model, Oracle
 from cody.policies import Policy
 
 SCHEMA = "cody/explainer/1"
@@ -69,6 +72,22 @@ def load_pgexplainer(name: str | Path, model: Model, *, other_data: bool = False
     """The policy of a trained scorer, for the model it was trained for."""
     soft = SoftModel(model)
     return learned_order(soft, load_scorer(name, soft, other_data=other_data))
+
+
+def pgexplainer(
+    graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator, *, scorer: str
+) -> IntArray:
+    """The policy of the scorer of that name. It is loaded when it is first needed, for the model that is asked.
+
+    `partial(pgexplainer, scorer="folder")` can be sent to other processes.
+    """
+    policy = _policy(scorer, oracle.model)  # type: ignore[arg-type]  # a model without __eq__ is hashable
+    return policy(graph, query, events, oracle, rng)
+
+
+@lru_cache(maxsize=2)
+def _policy(scorer: str, model: Model) -> Policy:
+    return load_pgexplainer(scorer, model)
 
 
 def shipped_explainers() -> dict[str, Path]:

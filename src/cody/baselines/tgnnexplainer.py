@@ -28,7 +28,7 @@ from cody.errors import BudgetError, CallError
 from cody.graph import IntArray, whole_number
 from cody.oracle import Oracle, Removal
 from cody.policies import shift
-from cody.search.found import EXHAUSTED, ITERATIONS, Found
+from cody.search.found import EXHAUSTED, FOUND, ITERATIONS, Found
 
 ROOT = 0
 AT_ONCE = 200  # sets that are worth a call of the model
@@ -80,7 +80,7 @@ def explore(
             _roll_out(tree)
             done += 1
             if len(tree.bits) == 2 ** len(tree.events) - 1:
-                ended = EXHAUSTED  # every set but the empty one is in the tree
+                ended = FOUND  # every set but the empty one is in the tree; which says nothing about counterfactuals
             if len(tree.bits) - len(tree.reward) >= AT_ONCE:
                 _evaluate(tree, oracle, original)
         _evaluate(tree, oracle, original)
