@@ -351,7 +351,7 @@ class FastModel:
 
     def plain(self, query: Query, removal: Removal, *, full: bool = False) -> Replay:
         """The definition of what this model answers about a set: from row 0 if `full`, else from as late as it can."""
-        return Replay(self.network, self.graph, dtype=self.dtype)
+        return Replay(self.network, self.graph, dtype=self.dtype, shared=True)
 
     def only(self, query: Query, kept: Removal) -> float:
         """The logit of a past that consists of the kept events only."""

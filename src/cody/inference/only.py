@@ -17,13 +17,13 @@ from cody.models import TGN, Network
 
 
 def only(network: Network, graph: TemporalGraph, query: Query, kept: Iterable[int], dtype: torch.dtype) -> float:
-    """The logit of a query that sees no events but `kept`. The network has that dtype."""
+    """The logit of a query that sees no events but `kept`. The network has that dtype, and is not being trained."""
     rows = np.array(sorted(row for row in set(kept) if row < query.before), dtype=np.int64)
     nodes = np.unique(np.concatenate([graph.src[rows], graph.dst[rows], [query.src, query.dst]]))
     small = _small_graph(graph, query, rows, nodes)
     state = _replay(network, small, rows // network.sizes.batch, dtype)
     asked = Query(int(small.src[-1]), int(small.dst[-1]), query.time, len(rows))
-    (logit,) = Replay(network, small, start=state, dtype=dtype).logits(asked, [frozenset()])
+    (logit,) = Replay(network, small, start=state, dtype=dtype, shared=True).logits(asked, [frozenset()])
     return float(logit)
 
 

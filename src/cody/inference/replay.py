@@ -42,7 +42,8 @@ class State(NamedTuple):
 class Replay:
     """A network asked about a graph, one removal set at a time.
 
-    With `start`, sets that remove nothing before that state's row are replayed from there instead of row 0.
+    With `start`, sets that remove nothing before that state's row are replayed from there instead of row 0. With
+    `shared` the network is not copied: it is in evaluation mode and of that dtype already, and nobody will change it.
     """
 
     def __init__(
@@ -52,11 +53,12 @@ class Replay:
         *,
         start: State | None = None,
         dtype: torch.dtype = torch.float32,
+        shared: bool = False,
     ) -> None:
         self.graph = graph
         self.dtype = dtype
         self.start = start
-        self.network = copy.deepcopy(network).to(dtype).eval().requires_grad_(False)
+        self.network = network if shared else copy.deepcopy(network).to(dtype).eval().requires_grad_(False)
         features = node_inputs(graph, network.sizes)
         self.features = torch.zeros(graph.num_nodes, network.sizes.dimension) if features is None else features
         self.features = self.features.to(dtype)  # [N, d]

@@ -197,7 +197,7 @@ class FastTGN(FastModel):
 
     def plain(self, query: Query, removal: Removal, *, full: bool = False) -> Replay:
         start = None if full else self._state_for(query, removal)
-        return Replay(self.network, self.graph, start=start, dtype=self.dtype)
+        return Replay(self.network, self.graph, start=start, dtype=self.dtype, shared=True)
 
     def _state_for(self, query: Query, removal: Removal) -> State:
         """The memory at the grid line before the oldest removed event, for all nodes that the answer can depend on."""
