@@ -38,6 +38,7 @@ from cody.evaluate.summary import summarise as summarise_records
 from cody.explain import explain as explain_link
 from cody.graph import Query, TemporalGraph
 from cody.nearby import Protected, events_among_nodes, events_on_paths
+from cody.oracle import Model
 from cody.policies import Policy
 from cody.search import Search
 from cody.what_if import Case, answer_cases, check_cases, effects, parse_rows, read_cases, read_rows
@@ -645,6 +646,7 @@ def evaluate(
         _use_threads(1)
         graph = load(data, sort=sort)
         loaded = load_model(model, graph, other_data=other_data)
+        _check_scorers(chosen, loaded)
     try:
         with _way_to_evaluate(data, graph, model, other_data, workers, ray) as way:
             steps = evaluation.run(out_, loaded, graph, plan, sample, evaluate=way)
@@ -702,6 +704,15 @@ def _explainers(names: str, iterations: int, scorer: str) -> list[evaluation.Exp
         else:
             raise CallError(f"there is no explainer {name!r}{did_you_mean(name, [*known, *factual])}")
     return made
+
+
+def _check_scorers(chosen: list[evaluation.Explainer], model: Model) -> None:
+    """An explainer that was not trained for this model is refused before anything is run."""
+    scorers = {each.policy.keywords["scorer"] for each in chosen if isinstance(each.policy, partial)}
+    for scorer in scorers:
+        from cody.baselines import load_pgexplainer
+
+        load_pgexplainer(scorer, model)
 
 
 def _period(text: str) -> tuple[float, float]:

@@ -42,10 +42,16 @@ def test_the_summary_has_a_row_for_each_explainer_and_kind(where):
 
 
 def test_all_explainers_and_the_papers_settings(where, tmp_path):
-    result = command(*where, "--instances", 1, "--explainers", "all", "--paper", "--iterations", 10, "--candidates", 8)
+    every = [*where, "--instances", 1, "--explainers", "all", "--paper", "--iterations", 10, "--candidates", 8]
+    untrained = command(*every)
+    assert "cody train-explainer trains one" in str(untrained.exception)
+    assert not (tmp_path / "run.jsonl").exists()  # refused before anything was run
+    train = ["train-explainer", *where[:4], "--out", tmp_path / "scorer", "--links", 20, "--epochs", 1]
+    assert CliRunner().invoke(cli.app, [str(word) for word in train]).exit_code == 0
+    result = command(*every, "--scorer", tmp_path / "scorer")
     assert result.exit_code == 0, result.exception or result.output
     found = read_records(tmp_path / "run.jsonl")
-    assert len({record.explainer for record in found}) == 8
+    assert len({record.explainer for record in found}) == 12
     assert all(60 <= record.event < 180 and abs(record.original) >= 0.2 for record in found)
     told = {json.dumps(record.parameters["candidates"]) for record in found}
     assert told == {'{"size": 8, "hops": 2, "near": "events_among_nodes"}'}

@@ -98,6 +98,7 @@ def test_without_ray_the_error_says_how_to_install_it(made, monkeypatch):
 
 @needs_ray
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999999"])
-def test_an_address_without_a_cluster_is_refused_at_once(made, address):
+def test_an_address_without_a_cluster_is_refused_at_once(made, address, monkeypatch):
+    monkeypatch.setattr("ray.is_initialized", lambda: False)  # the cluster of the other tests may still be there
     with pytest.raises(CallError, match="there is no Ray cluster at"):
         next(evaluate_on_ray(address, *made, [Link(200, "correct")], PLAN))
