@@ -94,3 +94,10 @@ def test_without_ray_the_error_says_how_to_install_it(made, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(CallError, match=r"pip install 'cody-explain\[ray\]'"):
         next(evaluate_on_ray("local", *made, [Link(200, "correct")], PLAN))
+
+
+@needs_ray
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999999"])
+def test_an_address_without_a_cluster_is_refused_at_once(made, address):
+    with pytest.raises(CallError, match="there is no Ray cluster at"):
+        next(evaluate_on_ray(address, *made, [Link(200, "correct")], PLAN))

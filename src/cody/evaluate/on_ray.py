@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import socket
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence, Set
@@ -40,6 +41,7 @@ def evaluate_on_ray(
     ray = _ray()
     begun = not ray.is_initialized()
     if begun:
+        _check_reachable(address)
         try:
             ray.init(address=address, log_to_driver=False, configure_logging=False)
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -98,6 +100,17 @@ def _open(reference: Any) -> tuple[Model, TemporalGraph, Plan]:
     torch.set_num_threads(1)
     opened: tuple[Model, TemporalGraph, Plan] = _ray().get(reference)
     return opened
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself tries for minutes before it gives up."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5.0).close()
+    except (OSError, OverflowError) as error:
+        raise CallError(f"there is no Ray cluster at {address!r}: {error}") from None
 
 
 def _ray() -> Any:
