@@ -85,6 +85,18 @@ def test_the_same_seed_gives_the_same_scorer_and_training_leaves_the_model_alone
         assert weight.grad is None
 
 
+def test_the_gates_are_drawn_anew_in_each_epoch_and_with_each_seed(model):
+    losses = []
+    for seed in (0, 1):
+        settings = Settings(
+            links=80, first=0.5, last=0.75, epochs=2, learning_rate=0.0, temperature=(1.0, 1.0), seed=seed
+        )
+        losses += [
+            round(step.loss, 6) for step in train_scorer(model, settings, new_scorer(model.network.sizes, 16, 0))
+        ]
+    assert len(set(losses)) == 4
+
+
 def test_the_scorer_brings_what_it_reads_to_one_scale(model):
     scorer = new_scorer(model.network.sizes, 16, 0)
     described = torch.randn(200, scorer.hidden.in_features, generator=torch.Generator().manual_seed(0))
