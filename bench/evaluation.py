@@ -1,6 +1,7 @@
 """What `cody evaluate` costs with several workers: memory of all processes together, and processor time.
 
 python bench/evaluation.py [--data DATA --model FOLDER] [--events 1_000_000] [--workers 1,2,4] [--instances 20]
+python bench/evaluation.py --data DATA --model FOLDER --cost     processor time of one link instead
 
 Without --data, events are generated and a TGN of compact sizes with random weights is asked about them. Memory is the
 sum of the proportional shares (Pss in /proc) at its peak: a page that four processes map counts once.
@@ -18,13 +19,19 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from cody.bench import generated
-from cody.data import save_graph
+from cody.data import load, save_graph
+from cody.evaluate.instances import sample_kinds
+from cody.evaluate.run import KINDS, Explainer, Link, Plan, evaluate
+from cody.inference import load_model
 from cody.models import TGN
 from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.sizes import PRESETS
+from cody.policies import spatio_temporal
+from cody.search import cody, greedy
 
 
 def make(folder: Path, events: int) -> tuple[str, str]:
@@ -71,6 +78,26 @@ def measure(data: str, model: str, workers: int, instances: int, explainers: str
     return peak | {"wall_seconds": time.monotonic() - begun, "processor_seconds": spent}
 
 
+def print_cost(data: str, model: str, instances: int) -> None:
+    """Processor time of drawing a link, and of everything about one link: explanation, confirmation, `only`."""
+    torch.set_num_threads(1)
+    graph = load(data)
+    loaded = load_model(model, graph)
+    rows = np.random.default_rng(0).integers(round(0.85 * graph.num_events), graph.num_events, 200).tolist()
+    begun = time.process_time()
+    for row in rows:
+        loaded.logits(graph.query(row), [frozenset()])
+    spent = {"score": (time.process_time() - begun) / len(rows)}
+    drawn = sample_kinds(loaded, graph, instances, KINDS)
+    links = [Link(row, kind) for kind in KINDS for row in drawn[kind]]
+    for search in (cody, greedy):
+        plan = Plan(data, model, (Explainer(search.__name__, spatio_temporal, search),))
+        begun = time.process_time()
+        records = list(evaluate(loaded, graph, links, plan))
+        spent[search.__name__] = (time.process_time() - begun) / len(records)
+    print(json.dumps({"data": data, "model": model, **{key: round(value, 4) for key, value in spent.items()}}))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data")
@@ -79,7 +106,11 @@ def main() -> None:
     parser.add_argument("--workers", default="1,2,4")
     parser.add_argument("--instances", type=int, default=20)
     parser.add_argument("--explainers", default="cody-spatio-temporal,greedy-spatio-temporal")
+    parser.add_argument("--cost", action="store_true")
     given = parser.parse_args()
+    if given.cost:
+        print_cost(given.data, given.model, given.instances)
+        return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         data, model = (given.data, given.model) if given.data else make(folder, given.events)

@@ -652,6 +652,9 @@ def evaluate(
             steps = evaluation.run(out_, loaded, graph, plan, sample, evaluate=way)
             with messages.status("Drawing links ..."):
                 first = next(steps)
+            links, wanted = first.total // len(plan.explainers), instances * len(sample.kinds)
+            if links < wanted:
+                _say(f"there are only {links:,} such links, not {wanted:,}")
             _follow(first, steps)
     except KeyboardInterrupt:
         _say(f"stopped; what is done is in {out_}, and the same command goes on from there")

@@ -57,6 +57,12 @@ def test_all_explainers_and_the_papers_settings(where, tmp_path):
     assert told == {'{"size": 8, "hops": 2, "near": "events_among_nodes"}'}
 
 
+def test_fewer_links_than_asked_for_are_remarked_upon(where):
+    result = command(*where, "--instances", 1000, "--kinds", "correct", "--explainers", "greedy-temporal")
+    assert result.exit_code == 0, result.exception or result.output
+    assert "such links, not 1,000" in result.stderr
+
+
 def test_shared_answers_have_no_timings(where):
     result = command(*where, "--instances", 1, "--kinds", "correct", "--share", "--json")
     assert {row["seconds"] for row in json.loads(result.stdout)} == {None}

@@ -37,6 +37,14 @@ def made():
     return fast_model(random_network(graph, "tgn"), graph), graph
 
 
+@pytest.fixture(autouse=True)
+def disconnected():
+    """Each test makes its own connection to the cluster."""
+    yield
+    if ray is not None:
+        ray.shutdown()
+
+
 @pytest.fixture(scope="module")
 def cluster():
     """A head that does no work, and two nodes of one processor each."""
@@ -44,7 +52,6 @@ def cluster():
     nodes = [made.add_node(num_cpus=1) for _ in range(2)]
     made.wait_for_nodes()
     yield made, nodes
-    ray.shutdown()
     made.shutdown()
 
 
