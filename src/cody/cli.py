@@ -452,7 +452,7 @@ def explain(
     time: Annotated[str | None, typer.Option(help="When: a number, or a date like '2004-07-28 05:08'.")] = None,
     explainer: Annotated[
         Explainer, typer.Option(help="A search for counterfactuals, or one of the factual explainers.")
-    ] = Explainer.cody,
+    ] = Explainer.greedy_then_cody,
     policy: Annotated[
         PolicyName | None, typer.Option(help="What a search tries first. Default: spatio-temporal.")
     ] = None,
@@ -489,8 +489,8 @@ def explain(
     options |= {"sparsity": sparsity, "rollouts": rollouts}
     order, chosen = _policy_and_search(explainer, policy, scorer or model)
     chosen = _with_options(explainer, chosen, {name: value for name, value in options.items() if value is not None})
-    protected = _protected(protect or [])
     graph = load(data, sort=sort)
+    protected = _protected(graph, protect or [])
     queries = _questions(graph, event, events, src, dst, time)
     with messages.status("Loading the model ..."):
         from cody.inference import load_model
@@ -550,8 +550,8 @@ def _with_options(explainer: Explainer, chosen: Search, given: dict[str, Any]) -
     return partial(chosen, **given)
 
 
-def _protected(texts: list[str]) -> Protected | None:
-    """What `--protect` names, each as kind=values."""
+def _protected(graph: TemporalGraph, texts: list[str]) -> Protected | None:
+    """What `--protect` names, each as kind=values. A comma may be part of a node's name."""
     found: dict[str, list[Any]] = {"events": [], "nodes": [], "times": []}
     for text in texts:
         kind, equals, values = text.partition("=")
@@ -562,7 +562,8 @@ def _protected(texts: list[str]) -> Protected | None:
         if kind == "events":
             found[kind] += parse_rows(values)
         elif kind == "nodes":
-            found[kind] += [name.strip() for name in values.split(",") if name.strip()]
+            whole = graph.names is not None and values in graph.names.astype(str)
+            found[kind] += [values] if whole else [name.strip() for name in values.split(",") if name.strip()]
         else:
             begin, dots, end = values.partition("..")
             if not dots:
@@ -600,7 +601,7 @@ def evaluate(
     data: DataOption = "collegemsg",
     model: ModelOption = "tgn-collegemsg",
     explainers: Annotated[
-        str, typer.Option(help="cody-POLICY, greedy-POLICY, the factual explainers of explain; all: every one.")
+        str, typer.Option(help="cody-POLICY, greedy-POLICY, greedy-then-cody-POLICY, factual ones; all.")
     ] = "cody-spatio-temporal,greedy-spatio-temporal",
     instances: Annotated[int, typer.Option(min=1, help="Links of each kind.")] = 100,
     kinds: Annotated[str, typer.Option(help="Predictions to explain: right ones, wrong ones.")] = "correct,incorrect",
@@ -688,7 +689,11 @@ def _way_to_evaluate(
 
 def _explainers(names: str, iterations: int, scorer: str) -> list[evaluation.Explainer]:
     """The explainers of that name, each with its policy, its search and its own options."""
-    searches: dict[str, Search] = {"cody": partial(search.cody, iterations=iterations), "greedy": search.greedy}
+    searches: dict[str, Search] = {
+        "cody": partial(search.cody, iterations=iterations),
+        "greedy": search.greedy,
+        "greedy-then-cody": partial(search.greedy_then_cody, iterations=iterations),
+    }
     known = {
         f"{kind}-{policy.value}": (POLICIES[policy], chosen)
         for kind, chosen in searches.items()

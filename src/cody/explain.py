@@ -17,7 +17,7 @@ from cody.graph import IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.nearby import Near, Protected, candidates, events_on_paths
 from cody.oracle import Model, Oracle, Removal, check_logits
 from cody.policies import Policy, shift, spatio_temporal
-from cody.search import Found, Search, cody
+from cody.search import Found, Search, greedy_then_cody
 from cody.search.found import flips
 
 HOPS = 2  # of models that do not say how far they look
@@ -30,7 +30,7 @@ def explain(
     query: Query,
     *,
     policy: Policy = spatio_temporal,
-    search: Search = cody,
+    search: Search = greedy_then_cody,
     size: int = 64,
     hops: int | None = None,
     near: Near = events_on_paths,
@@ -45,8 +45,8 @@ def explain(
     """Which past events, had they not happened, would have changed what the model says about a link?
 
     Considered are the `size` most recent events within `hops` of the link (default: as far as the model looks, else 2),
-    without those in `protect`. `policy` orders them, `search` looks for a smallest set of them; give its options with
-    `functools.partial(cody.search.cody, iterations=1000)`. `evaluations` and `seconds` are budgets: when one is used
+    without those in `protect`. `policy` orders them, `search` looks for a smallest set of them (default: GreeDy, then
+    CoDy from what it saw); give its options with `functools.partial(cody.search.greedy_then_cody, iterations=1000)`. `evaluations` and `seconds` are budgets: when one is used
     up, the best set so far is the answer. A counterfactual is confirmed by plain replay before it is reported, from
     the last stored state before the oldest removed event, or with `full_replay` from the first event. Explanations of
     the same query that are given the same `memory` ask the model only once what both want to know.
@@ -70,6 +70,7 @@ def explain(
     found = _search(graph, query, events, oracle, policy, search, rng)
     spent, asked = time.perf_counter() - started, dict(oracle.asked)
     logits = _along(oracle, found.removed)
+    confirmed = _confirm(model, query, found.removed, logits, full_replay)
     return Explanation(
         query=query,
         src=graph.name(query.src),
@@ -82,7 +83,8 @@ def explain(
         iterations=found.iterations,
         evaluations=len(asked),
         seconds=spent,
-        confirmed=_confirm(model, query, found.removed, logits, full_replay),
+        confirmed=confirmed,
+        without_all=None if confirmed else oracle.tell([frozenset(events.tolist())])[0],
         parameters=told(policy, search, size, hops, near)
         | {
             "protect": None if protect is None else asdict(protect),

@@ -64,6 +64,7 @@ class Explanation:
     evaluations: int  # distinct sets that the explainer asked the model about
     seconds: float  # for all of it but the confirmation
     confirmed: Confirmation | None  # None: nothing claims to change the decision
+    without_all: float | None  # the logit without any of the candidates; None if a counterfactual was found
     parameters: dict[str, Any]  # what the explainer was told
     seed: int
     model: str  # identities of what it is about
@@ -127,6 +128,8 @@ class Explanation:
         if self.ended == FOUND:  # the search did not look for a counterfactual
             return f"Without {share} {moved}: still {decision(last)}."
         closest = f"Closest: without {share} {moved}." if self.removed else "No set that was tried leads closer to one."
+        if self.without_all is not None and self.ended != EXHAUSTED:
+            closest += f" Without all {len(self.candidates)} it is {probability(self.without_all):.2f}."
         if self.ended == EXHAUSTED:
             number = count(len(self.candidates), "past event")
             return f"No set of the {number} near this link changes the decision. {closest}"
@@ -151,7 +154,7 @@ class Explanation:
         return f"{count(self.evaluations, 'set')} of events tried in {self.seconds:.2f} s{cut}."
 
     def to_frame(self) -> pandas.DataFrame:
-        """The removed events as a table: one row each, in order."""
+        """The removed events as a table: one row each, in order, with what the model says once it is gone too."""
         import pandas
 
         rows = [
@@ -163,10 +166,11 @@ class Explanation:
                 "before": self.query.time - step.event.time,
                 "logit": step.logit,
                 "score": probability(step.logit),
+                "predicted": step.logit > 0,
             }
             for step in self.steps
         ]
-        columns = ["event", "src", "dst", "time", "before", "logit", "score"]
+        columns = ["event", "src", "dst", "time", "before", "logit", "score", "predicted"]
         return pandas.DataFrame(rows, columns=columns)
 
     def to_dict(self) -> dict[str, Any]:
@@ -227,10 +231,10 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [self.question, self.sentence]
-        for step in self.steps:
-            link = _link(step.event.src, step.event.dst)
-            age = earlier(step.event.time, self.query.time)
-            lines.append(f"  without event {step.event.row}, {link}, {age} before: score {probability(step.logit):.2f}")
+        for number, (event, logit) in enumerate(self.steps):
+            happened = f"{_link(event.src, event.dst)}, {earlier(event.time, self.query.time)} before"
+            start = "and without" if number else "without"
+            lines.append(f"  {start} event {event.row}, {happened}: score {probability(logit):.2f}")
         return "\n".join(line for line in [*lines, self.certainty, self.effort] if line)
 
     def _repr_html_(self) -> str:
@@ -240,20 +244,29 @@ class Explanation:
     def _html(self) -> Iterator[str]:
         yield f"<p>{html.escape(self.question)}</p><p><b>{html.escape(self.sentence)}</b></p>"
         if self.removed:
-            head = ("without event", "link", "when", "how long before", "logit", "score", "predicted")
-            yield "<table><thead><tr>" + "".join(f"<th>{name}</th>" for name in head) + "</tr></thead><tbody>"
+            head = ("without", "link", "when", "before", "logit", "score", "predicted")
+            yield "<table><thead>" + _row(*head, tag="th") + "</thead><tbody>"
             first = self.logits[0]
             yield _row("(none)", "", "", "", f"{first:.3f}", f"{probability(first):.2f}", decision(first))
-            for event, logit in self.steps:
+            for number, (event, logit) in enumerate(self.steps):
                 times = (moment(event.time), earlier(event.time, self.query.time))
                 numbers = (f"{logit:.3f}", f"{probability(logit):.2f}", decision(logit))
-                yield _row(f"+ {event.row}", _link(event.src, event.dst), *times, *numbers)
+                yield _row(f"{'+ ' if number else ''}{event.row}", _link(event.src, event.dst), *times, *numbers)
             yield "</tbody></table>"
         yield f"<p><small>{html.escape(f'{self.certainty} {self.effort}')}</small></p>"
 
 
-def _row(*cells: str) -> str:
-    return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
+NUMBERS = {0, 4, 5}  # columns of the table
+
+
+def _row(*cells: str, tag: str = "td") -> str:
+    sides = ["right" if column in NUMBERS else "left" for column in range(len(cells))]
+    style = "padding: 0.1em 0.8em; text-align: {}"
+    made = (
+        f'<{tag} style="{style.format(side)}">{html.escape(cell)}</{tag}>'
+        for side, cell in zip(sides, cells, strict=True)
+    )
+    return f"<tr>{''.join(made)}</tr>"
 
 
 def _link(src: str, dst: str) -> str:

@@ -131,7 +131,16 @@ def explanation(why: Explanation) -> Iterable[RenderableType]:
         yield Text(why.certainty)
     yield Text(why.effort)
     if why.was_cut_short and not why.is_counterfactual:
-        yield Text("More budget may find one, for example --iterations 1000 or --policy event-impact.")
+        yield Text(_advice(why))
+
+
+def _advice(why: Explanation) -> str:
+    """What to try next."""
+    assert why.without_all is not None
+    if (why.without_all > 0) == (why.logits[0] > 0):
+        wider = f"--candidates {4 * len(why.candidates)} or --hops 3"
+        return f"Taking all of them away does not change the decision either: consider more, {wider}."
+    return f"A larger budget may find one: --iterations {10 * why.iterations}."
 
 
 def removals(why: Explanation) -> Table:

@@ -109,12 +109,36 @@ def greedy_then_cody(
     iterations: int = 300,
     alpha: float = 2 / 3,
     ahead: int = 16,
+    stop_at_first: bool = False,
 ) -> Found:
-    """GreeDy; if it does not succeed, CoDy goes on from all that GreeDy saw. Each set seen is an iteration."""
+    """GreeDy, then CoDy from all that GreeDy saw: to find what it missed, or fewer events than it found.
+
+    Each set seen is an iteration. At last, events that are not needed are put back, one at a time, so that none of the
+    events of a counterfactual can be left out. With `stop_at_first` what GreeDy finds is the answer, as the paper
+    proposes.
+    """
     first = walk(oracle, ranking, children)
-    if first.ended == FOUND:
+    if first.ended == FOUND and stop_at_first:
         return Found(first.best, len(first.visited), FOUND)
-    return _search(oracle, ranking, first.visited, iterations, alpha, ahead, stop_at_first=False)
+    found = _search(oracle, ranking, first.visited, iterations, alpha, ahead, stop_at_first)
+    if found.ended == EXHAUSTED:
+        return found  # nothing smaller is left to try
+    return found._replace(removed=_needed(oracle, found.removed))
+
+
+def _needed(oracle: Oracle, removed: tuple[int, ...]) -> tuple[int, ...]:
+    """Put events back while the decision stays changed, always the one that costs least of the shift."""
+    try:
+        original, logit = oracle.ask([frozenset(), frozenset(removed)])
+        while flips(original, logit) and len(removed) > 1:
+            smaller = [tuple(event for event in removed if event != back) for back in removed]
+            logits = oracle.ask([frozenset(events) for events in smaller])
+            events, logit = max(zip(smaller, logits, strict=True), key=lambda pair: shift(original, pair[1]))
+            if flips(original, logit):
+                removed = events
+    except BudgetError:
+        pass  # what is left is still a counterfactual
+    return removed
 
 
 def _search(
