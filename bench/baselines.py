@@ -1,4 +1,4 @@
-"""How good and how costly the factual baselines are: the figures of docs/baselines.md.
+"""How good and how costly the factual baselines are, beside the searches: the figures of docs/baselines.md.
 
     python bench/baselines.py campus      where the planted cause of a link stands in each ranking
     python bench/baselines.py shipped     decisions with and without what each explanation names, collegemsg
@@ -26,7 +26,8 @@ from cody.models.train import Settings as ModelSettings
 from cody.models.train import new_network, new_optimizer, run_epoch, split
 from cody.oracle import Oracle
 from cody.policies import event_impact, random, spatio_temporal
-from cody.search import top_share
+from cody.search import cody as cody_search
+from cody.search import greedy, greedy_then_cody, top_share
 
 
 def trained_on_campus(architecture, made):
@@ -96,6 +97,9 @@ def on_shipped(links=100):
             "spatio-temporal": (spatio_temporal, top_share),
             "PGExplainer": (navigator, top_share),
             "T-GNNExplainer": (navigator, tgnnexplainer),
+            "GreeDy": (spatio_temporal, greedy),
+            "CoDy": (spatio_temporal, cody_search),
+            "GreeDy, then CoDy": (spatio_temporal, greedy_then_cody),
         }
         for correct in (True, False):
             rows = sample_links(model, graph, links, correct=correct)

@@ -359,4 +359,4 @@ def test_the_sparsity_asked_is_the_sparsity_given():
 def test_an_explainer_that_was_not_trained_says_how_to_train_it(made):
     where = ("--data", made / "events", "--model", made / "model")
     message = run("explain", *where, "--event", 250, "--explainer", "pgexplainer", code=1)
-    assert "cody train-explainer trains one" in message
+    assert "cody train-explainer --data D --model M --out FOLDER trains one, and --scorer FOLDER uses it" in message

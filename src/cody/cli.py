@@ -10,7 +10,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from enum import StrEnum
@@ -333,6 +333,7 @@ def train_explainer(
     entropy: Annotated[float, typer.Option(min=0.0, help="What an event costs that is neither.")] = 0.1,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same weights.")] = 0,
     sort: SortOption = False,
+    other_data: OtherDataOption = False,
     json_: JsonOption = False,
 ) -> None:
     """Train PGExplainer for a model: which past events its decisions rest on. T-GNNExplainer is guided by it."""
@@ -346,7 +347,7 @@ def train_explainer(
         settings = Settings(
             links=links, epochs=epochs, learning_rate=learning_rate, size=size, entropy=entropy, seed=seed
         )
-        steps = train_explainer(SoftModel(load_model(model, graph)), settings, out_)
+        steps = train_explainer(SoftModel(load_model(model, graph, other_data=other_data)), settings, out_)
     with messages.status("Preparing the links ..."):
         for step in steps:
             _say(
@@ -631,13 +632,15 @@ def evaluate(
 ) -> None:
     """Run explainers on the same links, and keep a record of each answer. Stopped, the same command goes on."""
     chosen = _explainers(explainers, iterations, scorer or model)
+    if scorer is not None and not _scorers(chosen):
+        raise CallError(f"--scorer is no option of {explainers!r}: only pgexplainer and tgnnexplainer use one")
     nearby = NEARBY[near or (NearName.nodes if paper else NearName.events)]
     options: dict[str, Any] = {"near": nearby, "evaluations": evaluations}
     options |= {} if candidates is None else {"size": candidates}
     plan = evaluation.Plan(data, model, tuple(replace(each, **options) for each in chosen), seed, share)
     sample = evaluation.Sample(
         instances,
-        tuple(kind.strip() for kind in kinds.split(",") if kind.strip()),
+        tuple(dict.fromkeys(kind.strip() for kind in kinds.split(",") if kind.strip())),
         _period(period) if period is not None else PAPER_PERIOD if paper else TEST_PERIOD,
         margin if margin is not None else PAPER_MARGIN if paper else 0.0,
     )
@@ -653,18 +656,25 @@ def evaluate(
             steps = evaluation.run(out_, loaded, graph, plan, sample, evaluate=way)
             with messages.status("Drawing links ..."):
                 first = next(steps)
-            links, wanted = first.total // len(plan.explainers), instances * len(sample.kinds)
-            if links < wanted:
-                _say(f"there are only {links:,} such links, not {wanted:,}")
+            _say_what_is_missing(first.links, sample)
             _follow(first, steps)
     except KeyboardInterrupt:
         _say(f"stopped; what is done is in {out_}, and the same command goes on from there")
         raise typer.Exit(130) from None
-    summaries = summarise_records(iterate_records(out_))
+    wanted = {evaluation.key(each.name, link) for each in chosen for link in first.links}
+    summaries = summarise_records(record for record in iterate_records(out_) if evaluation.key_of(record) in wanted)
     if json_:
         _print_json([row._asdict() for row in summaries])
     else:
-        _print([show.evaluation(summaries)])
+        _print(show.evaluation(summaries))
+
+
+def _say_what_is_missing(links: Sequence[evaluation.Link], sample: evaluation.Sample) -> None:
+    for kind in sample.kinds:
+        found = sum(link.kind == kind for link in links)
+        if found < sample.instances:
+            exist = f"only {found:,} of the {words.count(sample.instances, f'{kind} link')} asked for"
+            _say(f"{exist} {'exists' if found == 1 else 'exist'} in this period with this margin")
 
 
 @contextmanager
@@ -714,10 +724,14 @@ def _explainers(names: str, iterations: int, scorer: str) -> list[evaluation.Exp
     return made
 
 
+def _scorers(chosen: list[evaluation.Explainer]) -> set[str]:
+    """The trained scorers that these explainers need."""
+    return {each.policy.keywords["scorer"] for each in chosen if isinstance(each.policy, partial)}
+
+
 def _check_scorers(chosen: list[evaluation.Explainer], model: Model) -> None:
     """An explainer that was not trained for this model is refused before anything is run."""
-    scorers = {each.policy.keywords["scorer"] for each in chosen if isinstance(each.policy, partial)}
-    for scorer in scorers:
+    for scorer in _scorers(chosen):
         from cody.baselines import load_pgexplainer
 
         load_pgexplainer(scorer, model)

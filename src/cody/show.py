@@ -17,7 +17,7 @@ from cody.data import Dataset, Summary, is_here
 from cody.explanation import Explanation
 from cody.graph import IntArray, TemporalGraph
 from cody.what_if import Case, Effects
-from cody.words import decision, earlier, moment, plain, probability
+from cody.words import count, decision, earlier, moment, plain, probability
 
 if TYPE_CHECKING:
     from cody.bench import EngineCost, ExplanationCost, GrowthCost
@@ -114,8 +114,8 @@ def effects(graph: TemporalGraph, found: Effects, shown: int) -> Iterable[Render
         numbers = (f"{logit:.3f}", f"{probability(logit):.2f}")
         rows.add_row(str(row), _link(graph, row), earlier(float(graph.time[row]), found.query.time), *numbers, verdict)
     yield rows
-    count = int(((found.without > 0) != (before > 0)).sum())
-    past = f"{count or 'None'} of {len(found.candidates)} past events"
+    alone = int(((found.without > 0) != (before > 0)).sum())
+    past = f"{alone or 'None'} of {len(found.candidates)} past events"
     yield f"\n{past} would alone, by not happening, have changed the prediction."
 
 
@@ -223,12 +223,17 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.2f} %"
 
 
-def evaluation(summaries: Iterable[EvaluationSummary]) -> Table:
-    """Means for each explainer and kind of prediction."""
-    rows = table("explainer", "kind", "#links", "#fid+", "#fid-", "#sparsity", "#AUFSC+", "#sets", "#seconds")
+def evaluation(summaries: Iterable[EvaluationSummary]) -> Iterable[RenderableType]:
+    """Means for each explainer, one table for each kind of prediction."""
+    kinds: dict[str, Table] = {}
     for row in summaries:
+        title = count(row.links, f"{row.kind} link")
+        if title not in kinds:
+            names = ("explainer", "#fid+", "#fid-", "#sparsity", "#AUFSC+", "#sets", "#seconds")
+            kinds[title] = table(*names, title="\n" * bool(kinds) + title)
+            kinds[title].columns[0].no_wrap = True
         shares = (row.fidelity_plus, row.fidelity_minus, row.sparsity, row.aufsc_plus)
+        sets = f"{row.evaluations:,.{1 if row.evaluations < 1000 else 0}f}"
         seconds = "–" if row.seconds is None else f"{row.seconds:.3f}"
-        numbers = [f"{share:.3f}" for share in shares]
-        rows.add_row(row.explainer, row.kind, str(row.links), *numbers, f"{row.evaluations:.1f}", seconds)
-    return rows
+        kinds[title].add_row(row.explainer, *(f"{share:.3f}" for share in shares), sets, seconds)
+    return kinds.values()

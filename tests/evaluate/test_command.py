@@ -1,15 +1,20 @@
 """`cody evaluate` as a user meets it."""
 
+import io
 import json
+import re
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
-from cody import cli
+from cody import cli, show
 from cody.data import save_graph
 from cody.errors import CallError, CodyError
 from cody.evaluate.records import read_records
+from cody.evaluate.summary import Summary
 from cody.models.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
 
@@ -30,28 +35,53 @@ def test_the_summary_has_a_row_for_each_explainer_and_kind(where):
     words = [*where, "--instances", 2, "--explainers", "greedy-temporal,cody-event-impact", "--iterations", 20]
     result = command(*words, "--period", "0.2..1")
     assert result.exit_code == 0, result.exception or result.output
-    assert [line.split()[:3] for line in result.stdout.splitlines()[1:]] == [
-        ["greedy-temporal", "correct", "2"],
-        ["cody-event-impact", "correct", "2"],
-        ["greedy-temporal", "incorrect", "2"],
-        ["cody-event-impact", "incorrect", "2"],
+    assert [line.split()[:2] for line in result.stdout.splitlines()] == [
+        ["2", "correct"],
+        ["explainer", "fid+"],
+        ["greedy-temporal", ANY],
+        ["cody-event-impact", ANY],
+        [],
+        ["2", "incorrect"],
+        ["explainer", "fid+"],
+        ["greedy-temporal", ANY],
+        ["cody-event-impact", ANY],
     ]
     again = command(*words, "--period", "0.2..1", "--json")
     assert "8 of 8 records are there already" in again.stderr
     assert [row["links"] for row in json.loads(again.stdout)] == [2, 2, 2, 2]
 
 
+def test_the_summary_is_about_what_was_asked_not_about_the_whole_file(where):
+    words = [*where, "--period", "0.2..1", "--json"]
+    both = command(*words, "--instances", 3, "--explainers", "greedy-temporal,greedy-random")
+    assert [row["links"] for row in json.loads(both.stdout)] == [3, 3, 3, 3]
+    one = command(*words, "--instances", 2, "--explainers", "greedy-random", "--kinds", "correct")
+    assert [(row["explainer"], row["kind"], row["links"]) for row in json.loads(one.stdout)] == [
+        ("greedy-random", "correct", 2)
+    ]
+
+
+def test_the_longest_name_fits_eighty_columns():
+    row = Summary("greedy-then-cody-spatio-temporal", "incorrect", 100, 1.0, 1.0, 1.0, 1.0, 5688.0, 12.345)
+    console = Console(width=80, file=io.StringIO())
+    for part in show.evaluation([row]):
+        console.print(part)
+    assert "greedy-then-cody-spatio-temporal  1.000  1.000     1.000   1.000  5,688   12.345" in console.file.getvalue()
+
+
 def test_all_explainers_and_the_papers_settings(where, tmp_path):
     every = [*where, "--instances", 1, "--explainers", "all", "--paper", "--iterations", 10, "--candidates", 8]
     untrained = command(*every)
-    assert "cody train-explainer trains one" in str(untrained.exception)
+    assert "cody train-explainer --data D --model M --out FOLDER trains one, and --scorer FOLDER uses it" in str(
+        untrained.exception
+    )
     assert not (tmp_path / "run.jsonl").exists()  # refused before anything was run
     train = ["train-explainer", *where[:4], "--out", tmp_path / "scorer", "--links", 20, "--epochs", 1]
     assert CliRunner().invoke(cli.app, [str(word) for word in train]).exit_code == 0
     result = command(*every, "--scorer", tmp_path / "scorer")
     assert result.exit_code == 0, result.exception or result.output
     found = read_records(tmp_path / "run.jsonl")
-    assert len({record.explainer for record in found}) == 12
+    assert len({record.explainer for record in found}) == 16
     assert all(60 <= record.event < 180 and abs(record.original) >= 0.2 for record in found)
     told = {json.dumps(record.parameters["candidates"]) for record in found}
     assert told == {'{"size": 8, "hops": 2, "near": "events_among_nodes"}'}
@@ -60,7 +90,21 @@ def test_all_explainers_and_the_papers_settings(where, tmp_path):
 def test_fewer_links_than_asked_for_are_remarked_upon(where):
     result = command(*where, "--instances", 1000, "--kinds", "correct", "--explainers", "greedy-temporal")
     assert result.exit_code == 0, result.exception or result.output
-    assert "such links, not 1,000" in result.stderr
+    assert re.search(r"only \d+ of the 1,000 correct links asked for exist", result.stderr)
+
+
+def test_a_kind_is_explained_once_however_often_it_is_named(where, tmp_path):
+    words = ["--instances", 2, "--kinds", "correct,correct", "--explainers", "greedy-temporal", "--period", "0.2..1"]
+    result = command(*where, *words)
+    assert result.exit_code == 0, result.exception or result.output
+    assert len(read_records(tmp_path / "run.jsonl")) == 2
+
+
+def test_an_evaluation_of_no_links_is_refused_and_leaves_no_file(where, tmp_path):
+    result = command(*where, "--margin", 1000)
+    assert isinstance(result.exception, CallError)
+    assert "there is no correct or incorrect link" in str(result.exception)
+    assert not (tmp_path / "run.jsonl").exists()
 
 
 def test_shared_answers_have_no_timings(where):
@@ -77,6 +121,9 @@ def test_shared_answers_have_no_timings(where):
         (["--period", "last"], "--period 'last' is not understood"),
         (["--period", "0.9..0.1"], "two growing shares"),
         (["--kinds", "correct,wrong"], "'wrong' is no kind of prediction"),
+        (["--kinds", ""], "kinds must be correct or incorrect or both"),
+        (["--scorer", "x"], "--scorer is no option of"),
+        (["--out", ""], "no ordinary file"),
         (["--margin", "-1"], "margin at least 0"),
         (["--workers", "2", "--ray", "local"], "give --workers or --ray, not both"),
     ],
@@ -93,3 +140,20 @@ def test_a_file_of_another_run_is_refused(where):
     result = command(*where, "--instances", 1, "--kinds", "correct", "--seed", 1)
     assert isinstance(result.exception, CodyError)
     assert "seed is 0, here it is 1" in str(result.exception)
+
+
+@pytest.mark.parametrize("option", [["--size", "inf"], ["--entropy", "nan"], ["--size", "1e39"]])
+def test_a_training_that_fails_leaves_no_folder(where, tmp_path, option):
+    words = ["train-explainer", *where[:4], "--out", tmp_path / "scorer", "--links", 20, "--epochs", 1, *option]
+    result = CliRunner().invoke(cli.app, [str(word) for word in words])
+    assert result.exit_code != 0
+    assert isinstance(result.exception, CodyError | SystemExit)
+    assert not (tmp_path / "scorer").exists()
+
+
+def test_an_explainer_can_be_trained_on_other_data(where, tmp_path):
+    save_graph(random_graph(np.random.default_rng(1), nodes=30, events=300), tmp_path / "other")
+    words = ["train-explainer", "--data", tmp_path / "other", *where[2:4], "--out", tmp_path / "scorer"]
+    words = [str(word) for word in [*words, "--links", 20, "--epochs", 1]]
+    assert "--other-data" in str(CliRunner().invoke(cli.app, words).exception)
+    assert CliRunner().invoke(cli.app, [*words, "--other-data"]).exit_code == 0

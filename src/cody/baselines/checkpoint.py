@@ -105,7 +105,8 @@ def find_explainer(name: str | Path) -> Path:
         return shipped[str(name)]
     raise ModelError(
         f"there is no trained explainer {str(name)!r}: neither a folder with {NOTES} nor a shipped one"
-        f"{did_you_mean(str(name), shipped)} (cody train-explainer trains one)"
+        f"{did_you_mean(str(name), shipped)}; cody train-explainer --data D --model M --out FOLDER trains one, "
+        "and --scorer FOLDER uses it"
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -49,6 +50,9 @@ class Settings:
                 raise CallError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not 0 <= self.first < self.last <= 1:
             raise CallError(f"the period must be shares 0 ≤ first < last ≤ 1, not {self.first} and {self.last}")
+        for name in ("learning_rate", "size", "entropy"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise CallError(f"{name} must be a number of at least 0, not {getattr(self, name)}")
         if not min(self.temperature) > 0:
             raise CallError(f"temperature must be above 0 from first to last, not {self.temperature}")
 
@@ -74,8 +78,19 @@ class Lesson(NamedTuple):
 def train_explainer(model: SoftModel, settings: Settings, folder: Path) -> Iterator[Progress]:
     """Train a scorer for a model and save it to `folder`; yields after each epoch."""
     refuse_taken(folder)
+    begun = not folder.exists()
     make_folder(folder)
-    return _train_and_save(model, settings, folder)
+    return _removing_empty(folder, begun, _train_and_save(model, settings, folder))
+
+
+def _removing_empty(folder: Path, begun: bool, steps: Iterator[Progress]) -> Iterator[Progress]:
+    """The same steps; a folder that was made for them does not stay behind if nothing comes of them."""
+    try:
+        yield from steps
+    finally:
+        if begun:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
 
 
 def _train_and_save(model: SoftModel, settings: Settings, folder: Path) -> Iterator[Progress]:

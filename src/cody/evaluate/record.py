@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from cody.errors import DataError
 from cody.search.found import flips
+from cody.words import plain
 
 SCHEMA = "cody/record/1"
+KINDS = ("correct", "incorrect")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,17 +62,87 @@ class Record:
 
     @classmethod
     def from_json(cls, line: str) -> Record:
-        """What `to_json` wrote."""
+        """What `to_json` wrote; anything else is an error that says which field is wrong."""
         try:
-            document = json.loads(line)
-            schema = document.get("schema")
-            if schema != SCHEMA:
-                raise DataError(f"this is no record: its schema is {schema!r}, not {SCHEMA!r}")
-            values = {field.name: document[field.name] for field in fields(cls)}
-        except (ValueError, AttributeError, RecursionError) as error:
-            if isinstance(error, DataError):
-                raise
+            document = json.loads(line, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
             raise DataError(f"this is no record: {error}") from None
-        except KeyError as error:
-            raise DataError(f"this record is damaged: {error} is missing") from None
-        return cls(**values | {"removed": tuple(values["removed"])})
+        schema = document.get("schema") if isinstance(document, dict) else None
+        if schema != SCHEMA:
+            raise DataError(f"this is no record: its schema is {_shown(schema)}, not {SCHEMA!r}")
+        for name, (is_right, meant) in FIELDS.items():
+            if name not in document:
+                raise DataError(f"this record is damaged: {name!r} is missing")
+            if not is_right(document[name]):
+                raise DataError(f"this record is damaged: {name} must be {meant}, not {_shown(document[name])}")
+        values = {field.name: document[field.name] for field in fields(cls)}
+        record = cls(**values | {"removed": tuple(values["removed"])})
+        if len(set(record.removed)) < len(record.removed) or len(record.removed) > record.candidates:
+            raise DataError(
+                f"this record is damaged: {len(record.removed)} events, {len(set(record.removed))} different ones, "
+                f"cannot be removed of {record.candidates} candidates"
+            )
+        return record
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _shown(value: Any) -> str:
+    return "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else plain(repr(value))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def is_count(value: Any) -> bool:
+    """A whole number that fits a column; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _is_counts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(is_count, value))
+
+
+def _is_logit(value: Any) -> bool:
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    return whole or (isinstance(value, float) and math.isfinite(value))
+
+
+def _is_seconds(value: Any) -> bool:
+    return value is None or (_is_logit(value) and value >= 0)
+
+
+def _is_shallow(value: Any, levels: int = 10) -> bool:
+    """Not nested so deeply that walking through it could fail."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_is_shallow(part, levels - 1) for part in inner)
+
+
+COUNT, LOGIT, TEXT = (is_count, "a whole number of at least 0"), (_is_logit, "a finite number"), (_is_text, "text")
+
+# What each field may hold, and that in words.
+FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "data": TEXT,
+    "model": TEXT,
+    "explainer": TEXT,
+    "kind": (lambda value: _is_text(value) and value in KINDS, " or ".join(map(repr, KINDS))),
+    "event": COUNT,
+    "candidates": COUNT,
+    "removed": (_is_counts, "a list of rows"),
+    "original": LOGIT,
+    "without": LOGIT,
+    "only": LOGIT,
+    "ended": TEXT,
+    "iterations": COUNT,
+    "evaluations": COUNT,
+    "first": (lambda value: value is None or (is_count(value) and value > 0), "null or a whole number of at least 1"),
+    "seconds": (_is_seconds, "null or a number of at least 0"),
+    "seed": COUNT,
+    "parameters": (lambda value: isinstance(value, dict) and _is_shallow(value), "an object of a few levels"),
+    "model_identity": TEXT,
+    "data_identity": TEXT,
+    "version": TEXT,
+}

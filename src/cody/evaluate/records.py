@@ -11,19 +11,20 @@ import gzip
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from cody import words
 from cody.errors import CallError, DataError
-from cody.evaluate.record import Record
+from cody.evaluate.record import KINDS, Record, is_count
 
 HEADER = "cody/evaluation/1"
 BEGINNING = b'{"schema": "cody/'  # of every line
 SYNC_EVERY = 1.0  # seconds; a crash of the machine, not of the process, can cost what is younger
-
+LONGEST = 2**28  # bytes of a line; the header of a million links has 8 million
 
 Header = dict[str, Any]
 
@@ -38,14 +39,17 @@ def iterate_records(path: str | Path) -> Iterator[Record]:
     path = Path(path)
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            yield from (entry for entry in _entries(path, file) if isinstance(entry, Record))
-    except (OSError, EOFError) as error:
+            entries = _entries(path, cast(BinaryIO, file))  # which is what both are
+            yield from (entry for entry in entries if isinstance(entry, Record))
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _entries(path: Path, file: Iterable[bytes]) -> Iterator[Record | Header]:
+def _entries(path: Path, file: BinaryIO) -> Iterator[Record | Header]:
     """All complete lines; only the last one can be incomplete."""
-    for number, line in enumerate(file, start=1):
+    for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), start=1):
+        if len(line) == LONGEST:
+            raise DataError(f"{path}, line {number} does not end: this is no file of records")
         if not line.endswith(b"\n"):
             return
         try:
@@ -62,6 +66,12 @@ def _header(text: str) -> Header:
         raise DataError(f"this header is damaged: {error}") from None
     if not isinstance(header, dict) or header.get("schema") != HEADER:
         raise DataError(f"this is no header: its schema is not {HEADER!r}")
+    explainers, links = header.get("explainers", {}), header.get("links", {})
+    if not isinstance(explainers, dict) or not all(isinstance(told, dict) for told in explainers.values()):
+        raise DataError("this header is damaged: explainers must be an object of objects, the options of each")
+    rows = list(links.values()) if isinstance(links, dict) and links.keys() <= set(KINDS) else [None]
+    if not all(isinstance(events, list) and all(map(is_count, events)) for events in rows):
+        raise DataError(f"this header is damaged: links must be lists of rows, for {' and '.join(map(repr, KINDS))}")
     return header
 
 
@@ -113,14 +123,21 @@ def appending(path: str | Path) -> Iterator[Appender]:
             f"records cannot be appended to {path}: write a plain file, and compress it when the run is over"
         )
     try:
+        if path.exists() and not path.is_file():
+            raise CallError(f"cannot write {path}: it is no ordinary file; --out takes the name of a file")
+        begun = not path.exists()
         path.parent.mkdir(parents=True, exist_ok=True)
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
     except OSError as error:
         raise CallError(f"cannot write {path}: {error.strerror}") from None
     with file:
         _lock(path, file)
-        yield Appender(path, file)
-        os.fsync(file.fileno())
+        try:
+            yield Appender(path, file)
+            os.fsync(file.fileno())
+        finally:
+            if begun and not os.fstat(file.fileno()).st_size:
+                path.unlink(missing_ok=True)  # nothing came of it
 
 
 def _lock(path: Path, file: BinaryIO) -> None:
@@ -128,5 +145,7 @@ def _lock(path: Path, file: BinaryIO) -> None:
 
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # gone when the process is, however it ends
+        if not os.fstat(file.fileno()).st_nlink:
+            raise BlockingIOError  # the other run began it too, and removed it again
     except OSError:
         raise CallError(f"another run is writing {path}; wait for it, or choose another file") from None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 from cody._version import __version__
 from cody.errors import CallError, DataError
 from cody.evaluate.instances import TEST_PERIOD, check_sample, sample_kinds
-from cody.evaluate.record import Record
+from cody.evaluate.record import KINDS, Record
 from cody.evaluate.records import Appender, Header, appending
 from cody.explain import explain, identity, reach, told
 from cody.explanation import Explanation
@@ -26,8 +25,6 @@ from cody.oracle import Model, Removal, check_logits
 from cody.policies import Policy
 from cody.search import Search
 from cody.search.found import flips
-
-KINDS = ("correct", "incorrect")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +90,8 @@ class Sample:
         for kind in self.kinds:
             if kind not in KINDS:
                 raise CallError(f"{kind!r} is no kind of prediction: there are {' and '.join(KINDS)}")
+        if not self.kinds or len(set(self.kinds)) < len(self.kinds):
+            raise CallError(f"kinds must be {' or '.join(KINDS)} or both, each once, not {', '.join(self.kinds)!r}")
 
 
 Key = tuple[str, str, int]  # what a record is about: explainer, kind, event
@@ -201,6 +200,7 @@ class Progress(NamedTuple):
     finished: int
     total: int
     record: Record | None  # the latest; None: found in the file
+    links: Sequence[Link]  # all that the run is about
 
 
 def run(
@@ -225,11 +225,11 @@ def run(
         wanted = {key(explainer.name, link) for link in links for explainer in plan.explainers}
         done = known & wanted
         finished = len(done)
-        yield Progress(finished, len(wanted), None)
+        yield Progress(finished, len(wanted), None, links)
         for record in evaluate(model, graph, links, plan, done):
             file.write(record)
             finished += 1
-            yield Progress(finished, len(wanted), record)
+            yield Progress(finished, len(wanted), record, links)
 
 
 def _settings(model: Model, graph: TemporalGraph, plan: Plan, sample: Sample) -> Header:
@@ -306,13 +306,24 @@ def _links(
 
     The same seed draws the same links first, so a larger sample holds a smaller one.
     """
-    with suppress(KeyError, TypeError):
-        if latest["instances"] == sample.instances and set(latest["links"]) == set(sample.kinds):
-            if not latest["explainers"].keys() >= settings["explainers"].keys():
-                file.write_header(settings | {"links": latest["links"]})
-            return [Link(int(event), kind) for kind in sample.kinds for event in latest["links"][kind]]
-    drawn = sample_kinds(
-        model, graph, sample.instances, sample.kinds, period=sample.period, margin=sample.margin, seed=plan.seed
-    )
-    file.write_header(settings | {"links": drawn})
+    drawn = _known_links(latest, sample)
+    is_known = drawn is not None
+    if drawn is None:
+        drawn = sample_kinds(
+            model, graph, sample.instances, sample.kinds, period=sample.period, margin=sample.margin, seed=plan.seed
+        )
+    if not any(drawn.values()):
+        first, last = sample.period
+        raise CallError(
+            f"there is no {' or '.join(sample.kinds)} link between the shares {first:g} and {last:g} of the events "
+            f"with a logit of at least {sample.margin:g} on either side: try another period, margin or kind"
+        )
+    if not is_known or not latest.get("explainers", {}).keys() >= settings["explainers"].keys():
+        file.write_header(settings | {"links": drawn})
     return [Link(event, kind) for kind in sample.kinds for event in drawn[kind]]
+
+
+def _known_links(latest: Header, sample: Sample) -> dict[str, list[int]] | None:
+    links: dict[str, list[int]] = latest.get("links", {})
+    wanted = latest.get("instances") == sample.instances and links.keys() == set(sample.kinds)
+    return links if wanted else None
