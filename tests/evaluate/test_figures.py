@@ -1,14 +1,16 @@
 """Figures: which are drawn, what their curves say, and that they are the same each time."""
 
 import builtins
+import errno
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from cody.cli import app
-from cody.errors import CallError, DataError
+from cody.errors import CallError, CodyError, DataError
 from cody.evaluate.arrange import arrange
 from some_records import record, small_evaluation
 
@@ -147,6 +149,47 @@ def test_no_records_are_refused_before_a_folder_is_made(tmp_path):
     assert not (tmp_path / "figures").exists()
 
 
+def test_titles_count_the_links():
+    drawn = dict(draw(arrange([*small_evaluation(count=5), *small_evaluation(count=5, explainers=["a"])])))
+    assert drawn["fidelity-sparsity-tgn"].axes[0].get_title() == "uci-messages, 5 correct"
+    assert drawn["jaccard-tgn-wikipedia-correct"].axes[0].get_title() == "tgn, wikipedia, 5 correct"
+    assert drawn["duration-tgn"].axes[0].get_title() == "uci-messages, 5 links"
+
+
+def test_curves_that_coincide_can_be_told_apart():
+    records = [record(event=i, explainer=name, necessary=True) for i in range(3) for name in ("a", "b", "c")]
+    (axes,) = figures.fidelity_against_sparsity(records, looks("abc")).axes
+    widths = [line.get_linewidth() for line in axes.lines if line.get_drawstyle() == "steps-post"]
+    assert widths == sorted(set(widths), reverse=True)
+
+
+def test_names_are_not_read_as_mathematics(tmp_path):
+    written = save_figures([record(data=r"$\frac{$", explainer="$x^2$"), record(data=r"$\frac{$")], tmp_path)
+    assert "<!-- $x^2$ -->" in written[0].read_text()
+
+
+def test_parameters_that_are_no_numbers_are_not_drawn_against():
+    records = [record(event=i, parameters=told(alpha, 64)) for i in range(2) for alpha in ("x", [1], 0.5)]
+    assert not any(name.startswith("sensitivity") for name, _ in draw(arrange(records)))
+
+
+def test_a_full_disk_leaves_no_empty_figure_and_names_the_path(tmp_path, monkeypatch):
+    def fill(path, content):
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fill)
+    with pytest.raises(CodyError, match=r"cannot write .*fidelity-sparsity-tgn\.svg: No space left"):
+        save_figures([record()], tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_is_no_folder_for_figures(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(CallError, match="cannot be the folder of the figures"):
+        save_figures([record()], tmp_path / "file")
+
+
 def test_without_matplotlib_the_error_says_how_to_get_it(monkeypatch):
     real = builtins.__import__
 
@@ -157,5 +200,5 @@ def test_without_matplotlib_the_error_says_how_to_get_it(monkeypatch):
 
     monkeypatch.delitem(sys.modules, "cody.evaluate.figures")
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(CallError, match=r"pip install 'cody-explain\[figures\]'"):
+    with pytest.raises(CallError, match="pip install matplotlib"):
         __import__("cody.evaluate.figures")

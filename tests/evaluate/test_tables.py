@@ -112,15 +112,20 @@ def test_a_difference_that_is_not_printed_makes_no_place():
     assert [cell(tables(records), "fidelity_plus", name).place for name in "abc"] == [1, 1, 3]
 
 
-def test_lower_is_better_for_sparsity_calls_and_time():
+def test_sparsity_calls_and_time_have_no_best():
+    """Who does nothing is sparse and fast."""
     records = [
-        *four_links("a", necessary=2, sufficient=4, removed=(1,), evaluations=9, seconds=3.0),
+        *four_links("nothing", necessary=0, sufficient=0, removed=(), evaluations=0, seconds=0.0),
         *four_links("b", necessary=2, sufficient=3, removed=(1, 2, 3), evaluations=5, seconds=2.0),
     ]
     made = tables(records)
-    assert [cell(made, "sparsity", name).place for name in "ab"] == [1, 2]
-    assert [cell(made, "calls", name).place for name in "ab"] == [2, 1]
-    assert [cell(made, "seconds", name).place for name in "ab"] == [2, 1]
+    for measure in ("sparsity", "calls", "seconds"):
+        assert [cell(made, measure, name).place for name in ("nothing", "b")] == [None, None]
+    assert "*" not in as_text(made[2:])
+
+
+def test_what_is_printed_as_nothing_is_not_the_best():
+    assert cell(tables(four_links("a", necessary=0, sufficient=4)), "fidelity_plus", "a").place is None
 
 
 def test_a_missing_group_is_a_dash_and_has_no_place():
@@ -138,9 +143,69 @@ def test_time_that_was_not_taken_is_a_dash():
     assert cell(made, "calls", "cody-temporal").value == 280
 
 
-def test_who_explained_fewer_links_is_told():
-    text = as_text(tables(small()[:-1]))
-    assert "greedy-temporal explained only 3 of the 4 correct links of uci-messages." in text
+def flat(text):
+    return " ".join(text.split())
+
+
+def test_who_explained_fewer_links_is_told_once():
+    text = flat(as_text(tables(small()[:-1])))
+    assert text.count("greedy-temporal explained only 3 of the 4 correct links of uci-messages (tgn).") == 1
+
+
+def test_explainers_without_a_common_link_are_told_once():
+    records = [
+        record(event=event + 100 * number, explainer=name, kind=kind)
+        for number, name in enumerate("abcd")
+        for kind in ("correct", "incorrect")
+        for event in range(3)
+    ]
+    text = flat(as_text(tables(records)))
+    assert text.count("No correct and no incorrect link of uci-messages (tgn) was explained by all of these") == 1
+    assert "explained only" not in text
+
+
+def as_the_paper(**values):
+    told = {"candidates": {"near": "events_among_nodes", "size": 64}}
+    return [record(**{"event": 20_000 + i, "parameters": told} | values) for i in range(3)]
+
+
+def test_the_papers_protocol_stands_below_its_figures():
+    made = tables(as_the_paper(), paper=True)
+    for text in map(flat, (as_text(made), as_markdown(made), as_latex(made).replace("\\%", "%"))):
+        assert "rows between 20 % and 60 % of the events" in text
+        assert "200 links of each kind" in text
+        assert "candidates among nodes, other weights" in text
+        assert "no yardstick" not in text
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"parameters": {"candidates": {"near": "events_on_paths"}}}, "3 have candidates near events, not among nodes"),
+        ({"event": 55_000}, "1 are about other rows"),
+        ({"original": 0.1}, "3 have a logit closer to 0 than 0.2"),
+    ],
+)
+def test_records_that_were_made_otherwise_than_the_papers_are_told(values, said):
+    records = as_the_paper(**values)[: 1 if "event" in values else 3]
+    text = flat(as_text(tables(records, paper=True)))
+    assert text.count("no yardstick") == 1
+    assert said in text
+    assert "no yardstick" not in as_text(tables(records))
+
+
+def test_models_without_figures_in_the_paper_are_told():
+    text = flat(as_text(tables(as_the_paper(model="mine"), paper=True)))
+    assert text.count("The paper has no figures for these explainers of mine on uci-messages") == 1
+
+
+def test_nearness_is_named_as_on_the_command_line():
+    records = [
+        record(event=i, parameters={"candidates": {"near": near}})
+        for i in range(2)
+        for near in ("events_on_paths", "events_among_nodes")
+    ]
+    assert {one.explainer for one in arrange(records)} == {"cody-temporal (near events)", "cody-temporal (near nodes)"}
 
 
 EVERY_POLICY = [f"{search}-{policy}" for search in ("greedy", "cody") for policy in POLICIES]
@@ -189,6 +254,13 @@ def test_intervals_surround_the_value_and_are_the_same_each_time():
     found = cell(one, "aufsc_plus", "cody-temporal")
     assert found.interval.low < found.value < found.interval.high
     assert f"[{found.interval.low:.2f}, {found.interval.high:.2f}]" in as_text(one)
+
+
+def test_intervals_of_all_metrics_come_from_the_same_samples():
+    records = [record(event=i, necessary=i % 3 == 0, sufficient=i % 3 == 0, removed=()) for i in range(30)]
+    made = tables(records, rng=np.random.default_rng(0))
+    same = [cell(made, name, "cody-temporal").interval for name in ("fidelity_plus", "fidelity_minus", "aufsc_plus")]
+    assert len(set(same)) == 1
 
 
 def test_csv_holds_every_group_once_with_all_digits():

@@ -19,7 +19,7 @@ SEARCHES = tuple(f"{search}-{policy}" for search in ("greedy", "cody", "greedy-t
 EXPLAINERS = ("pgexplainer", "tgnnexplainer", *SEARCHES)
 DATA = ("collegemsg", "uci-messages", "uci-forums", "wikipedia")
 MODELS = ("tgn", "tgat")
-KINDS = ("correct", "incorrect")
+NEAR = {"events_on_paths": "near events", "events_among_nodes": "near nodes"}  # as the command line calls them
 
 
 def arrange(records: Sequence[Record]) -> list[Record]:
@@ -105,7 +105,8 @@ def _name_settings(records: Sequence[Record]) -> list[Record]:
 
 
 def _named(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> str:
-    shown = ", ".join(f"{key.rpartition('.')[2]}={values.get(key, '–')}" for key in varied)
+    told = [(key.rpartition(".")[2], values.get(key, "–")) for key in varied]
+    shown = ", ".join(NEAR.get(value, f"{name}={value}") for name, value in told)
     return plain(f"{explainer} ({shown})" if varied else explainer, 60)
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from cody.errors import CallError
-from cody.evaluate.arrange import DATA, EXPLAINERS, KINDS, MODELS, POLICIES, arrange, in_order, setting
-from cody.evaluate.metrics import groups, jaccard, mean_seconds
-from cody.evaluate.record import Record
+from cody.errors import CallError, CodyError
+from cody.evaluate.arrange import DATA, EXPLAINERS, MODELS, POLICIES, arrange, in_order, setting
+from cody.evaluate.metrics import groups, jaccard, link_of, mean_seconds
+from cody.evaluate.record import KINDS, Record
 from cody.graph import FloatArray
 
 try:
@@ -22,7 +24,7 @@ try:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 except ImportError:
-    raise CallError("figures need matplotlib; pip install 'cody-explain[figures]' brings it") from None
+    raise CallError("figures need matplotlib, which is not installed: pip install matplotlib") from None
 
 PAGE = 6.75  # inches: the width of a page with two columns
 PANEL = 1.85  # height of one panel
@@ -44,6 +46,7 @@ STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.5,
     "axes.axisbelow": True,
     "svg.hashsalt": "cody",
+    "text.parse_math": False,  # a $ in the name of a file is a $
 }
 VARIED = {"search.alpha": "α", "candidates.size": "candidates"}  # what sensitivity is drawn for
 
@@ -57,7 +60,11 @@ OTHERS = ((BLACK, "D"), (RED, "X"), (PINK, "P"), ("#999999", "*"))
 OTHER_DASHES = ((0, (1, 1.2)), (0, (3, 1, 1, 1)), (0, (5, 3)), "-")
 SEQUENCE = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PINK, "D"), (BLACK, "v"))
 LETTER = 0.06  # inches that a letter of a label takes
+WIDEST, THINNEST = 2.4, 1.0  # lines, in points
 MARKS = 6  # of a curve, the first of which is its beginning
+
+
+Curve = TypeVar("Curve")
 
 
 class Look(NamedTuple):
@@ -69,15 +76,32 @@ class Look(NamedTuple):
 def save_figures(records: Sequence[Record], folder: Path) -> list[Path]:
     """Draw every figure that the records allow. The same records give the same files."""
     arranged = arrange(records)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CallError(f"{str(folder)!r} cannot be the folder of the figures: {error.strerror}") from None
     written = []
     with rc_context(STYLE):
         for name, figure in draw(arranged):
             for kind, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
                 path = folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', name)}.{kind}"
-                figure.savefig(path, dpi=200, metadata=metadata)
+                drawn = io.BytesIO()
+                figure.savefig(drawn, format=kind, dpi=200, metadata=metadata)
+                _write(path, drawn.getvalue())
                 written.append(path)
     return written
+
+
+def _write(path: Path, content: bytes) -> None:
+    """All of it or nothing."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    except OSError as error:
+        raise CodyError(f"cannot write {path}: {error.strerror}") from None
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def draw(records: Sequence[Record]) -> Iterator[tuple[str, Figure]]:
@@ -120,8 +144,8 @@ def fidelity_against_sparsity(records: Sequence[Record], look: Mapping[str, Look
     limit = min(1.0, np.floor(10 * largest + 1) / 10)  # beyond it nothing changes
     figure, panels = _panels(records, "sparsity at most, |X| / |C|", "fidelity+")
     for axes, group in panels:
-        for explainer, members in _by_explainer(group):
-            _steps(axes, _sparsities(members), len(members), np.linspace(0, limit, MARKS), look[explainer])
+        for (explainer, members), width in _with_widths(_by_explainer(group)):
+            _steps(axes, _sparsities(members), len(members), np.linspace(0, limit, MARKS), look[explainer], width)
         axes.set_xlim(0, limit)
     _legend(figure, look, records)
     return figure
@@ -135,10 +159,10 @@ def fidelity_against_calls(records: Sequence[Record], look: Mapping[str, Look]) 
     figure, panels = _panels(records, "calls to the model", "share with a counterfactual")
     most = max(record.evaluations for record in records)
     for axes, group in panels:
-        for explainer, members in _by_explainer(group):
+        for (explainer, members), width in _with_widths(_by_explainer(group)):
             firsts = np.sort([record.first for record in members if record.first is not None]).astype(np.float64)
             end = max(1, *(record.evaluations for record in members))
-            _steps(axes, firsts, len(members), np.geomspace(1, end, MARKS), look[explainer])
+            _steps(axes, firsts, len(members), np.geomspace(1, end, MARKS), look[explainer], width)
         axes.set(xscale="log", xlim=(1, max(2, most)))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.xaxis.set_minor_formatter("")
@@ -150,13 +174,19 @@ def _sparsities(records: Sequence[Record]) -> FloatArray:
     return np.sort([record.sparsity for record in records if record.is_necessary]).astype(np.float64)
 
 
-def _steps(axes: Axes, places: FloatArray, count: int, marked: FloatArray, look: Look) -> None:
+def _steps(axes: Axes, places: FloatArray, count: int, marked: FloatArray, look: Look, width: float) -> None:
     """A curve that rises by 1/count at each place; it goes from the first to the last of the places to be marked."""
     x = np.concatenate([marked[:1], places, [np.append(places, marked[-1]).max()]])
     y = np.concatenate([[0], np.arange(1, len(places) + 1), [len(places)]]) / count
-    axes.step(x, y, where="post", color=look.colour, linestyle=look.dash)
+    axes.step(x, y, where="post", color=look.colour, linestyle=look.dash, linewidth=width)
     heights = np.searchsorted(places, marked[1:], side="right") / count
     axes.plot(marked[1:], heights, linestyle="", marker=look.marker, color=look.colour, clip_on=False)
+
+
+def _with_widths(curves: Iterable[Curve]) -> list[tuple[Curve, float]]:
+    """Each curve with the width of its line: what is drawn first is wider, and so seen below an equal one."""
+    listed = list(curves)
+    return list(zip(listed, np.linspace(WIDEST, THINNEST, len(listed)).tolist(), strict=True))
 
 
 def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure, list[tuple[Axes, list[Record]]]]:
@@ -171,7 +201,7 @@ def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure
     grid = figure.subplots(len(kinds), len(names), sharex=True, sharey=True, squeeze=False)
     for row, kind in enumerate(kinds):
         for column, data in enumerate(names):
-            grid[row, column].set_title(f"{data}, {kind}")
+            grid[row, column].set_title(f"{data}, {_links(found.get((data, kind), []))} {kind}")
             grid[-1, column].set_xlabel(xlabel)
         grid[row, 0].set_ylabel(ylabel)
     filled = [
@@ -219,7 +249,11 @@ def duration(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
             place = explainers.index(group.explainer) + (0.15 if group.kind == KINDS[0] else -0.15)
             grid[names.index(group.data)].plot(times[-1], place, linestyle="", markerfacecolor=fill, **style)
     for axes, data in zip(grid, names, strict=True):
-        axes.set(title=data, xscale="log", ylim=(-0.6, len(explainers) - 0.4))
+        axes.set(
+            title=f"{data}, {_links(record for record in records if record.data == data)} links",
+            xscale="log",
+            ylim=(-0.6, len(explainers) - 0.4),
+        )
         axes.set_xlim(10.0 ** np.floor(np.log10(min(times) / 1.1)), 10.0 ** np.ceil(np.log10(max(times) * 1.1)))
         axes.set_yticks(range(len(explainers)), explainers)
         axes.xaxis.set_major_formatter("{x:g}")
@@ -244,7 +278,7 @@ def similarity(records: Sequence[Record]) -> Figure:
     for (row, column), value in np.ndenumerate(values):
         text = "–" if np.isnan(value) else f"{value:.2f}"
         axes.text(column, row, text, ha="center", va="center", fontsize=6, color="black" if value > 0.5 else "white")
-    axes.set_title(f"{records[0].model}, {records[0].data}, {records[0].kind}")
+    axes.set_title(f"{records[0].model}, {records[0].data}, {_links(records)} {records[0].kind}")
     figure.colorbar(image, ax=axes, label="mean Jaccard similarity")
     return figure
 
@@ -265,16 +299,16 @@ def sensitivity(panels: Varied, title: str) -> Figure:
     records = [record for values in panels.values() for members in values.values() for record in members]
     marks = np.linspace(0, min(1.0, 1.05 * max(_sparsities(records), default=1.0)) or 1.0, MARKS)
     for axes, (parameter, values) in zip(grid, panels.items(), strict=True):
-        for number, (value, members) in enumerate(values.items()):
+        for number, ((value, members), width) in enumerate(_with_widths(values.items())):
             colour, marker = SEQUENCE[number % len(SEQUENCE)]
             dash = "-" if number < len(SEQUENCE) else ":"
             label = f"{VARIED[parameter]} = {float(value):.3g}"
-            _steps(axes, _sparsities(members), len(members), marks, Look(colour, dash, marker))
+            _steps(axes, _sparsities(members), len(members), marks, Look(colour, dash, marker), width)
             axes.plot([], [], color=colour, linestyle=dash, marker=marker, label=label)
         axes.set_xlim(0, marks[-1])
         axes.legend(loc="lower right")
     grid[0].set_ylim(0, None)
-    figure.suptitle(f"{records[0].model} on {records[0].data}: {title}", fontsize=8)
+    figure.suptitle(f"{records[0].model} on {records[0].data}: {title}, links: {_links(records)}", fontsize=8)
     figure.supxlabel("sparsity at most, |X| / |C|", fontsize=8)
     figure.supylabel("fidelity+", fontsize=8)
     return figure
@@ -291,13 +325,20 @@ def _varied(records: Sequence[Record]) -> dict[str, dict[str, dict[str, list[Rec
             rest = Counter(_without(told, parameter) for told, _ in members)
             values: dict[str, dict[str, list[Record]]] = {}
             for told, record in members:
-                if parameter in told:
+                if _is_number(told.get(parameter)):
                     values.setdefault(_without(told, parameter), {}).setdefault(told[parameter], []).append(record)
             most = max(values.items(), key=lambda item: (len(item[1]), rest[item[0]]), default=("", {}))[1]
             if len(most) > 1:
                 ordered = {value: most[value] for value in sorted(most, key=float)}
                 found.setdefault(explainer, {})[parameter] = ordered
     return found
+
+
+def _is_number(text: str | None) -> bool:
+    try:
+        return text is not None and math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _without(told: Mapping[str, str], parameter: str) -> str:
@@ -309,6 +350,10 @@ def _by_explainer(records: Iterable[Record]) -> list[tuple[str, list[Record]]]:
     for record in records:
         found.setdefault(record.explainer, []).append(record)
     return [(name, found[name]) for name in in_order(found, EXPLAINERS)]
+
+
+def _links(records: Iterable[Record]) -> int:
+    return len({link_of(record) for record in records})
 
 
 def _settings_of(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:

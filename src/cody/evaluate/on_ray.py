@@ -117,4 +117,4 @@ def _ray() -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError:
-        raise CallError("--ray needs Ray, which is not installed: pip install 'cody-explain[ray]'") from None
+        raise CallError("--ray needs Ray, which is not installed: pip install ray") from None

@@ -11,9 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from cody.evaluate import metrics
-from cody.evaluate.arrange import DATA, EXPLAINERS, KINDS, MODELS, arrange, in_order
-from cody.evaluate.metrics import Columns, Interval, Metric, columns, interval, link_of
-from cody.evaluate.record import Record
+from cody.evaluate.arrange import DATA, EXPLAINERS, MODELS, arrange, in_order
+from cody.evaluate.metrics import Columns, Interval, Metric, columns, interval
+from cody.evaluate.notes import Groups, made_otherwise, missing
+from cody.evaluate.notes import links as links_of
+from cody.evaluate.record import KINDS, Record
 
 SAME_MESSAGES = {"collegemsg": "uci-messages"}  # one to the minute, the paper's to the second
 
@@ -28,7 +30,7 @@ class Measure:
     formula: str
     metric: Metric
     digits: int = 2
-    lower_is_better: bool = False
+    ranked: bool = True  # the higher, the better; others have no best: doing nothing is sparse and fast
 
 
 AUFSC_PLUS = Measure(
@@ -56,7 +58,7 @@ FIDELITY_PLUS = Measure(
     metrics.fidelity_plus,
 )
 SPARSITY = Measure(
-    "sparsity", "sparsity", "Sparsity", "mean of |X|/|C|; lower is better", metrics.sparsity, lower_is_better=True
+    "sparsity", "sparsity", "Sparsity", "mean of |X|/|C|; lower is better", metrics.sparsity, ranked=False
 )
 FIDELITY_MINUS = Measure(
     "fidelity_minus",
@@ -71,7 +73,7 @@ CALLS = Measure(
     "Calls",
     "distinct sets of events that the model was asked about; lower is better",
     metrics.mean_evaluations,
-    lower_is_better=True,
+    ranked=False,
 )
 SECONDS = Measure(
     "seconds",
@@ -80,7 +82,7 @@ SECONDS = Measure(
     "wall time; lower is better",
     metrics.mean_seconds,
     digits=3,
-    lower_is_better=True,
+    ranked=False,
 )
 
 
@@ -130,7 +132,7 @@ class Table:
     columns: tuple[tuple[Column, ...], ...]  # of each panel
     rows: Mapping[str, Mapping[Column, Cell]]  # of each explainer
     links: Mapping[tuple[str, str], int]  # how many were explained, by data and kind
-    notes: tuple[str, ...]  # who explained fewer of them
+    notes: tuple[str, ...]  # what must not be compared
     level: float | None  # of the intervals
 
     @property
@@ -152,15 +154,14 @@ def tables(
             if record.model == model:
                 groups.setdefault((record.data, record.kind), {}).setdefault(record.explainer, []).append(record)
         cells = _cells(model, groups, published, rng, level)
+        notes = (*missing(model, groups), *(_about_paper(model, groups, cells) if paper else ()))
         for layout in LAYOUTS:
             shown = tuple(tuple(_order(panel, groups, layout.data_first)) for panel in layout.panels)
-            links = {group: len(_links(members)) for group, members in groups.items()}
-            notes = tuple(_missing(groups))
+            links = {group: len(links_of(members)) for group, members in groups.items()}
             made.append(Table(layout, model, shown, cells, links, notes, None if rng is None else level))
     return made
 
 
-Groups = Mapping[tuple[str, str], Mapping[str, Sequence[Record]]]
 Published = Mapping[tuple[str, str, str, str, str], float]  # model, explainer, data, kind, measure
 
 
@@ -181,6 +182,7 @@ def _cells(
     rows: dict[str, dict[Column, Cell]] = {explainer: {} for explainer in explainers}
     measures = dict.fromkeys(measure for layout in LAYOUTS for panel in layout.panels for measure in panel)
     for (data, kind), members in groups.items():
+        same = None if rng is None else int(rng.integers(2**63))  # samples for all metrics and explainers
         groups_columns = {explainer: columns(members.get(explainer, [])) for explainer in explainers}
         for measure in measures:
             places = _places(measure, groups_columns)
@@ -189,35 +191,36 @@ def _cells(
                 rows[explainer][Column(measure, data, kind)] = Cell(
                     value=measure.metric(group),
                     place=places[explainer],
-                    interval=None if rng is None else interval(measure.metric, group, rng=rng, level=level),
+                    interval=None if same is None else _interval(measure, group, same, level),
                     paper=published.get(key),
                 )
     return rows
 
 
+def _interval(measure: Measure, group: Columns, seed: int, level: float) -> Interval | None:
+    return interval(measure.metric, group, rng=np.random.default_rng(seed), level=level)
+
+
 def _places(measure: Measure, group: Mapping[str, Columns]) -> dict[str, int | None]:
-    """1 + how many are better, as far as the printed digits tell. Equals share a place; the next one stays empty."""
-    values = {name: measure.metric(members) for name, members in group.items()}
-    sign = -1 if measure.lower_is_better else 1
-    printed = {name: sign * round(value, measure.digits) for name, value in values.items() if value is not None}
+    """1 + how many are better, as far as the printed digits tell. Equals share a place; the next one stays empty.
+
+    What has no best, and what is printed as 0, has no place.
+    """
+    values = {name: measure.metric(members) for name, members in group.items()} if measure.ranked else {}
+    printed = {name: round(value, measure.digits) for name, value in values.items() if value is not None}
     return {
-        name: 1 + sum(other > printed[name] for other in printed.values()) if name in printed else None
-        for name in values
+        name: 1 + sum(other > printed[name] for other in printed.values()) if printed.get(name) else None
+        for name in group
     }
 
 
-def _links(members: Mapping[str, Sequence[Record]]) -> set[tuple[str, str, int]]:
-    return {link_of(record) for records in members.values() for record in records}
-
-
-def _missing(groups: Groups) -> Iterator[str]:
-    """Who did not explain every link that others did: such numbers must not be compared."""
-    for (data, kind), members in groups.items():
-        everything = len(_links(members))
-        for explainer, records in members.items():
-            explained = len({link_of(record) for record in records})
-            if explained < everything:
-                yield f"{explainer} explained only {explained} of the {everything} {kind} links of {data}."
+def _about_paper(model: str, groups: Groups, cells: Mapping[str, Mapping[Column, Cell]]) -> Iterator[str]:
+    if any(cell.paper is not None for row in cells.values() for cell in row.values()):
+        yield from made_otherwise(model, groups)
+    else:
+        names = ", ".join(in_order((data for data, _ in groups), DATA))
+        has = "it has some for the models tgn and tgat"
+        yield f"The paper has no figures for these explainers of {model} on {names}: {has}."
 
 
 def _published() -> dict[tuple[str, str, str, str, str], float]:

@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from cody.evaluate.arrange import DATA, KINDS, in_order
+from cody.evaluate.arrange import DATA, in_order
+from cody.evaluate.notes import PAPER
+from cody.evaluate.record import KINDS
 from cody.evaluate.tables import Cell, Column, Measure, Table
 from cody.words import count
 
@@ -20,8 +22,11 @@ LATEX_DATA = {"uci-messages": "UCI-Messages", "uci-forums": "UCI-Forums", "wikip
 
 
 def as_text(tables: Iterable[Table]) -> str:
-    """For a terminal of 80 columns: one block for each data set, or several where it does not fit."""
-    return "\n\n".join(block for table in tables for block in _text_of(table)) + "\n"
+    """For a terminal of 80 columns: one block for each data set, or several where it does not fit. Notes come last."""
+    made = list(tables)
+    notes = dict.fromkeys(note for table in made for note in table.notes)
+    blocks = [block for table in made for block in _text_of(table)]
+    return "\n\n".join([*blocks, *("\n".join(_wrapped(note)) for note in notes)]) + "\n"
 
 
 def as_markdown(tables: Iterable[Table]) -> str:
@@ -137,19 +142,22 @@ def _marked(table: Table, explainer: str, column: Column) -> str:
     cell = table.rows[explainer][column]
     mark = {1: "*", 2: "'"}.get(cell.place or 0, "")
     extras = _extras(cell, column, table)
-    return _number(cell.value, column.measure) + (mark.ljust(1) + extras if extras else mark)
+    return _number(cell.value, column.measure) + (mark.ljust(column.measure.ranked) + extras if extras else mark)
 
 
 def _legend(table: Table) -> Iterator[str]:
-    yield "* best, ' second best of its column; X explanation, C candidates"
+    marks = "* best, ' second best of its column; " if _is_marked(table) else ""
+    yield f"{marks}X explanation, C candidates"
     if table.level is not None:
         yield f"[low, high]: {100 * table.level:g} % bootstrap interval over links"
     if table.has_paper:
-        yield "(number): the paper's (ICML 2025), other links and another training"
+        yield from _wrapped(f"(number): the paper's (ICML 2025): {PAPER}")
     for measure in dict.fromkeys(column.measure for panel in table.columns for column in panel):
         yield from _wrapped(f"{measure.title}: {measure.formula}")
-    for note in table.notes:
-        yield from _wrapped(note)
+
+
+def _is_marked(table: Table) -> bool:
+    return any(column.measure.ranked for panel in table.columns for column in panel)
 
 
 def _wrapped(text: str) -> Iterator[str]:
@@ -193,10 +201,10 @@ def _cell_text(text: str) -> str:
 def _sizes(table: Table) -> str:
     """What the numbers of a table are means of, and what its signs mean."""
     sizes = [f"{count(links, f'{kind} link')} of {data}" for (data, kind), links in table.links.items()]
-    text = f"Means over {', '.join(sizes)}. Best bold, second best underlined."
+    text = f"Means over {', '.join(sizes)}." + (" Best bold, second best underlined." if _is_marked(table) else "")
     if table.level is not None:
         text += f" In brackets: {100 * table.level:g} % bootstrap intervals over links."
-    return text + (" In parentheses: the paper's figures (ICML 2025)." if table.has_paper else "")
+    return text + (f" In parentheses: the paper's figures (ICML 2025): {PAPER}." if table.has_paper else "")
 
 
 # LaTeX

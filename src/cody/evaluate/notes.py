@@ -1,0 +1,73 @@
+"""What a reader of a table has to know before comparing its numbers: with each other, and with the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from cody.data import datasets
+from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD
+from cody.evaluate.metrics import link_of
+from cody.evaluate.record import Record
+from cody.nearby import events_among_nodes
+
+Groups = Mapping[tuple[str, str], Mapping[str, Sequence[Record]]]  # data and kind, explainer
+
+PAPER = (
+    f"200 links of each kind, rows between {PAPER_PERIOD[0]:.0%} and {PAPER_PERIOD[1]:.0%} of the events, logits at "
+    f"least {PAPER_MARGIN:g} away from 0, candidates among nodes, other weights"
+).replace("%", " %")
+
+
+def links(members: Mapping[str, Sequence[Record]]) -> set[tuple[str, str, int]]:
+    """All links that some explainer of a group explained."""
+    return {link_of(record) for records in members.values() for record in records}
+
+
+def missing(model: str, groups: Groups) -> Iterator[str]:
+    """Who did not explain every link that others did: such numbers must not be compared."""
+    apart: dict[str, list[str]] = {}
+    for (data, kind), members in groups.items():
+        explained = {explainer: links({explainer: records}) for explainer, records in members.items()}
+        everything = set().union(*explained.values())
+        if not set.intersection(*explained.values()):
+            apart.setdefault(data, []).append(kind)
+            continue
+        for explainer, mine in explained.items():
+            if len(mine) < len(everything):
+                share = f"{len(mine)} of the {len(everything)} {kind} links"
+                yield f"{explainer} explained only {share} of {data} ({model})."
+    for data, kinds in apart.items():
+        yield (
+            f"No {' and no '.join(kinds)} link of {data} ({model}) was explained by all of these explainers: their "
+            "numbers are about different links and must not be compared."
+        )
+
+
+def made_otherwise(model: str, groups: Groups) -> Iterator[str]:
+    """Where the records are known not to follow the protocol of the paper's figures."""
+    records = [record for members in groups.values() for several in members.values() for record in several]
+    events = {dataset.name: dataset.events for dataset in datasets()}
+    differences = (
+        ("are about other rows", lambda record: not _is_in_period(record, events.get(record.data))),
+        (f"have a logit closer to 0 than {PAPER_MARGIN:g}", lambda record: abs(record.original) < PAPER_MARGIN),
+        ("have candidates near events, not among nodes", lambda record: not _is_among_nodes(record)),
+    )
+    counts = {what: sum(map(is_other, records)) for what, is_other in differences}
+    told = [f"{count:,} {what}" for what, count in counts.items() if count]
+    if told:
+        yield (
+            f"The paper's figures are no yardstick here: of the {len(records):,} records of {model}, "
+            f"{', '.join(told)}. cody evaluate --paper does as the paper did."
+        )
+
+
+def _is_in_period(record: Record, events: int | None) -> bool:
+    """Where it is not known how many events there are, it may be."""
+    first, last = PAPER_PERIOD
+    return events is None or round(first * events) <= record.event < round(last * events)
+
+
+def _is_among_nodes(record: Record) -> bool:
+    told = record.parameters.get("candidates")
+    near = told.get("near") if isinstance(told, dict) else None
+    return near is None or near == events_among_nodes.__name__
