@@ -16,6 +16,7 @@ from random_events import random_graph, random_network
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 RUN = [ROOT / "README.md", ROOT / "docs" / "quickstart.md"]  # every command and every line of Python in them
+PYTHON = [*RUN, ROOT / "docs" / "evaluate.md", ROOT / "docs" / "baselines.md"]  # only their Python: models take hours
 
 
 def blocks(page, language):
@@ -65,7 +66,7 @@ def timeless(line):
     return re.sub(r"in \d+\.\d\d s", "in a moment", line.rstrip())
 
 
-@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PYTHON, ids=lambda page: page.name)
 def test_the_python_on_a_page_runs_and_prints_what_it_says(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for block in blocks(page, "python"):
