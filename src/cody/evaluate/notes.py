@@ -50,7 +50,7 @@ def made_otherwise(model: str, groups: Groups) -> Iterator[str]:
     differences = (
         ("are about other rows", lambda record: not _is_in_period(record, events.get(record.data))),
         (f"have a logit closer to 0 than {PAPER_MARGIN:g}", lambda record: abs(record.original) < PAPER_MARGIN),
-        ("have candidates near events, not among nodes", lambda record: not _is_among_nodes(record)),
+        ("were not made with --near nodes", lambda record: not _is_among_nodes(record)),
     )
     counts = {what: sum(map(is_other, records)) for what, is_other in differences}
     told = [f"{count:,} {what}" for what, count in counts.items() if count]
