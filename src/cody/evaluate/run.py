@@ -316,7 +316,7 @@ def _links(
         first, last = sample.period
         raise CallError(
             f"there is no {' or '.join(sample.kinds)} link between the shares {first:g} and {last:g} of the events "
-            f"with a logit of at least {sample.margin:g} on either side: try another period, margin or kind"
+            f"whose logit is at least {sample.margin:g} away from 0: try another period, margin or kind"
         )
     if not is_known or not latest.get("explainers", {}).keys() >= settings["explainers"].keys():
         file.write_header(settings | {"links": drawn})
