@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -57,7 +58,7 @@ data_commands = typer.Typer(
 app.add_typer(data_commands, name="data")
 
 # Into a file or a pipe, tables are as wide as they need to be.
-_narrow = sys.stdout.isatty() or "COLUMNS" in os.environ
+_narrow = (sys.stdout is not None and sys.stdout.isatty()) or "COLUMNS" in os.environ
 out = Console(markup=False, emoji=False, highlight=False, width=None if _narrow else 200)
 messages = Console(stderr=True, markup=False, emoji=False, highlight=False)
 
@@ -451,10 +452,18 @@ def explain(
     dst: Annotated[str | None, typer.Option(help="Destination of that link.")] = None,
     time: Annotated[str | None, typer.Option(help="When: a number, or a date like '2004-07-28 05:08'.")] = None,
     explainer: Annotated[
-        Explainer, typer.Option(help="A search for counterfactuals, or one of the factual explainers.")
+        Explainer,
+        typer.Option(
+            metavar="NAME",
+            help="Searches: greedy-then-cody, cody, greedy. Factual: pgexplainer, tgnnexplainer, pbone, random.",
+        ),
     ] = Explainer.greedy_then_cody,
     policy: Annotated[
-        PolicyName | None, typer.Option(help="What a search tries first. Default: spatio-temporal.")
+        PolicyName | None,
+        typer.Option(
+            metavar="NAME",
+            help="What a search tries first: spatio-temporal (default), event-impact, temporal, random.",
+        ),
     ] = None,
     candidates: Annotated[
         int | None, typer.Option(min=1, help="At most so many recent events may be removed. Default: 64.")
@@ -487,7 +496,7 @@ def explain(
     """Find the past events without which a model would have decided otherwise."""
     options = {"iterations": iterations, "alpha": alpha, "children": children, "stop_at_first": first or None}
     options |= {"sparsity": sparsity, "rollouts": rollouts}
-    order, chosen = _policy_and_search(explainer, policy, scorer or model)
+    order, chosen = _policy_and_search(explainer, policy, scorer, model)
     chosen = _with_options(explainer, chosen, {name: value for name, value in options.items() if value is not None})
     graph = load(data, sort=sort)
     protected = _protected(graph, protect or [])
@@ -529,12 +538,16 @@ def explain(
         _print(show.explanation(why))
 
 
-def _policy_and_search(explainer: Explainer, policy: PolicyName | None, scorer: str) -> tuple[Policy, Search]:
+def _policy_and_search(
+    explainer: Explainer, policy: PolicyName | None, scorer: str | None, model: str
+) -> tuple[Policy, Search]:
+    if scorer is not None and explainer not in (Explainer.pgexplainer, Explainer.tgnnexplainer):
+        raise CallError(f"--scorer is no option of the explainer {explainer.value!r}, which learns nothing")
     if explainer in SEARCHES:
         return POLICIES[policy or PolicyName.spatio_temporal], SEARCHES[explainer]
     if policy is not None:
         raise CallError(f"--policy is no option of the explainer {explainer.value!r}, which has an order of its own")
-    return _baseline(explainer, scorer)
+    return _baseline(explainer, scorer or model)
 
 
 def _with_options(explainer: Explainer, chosen: Search, given: dict[str, Any]) -> Search:
@@ -554,8 +567,8 @@ def _protected(graph: TemporalGraph, texts: list[str]) -> Protected | None:
     """What `--protect` names, each as kind=values. A comma may be part of a node's name."""
     found: dict[str, list[Any]] = {"events": [], "nodes": [], "times": []}
     for text in texts:
-        kind, equals, values = text.partition("=")
-        if not equals or kind not in found:
+        kind, _, values = text.partition("=")
+        if kind not in found or not values.strip(", "):
             raise CallError(
                 f"--protect {text!r} is not understood; write events=3,7 or nodes=105,9 or times=2004-07-01..2004-07-28"
             )
@@ -565,11 +578,20 @@ def _protected(graph: TemporalGraph, texts: list[str]) -> Protected | None:
             whole = graph.names is not None and values in graph.names.astype(str)
             found[kind] += [values] if whole else [name.strip() for name in values.split(",") if name.strip()]
         else:
-            begin, dots, end = values.partition("..")
-            if not dots:
-                raise CallError(f"--protect {text!r} is no time range; write times=BEGIN..END")
-            found[kind].append((words.parse_moment(begin), words.parse_moment(end)))
+            found[kind].append(_time_range(text, values))
     return Protected(**found) if texts else None
+
+
+def _time_range(text: str, values: str) -> tuple[float, float]:
+    """Both ends included; a day as the end is the whole day."""
+    begin, dots, end = (part.strip() for part in values.partition(".."))
+    if not (begin and dots and end):
+        raise CallError(f"--protect {text!r} is no time range; write times=BEGIN..END")
+    first, last = words.parse_moment(begin), words.parse_moment(end)
+    last += 86_399.999 if re.fullmatch(r"\d{4}-\d\d-\d\d", end) else 0.0
+    if last < first:
+        raise CallError(f"--protect {text!r} ends before it begins")
+    return first, last
 
 
 def _questions(
