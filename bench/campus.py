@@ -2,9 +2,9 @@
 
     python bench/campus.py
 
-trains a small TGN and TGAT on a generated campus, and PGExplainer for each; then every explainer explains the links of the
-test period that have a cause and that the model predicts. Prints the table of docs/results.md and writes the figures to
-results/campus.json. Ten minutes on one core; the same figures every time.
+trains a small TGN and TGAT on a generated campus, and PGExplainer for each; then every explainer explains the links of
+the test period that have a cause and that the model predicts. Prints the table of docs/results.md, and writes the
+figures to results/campus.json. Ten minutes on one core; the same figures every time.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def measure(kind, made, options):
         list(train_explainer(SoftModel(model), Settings(links=options.scorer_links), scorer))
         wanted = list(rows_with_causes(made, model, test))
         plan = Plan("campus", kind, tuple(explainers(scorer)))
-        for rule in ("answers", "posts"):
+        for rule in sorted({what for _, what in wanted}):
             rows = [row for row, what in wanted if what == rule][: options.links]
             records = list(evaluate(model, made.graph, [Link(row, "correct") for row in rows], plan))
             for explainer in plan.explainers:

@@ -639,6 +639,7 @@ def evaluate(
         int | None, typer.Option(min=1, help="At most so many. Default: the explainer's own.")
     ] = None,
     iterations: Annotated[int, typer.Option(min=1, help="Budget of tree searches.")] = 300,
+    alpha: Annotated[float, typer.Option(help="Tree searches: 0 explores, 1 exploits.")] = search.ALPHA,
     evaluations: Annotated[int | None, typer.Option(min=1, help="Budget of questions, for each explainer.")] = None,
     share: Annotated[
         bool, typer.Option("--share", help="Explainers share answers about a link: faster, but without timings.")
@@ -652,7 +653,7 @@ def evaluate(
     json_: JsonOption = False,
 ) -> None:
     """Run explainers on the same links, and keep a record of each answer. Stopped, the same command goes on."""
-    chosen = _explainers(explainers, iterations, scorer or model)
+    chosen = _explainers(explainers, iterations, alpha, scorer or model)
     nearby = NEARBY[near or (NearName.nodes if paper else NearName.events)]
     options: dict[str, Any] = {"near": nearby, "evaluations": evaluations}
     options |= {} if candidates is None else {"size": candidates}
@@ -709,12 +710,14 @@ def _way_to_evaluate(
             yield partial(evaluate_in_processes, partial(open_model, saved, model, other_data), workers)
 
 
-def _explainers(names: str, iterations: int, scorer: str) -> list[evaluation.Explainer]:
+def _explainers(names: str, iterations: int, alpha: float, scorer: str) -> list[evaluation.Explainer]:
     """The explainers of that name, each with its policy, its search and its own options."""
+    if not 0 <= alpha <= 1:
+        raise CallError(f"--alpha must lie between 0 and 1, not {alpha}")
     searches: dict[str, Search] = {
-        "cody": partial(search.cody, iterations=iterations),
+        "cody": partial(search.cody, iterations=iterations, alpha=alpha),
         "greedy": search.greedy,
-        "greedy-then-cody": partial(search.greedy_then_cody, iterations=iterations),
+        "greedy-then-cody": partial(search.greedy_then_cody, iterations=iterations, alpha=alpha),
     }
     known = {
         f"{kind}-{policy.value}": (POLICIES[policy], chosen)

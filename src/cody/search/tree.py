@@ -29,6 +29,7 @@ from cody.search.found import EVALUATIONS, EXHAUSTED, FOUND, ITERATIONS, SECONDS
 from cody.search.greedy import walk
 
 UNVISITED, CLOSED, ROOT = 0, 1, 2  # the first two stand for children that are no nodes
+ALPHA = 2 / 3  # the paper's
 SMALLEST = 1e-5  # answers are rounded to this; an original logit of 0 must not be divided by
 SAME = 9  # decimals to which scores are kept, so that sums of the same numbers in another order are equal
 NEVER = -1e9  # score and rarity of what is closed: its claim is the smallest
@@ -88,7 +89,7 @@ def cody(
     ranking: IntArray,
     *,
     iterations: int = 300,
-    alpha: float = 2 / 3,
+    alpha: float = ALPHA,
     ahead: int = 16,
     stop_at_first: bool = False,
 ) -> Found:
@@ -107,7 +108,7 @@ def greedy_then_cody(
     *,
     children: int = 10,
     iterations: int = 300,
-    alpha: float = 2 / 3,
+    alpha: float = ALPHA,
     ahead: int = 16,
     stop_at_first: bool = False,
 ) -> Found:
