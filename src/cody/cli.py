@@ -639,7 +639,9 @@ def evaluate(
         int | None, typer.Option(min=1, help="At most so many. Default: the explainer's own.")
     ] = None,
     iterations: Annotated[int, typer.Option(min=1, help="Budget of tree searches.")] = 300,
-    alpha: Annotated[float, typer.Option(help="Tree searches: 0 explores, 1 exploits.")] = search.ALPHA,
+    alpha: Annotated[
+        float, typer.Option(show_default="2/3", help="Tree searches: 0 explores, 1 exploits.")
+    ] = search.ALPHA,
     evaluations: Annotated[int | None, typer.Option(min=1, help="Budget of questions, for each explainer.")] = None,
     share: Annotated[
         bool, typer.Option("--share", help="Explainers share answers about a link: faster, but without timings.")
