@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 TRAIN = $(BIN)/cody train --patience 3
 
-.PHONY: demo test check models explainers bench clean
+.PHONY: demo test check models explainers reproduce bench clean
 
 demo: .venv/installed  ## install into .venv, then show what CoDy does
 	@$(BIN)/cody demo
@@ -38,6 +38,9 @@ explainers: .venv/installed  ## train the shipped explainers anew (minutes)
 	for model in tgn-collegemsg tgat-collegemsg; do \
 		$(BIN)/cody train-explainer --model $$model --out src/cody/baselines/shipped/$$model || exit 1; \
 	done
+
+reproduce: .venv/installed-dev  ## the paper's comparison, after `make models` (hours; goes on if interrupted)
+	bash bench/reproduce.sh
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit("CoDy needs Python 3.11 or later; this is %d.%d. Try: make PYTHON=python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'

@@ -18,12 +18,16 @@ import cody
 from cody.evaluate.instances import sample_links
 from cody.nearby import events_among_nodes, events_on_paths
 from cody.policies import event_impact, spatio_temporal
+from cody.search import cody as tree_search
 
 READINGS = {"events": events_on_paths, "nodes": events_among_nodes}
 
 
 def measure(model, graph, rows, near, policy):
-    explanations = [cody.explain(model, graph, graph.query(row), near=near, policy=policy) for row in rows.tolist()]
+    explanations = [
+        cody.explain(model, graph, graph.query(row), near=near, policy=policy, search=tree_search)
+        for row in rows.tolist()
+    ]
     flipped = np.array([why.is_counterfactual for why in explanations])
     share = np.array([len(why.removed) / max(1, len(why.candidates)) for why in explanations])
     size = np.array([len(why.removed) for why in explanations])

@@ -12,6 +12,7 @@ from cody.cli import app
 from cody.models.checkpoint import shipped_models
 
 SHIPPED = shipped_models()["tgn-collegemsg"].parent
+CAMPUS = "--students 30 --epochs 1 --scorer-links 5 --links 1 --out out.json"
 BENCH = Path(__file__).parent.parent / "bench"
 
 
@@ -42,6 +43,8 @@ def test_cody_bench_prints_a_table():
     [
         ("training.py", ["--preset", "compact", "--batches", "1"]),
         ("graph_scale.py", ["--events", "20000", "--queries", "3"]),
+        ("campus.py", CAMPUS.split()),
+        ("searches.py", ["--links", "1", "--data", "collegemsg", "--models", str(SHIPPED), "--out", "out.json"]),
         ("neighbourhoods.py", ["--links", "1", "--data", "collegemsg", "--models", str(SHIPPED), "--out", "out.json"]),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cody import cli
-from cody.data import save_graph
+from cody.data import load, save_graph
 from cody.errors import CallError, CodyError
 from cody.explanation import Explanation
 from cody.models.checkpoint import Checkpoint, save_model
@@ -298,7 +298,7 @@ def test_explain_options_reach_the_search(made):
         (["--event", "5", "--alpha", "nan"], "between 0 and 1"),
         (["--event", "5", "--explainer", "greedy", "--alpha", "0.5"], "--alpha is no option of the explainer 'greedy'"),
         (["--event", "5", "--explainer", "greedy", "--first"], "--first is no option"),
-        (["--event", "5", "--children", "3"], "--children is no option of the explainer 'cody'"),
+        (["--event", "5", "--explainer", "cody", "--children", "3"], "--children is no option of the explainer 'cody'"),
         (["--event", "5", "--explainer", "pbone", "--policy", "random"], "--policy is no option of the explainer"),
         (["--event", "5", "--explainer", "pbone", "--sparsity", "1.5"], "between 0 and 1, not 1.5"),
         (
@@ -309,9 +309,16 @@ def test_explain_options_reach_the_search(made):
         (["--event", "5", "--protect", "events=x"], "'x' is not an event row"),
         (["--event", "5", "--protect", "nodes=999"], "999"),
         (["--event", "5", "--protect", "times=5"], "no time range"),
-        (["--event", "5", "--seconds", "0"], "seconds must be above 0"),
+        (["--event", "5", "--protect", "times=5.."], "no time range"),
+        (["--event", "5", "--protect", "times=9..5"], "ends before it begins"),
+        (["--event", "5", "--protect", "times=0..inf"], "'inf' is not a time"),
+        (["--event", "5", "--protect", "events="], "'events=' is not understood"),
+        (["--event", "5", "--protect", "nodes=,"], "'nodes=,' is not understood"),
+        (["--event", "5", "--scorer", "nowhere"], "--scorer is no option of the explainer 'greedy-then-cody'"),
+        (["--event", "250", "--explainer", "pbone", "--evaluations", "2"], "too small"),
+        (["--event", "5", "--seconds", "0"], "above 0, not 0.0"),
         (["--events", ""], "names no event"),
-        (["--events", "3,x"], "'x' is not an event row"),
+        (["--events", "3,x"], "neither a list of event rows nor a file"),
     ],
 )
 def test_explain_refuses_what_cannot_be_meant(made, words, says):
@@ -360,3 +367,28 @@ def test_an_explainer_that_was_not_trained_says_how_to_train_it(made):
     where = ("--data", made / "events", "--model", made / "model")
     message = run("explain", *where, "--event", 250, "--explainer", "pgexplainer", code=1)
     assert "cody train-explainer --data D --model M --out FOLDER trains one, and --scorer FOLDER uses it" in message
+
+
+def test_a_name_with_a_comma_can_be_protected(tmp_path):
+    text = "src,dst,time\n" + "".join(f'"Müller, Anna",b,{t}\nb,c,{t}.5\n' for t in range(40))
+    (tmp_path / "named.csv").write_text(text, encoding="utf-8")
+    graph = load(tmp_path / "named.csv")
+    save_model(tmp_path / "model", Checkpoint(random_network(graph, "tgat"), graph.identity))
+    words = ("explain", "--data", tmp_path / "named.csv", "--model", tmp_path / "model", "--event", 70, "--json")
+    document = json.loads(run(*words, "--protect", "nodes=Müller, Anna"))
+    assert document["parameters"]["protect"]["nodes"] == ["Müller, Anna"]
+    assert {event["src"] for event in document["candidates"]} == {"b"}
+
+
+def test_a_day_as_the_end_of_a_time_range_is_the_whole_day():
+    assert cli._time_range("", "2004-07-01..2004-07-02")[1] == pytest.approx(1_088_812_800, abs=0.01)
+    assert cli._time_range("", "1..2.5") == (1.0, 2.5)
+
+
+def test_rows_come_from_a_file_only_if_they_are_no_rows(made, monkeypatch):
+    monkeypatch.chdir(made)
+    (made / "7").write_text("100")
+    where = ("explain", "--data", made / "events", "--model", made / "model", "--candidates", 3)
+    assert json.loads(run(*where, "--events", "7"))["event"] == 7
+    (made / "rows").write_text("\ufeff8\n")
+    assert json.loads(run(*where, "--events", "rows"))["event"] == 8

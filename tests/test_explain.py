@@ -16,8 +16,8 @@ from cody.graph import TemporalGraph
 from cody.inference import Replay, fast_model
 from cody.nearby import Protected, candidates, events_among_nodes
 from cody.policies import event_impact, random, temporal
+from cody.search import Found, greedy, greedy_then_cody
 from cody.search import cody as cody_search
-from cody.search import greedy, greedy_then_cody
 from cody.testing import ToyModel
 from random_events import random_graph, random_network
 
@@ -193,7 +193,7 @@ def test_protected_events_are_never_removed():
     kept = explain(toy(bias=-5.5), GRAPH, QUERY, protect=Protected(events=[5]))
     assert 5 not in [event.row for event in kept.candidates]
     assert kept.is_counterfactual
-    assert kept.parameters["protect"] == {"events": [5], "nodes": (), "times": ()}
+    assert kept.parameters["protect"] == {"events": [5], "nodes": [], "times": []}
     nodes = explain(toy(bias=-5.5), GRAPH, QUERY, protect=Protected(nodes=["2", 3]))
     assert [event.row for event in nodes.candidates] == [0, 5]
     times = explain(toy(bias=-5.5), GRAPH, QUERY, protect=Protected(times=[(20, 33)]))
@@ -215,7 +215,11 @@ def test_protecting_recent_events_lets_older_ones_in():
     [
         (Protected(events=[99]), "event 99 is out of range"),
         (Protected(nodes=["nobody"]), "nobody"),
-        (Protected(times=[(5, 1)]), "5 to 1"),
+        (Protected(times=[(5, 1)]), "5.0 to 1.0"),
+        (Protected(times=[(0, float("inf"))]), "must be lists"),
+        (Protected(events=3), "must be lists"),
+        (Protected(nodes="12"), "must be a list of names"),
+        ([3], "cody.Protected"),
     ],
 )
 def test_what_cannot_be_protected_is_refused(protect, says):
@@ -235,11 +239,70 @@ def test_what_cannot_be_protected_is_refused(protect, says):
         ({"search": partial(cody_search, alpha=2.0)}, "alpha"),
         ({"search": partial(cody_search, iterations=-3)}, "iterations"),
         ({"search": partial(greedy, children=0)}, "children"),
+        ({"policy": "temporal"}, "policy must be a function"),
+        ({"search": "greedy"}, "search must be a function"),
+        ({"near": "nodes"}, "near must be a function"),
+        ({"seconds": "3"}, "'3'"),
+        ({"size": 2.5}, "size must be a whole number"),
+        ({"policy": event_impact, "evaluations": 5}, "must be at least 8"),
+        ({"policy": lambda graph, query, events, oracle, rng: events[:2]}, "must give back the events"),
+        ({"search": lambda oracle, ranking: Found((99,), 0, "exhausted")}, "no distinct candidates"),
     ],
 )
 def test_impossible_options_are_refused(options, says):
     with pytest.raises(CallError, match=says):
         explain(toy(), GRAPH, QUERY, **options)
+
+
+def test_a_budget_of_seconds_that_ends_anywhere_leaves_the_best_of_what_was_asked():
+    class Slow:
+        def __init__(self):
+            self.toy = toy(weights=(1, 2, 1, 2, 2, 3, 1, 0), bias=-6.0)
+
+        def logits(self, query, removals):
+            clock[0] += 0.1 * len(removals)
+            return self.toy.logits(query, removals)
+
+    for policy in (temporal, event_impact):
+        for search in (cody_search, greedy, greedy_then_cody):
+            for budget in np.arange(0.01, 4.0, 0.13):
+                clock = [0.0]
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr("cody.oracle.time.monotonic", lambda: clock[0])  # noqa: B023
+                    why = explain(Slow(), GRAPH, QUERY, policy=policy, search=search, seconds=float(budget))
+                flipping = [rows for rows, logit in why.explored if (logit > 0) != (why.logits[0] > 0)]
+                assert why.is_counterfactual == bool(flipping)
+                if flipping and why.ended == "seconds":
+                    assert len(why.removed) == min(map(len, flipping))
+
+
+@pytest.mark.parametrize("answer", [None, 3.0, "words", [[1.0, 2.0]], ["a"]])
+def test_answers_that_are_no_numbers_are_refused(answer):
+    class Broken:
+        def logits(self, query, removals):
+            return answer
+
+    with pytest.raises(ModelError, match=r"one number for each removal set|logits for"):
+        explain(Broken(), GRAPH, QUERY)
+
+
+def test_a_model_of_another_graph_is_refused():
+    other = TemporalGraph.from_arrays(src=[0, 0], dst=[1, 1], time=[1.0, 2.0])
+    with pytest.raises(CallError, match=other.identity):
+        explain(toy(), other, other.query(1))
+    for wrong in ("tgn-collegemsg", None):
+        with pytest.raises(CallError, match="logits"):
+            explain(wrong, GRAPH, QUERY)
+    with pytest.raises(CallError, match="graph"):
+        explain(toy(), None, QUERY)
+
+
+def test_numpy_numbers_are_numbers():
+    query = cody.Query(np.int64(0), np.int32(1), np.float32(40.0), np.int64(7))
+    options = {"size": np.int64(6), "hops": np.int8(2), "seed": np.uint8(3), "evaluations": np.int64(50)}
+    search = partial(cody_search, iterations=np.int64(10), alpha=np.float32(0.5))
+    why = explain(toy(), GRAPH, query, **options, search=search, protect=Protected(events=np.array([3])))
+    assert Explanation.from_json(why.to_json()) == why
 
 
 def test_nonsense_from_a_model_is_named_with_the_set():
@@ -298,6 +361,7 @@ def test_json_brings_back_the_same_explanation(network_case):
     ):
         text = why.to_json()
         again = Explanation.from_json(text)
+        assert again == why
         assert again.to_json() == text
         assert str(again) == str(why)
         assert json.loads(text)["schema"] == "cody/explanation/1"
@@ -314,14 +378,28 @@ def test_json_brings_back_the_same_explanation(network_case):
         (lambda d: d.update(removed=[99999]), "damaged"),
         (lambda d: d.update(removed=d["removed"] * 2), "damaged"),
         (lambda d: d.update(candidates=3), "damaged"),
+        (lambda d: d.update(removed=[5, 5], logits=[1.0, 1.0, 1.0]), "damaged"),
+        (lambda d: d.update(removed=[], logits=[]), "damaged"),
+        (lambda d: d.update(logits=["a", "b"]), "damaged"),
+        (lambda d: d.update(logits=[float("nan"), 1.0]), "damaged"),
+        (lambda d: d.update(seconds=None), "damaged"),
+        (lambda d: d.update(evaluations="x"), "damaged"),
+        (lambda d: d.update(ended=3), "damaged"),
+        (lambda d: d.update(parameters=[]), "damaged"),
+        (lambda d: d["query"].update(time="x"), "damaged"),
+        (lambda d: d["query"].update(before=None), "damaged"),
+        (lambda d: d["confirmed"].update(original=None), "damaged"),
+        (lambda d: d["candidates"][0].update(time=None), "damaged"),
+        (lambda d: d["candidates"][0].update(row="0"), "damaged"),
+        (lambda d: d["explored"][0].__setitem__(1, float("inf")), "damaged"),
     ],
 )
 def test_a_foreign_newer_or_damaged_document_is_refused(change, says):
-    document = explain(toy(bias=-5.5), GRAPH, QUERY).to_dict()
+    document = json.loads(explain(toy(bias=-5.5), GRAPH, QUERY).to_json())
     change(document)
     with pytest.raises(DataError, match=says):
         Explanation.from_json(json.dumps(document))
-    for text in ("", "[1]", "null", "{"):
+    for text in ("", "[1]", "null", "{", None, 5, {}):
         with pytest.raises(DataError, match="no explanation"):
             Explanation.from_json(text)
 

@@ -340,11 +340,11 @@ def test_a_link_takes_the_time_as_seconds_or_as_a_date(moment: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "moment", ["x", "1", None, True, 10**400, 1e300, float("nan"), pd.NaT, np.datetime64("NaT"), []]
+    "moment", ["x", "inf", None, True, 10**400, 1e300, float("nan"), pd.NaT, np.datetime64("NaT"), []]
 )
 def test_a_time_that_is_none_is_refused(moment: Any) -> None:
     graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2])
-    with pytest.raises(CallError, match="time must be a"):
+    with pytest.raises(CallError, match=r"time must be a|is not a time"):
         graph.link(0, 2, moment)
     with pytest.raises(CallError, match="time must be a finite number"):
         check_query(graph, Query(0, 2, moment, 1))

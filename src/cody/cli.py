@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -57,7 +58,7 @@ data_commands = typer.Typer(
 app.add_typer(data_commands, name="data")
 
 # Into a file or a pipe, tables are as wide as they need to be.
-_narrow = sys.stdout.isatty() or "COLUMNS" in os.environ
+_narrow = (sys.stdout is not None and sys.stdout.isatty()) or "COLUMNS" in os.environ
 out = Console(markup=False, emoji=False, highlight=False, width=None if _narrow else 200)
 messages = Console(stderr=True, markup=False, emoji=False, highlight=False)
 
@@ -452,10 +453,18 @@ def explain(
     dst: Annotated[str | None, typer.Option(help="Destination of that link.")] = None,
     time: Annotated[str | None, typer.Option(help="When: a number, or a date like '2004-07-28 05:08'.")] = None,
     explainer: Annotated[
-        Explainer, typer.Option(help="A search for counterfactuals, or one of the factual explainers.")
+        Explainer,
+        typer.Option(
+            metavar="NAME",
+            help="Searches: greedy-then-cody, cody, greedy. Factual: pgexplainer, tgnnexplainer, pbone, random.",
+        ),
     ] = Explainer.greedy_then_cody,
     policy: Annotated[
-        PolicyName | None, typer.Option(help="What a search tries first. Default: spatio-temporal.")
+        PolicyName | None,
+        typer.Option(
+            metavar="NAME",
+            help="What a search tries first: spatio-temporal (default), event-impact, temporal, random.",
+        ),
     ] = None,
     candidates: Annotated[
         int | None, typer.Option(min=1, help="At most so many recent events may be removed. Default: 64.")
@@ -488,7 +497,7 @@ def explain(
     """Find the past events without which a model would have decided otherwise."""
     options = {"iterations": iterations, "alpha": alpha, "children": children, "stop_at_first": first or None}
     options |= {"sparsity": sparsity, "rollouts": rollouts}
-    order, chosen = _policy_and_search(explainer, policy, scorer or model)
+    order, chosen = _policy_and_search(explainer, policy, scorer, model)
     chosen = _with_options(explainer, chosen, {name: value for name, value in options.items() if value is not None})
     graph = load(data, sort=sort)
     protected = _protected(graph, protect or [])
@@ -530,12 +539,16 @@ def explain(
         _print(show.explanation(why))
 
 
-def _policy_and_search(explainer: Explainer, policy: PolicyName | None, scorer: str) -> tuple[Policy, Search]:
+def _policy_and_search(
+    explainer: Explainer, policy: PolicyName | None, scorer: str | None, model: str
+) -> tuple[Policy, Search]:
+    if scorer is not None and explainer not in (Explainer.pgexplainer, Explainer.tgnnexplainer):
+        raise CallError(f"--scorer is no option of the explainer {explainer.value!r}, which learns nothing")
     if explainer in SEARCHES:
         return POLICIES[policy or PolicyName.spatio_temporal], SEARCHES[explainer]
     if policy is not None:
         raise CallError(f"--policy is no option of the explainer {explainer.value!r}, which has an order of its own")
-    return _baseline(explainer, scorer)
+    return _baseline(explainer, scorer or model)
 
 
 def _with_options(explainer: Explainer, chosen: Search, given: dict[str, Any]) -> Search:
@@ -555,8 +568,8 @@ def _protected(graph: TemporalGraph, texts: list[str]) -> Protected | None:
     """What `--protect` names, each as kind=values. A comma may be part of a node's name."""
     found: dict[str, list[Any]] = {"events": [], "nodes": [], "times": []}
     for text in texts:
-        kind, equals, values = text.partition("=")
-        if not equals or kind not in found:
+        kind, _, values = text.partition("=")
+        if kind not in found or not values.strip(", "):
             raise CallError(
                 f"--protect {text!r} is not understood; write events=3,7 or nodes=105,9 or times=2004-07-01..2004-07-28"
             )
@@ -566,11 +579,20 @@ def _protected(graph: TemporalGraph, texts: list[str]) -> Protected | None:
             whole = graph.names is not None and values in graph.names.astype(str)
             found[kind] += [values] if whole else [name.strip() for name in values.split(",") if name.strip()]
         else:
-            begin, dots, end = values.partition("..")
-            if not dots:
-                raise CallError(f"--protect {text!r} is no time range; write times=BEGIN..END")
-            found[kind].append((words.parse_moment(begin), words.parse_moment(end)))
+            found[kind].append(_time_range(text, values))
     return Protected(**found) if texts else None
+
+
+def _time_range(text: str, values: str) -> tuple[float, float]:
+    """Both ends included; a day as the end is the whole day."""
+    begin, dots, end = (part.strip() for part in values.partition(".."))
+    if not (begin and dots and end):
+        raise CallError(f"--protect {text!r} is no time range; write times=BEGIN..END")
+    first, last = words.parse_moment(begin), words.parse_moment(end)
+    last += 86_399.999 if re.fullmatch(r"\d{4}-\d\d-\d\d", end) else 0.0
+    if last < first:
+        raise CallError(f"--protect {text!r} ends before it begins")
+    return first, last
 
 
 def _questions(
@@ -618,6 +640,9 @@ def evaluate(
         int | None, typer.Option(min=1, help="At most so many. Default: the explainer's own.")
     ] = None,
     iterations: Annotated[int, typer.Option(min=1, help="Budget of tree searches.")] = 300,
+    alpha: Annotated[
+        float, typer.Option(show_default="2/3", help="Tree searches: 0 explores, 1 exploits.")
+    ] = search.ALPHA,
     evaluations: Annotated[int | None, typer.Option(min=1, help="Budget of questions, for each explainer.")] = None,
     share: Annotated[
         bool, typer.Option("--share", help="Explainers share answers about a link: faster, but without timings.")
@@ -631,7 +656,7 @@ def evaluate(
     json_: JsonOption = False,
 ) -> None:
     """Run explainers on the same links, and keep a record of each answer. Stopped, the same command goes on."""
-    chosen = _explainers(explainers, iterations, scorer or model)
+    chosen = _explainers(explainers, iterations, alpha, scorer or model)
     if scorer is not None and not _scorers(chosen):
         raise CallError(f"--scorer is no option of {explainers!r}: only pgexplainer and tgnnexplainer use one")
     nearby = NEARBY[near or (NearName.nodes if paper else NearName.events)]
@@ -697,12 +722,14 @@ def _way_to_evaluate(
             yield partial(evaluate_in_processes, partial(open_model, saved, model, other_data), workers)
 
 
-def _explainers(names: str, iterations: int, scorer: str) -> list[evaluation.Explainer]:
+def _explainers(names: str, iterations: int, alpha: float, scorer: str) -> list[evaluation.Explainer]:
     """The explainers of that name, each with its policy, its search and its own options."""
+    if not 0 <= alpha <= 1:
+        raise CallError(f"--alpha must lie between 0 and 1, not {alpha}")
     searches: dict[str, Search] = {
-        "cody": partial(search.cody, iterations=iterations),
+        "cody": partial(search.cody, iterations=iterations, alpha=alpha),
         "greedy": search.greedy,
-        "greedy-then-cody": partial(search.greedy_then_cody, iterations=iterations),
+        "greedy-then-cody": partial(search.greedy_then_cody, iterations=iterations, alpha=alpha),
     }
     known = {
         f"{kind}-{policy.value}": (POLICIES[policy], chosen)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -16,9 +15,9 @@ from cody.explanation import Confirmation, Event, Explanation
 from cody.graph import IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.nearby import Near, Protected, candidates, events_on_paths
 from cody.oracle import Model, Oracle, Removal, check_logits
-from cody.policies import Policy, shift, spatio_temporal
+from cody.policies import Policy, spatio_temporal
 from cody.search import Found, Search, greedy_then_cody
-from cody.search.found import flips
+from cody.search.found import best_asked, flips
 
 HOPS = 2  # of models that do not say how far they look
 CONTRADICTION = 1e-3  # rounding moves a logit by far less
@@ -45,11 +44,13 @@ def explain(
     """Which past events, had they not happened, would have changed what the model says about a link?
 
     Considered are the `size` most recent events within `hops` of the link (default: as far as the model looks, else 2),
-    without those in `protect`. `policy` orders them, `search` looks for a smallest set of them (default: GreeDy, then
-    CoDy from what it saw); give its options with `functools.partial(cody.search.greedy_then_cody, iterations=1000)`. `evaluations` and `seconds` are budgets: when one is used
-    up, the best set so far is the answer. A counterfactual is confirmed by plain replay before it is reported, from
-    the last stored state before the oldest removed event, or with `full_replay` from the first event. Explanations of
-    the same query that are given the same `memory` ask the model only once what both want to know.
+    without those in `protect`. `policy` orders them. `search` looks for a smallest set of them (default: GreeDy, then
+    CoDy from what it saw); `functools.partial(cody.search.greedy_then_cody, iterations=1000)` gives it options.
+
+    `evaluations` and `seconds` are budgets: when one is used up, the best set so far is the answer. A counterfactual is
+    confirmed by plain replay before it is reported, from the last stored state before the oldest removed event, or with
+    `full_replay` from the first event. `watch` is called after each call of the model. Explanations of the same query
+    that are given the same `memory` ask the model only once what both want to know.
 
     >>> from cody.testing import ToyModel
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
@@ -57,10 +58,12 @@ def explain(
     >>> why.removed, why.is_counterfactual, why.is_minimal
     ((1,), True, True)
     """
-    check_query(graph, query)
-    if whole_number("seed", seed) < 0:
+    query = _check_arguments(model, graph, query, policy, search, near, protect)
+    seed, size = whole_number("seed", seed), whole_number("size", size)
+    if seed < 0:
         raise CallError(f"seed must not be negative, not {seed}")
-    hops = reach(model) if hops is None else hops
+    hops = reach(model) if hops is None else whole_number("hops", hops)
+    evaluations = None if evaluations is None else whole_number("evaluations", evaluations)
     started = time.perf_counter()
     events = candidates(graph, query, hops, size, near=near, protect=protect)
     if hasattr(model, "expect"):
@@ -87,15 +90,45 @@ def explain(
         without_all=None if confirmed else oracle.tell([frozenset(events.tolist())])[0],
         parameters=told(policy, search, size, hops, near)
         | {
-            "protect": None if protect is None else asdict(protect),
+            "protect": None if protect is None else protect.told(),
             "evaluations": evaluations,
-            "seconds": seconds,
+            "seconds": None if seconds is None else float(seconds),
         },
         seed=seed,
         model=identity(model),
         data=graph.identity,
         explored=tuple((tuple(sorted(removal)), logit) for removal, logit in asked.items()),
     )
+
+
+def _check_arguments(
+    model: Model,
+    graph: TemporalGraph,
+    query: Query,
+    policy: Policy,
+    search: Search,
+    near: Near,
+    protect: Protected | None,
+) -> Query:
+    """Refuse what cannot be meant. Returns the query in plain numbers."""
+    if not isinstance(graph, TemporalGraph):
+        raise CallError(f"the second argument is the graph, as cody.load gives it, not {str(graph)[:60]!r}")
+    if not hasattr(model, "logits"):
+        raise CallError(
+            f"a model has a method logits(query, removals); {str(model)[:60]!r} has none (cody.load_model?)"
+        )
+    known = getattr(getattr(model, "graph", None), "identity", graph.identity)
+    if known != graph.identity:
+        raise CallError(f"the model was made for the graph {known}, and this is {graph.identity}")
+    for name, function in (("policy", policy), ("search", search), ("near", near)):
+        if not callable(function):
+            raise CallError(
+                f"{name} must be a function, for example from cody.policies or cody.search, not {function!r}"
+            )
+    if protect is not None and not isinstance(protect, Protected):
+        raise CallError(f"protect must be cody.Protected(events=…, nodes=…, times=…), not {protect!r}")
+    check_query(graph, query)
+    return Query(int(query.src), int(query.dst), float(query.time), int(query.before))
 
 
 def reach(model: Model) -> int:
@@ -127,16 +160,15 @@ def _search(
     rng: np.random.Generator,
 ) -> Found:
     try:
-        ranking = policy(graph, query, events, oracle, rng)
-    except BudgetError as spent:  # before the search began: the best of what the policy asked
-        return Found(_furthest(oracle), 0, str(spent))
-    return search(oracle, ranking)
-
-
-def _furthest(oracle: Oracle) -> tuple[int, ...]:
-    original = oracle.asked.get(frozenset(), 0.0)
-    best = max(oracle.asked, key=lambda removal: shift(original, oracle.asked[removal]), default=frozenset[int]())
-    return tuple(sorted(best))
+        ranking = np.asarray(policy(graph, query, events, oracle, rng))
+    except BudgetError as spent:  # before the search began
+        return Found(best_asked(oracle), 0, str(spent))
+    if sorted(ranking.tolist()) != sorted(events.tolist()):
+        raise CallError(f"the policy {_told(policy)['name']!r} must give back the events it was given, in its order")
+    found = search(oracle, ranking)
+    if len(set(found.removed)) < len(found.removed) or not set(found.removed) <= set(events.tolist()):
+        raise CallError(f"the search {_told(search)['name']!r} found {found.removed}, which are no distinct candidates")
+    return found
 
 
 def _along(oracle: Oracle, removed: tuple[int, ...]) -> tuple[float, ...]:
@@ -182,4 +214,9 @@ def _told(function: Callable[..., Any]) -> dict[str, Any]:
         return {"name": name}
     options = inspect.signature(inner).parameters.values()
     defaults = {option.name: option.default for option in options if option.kind is option.KEYWORD_ONLY}
-    return {"name": name, **defaults, **given}
+    return {"name": name} | {option: _plain(value) for option, value in {**defaults, **given}.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Numpy's numbers as Python's."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cody.errors import DataError
 from cody.graph import Query
@@ -197,7 +198,7 @@ class Explanation:
         """What `to_json` wrote."""
         try:
             document = json.loads(text)
-        except (ValueError, RecursionError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise DataError(f"this is no explanation: not JSON ({error})") from None
         return cls.from_dict(document)
 
@@ -209,16 +210,18 @@ class Explanation:
             raise DataError(_schema_error(schema))
         try:
             known = {field.name: document[field.name] for field in fields(cls)}
-            known["query"] = Query(**known["query"])
-            known["candidates"] = tuple(Event(**event) for event in known["candidates"])
-            known["confirmed"] = None if known["confirmed"] is None else Confirmation(**known["confirmed"])
-            known["explored"] = tuple((tuple(rows), float(logit)) for rows, logit in known["explored"])
-            known["removed"], known["logits"] = tuple(known["removed"]), tuple(known["logits"])
+            known["query"] = _read(Query, known["query"])
+            known["candidates"] = tuple(_read(Event, event) for event in known["candidates"])
+            if known["confirmed"] is not None:
+                known["confirmed"] = _read(Confirmation, known["confirmed"])
+            known["explored"] = tuple((tuple(map(_row_number, rows)), _finite(to)) for rows, to in known["explored"])
+            known["removed"] = tuple(map(_row_number, known["removed"]))
+            known["logits"] = tuple(map(_finite, known["logits"]))
             made = cls(**known)
-            made.steps  # noqa: B018  (every removed event is a candidate and has its logit)
+            _check(made)
         except KeyError as error:
             raise DataError(f"this explanation is damaged: {error} is missing") from None
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, AttributeError) as error:
             raise DataError(f"this explanation is damaged: {error}") from None
         return made
 
@@ -267,6 +270,52 @@ def _row(*cells: str, tag: str = "td") -> str:
         for side, cell in zip(sides, cells, strict=True)
     )
     return f"<tr>{''.join(made)}</tr>"
+
+
+Part = TypeVar("Part", Query, Event, Confirmation)
+
+
+def _read(part: type[Part], document: dict[str, Any]) -> Part:
+    """A named tuple of words and numbers."""
+    made = part(**document)
+    for name, kind in part.__annotations__.items():
+        value = getattr(made, name)
+        if "float" in str(kind):
+            _finite(value)
+        elif "int" in str(kind):
+            _row_number(value)
+        elif not isinstance(value, str):
+            raise ValueError(f"{name} is {value!r}")
+    return made
+
+
+def _finite(number: Any) -> float:
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number):
+        raise ValueError(f"{number!r} is no finite number")
+    return float(number)
+
+
+def _row_number(number: Any) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise ValueError(f"{number!r} is no row")
+    return number
+
+
+def _check(made: Explanation) -> None:
+    """Refuse a document whose parts do not belong together."""
+    if len(set(made.removed)) < len(made.removed) or len(made.logits) != len(made.removed) + 1:
+        raise ValueError("the removed events and their logits do not belong together")
+    made.steps  # noqa: B018  (every removed event is a candidate)
+    for name in ("iterations", "evaluations", "seed"):
+        _row_number(getattr(made, name))
+    _finite(made.seconds)
+    if made.without_all is not None:
+        _finite(made.without_all)
+    for name in ("src", "dst", "ended", "model", "data"):
+        if not isinstance(getattr(made, name), str):
+            raise ValueError(f"{name} is {getattr(made, name)!r}")
+    if not isinstance(made.parameters, dict):
+        raise ValueError("parameters are no object")
 
 
 def _link(src: str, dst: str) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cody.errors import CallError, DataError, did_you_mean
+from cody.words import parse_moment
 
 IntArray = NDArray[np.integer[Any]]
 FloatArray = NDArray[np.floating[Any]]
@@ -112,7 +113,7 @@ class TemporalGraph:
             raise CallError(f"event {row} is out of range: rows go from 0 to {self.num_events - 1}")
         return Query(int(self.src[row]), int(self.dst[row]), float(self.time[row]), row)
 
-    def link(self, src: Any, dst: Any, time: float | date | np.datetime64) -> Query:
+    def link(self, src: Any, dst: Any, time: float | str | date | np.datetime64) -> Query:
         """The question about a link that need not have happened, between nodes as the user names them.
 
         Visible are all events up to and including `time`. A date stands for unix seconds, without a time zone in UTC.
@@ -228,7 +229,9 @@ def whole_number(what: str, value: Any) -> int:
 
 
 def _moment(time: Any) -> float:
-    """A number as it is, a date as unix seconds, as the readers do."""
+    """A number as it is, a date (also written out) as unix seconds, as the readers do."""
+    if isinstance(time, str):
+        time = parse_moment(time)
     try:
         if isinstance(time, date) and not isinstance(time, datetime):
             time = datetime(time.year, time.month, time.day)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,16 +35,38 @@ class Protected:
 
     def mask(self, graph: TemporalGraph, rows: IntArray) -> BoolArray:
         """Which of the rows are protected. [n] → [n]"""
-        for event in self.events:
+        told = self.told()
+        for event in told["events"]:
             graph.query(event)  # refuses what is no event
-        nodes = [graph.node(name) for name in self.nodes]
-        protected = np.isin(rows, list(self.events))
+        nodes = [graph.node(name) for name in told["nodes"]]
+        protected = np.isin(rows, told["events"])
         protected |= np.isin(graph.src[rows], nodes) | np.isin(graph.dst[rows], nodes)
-        for first, last in self.times:
+        for first, last in told["times"]:
             if not first <= last:
                 raise CallError(f"a time range must not end before it begins: {first} to {last}")
             protected |= (first <= graph.time[rows]) & (graph.time[rows] <= last)
         return protected
+
+    def told(self) -> dict[str, list[Any]]:
+        """The same as plain data."""
+        if isinstance(self.nodes, str):
+            raise CallError(f"nodes must be a list of names, not {self.nodes!r}")
+        try:
+            events = [operator.index(event) for event in self.events]
+            nodes = [str(name) for name in self.nodes]
+            times = [[_finite(first), _finite(last)] for first, last in self.times]
+        except (TypeError, ValueError):
+            raise CallError(
+                "what is protected must be lists: events=[3, 7], nodes=['a'], times=[(begin, end)], not "
+                f"{self.events!r}, {self.nodes!r}, {self.times!r}"
+            ) from None
+        return {"events": events, "nodes": nodes, "times": times}
+
+
+def _finite(time: float) -> float:
+    if isinstance(time, str) or not math.isfinite(time):
+        raise ValueError
+    return float(time)
 
 
 def neighbourhood(graph: TemporalGraph, query: Query, hops: int) -> tuple[IntArray, IntArray]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -37,6 +38,14 @@ def check_removals(graph: TemporalGraph, removals: Iterable[Iterable[int]]) -> l
             if not 0 <= row < graph.num_events:
                 raise CallError(f"event {row} cannot be removed: rows go from 0 to {graph.num_events - 1}")
     return checked
+
+
+def _as_floats(answers: object) -> list[float]:
+    """The answers of a model as plain numbers."""
+    try:
+        return [float(logit) for logit in answers]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise ModelError(f"the model must give one number for each removal set, not {str(answers)[:60]!r}") from None
 
 
 def check_logits(query: Query, removals: Sequence[Removal], logits: Sequence[float]) -> None:
@@ -101,8 +110,8 @@ class Oracle:
             raise CallError(f"sets_at_once must be at least 1, not {sets_at_once}")
         if evaluations is not None and whole_number("evaluations", evaluations) < 1:
             raise CallError(f"a budget of evaluations must be at least 1, not {evaluations}")
-        if seconds is not None and not 0 < seconds < math.inf:
-            raise CallError(f"a budget of seconds must be above 0, not {seconds}")
+        if seconds is not None and (isinstance(seconds, str) or not 0 < seconds < math.inf):
+            raise CallError(f"a budget of seconds must be a finite number above 0, not {seconds!r}")
         self.model = model
         self.query = query
         self.sets_at_once = sets_at_once  # bounds the memory that a batch takes
@@ -128,13 +137,16 @@ class Oracle:
     def ask(self, removals: Sequence[Removal]) -> list[float]:
         """The logit of each removal set."""
         new = {removal for removal in removals if removal not in self.asked}
-        if self.evaluations is not None and len(self.asked) + len(new) > self.evaluations:
+        if self.evaluations is not None and new and len(self.asked) + len(new) > self.evaluations:
             raise BudgetError("evaluations")
-        self._check_time()
-        self._evaluate(removals)
-        self._questions += len(removals)
-        for removal in removals:
-            self.asked[removal] = self._answers[removal]
+        if new:  # what was paid for is there for good
+            self._check_time()
+        try:
+            self._evaluate(removals)
+        finally:  # if time runs out in the middle, the answers so far count too
+            known = [removal for removal in removals if removal in self._answers]
+            self._questions += len(known)
+            self.asked.update((removal, self._answers[removal]) for removal in known)
         return [self._answers[removal] for removal in removals]
 
     def ask_ahead(self, removals: Iterable[Removal]) -> None:
@@ -142,9 +154,8 @@ class Oracle:
         unknown = [removal for removal in dict.fromkeys(removals) if removal not in self._answers]
         if self.evaluations is not None:
             del unknown[max(0, self.evaluations - len(self.asked)) :]
-        if self.seconds is not None and self._evaluated:
-            each = self._in_model / self._evaluated
-            del unknown[int(max(0.0, self._seconds_left()) / max(each, 1e-9)) :]
+        if self.seconds is not None:
+            del unknown[self._room() :]
         self._ahead += len(unknown)
         self._evaluate(unknown, wanted=False)
 
@@ -163,13 +174,11 @@ class Oracle:
 
     def _evaluate(self, removals: Sequence[Removal], *, wanted: bool = True) -> None:
         """Have the model answer what is not known yet. Nonsense about a set that nobody wanted yet is overlooked."""
-        unknown = [removal for removal in dict.fromkeys(removals) if removal not in self._answers]
-        for start in range(0, len(unknown), self.sets_at_once):
-            if start:
-                self._check_time()
-            batch = unknown[start : start + self.sets_at_once]
+        unknown = deque(removal for removal in dict.fromkeys(removals) if removal not in self._answers)
+        while unknown:
+            batch = [unknown.popleft() for _ in range(min(self._room(), len(unknown)))]
             begun = time.monotonic()
-            logits = [float(logit) for logit in self.model.logits(self.query, batch)]
+            logits = _as_floats(self.model.logits(self.query, batch))
             self._in_model += time.monotonic() - begun
             if wanted or len(logits) != len(batch):
                 check_logits(self.query, batch, logits)
@@ -179,6 +188,17 @@ class Oracle:
             self._batches += 1
             if self.watch is not None:
                 self.watch(self)
+            if unknown and wanted:
+                self._check_time()
+
+    def _room(self) -> int:
+        """How many sets to ask about at once: with a budget of time, as many as it probably has room for."""
+        if self.seconds is None:
+            return self.sets_at_once
+        if not self._evaluated:
+            return 1  # nobody knows yet how slow the model is
+        each = max(self._in_model / self._evaluated, 1e-9)
+        return min(self.sets_at_once, max(1, int(self._seconds_left() / each)))
 
     def _check_time(self) -> None:
         if self.seconds is not None and self._seconds_left() <= 0:

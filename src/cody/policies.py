@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.nearby import distances
 from cody.oracle import Oracle
@@ -41,6 +42,11 @@ def event_impact(
     graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
 ) -> IntArray:
     """First the event that alone moves the logit furthest towards the other decision. Costs an answer each."""
+    if oracle.evaluations is not None and oracle.evaluations <= len(events):
+        raise CallError(
+            f"event-impact asks about each of {len(events)} candidates: a budget of {oracle.evaluations} evaluations "
+            f"is too small, it must be at least {len(events) + 1}"
+        )
     recent = np.sort(events)[::-1]
     original, *without = oracle.ask([frozenset(), *(frozenset({row}) for row in recent.tolist())])
     return recent[np.argsort([-shift(original, logit) for logit in without], kind="stable")]

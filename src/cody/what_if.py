@@ -74,18 +74,15 @@ def parse_rows(text: str) -> list[int]:
 
 
 def read_rows(text: str) -> list[int]:
-    """The rows in a list, or in the file of that name."""
-    path = Path(text)
-    try:
-        is_file = path.is_file()
-    except OSError:  # a list too long for a name
-        is_file = False
-    if not is_file:
+    """The rows in a list, or, if it is none, in the file of that name."""
+    if not text.strip(" ,0123456789"):
         return parse_rows(text)
     try:
-        return parse_rows(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise CallError(f"cannot read event rows from {path}: {error}") from None
+        return parse_rows(Path(text).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        if isinstance(error, CallError):
+            raise
+        raise CallError(f"{text[:60]!r} is neither a list of event rows nor a file that can be read: {error}") from None
 
 
 def read_cases(path: Path) -> list[Case]:

@@ -64,9 +64,11 @@ def parse_moment(text: str) -> float:
     (12.5, 1082040960.0, 1081987200.0)
     """
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        pass
+        number = math.nan
+    if math.isfinite(number):
+        return number
     try:
         date = datetime.fromisoformat(text.strip())
     except ValueError:

@@ -174,3 +174,9 @@ def test_groups_differ_in_data_model_kind_or_explainer():
     records = [record(), record(event=2), record(kind="incorrect"), record(explainer="x"), record(data="y")]
     records.append(record(model="z"))
     assert [found.links for found in metrics.summaries(records).values()] == [2, 1, 1, 1, 1]
+
+
+def test_recall_is_the_share_of_the_causes_that_are_named():
+    causes = [set(), {1}, {1, 9}, {4}, set()]
+    assert metrics.recall(FOUR, causes) == pytest.approx((1 + 0.5 + 0) / 3)  # event 4 has no cause
+    assert metrics.recall([], causes) is None

@@ -8,7 +8,7 @@ Other projects swap the names of fidelity+ and fidelity-: go by the formula.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple, cast
@@ -142,6 +142,19 @@ def jaccard(records: Sequence[Record], others: Sequence[Record]) -> float | None
     mine, theirs = _explanations(records), _explanations(others)
     common = [_overlap(mine[link], theirs[link]) for link in mine if link in theirs]
     return float(np.mean(common)) if common else None
+
+
+def recall(records: Sequence[Record], causes: Sequence[Set[int]]) -> float | None:
+    """Where the true causes of links are known: mean of |X ∩ causes| / |causes|, over links that have any.
+
+    `causes` has an entry for each event of the graph, as `cody.data.campus` makes them.
+    """
+    found = [
+        len(causes[record.event] & set(record.removed)) / len(causes[record.event])
+        for record in records
+        if causes[record.event]
+    ]
+    return sum(found) / len(found) if found else None
 
 
 def _explanations(records: Iterable[Record]) -> dict[Hashable, list[frozenset[int]]]:

@@ -3,6 +3,6 @@
 from cody.search.found import Found, Search
 from cody.search.greedy import greedy
 from cody.search.share import top_share
-from cody.search.tree import cody, greedy_then_cody
+from cody.search.tree import ALPHA, cody, greedy_then_cody
 
-__all__ = ["Found", "Search", "cody", "greedy", "greedy_then_cody", "top_share"]
+__all__ = ["ALPHA", "Found", "Search", "cody", "greedy", "greedy_then_cody", "top_share"]

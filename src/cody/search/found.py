@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cody.graph import IntArray
-from cody.oracle import Oracle
+from cody.oracle import Oracle, Removal
+from cody.policies import shift
 
 # Why a search ended. The last three are budgets.
 EXHAUSTED = "exhausted"  # every set of candidates that could have won was tried
@@ -26,6 +27,24 @@ class Found(NamedTuple):
 
 
 Search = Callable[[Oracle, IntArray], Found]
+
+
+def best_asked(oracle: Oracle) -> tuple[int, ...]:
+    """The best of all sets that were asked about: the smallest that changes the decision, else the furthest.
+
+    What a search answers when its budget ran out before it could look at everything it had paid for.
+    """
+    original = oracle.asked.get(frozenset())
+    if original is None:
+        return ()
+
+    def worth(removal: Removal) -> tuple[bool, float, float]:
+        moved, size = shift(original, oracle.asked[removal]), float(len(removal))
+        changed = flips(original, oracle.asked[removal])
+        return (changed, -size, moved) if changed else (changed, moved, -size)
+
+    best: Removal = max(oracle.asked, key=worth)
+    return tuple(sorted(best))
 
 
 def flips(original: float, logit: float) -> bool:

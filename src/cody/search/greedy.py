@@ -8,7 +8,7 @@ from cody.errors import BudgetError, CallError
 from cody.graph import IntArray, whole_number
 from cody.oracle import Oracle
 from cody.policies import shift
-from cody.search.found import EXHAUSTED, FOUND, STUCK, Found, flips
+from cody.search.found import EXHAUSTED, FOUND, STUCK, Found, best_asked, flips
 
 
 class Walk(NamedTuple):
@@ -50,7 +50,8 @@ def walk(oracle: Oracle, ranking: IntArray, children: int) -> Walk:
             best, current = (*best, event), logit
             remaining.remove(event)
     except BudgetError as spent:
-        return Walk(best, visited, steps, str(spent))
+        known = best_asked(oracle)
+        return Walk(best if set(known) == set(best) else known, visited, steps, str(spent))
     if flips(original, current):
         return Walk(best, visited, steps, FOUND)
     return Walk(best, visited, steps, STUCK if len(ranking) else EXHAUSTED)

@@ -25,10 +25,11 @@ from cody.errors import BudgetError, CallError
 from cody.graph import FloatArray, IntArray, whole_number
 from cody.oracle import Oracle, Removal
 from cody.policies import shift
-from cody.search.found import EXHAUSTED, FOUND, ITERATIONS, Found, flips
+from cody.search.found import EVALUATIONS, EXHAUSTED, FOUND, ITERATIONS, SECONDS, Found, best_asked, flips
 from cody.search.greedy import walk
 
 UNVISITED, CLOSED, ROOT = 0, 1, 2  # the first two stand for children that are no nodes
+ALPHA = 2 / 3  # the paper's
 SMALLEST = 1e-5  # answers are rounded to this; an original logit of 0 must not be divided by
 SAME = 9  # decimals to which scores are kept, so that sums of the same numbers in another order are equal
 NEVER = -1e9  # score and rarity of what is closed: its claim is the smallest
@@ -72,7 +73,7 @@ class Tree:
 
     @property
     def is_closed(self) -> bool:
-        return len(self) > 0 and not self.open[ROOT]
+        return not self.open[ROOT]
 
     def events(self, node: int) -> tuple[int, ...]:
         """The events of a set, in the order of the path to it."""
@@ -88,7 +89,7 @@ def cody(
     ranking: IntArray,
     *,
     iterations: int = 300,
-    alpha: float = 2 / 3,
+    alpha: float = ALPHA,
     ahead: int = 16,
     stop_at_first: bool = False,
 ) -> Found:
@@ -107,7 +108,7 @@ def greedy_then_cody(
     *,
     children: int = 10,
     iterations: int = 300,
-    alpha: float = 2 / 3,
+    alpha: float = ALPHA,
     ahead: int = 16,
     stop_at_first: bool = False,
 ) -> Found:
@@ -159,11 +160,14 @@ def _search(
     except BudgetError as spent:
         return Found((), 0, str(spent))
     tree = Tree(ranking.tolist(), original, alpha)
-    for path in seen:
+    for path in seen or [()]:  # the root is the first iteration
         parent, rank = _place(tree, path)
         _visit(tree, parent, rank, oracle.ask([frozenset(path)])[0])
     ended = _iterate(tree, oracle, iterations, ahead, stop_at_first)
-    return Found(tree.events(_best(tree)), len(tree), ended)
+    best = tree.events(_best(tree))
+    if ended in (EVALUATIONS, SECONDS) and set(best) != set(best_asked(oracle)):
+        best = best_asked(oracle)
+    return Found(best, len(tree), ended)
 
 
 def _iterate(tree: Tree, oracle: Oracle, iterations: int, ahead: int, stop_at_first: bool) -> str:
@@ -187,8 +191,6 @@ def _iterate(tree: Tree, oracle: Oracle, iterations: int, ahead: int, stop_at_fi
 
 def _select(tree: Tree) -> tuple[int, int]:
     """Go down from the root, always to the child with the largest claim, to an unvisited one: (parent, its rank)."""
-    if not len(tree):
-        return CLOSED, 0  # the root, which is nobody's child
     node = ROOT
     while True:
         rank = _largest_claim(tree, node)
@@ -305,13 +307,13 @@ def _best(tree: Tree) -> int:
 
 
 def _removal(tree: Tree, parent: int, rank: int) -> Removal:
-    return frozenset() if parent == CLOSED else frozenset({*tree.events(parent), tree.ranking[rank]})
+    return frozenset({*tree.events(parent), tree.ranking[rank]})
 
 
 def _place(tree: Tree, path: tuple[int, ...]) -> tuple[int, int]:
     """Where a set belongs: its parent, and which child of it it is."""
     if not path:
-        return CLOSED, 0
+        return CLOSED, 0  # the root is nobody's child
     *before, event = path
     bits = sum(1 << tree.ranking.index(other) for other in before)
     return tree.ids[bits], tree.ranking.index(event)
