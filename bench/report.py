@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from cody.evaluate import typeset
-from cody.evaluate.metrics import aufsc_plus, fidelity_plus, found_share, mean_evaluations
+from cody.evaluate.metrics import aufsc_plus, fidelity_plus, mean_evaluations
 from cody.evaluate.records import read_records
 from cody.evaluate.tables import tables
 
@@ -119,24 +119,39 @@ def write(folder, name, records, *, paper):
     (folder / f"{name}.csv").write_text(typeset.as_csv(made), encoding="utf-8")
 
 
+def section(folder, title, records, settings):
+    """What docs/results.md says about one protocol."""
+    yield from average_table(settings)
+    yield ""
+    yield from (f"- {claim}" for claim in claims(settings))
+    if title == "paper":
+        yield ""
+        yield from (f"- {line}" for line in sensitivity(folder, settings))
+    links = {(setting, record.event) for setting, all_ in settings.items() for one in all_.values() for record in one}
+    yield ""
+    yield f"{len(records):,} records about {len(links):,} links."
+
+
+def replace_section(page, title, text):
+    begin, end = f"<!-- {title} -->", f"<!-- /{title} -->"
+    old = page.read_text(encoding="utf-8")
+    before, rest = old.split(begin)
+    page.write_text(f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}", encoding="utf-8")
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--folder", type=Path, default=Path("results/reproduction"))
     arguments.add_argument("--ending", default=".jsonl.gz", help="of the files of records")
+    arguments.add_argument("--page", type=Path, default=Path("docs/results.md"), help="its sections are replaced")
     options = arguments.parse_args()
     for title, pattern in (("paper", "tg*"), ("test", "test-*")):
         records, settings = read(options.folder, pattern + options.ending)
         if not records:
             continue
-        print(f"## {title}: {len(records):,} records\n")
-        print(*average_table(settings), sep="\n")
-        print()
-        print(*(f"- {claim}" for claim in claims(settings)), sep="\n")
+        replace_section(options.page, title, "\n".join(section(options.folder, title, records, settings)))
         write(options.folder, f"tables-{title}", records, paper=title == "paper")
-        found = {name: mean(per_setting(settings, name, found_share)) for name in ("cody-event-impact",)}
-        print(f"- a flipping set was met by: {found}\n")
         if title == "paper":
-            print(*(f"- {line}" for line in sensitivity(options.folder, settings)), sep="\n")
             from cody.evaluate.figures import save_figures
 
             save_figures(records, options.folder / "figures")
