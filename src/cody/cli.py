@@ -32,10 +32,10 @@ from cody._version import __version__
 from cody.data import data_directory, datasets, fetch, load, save_graph, summarise, verify_graph
 from cody.data.storage import is_saved_graph
 from cody.errors import CallError, CodyError, did_you_mean
+from cody.evaluate import metrics
 from cody.evaluate import run as evaluation
 from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD
 from cody.evaluate.records import iterate_records
-from cody.evaluate.summary import summarise as summarise_records
 from cody.explain import explain as explain_link
 from cody.graph import Query, TemporalGraph
 from cody.nearby import Protected, events_among_nodes, events_on_paths
@@ -687,9 +687,9 @@ def evaluate(
         _say(f"stopped; what is done is in {out_}, and the same command goes on from there")
         raise typer.Exit(130) from None
     wanted = {evaluation.key(each.name, link) for each in chosen for link in first.links}
-    summaries = summarise_records(record for record in iterate_records(out_) if evaluation.key_of(record) in wanted)
+    summaries = metrics.summaries(record for record in iterate_records(out_) if evaluation.key_of(record) in wanted)
     if json_:
-        _print_json([row._asdict() for row in summaries])
+        _print_json([group._asdict() | asdict(summary) for group, summary in summaries.items()])
     else:
         _print(show.evaluation(summaries))
 

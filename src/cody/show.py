@@ -5,7 +5,7 @@ Nothing here is markup: names of nodes and files are printed as they are, with u
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,8 @@ from cody.words import count, decision, earlier, moment, plain, probability
 if TYPE_CHECKING:
     from cody.bench import EngineCost, ExplanationCost, GrowthCost
     from cody.demo import Demo
-    from cody.evaluate.summary import Summary as EvaluationSummary
+    from cody.evaluate.metrics import Group
+    from cody.evaluate.metrics import Summary as GroupSummary
     from cody.models.train import Progress
 
 
@@ -223,17 +224,18 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.2f} %"
 
 
-def evaluation(summaries: Iterable[EvaluationSummary]) -> Iterable[RenderableType]:
+def evaluation(summaries: Mapping[Group, GroupSummary]) -> Iterable[RenderableType]:
     """Means for each explainer, one table for each kind of prediction."""
     kinds: dict[str, Table] = {}
-    for row in summaries:
-        title = count(row.links, f"{row.kind} link")
+    for group, row in summaries.items():
+        title = count(row.links, f"{group.kind} link")
         if title not in kinds:
             names = ("explainer", "#fid+", "#fid-", "#sparsity", "#AUFSC+", "#sets", "#seconds")
             kinds[title] = table(*names, title="\n" * bool(kinds) + title)
             kinds[title].columns[0].no_wrap = True
         shares = (row.fidelity_plus, row.fidelity_minus, row.sparsity, row.aufsc_plus)
-        sets = f"{row.evaluations:,.{1 if row.evaluations < 1000 else 0}f}"
+        asked = row.evaluations or 0.0
+        sets = f"{asked:,.{1 if asked < 1000 else 0}f}"
         seconds = "–" if row.seconds is None else f"{row.seconds:.3f}"
-        kinds[title].add_row(row.explainer, *(f"{share:.3f}" for share in shares), sets, seconds)
+        kinds[title].add_row(group.explainer, *(f"{share:.3f}" for share in shares), sets, seconds)
     return kinds.values()

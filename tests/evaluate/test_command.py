@@ -13,10 +13,11 @@ from typer.testing import CliRunner
 from cody import cli, show
 from cody.data import save_graph
 from cody.errors import CallError, CodyError
+from cody.evaluate import metrics
 from cody.evaluate.records import read_records
-from cody.evaluate.summary import Summary
 from cody.models.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
+from some_records import record
 
 
 @pytest.fixture
@@ -62,11 +63,12 @@ def test_the_summary_is_about_what_was_asked_not_about_the_whole_file(where):
 
 
 def test_the_longest_name_fits_eighty_columns():
-    row = Summary("greedy-then-cody-spatio-temporal", "incorrect", 100, 1.0, 1.0, 1.0, 1.0, 5688.0, 12.345)
+    name = "greedy-then-cody-spatio-temporal"
+    one = record(explainer=name, removed=range(10), necessary=True, evaluations=5688, seconds=12.345)
     console = Console(width=80, file=io.StringIO())
-    for part in show.evaluation([row]):
+    for part in show.evaluation(metrics.summaries([one])):
         console.print(part)
-    assert "greedy-then-cody-spatio-temporal  1.000  1.000     1.000   1.000  5,688   12.345" in console.file.getvalue()
+    assert f"{name}  1.000  1.000     1.000   0.000  5,688   12.345" in console.file.getvalue()
 
 
 def test_all_explainers_and_the_papers_settings(where, tmp_path):

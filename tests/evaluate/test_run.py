@@ -19,7 +19,6 @@ from cody.cli import app
 from cody.errors import CallError, DataError
 from cody.evaluate.records import appending, read_records
 from cody.evaluate.run import Explainer, Link, Plan, Sample, evaluate, run
-from cody.evaluate.summary import summarise
 from cody.explain import explain
 from cody.inference import Replay, fast_model
 from cody.testing import ToyModel
@@ -259,16 +258,6 @@ def test_impossible_plans_are_refused():
         Plan("", "", ())
     with pytest.raises(CallError, match="'right' is no kind"):
         replace(SAMPLE, kinds=("right",))
-
-
-def test_the_summary_is_the_mean_of_the_records(toy, tmp_path):
-    found = records(tmp_path / "run.jsonl", *toy)
-    rows = summarise(found)
-    assert rows[0][:3] == ("cody-temporal", "correct", 4)
-    own = [record for record in found if record.explainer == "cody-temporal" and record.kind == "correct"]
-    assert rows[0].fidelity_plus == sum(record.is_necessary for record in own) / 4
-    assert rows[0].aufsc_plus == pytest.approx(sum((1 - r.sparsity) * r.is_necessary for r in own) / 4)
-    assert rows[0].seconds == pytest.approx(sum(record.seconds for record in own) / 4)
 
 
 WORDS = ["--instances", "3", "--explainers", "greedy-temporal,cody-random", "--iterations", "60"]
