@@ -9,6 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cody import cli
+from cody.cli import common
+from cody.cli.explain import _time_range
 from cody.data import load, save_graph
 from cody.errors import CallError, CodyError
 from cody.explanation import Explanation
@@ -133,10 +135,10 @@ def test_numbers_are_never_cut_however_long_the_names(tmp_path, monkeypatch):
         f"user{n % 7}@department.example.org,user{n % 5 + 7}@department.example.org,{n}\n" for n in range(100)
     )
     (tmp_path / "events.csv").write_text("src,dst,time\n" + rows)
-    monkeypatch.setattr(cli.out, "_width", 80)
+    monkeypatch.setattr(common.out, "_width", 80)
     shown = run("data", "show", tmp_path / "events.csv")
     assert all(word in shown for word in ("unique edges", "event features", "node features", "identity"))
-    graph = cli.load(str(tmp_path / "events.csv"))
+    graph = load(str(tmp_path / "events.csv"))
     save_model(tmp_path / "model", Checkpoint(random_network(graph, "tgat"), graph.identity))
     shown = run("what-if", "--data", tmp_path / "events.csv", "--model", tmp_path / "model", "--event", 90)
     assert "logit" in shown
@@ -381,8 +383,8 @@ def test_a_name_with_a_comma_can_be_protected(tmp_path):
 
 
 def test_a_day_as_the_end_of_a_time_range_is_the_whole_day():
-    assert cli._time_range("", "2004-07-01..2004-07-02")[1] == pytest.approx(1_088_812_800, abs=0.01)
-    assert cli._time_range("", "1..2.5") == (1.0, 2.5)
+    assert _time_range("", "2004-07-01..2004-07-02")[1] == pytest.approx(1_088_812_800, abs=0.01)
+    assert _time_range("", "1..2.5") == (1.0, 2.5)
 
 
 def test_rows_come_from_a_file_only_if_they_are_no_rows(made, monkeypatch):

@@ -1,0 +1,100 @@
+"""The command line as such: where answers and messages go, options that many commands have, exit codes.
+
+Answers go to standard output; progress and messages go to standard error. Exit codes: 0 done, 1 something failed,
+2 the call was wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from cody import words
+from cody._version import __version__
+from cody.errors import CallError, CodyError
+
+app = typer.Typer(
+    help="Which past events, had they not happened, would have changed a prediction?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_commands = typer.Typer(
+    help="Data sets: those known by name, and your own.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(data_commands, name="data")
+
+# Into a file or a pipe, tables are as wide as they need to be.
+_narrow = (sys.stdout is not None and sys.stdout.isatty()) or "COLUMNS" in os.environ
+out = Console(markup=False, emoji=False, highlight=False, width=None if _narrow else 200)
+messages = Console(stderr=True, markup=False, emoji=False, highlight=False)
+
+DataOption = Annotated[str, typer.Option("--data", help="A data set's name, a file of events, or a saved graph.")]
+ModelOption = Annotated[str, typer.Option("--model", help="A model's folder, or the name of a shipped one.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else.")]
+SortOption = Annotated[bool, typer.Option("--sort", help="Sort the events by time; equal times keep their order.")]
+ScorerOption = Annotated[
+    str | None, typer.Option("--scorer", help="What cody train-explainer trained. Default: that of a shipped model.")
+]
+OtherDataOption = Annotated[bool, typer.Option("--other-data", help="Ask the model about data it was not made for.")]
+
+
+def main() -> None:
+    """Run a command; an error of ours becomes one line and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without → gets a question mark
+    try:
+        app()
+    except CodyError as error:
+        say(Text.assemble(("error: ", "bold red"), words.plain(error, 2000)))
+        sys.exit(2 if isinstance(error, CallError) else 1)
+    except OSError as error:
+        say(Text.assemble(("error: ", "bold red"), words.plain(error, 2000)))
+        sys.exit(1)
+
+
+def say(message: RenderableType) -> None:
+    messages.print(message, soft_wrap=True)
+
+
+def print_parts(parts: Iterable[RenderableType]) -> None:
+    """Tables as wide as they are, prose (`Text`) at most 80 columns wide, other text as it is."""
+    for part in parts:
+        width = min(out.width, 80) if isinstance(part, Text) else None
+        out.print(part, soft_wrap=isinstance(part, str), width=width)
+
+
+def print_json(document: Any) -> None:
+    print(json.dumps(document, allow_nan=False))
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"cody {__version__}")
+        raise typer.Exit
+
+
+def use_threads(count: int) -> None:
+    """The matrices of one question are small: a second thread costs more than it helps."""
+    import torch
+
+    torch.set_num_threads(count)
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,264 @@
+"""Comparing explainers: evaluations, tables, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from cody import search, show, words
+from cody.cli.choices import CANDIDATES, NEARBY, POLICIES, SEARCHES, Explainer, NearName, PolicyName, baseline
+from cody.cli.common import (
+    DataOption,
+    JsonOption,
+    ModelOption,
+    OtherDataOption,
+    ScorerOption,
+    SortOption,
+    app,
+    messages,
+    print_json,
+    print_parts,
+    say,
+    use_threads,
+)
+from cody.data import load, save_graph
+from cody.data.storage import is_saved_graph
+from cody.errors import CallError, did_you_mean
+from cody.evaluate import metrics
+from cody.evaluate import run as evaluation
+from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD
+from cody.evaluate.records import iterate_records
+from cody.graph import TemporalGraph
+from cody.oracle import Model
+from cody.search import Search
+
+SAY_EVERY = 30.0  # seconds between two lines about a long run, where there is no terminal
+
+
+@app.command()
+def evaluate(
+    out_: Annotated[Path, typer.Option("--out", help="File for the records, JSON Lines. A run that is there goes on.")],
+    data: DataOption = "collegemsg",
+    model: ModelOption = "tgn-collegemsg",
+    explainers: Annotated[
+        str, typer.Option(help="cody-POLICY, greedy-POLICY, greedy-then-cody-POLICY, factual ones; all.")
+    ] = "cody-spatio-temporal,greedy-spatio-temporal",
+    instances: Annotated[int, typer.Option(min=1, help="Links of each kind.")] = 100,
+    kinds: Annotated[str, typer.Option(help="Predictions to explain: right ones, wrong ones.")] = "correct,incorrect",
+    period: Annotated[
+        str | None, typer.Option(help="Which events, as shares of all. Default: 0.85..1, the test.")
+    ] = None,
+    margin: Annotated[float | None, typer.Option(help="Leave out logits closer to 0. Default: 0.")] = None,
+    near: Annotated[NearName | None, typer.Option(help="Candidates as in explain. Default: events.")] = None,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="As in the published tables: --period 0.2..0.6 --margin 0.2 --near nodes.")
+    ] = False,
+    candidates: Annotated[
+        int | None, typer.Option(min=1, help="At most so many. Default: the explainer's own.")
+    ] = None,
+    iterations: Annotated[int, typer.Option(min=1, help="Budget of tree searches.")] = 300,
+    alpha: Annotated[
+        float, typer.Option(show_default="2/3", help="Tree searches: 0 explores, 1 exploits.")
+    ] = search.ALPHA,
+    evaluations: Annotated[int | None, typer.Option(min=1, help="Budget of questions, for each explainer.")] = None,
+    share: Annotated[
+        bool, typer.Option("--share", help="Explainers share answers about a link: faster, but without timings.")
+    ] = False,
+    scorer: ScorerOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="For drawing links, and for random policies.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes on this machine.")] = 1,
+    ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster, or local: work there.")] = None,
+    sort: SortOption = False,
+    other_data: OtherDataOption = False,
+    json_: JsonOption = False,
+) -> None:
+    """Run explainers on the same links, and keep a record of each answer. Stopped, the same command goes on."""
+    chosen = _explainers(explainers, iterations, alpha, scorer or model)
+    if scorer is not None and not _scorers(chosen):
+        raise CallError(f"--scorer is no option of {explainers!r}: only pgexplainer and tgnnexplainer use one")
+    nearby = NEARBY[near or (NearName.nodes if paper else NearName.events)]
+    options: dict[str, Any] = {"near": nearby, "evaluations": evaluations}
+    options |= {} if candidates is None else {"size": candidates}
+    plan = evaluation.Plan(data, model, tuple(replace(each, **options) for each in chosen), seed, share)
+    sample = evaluation.Sample(
+        instances,
+        tuple(dict.fromkeys(kind.strip() for kind in kinds.split(",") if kind.strip())),
+        _period(period) if period is not None else PAPER_PERIOD if paper else TEST_PERIOD,
+        margin if margin is not None else PAPER_MARGIN if paper else 0.0,
+    )
+    with messages.status("Loading the model ..."):
+        from cody.inference import load_model
+
+        use_threads(1)
+        graph = load(data, sort=sort)
+        loaded = load_model(model, graph, other_data=other_data)
+        _check_scorers(chosen, loaded)
+    try:
+        with _way_to_evaluate(data, graph, model, other_data, workers, ray) as way:
+            steps = evaluation.run(out_, loaded, graph, plan, sample, evaluate=way)
+            with messages.status("Drawing links ..."):
+                first = next(steps)
+            _say_what_is_missing(first.links, sample)
+            _follow(first, steps)
+    except KeyboardInterrupt:
+        say(f"stopped; what is done is in {out_}, and the same command goes on from there")
+        raise typer.Exit(130) from None
+    wanted = {evaluation.key(each.name, link) for each in chosen for link in first.links}
+    summaries = metrics.summaries(record for record in iterate_records(out_) if evaluation.key_of(record) in wanted)
+    if json_:
+        print_json([group._asdict() | asdict(summary) for group, summary in summaries.items()])
+    else:
+        print_parts(show.evaluation(summaries))
+
+
+def _say_what_is_missing(links: Sequence[evaluation.Link], sample: evaluation.Sample) -> None:
+    for kind in sample.kinds:
+        found = sum(link.kind == kind for link in links)
+        if found < sample.instances:
+            exist = f"only {found:,} of the {words.count(sample.instances, f'{kind} link')} asked for"
+            say(f"{exist} {'exists' if found == 1 else 'exist'} in this period with this margin")
+
+
+@contextmanager
+def _way_to_evaluate(
+    data: str, graph: TemporalGraph, model: str, other_data: bool, workers: int, ray: str | None
+) -> Iterator[evaluation.Evaluate]:
+    """Who does the work: this process, several of them, or a cluster."""
+    from cody.evaluate.on_ray import evaluate_on_ray
+    from cody.evaluate.workers import evaluate_in_processes, open_model
+
+    if ray is not None and workers > 1:
+        raise CallError("give --workers or --ray, not both")
+    if ray is not None:
+        yield partial(evaluate_on_ray, ray)
+    elif workers == 1:
+        yield evaluation.evaluate
+    else:
+        with TemporaryDirectory(prefix="cody-") as folder:
+            saved = Path(data) if is_saved_graph(Path(data)) else save_graph(graph, Path(folder) / "graph")
+            yield partial(evaluate_in_processes, partial(open_model, saved, model, other_data), workers)
+
+
+def _explainers(names: str, iterations: int, alpha: float, scorer: str) -> list[evaluation.Explainer]:
+    """The explainers of that name, each with its policy, its search and its own options."""
+    if not 0 <= alpha <= 1:
+        raise CallError(f"--alpha must lie between 0 and 1, not {alpha}")
+    searches: dict[str, Search] = {
+        "cody": partial(search.cody, iterations=iterations, alpha=alpha),
+        "greedy": search.greedy,
+        "greedy-then-cody": partial(search.greedy_then_cody, iterations=iterations, alpha=alpha),
+    }
+    known = {
+        f"{kind}-{policy.value}": (POLICIES[policy], chosen)
+        for kind, chosen in searches.items()
+        for policy in PolicyName
+    }
+    factual = {explainer.value: explainer for explainer in Explainer if explainer not in SEARCHES}
+    asked = [name.strip() for name in names.split(",") if name.strip()]
+    asked = [*known, *factual] if asked == ["all"] else asked
+    made = []
+    for name in asked:
+        if name in known:
+            made.append(evaluation.Explainer(name, *known[name]))
+        elif name in factual:
+            size = CANDIDATES.get(factual[name], 64)
+            made.append(evaluation.Explainer(name, *baseline(factual[name], scorer), size=size))
+        else:
+            raise CallError(f"there is no explainer {name!r}{did_you_mean(name, [*known, *factual])}")
+    return made
+
+
+def _scorers(chosen: list[evaluation.Explainer]) -> set[str]:
+    """The trained scorers that these explainers need."""
+    return {each.policy.keywords["scorer"] for each in chosen if isinstance(each.policy, partial)}
+
+
+def _check_scorers(chosen: list[evaluation.Explainer], model: Model) -> None:
+    """An explainer that was not trained for this model is refused before anything is run."""
+    for scorer in _scorers(chosen):
+        from cody.baselines import load_pgexplainer
+
+        load_pgexplainer(scorer, model)
+
+
+def _period(text: str) -> tuple[float, float]:
+    try:
+        first, last = (float(share) for share in text.split(".."))
+    except ValueError:
+        raise CallError(f"--period {text!r} is not understood; write two shares of the events: 0.85..1") from None
+    return first, last
+
+
+def _follow(first: evaluation.Progress, steps: Iterator[evaluation.Progress]) -> None:
+    """Show how far an evaluation is: a bar on a terminal, elsewhere a line now and then."""
+    if first.finished:
+        say(f"{first.finished:,} of {first.total:,} records are there already")
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    begun = said = monotonic()
+    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
+        task = bar.add_task("records", completed=first.finished, total=first.total)
+        for step in steps:
+            rate = (step.finished - first.finished) / max(monotonic() - begun, 1e-9)
+            bar.update(task, completed=step.finished, description=f"records, {rate:.1f} a second")
+            if not messages.is_terminal and monotonic() - said > SAY_EVERY:
+                said = monotonic()
+                left = words.ago((step.total - step.finished) / rate)
+                say(f"{step.finished:,} of {step.total:,} records, {rate:.1f} a second, {left} left")
+
+
+class TableFormat(StrEnum):
+    text = "text"
+    markdown = "markdown"
+    latex = "latex"
+    csv = "csv"
+
+
+RecordFiles = Annotated[list[Path], typer.Argument(help="Files of records that cody evaluate wrote; also .gz.")]
+
+
+@app.command("tables")
+def tables_(
+    files: RecordFiles,
+    format_: Annotated[TableFormat, typer.Option("--format", help="How they are written.")] = TableFormat.text,
+    paper: Annotated[bool, typer.Option("--paper", help="The paper's own figures beside ours.")] = False,
+    intervals: Annotated[bool, typer.Option("--intervals", help="Bootstrap intervals of 95 %.")] = False,
+) -> None:
+    """Compare explainers as the paper's tables do."""
+    from cody.evaluate import typeset
+    from cody.evaluate.records import read_records
+    from cody.evaluate.tables import tables
+
+    records = [record for file in files for record in read_records(file)]
+    made = tables(records, paper=paper, rng=np.random.default_rng(0) if intervals else None)
+    writers = {
+        TableFormat.text: typeset.as_text,
+        TableFormat.markdown: typeset.as_markdown,
+        TableFormat.latex: typeset.as_latex,
+        TableFormat.csv: typeset.as_csv,
+    }
+    print(writers[format_](made), end="")
+
+
+@app.command()
+def figures(
+    files: RecordFiles,
+    out_: Annotated[Path, typer.Option("--out", help="Folder for the figures, as SVG and PNG.")],
+) -> None:
+    """Draw the figures of the paper's evaluation."""
+    from cody.evaluate.figures import save_figures
+    from cody.evaluate.records import read_records
+
+    records = [record for file in files for record in read_records(file)]
+    for path in save_figures(records, out_):
+        print(path)

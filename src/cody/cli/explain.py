@@ -1,0 +1,294 @@
+"""Questions about one prediction: the demo, what-ifs, and explanations."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from cody import show, words
+from cody.cli.choices import (
+    CANDIDATES,
+    NEARBY,
+    POLICIES,
+    SEARCHES,
+    Engine,
+    Explainer,
+    NearName,
+    PolicyName,
+    Replayed,
+    baseline,
+)
+from cody.cli.common import (
+    DataOption,
+    JsonOption,
+    ModelOption,
+    OtherDataOption,
+    ScorerOption,
+    SortOption,
+    app,
+    messages,
+    print_json,
+    print_parts,
+    say,
+    use_threads,
+)
+from cody.data import load
+from cody.errors import CallError
+from cody.explain import explain as explain_link
+from cody.graph import Query, TemporalGraph
+from cody.nearby import Protected
+from cody.policies import Policy
+from cody.search import Search
+from cody.what_if import Case, answer_cases, check_cases, effects, parse_rows, read_cases, read_rows
+
+
+@app.command()
+def demo() -> None:
+    """See which past event decides a real prediction."""
+    with messages.status("Loading 59,835 messages and a trained TGN ..."):
+        from cody.demo import run_demo
+
+        use_threads(1)
+        result = run_demo()
+    print_parts(show.demo(result))
+
+
+@app.command("what-if")
+def what_if(
+    data: DataOption = "collegemsg",
+    model: ModelOption = "tgn-collegemsg",
+    event: Annotated[int | None, typer.Option(help="Row of the event whose link is scored.")] = None,
+    without: Annotated[str, typer.Option(help="Rows of events that did not happen: 3,7,9")] = "",
+    each: Annotated[bool, typer.Option("--each", help="Leave out past events near the link, one at a time.")] = False,
+    cases: Annotated[Path | None, typer.Option(help='A JSON list of {"event": row, "removed": [rows]}.')] = None,
+    engine: Annotated[Engine, typer.Option(help="The fast one, or the slow one that defines right.")] = Engine.fast,
+    sort: SortOption = False,
+    other_data: OtherDataOption = False,
+    json_: JsonOption = False,
+) -> None:
+    """Ask what a model would say without some past events."""
+    if (event is None) == (cases is None) or (without and (each or cases is not None)) or (each and cases is not None):
+        raise CallError("give --event ROW with --without ROWS or --each, or give --cases FILE")
+    asked = read_cases(cases) if cases is not None else _one_link(int(event or 0), without)
+    graph = load(data, sort=sort)
+    check_cases(graph, asked)
+    for case in asked:
+        later = [row for row in case.removed if row >= case.event]
+        if later and cases is None:
+            say(f"event {min(later)} does not lie before event {case.event}: leaving it out changes nothing")
+    from cody.inference import fast_model, load_model, plain_model
+
+    use_threads(1)
+    engines = {Engine.fast: fast_model, Engine.replay: plain_model}
+    loaded = load_model(model, graph, engine=engines[engine], other_data=other_data)
+    if each:
+        found = effects(loaded, graph, graph.query(asked[0].event))
+        asked += [Case(asked[0].event, frozenset({row})) for row in found.candidates.tolist()]
+        logits = [found.logit, *found.without.tolist()]
+    else:
+        logits = answer_cases(loaded, graph, asked)
+    if json_:
+        print_json([_answer(case, logit) for case, logit in zip(asked, logits, strict=True)])
+    elif each:
+        print_parts(show.effects(graph, found, shown=10))
+    else:
+        print_parts([show.answers(graph, asked, logits)])
+
+
+def _one_link(event: int, without: str) -> list[Case]:
+    removed = frozenset(parse_rows(without))
+    return [Case(event, frozenset()), Case(event, removed)] if removed else [Case(event, frozenset())]
+
+
+def _answer(case: Case, logit: float) -> dict[str, Any]:
+    # Batches of other sizes round the last digits differently; six decimals are the same in all of them.
+    score = round(words.probability(logit), 6)
+    return {
+        "event": case.event,
+        "removed": sorted(case.removed),
+        "logit": round(logit, 6),
+        "score": score,
+        "predicted": logit > 0,
+    }
+
+
+@app.command()
+def explain(
+    data: DataOption = "collegemsg",
+    model: ModelOption = "tgn-collegemsg",
+    event: Annotated[int | None, typer.Option(help="Row of the event whose link is explained.")] = None,
+    events: Annotated[str | None, typer.Option(help="Several rows, 10,20,30 or a file: one JSON line each.")] = None,
+    src: Annotated[str | None, typer.Option(help="Source of a link that need not have happened.")] = None,
+    dst: Annotated[str | None, typer.Option(help="Destination of that link.")] = None,
+    time: Annotated[str | None, typer.Option(help="When: a number, or a date like '2004-07-28 05:08'.")] = None,
+    explainer: Annotated[
+        Explainer,
+        typer.Option(
+            metavar="NAME",
+            help="Searches: greedy-then-cody, cody, greedy. Factual: pgexplainer, tgnnexplainer, pbone, random.",
+        ),
+    ] = Explainer.greedy_then_cody,
+    policy: Annotated[
+        PolicyName | None,
+        typer.Option(
+            metavar="NAME",
+            help="What a search tries first: spatio-temporal (default), event-impact, temporal, random.",
+        ),
+    ] = None,
+    candidates: Annotated[
+        int | None, typer.Option(min=1, help="At most so many recent events may be removed. Default: 64.")
+    ] = None,
+    hops: Annotated[int | None, typer.Option(min=1, help="How near. Default: as far as the model looks.")] = None,
+    near: Annotated[NearName, typer.Option(help="On paths of that length, or among nodes.")] = NearName.events,
+    protect: Annotated[
+        list[str] | None,
+        typer.Option(help="May not be removed: events=3,7 or nodes=105 or times=2004-07-01..2004-07-28. Repeatable."),
+    ] = None,
+    iterations: Annotated[int | None, typer.Option(min=1, help="Budget of CoDy's tree search. Default: 300.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="CoDy: 0 explores, 1 exploits. Default: 2/3.")] = None,
+    children: Annotated[int | None, typer.Option(min=1, help="GreeDy: events tried at each step. Default: 10.")] = None,
+    first: Annotated[bool, typer.Option("--first", help="CoDy: stop at the first counterfactual.")] = False,
+    sparsity: Annotated[
+        float | None, typer.Option(help="Factual explainers that rank: share of the candidates. Default: 0.2.")
+    ] = None,
+    rollouts: Annotated[int | None, typer.Option(min=1, help="T-GNNExplainer. Default: 500.")] = None,
+    scorer: ScorerOption = None,
+    evaluations: Annotated[int | None, typer.Option(min=1, help="Budget of questions to the model.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Budget of time.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="For the random policy.")] = 0,
+    verify: Annotated[
+        Replayed, typer.Option(help="Confirm by replay since the oldest removed event, or of everything.")
+    ] = Replayed.window,
+    sort: SortOption = False,
+    other_data: OtherDataOption = False,
+    json_: JsonOption = False,
+) -> None:
+    """Find the past events without which a model would have decided otherwise."""
+    options = {"iterations": iterations, "alpha": alpha, "children": children, "stop_at_first": first or None}
+    options |= {"sparsity": sparsity, "rollouts": rollouts}
+    order, chosen = _policy_and_search(explainer, policy, scorer, model)
+    chosen = _with_options(explainer, chosen, {name: value for name, value in options.items() if value is not None})
+    graph = load(data, sort=sort)
+    protected = _protected(graph, protect or [])
+    queries = _questions(graph, event, events, src, dst, time)
+    with messages.status("Loading the model ..."):
+        from cody.inference import load_model
+
+        use_threads(1)
+        loaded = load_model(model, graph, other_data=other_data)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
+        many = events is not None
+        total = len(queries) if many else evaluations or iterations or 300
+        task = bar.add_task("links" if many else "sets of events tried", total=total)
+        for number, query in enumerate(queries):
+            why = explain_link(
+                loaded,
+                graph,
+                query,
+                policy=order,
+                search=chosen,
+                size=candidates or CANDIDATES.get(explainer, 64),
+                hops=hops,
+                near=NEARBY[near],
+                protect=protected,
+                seed=seed,
+                evaluations=evaluations,
+                seconds=seconds,
+                full_replay=verify is Replayed.full,
+                watch=None if many else lambda oracle: bar.update(task, completed=len(oracle.asked)),
+            )
+            why = replace(why, parameters=why.parameters | {"data": data, "model": model})
+            if many:
+                bar.update(task, completed=number + 1)
+                print(why.to_json(), flush=True)
+    if json_ and not many:
+        print(why.to_json())
+    elif not many:
+        print_parts(show.explanation(why))
+
+
+def _policy_and_search(
+    explainer: Explainer, policy: PolicyName | None, scorer: str | None, model: str
+) -> tuple[Policy, Search]:
+    if scorer is not None and explainer not in (Explainer.pgexplainer, Explainer.tgnnexplainer):
+        raise CallError(f"--scorer is no option of the explainer {explainer.value!r}, which learns nothing")
+    if explainer in SEARCHES:
+        return POLICIES[policy or PolicyName.spatio_temporal], SEARCHES[explainer]
+    if policy is not None:
+        raise CallError(f"--policy is no option of the explainer {explainer.value!r}, which has an order of its own")
+    return baseline(explainer, scorer or model)
+
+
+def _with_options(explainer: Explainer, chosen: Search, given: dict[str, Any]) -> Search:
+    """A search with its options; those of another search are refused."""
+    known = inspect.signature(chosen).parameters
+    for name in given:
+        if name not in known:
+            option = {"stop_at_first": "--first"}.get(name, f"--{name}")
+            raise CallError(f"{option} is no option of the explainer {explainer.value!r}")
+    for name in ("alpha", "sparsity"):
+        if not 0 <= given.get(name, 0.0) <= 1:
+            raise CallError(f"--{name} must lie between 0 and 1, not {given[name]}")
+    return partial(chosen, **given)
+
+
+def _protected(graph: TemporalGraph, texts: list[str]) -> Protected | None:
+    """What `--protect` names, each as kind=values. A comma may be part of a node's name."""
+    found: dict[str, list[Any]] = {"events": [], "nodes": [], "times": []}
+    for text in texts:
+        kind, _, values = text.partition("=")
+        if kind not in found or not values.strip(", "):
+            raise CallError(
+                f"--protect {text!r} is not understood; write events=3,7 or nodes=105,9 or times=2004-07-01..2004-07-28"
+            )
+        if kind == "events":
+            found[kind] += parse_rows(values)
+        elif kind == "nodes":
+            whole = graph.names is not None and values in graph.names.astype(str)
+            found[kind] += [values] if whole else [name.strip() for name in values.split(",") if name.strip()]
+        else:
+            found[kind].append(_time_range(text, values))
+    return Protected(**found) if texts else None
+
+
+def _time_range(text: str, values: str) -> tuple[float, float]:
+    """Both ends included; a day as the end is the whole day."""
+    begin, dots, end = (part.strip() for part in values.partition(".."))
+    if not (begin and dots and end):
+        raise CallError(f"--protect {text!r} is no time range; write times=BEGIN..END")
+    first, last = words.parse_moment(begin), words.parse_moment(end)
+    last += 86_399.999 if re.fullmatch(r"\d{4}-\d\d-\d\d", end) else 0.0
+    if last < first:
+        raise CallError(f"--protect {text!r} ends before it begins")
+    return first, last
+
+
+def _questions(
+    graph: TemporalGraph, event: int | None, events: str | None, src: str | None, dst: str | None, time: str | None
+) -> list[Query]:
+    """The links that were asked about, in one of three ways."""
+    link = [src, dst, time]
+    if (event is not None) + (events is not None) + any(part is not None for part in link) != 1 or (
+        any(part is None for part in link) and event is None and events is None
+    ):
+        raise CallError("give --event ROW, or --events ROWS, or --src, --dst and --time of a link")
+    if event is not None:
+        return [graph.query(event)]
+    if events is not None:
+        rows = read_rows(events)
+        if not rows:
+            raise CallError(f"--events {events!r} names no event")
+        return [graph.query(row) for row in rows]
+    query = graph.link(src, dst, words.parse_moment(str(time)))
+    if not query.before:
+        began = words.moment(float(graph.time[0]))
+        raise CallError(f"--time {time!r} is before the first event ({began}): there is no past to explain it by")
+    return [query]
