@@ -94,16 +94,16 @@ def claims(settings):
     yield "evaluations: " + ", ".join(f"{name} {value:.0f}" for name, value in calls.items())
 
 
-def sensitivity(folder, settings):
+def sensitivity(folder, ending, settings):
     """More iterations, other alpha, other numbers of candidates."""
     base = settings.get(("tgat", "uci-messages", "correct"), {}).get("cody-spatio-temporal")
     if base:
         yield f"alpha 2/3, 64 candidates: AUFSC+ {aufsc_plus(base):.3f}, fidelity+ {fidelity_plus(base):.3f}"
-    for file in sorted(folder.glob("sensitivity-*.jsonl*")):
+    for file in sorted(folder.glob(f"sensitivity-*{ending}")):
         records = read_records(file)
         name = re.sub(r"sensitivity-|\.jsonl.*", "", file.name).replace("-", " ")
         yield f"{name}: AUFSC+ {aufsc_plus(records):.3f}, fidelity+ {fidelity_plus(records):.3f} ({len(records)} links)"
-    longer, _ = read(folder, "iterations-1200.jsonl*")
+    longer, _ = read(folder, f"iterations-1200{ending}")
     for name in dict.fromkeys(record.explainer for record in longer):
         of_it = [record for record in longer if record.explainer == name]
         within = [mean([record.first is not None and record.first <= n for record in of_it]) for n in (300, 600, 1200)]
@@ -119,14 +119,14 @@ def write(folder, name, records, *, paper):
     (folder / f"{name}.csv").write_text(typeset.as_csv(made), encoding="utf-8")
 
 
-def section(folder, title, records, settings):
+def section(folder, ending, title, records, settings):
     """What docs/results.md says about one protocol."""
     yield from average_table(settings)
     yield ""
     yield from (f"- {claim}" for claim in claims(settings))
     if title == "paper":
         yield ""
-        yield from (f"- {line}" for line in sensitivity(folder, settings))
+        yield from (f"- {line}" for line in sensitivity(folder, ending, settings))
     links = {(setting, record.event) for setting, all_ in settings.items() for one in all_.values() for record in one}
     yield ""
     yield f"{len(records):,} records about {len(links):,} links."
@@ -149,7 +149,9 @@ def main():
         records, settings = read(options.folder, pattern + options.ending)
         if not records:
             continue
-        replace_section(options.page, title, "\n".join(section(options.folder, title, records, settings)))
+        replace_section(
+            options.page, title, "\n".join(section(options.folder, options.ending, title, records, settings))
+        )
         write(options.folder, f"tables-{title}", records, paper=title == "paper")
         if title == "paper":
             from cody.evaluate.figures import save_figures
