@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,6 +84,27 @@ def test_the_same_seed_gives_the_same_scorer_and_training_leaves_the_model_alone
     for name, weight in model.network.state_dict().items():
         assert torch.equal(weight, before[name])
         assert weight.grad is None
+
+
+@pytest.mark.parametrize("finished", [1, 2, 3])
+def test_an_interrupted_training_ends_like_one_that_was_not(model, tmp_path, finished):
+    list(train_explainer(model, QUICK, tmp_path / "whole"))
+    steps = train_explainer(model, QUICK, tmp_path / "parts")
+    for _ in range(finished):
+        next(steps)
+    steps.close()
+    rest = list(train_explainer(model, QUICK, tmp_path / "parts"))
+    assert [step.epoch for step in rest] == [1, 2, 3][finished:]
+    for file in ("explainer.safetensors", "explainer.json"):
+        assert (tmp_path / "parts" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
+    assert not (tmp_path / "parts" / "training.safetensors").exists()
+
+
+def test_an_interrupted_training_with_other_settings_is_refused(model, tmp_path):
+    next(train_explainer(model, QUICK, tmp_path))
+    # How sharp the gates are depends on the number of epochs, so not even that may change.
+    with pytest.raises(CallError, match=r"interrupted training in which epochs was 3 \(now 4\)\. Choose"):
+        train_explainer(model, replace(QUICK, epochs=4), tmp_path)
 
 
 def test_the_gates_are_drawn_anew_in_each_epoch_and_with_each_seed(model):

@@ -23,7 +23,8 @@ from cody.baselines.pgexplainer import Scorer, describe, new_scorer
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import IntArray, Query
 from cody.inference.soft import SoftLinks, SoftModel
-from cody.models.checkpoint import make_folder
+from cody.models.checkpoint import make_folder, network_identity
+from cody.models.interrupted import Interrupted
 from cody.nearby import candidates
 
 
@@ -76,11 +77,20 @@ class Lesson(NamedTuple):
 
 
 def train_explainer(model: SoftModel, settings: Settings, folder: Path) -> Iterator[Progress]:
-    """Train a scorer for a model and save it to `folder`; yields after each epoch."""
+    """Train a scorer for a model and save it to `folder`; yields after each epoch.
+
+    Called again with the same arguments, an interrupted training goes on after its last epoch, and ends with the same
+    weights as one that was not interrupted.
+    """
     refuse_taken(folder)
     begun = not folder.exists()
     make_folder(folder)
-    return _removing_empty(folder, begun, _train_and_save(model, settings, folder))
+    scorer = new_scorer(model.network.sizes, settings.hidden, settings.seed)
+    told = {"settings": asdict(settings), "model": network_identity(model.network), "data": model.graph.identity}
+    kept = Interrupted(folder, scorer, new_optimizer(scorer, settings), told)
+    before = kept.resume()
+    reached = Progress(**before[0]["reached"]) if before else Progress(0, math.nan, 0.0, 0.0)
+    return _removing_empty(folder, begun, _train_and_save(model, settings, scorer, kept, reached))
 
 
 def _removing_empty(folder: Path, begun: bool, steps: Iterator[Progress]) -> Iterator[Progress]:
@@ -93,22 +103,36 @@ def _removing_empty(folder: Path, begun: bool, steps: Iterator[Progress]) -> Ite
                 folder.rmdir()
 
 
-def _train_and_save(model: SoftModel, settings: Settings, folder: Path) -> Iterator[Progress]:
-    scorer = new_scorer(model.network.sizes, settings.hidden, settings.seed)
-    progress = None
-    for progress in train_scorer(model, settings, scorer):
-        yield progress
-    reached = {} if progress is None else progress._asdict()
-    origin = {"settings": asdict(settings), "reached": reached, "threads": torch.get_num_threads()}
-    save_scorer(folder, scorer, model, origin)
+def _train_and_save(
+    model: SoftModel, settings: Settings, scorer: Scorer, kept: Interrupted, reached: Progress
+) -> Iterator[Progress]:
+    if reached.epoch < settings.epochs:
+        for progress in train_scorer(model, settings, scorer, kept.optimizer, reached.epoch):
+            kept.save({"reached": progress._asdict()})
+            yield progress
+        reached = progress
+    origin = {"settings": asdict(settings), "reached": reached._asdict(), "threads": torch.get_num_threads()}
+    save_scorer(kept.file.parent, scorer, model, origin)
+    kept.discard()
 
 
-def train_scorer(model: SoftModel, settings: Settings, scorer: Scorer) -> Iterator[Progress]:
-    """Train `scorer` in place; yields after each epoch."""
+def new_optimizer(scorer: Scorer, settings: Settings) -> torch.optim.Adam:
+    return torch.optim.Adam(scorer.parameters(), lr=settings.learning_rate)
+
+
+def train_scorer(
+    model: SoftModel,
+    settings: Settings,
+    scorer: Scorer,
+    optimizer: torch.optim.Optimizer | None = None,
+    finished: int = 0,
+) -> Iterator[Progress]:
+    """Train `scorer` in place, after the epochs that are finished already; yields after each epoch."""
+    optimizer = optimizer or new_optimizer(scorer, settings)
     lessons = list(_lessons(model, settings))
-    scorer.get_used_to(torch.cat([lesson.described for lesson in lessons]))
-    optimizer = torch.optim.Adam(scorer.parameters(), lr=settings.learning_rate)
-    for epoch in range(settings.epochs):
+    if not finished:
+        scorer.get_used_to(torch.cat([lesson.described for lesson in lessons]))
+    for epoch in range(finished, settings.epochs):
         generator = torch.Generator().manual_seed(_seed(settings.seed, 2, epoch))
         order = torch.randperm(len(lessons), generator=generator).tolist()
         sums = np.zeros(4)

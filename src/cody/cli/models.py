@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -72,8 +72,7 @@ def train(
                 if step.validation is not None:
                     say(show.epoch(step))
     except KeyboardInterrupt:
-        say(f"stopped after epoch {finished}; the same command goes on from there" if finished else "stopped")
-        raise typer.Exit(130) from None
+        _stopped(finished)
     document = json.loads((out_ / "model.json").read_text(encoding="utf-8"))
     if json_:
         print_json(document)
@@ -81,9 +80,17 @@ def train(
         print_parts([show.trained(out_, document)])
 
 
+def _stopped(finished: int | None) -> NoReturn:
+    """Say what a training that was stopped by hand leaves behind."""
+    say(f"stopped after epoch {finished}; the same command goes on from there" if finished else "stopped")
+    raise typer.Exit(130) from None
+
+
 @app.command("train-explainer")
 def train_explainer(
-    out_: Annotated[Path, typer.Option("--out", help="Folder for the explainer.")],
+    out_: Annotated[
+        Path, typer.Option("--out", help="Folder for the explainer; an interrupted training goes on there.")
+    ],
     data: DataOption = "collegemsg",
     model: ModelOption = "tgn-collegemsg",
     links: Annotated[int, typer.Option(min=1, help="Links to learn from, of the training period.")] = 1000,
@@ -108,12 +115,20 @@ def train_explainer(
             links=links, epochs=epochs, learning_rate=learning_rate, size=size, entropy=entropy, seed=seed
         )
         steps = train_explainer(SoftModel(load_model(model, graph, other_data=other_data)), settings, out_)
-    with messages.status("Preparing the links ..."):
-        for step in steps:
-            say(
-                f"epoch {step.epoch:>3}  loss {step.loss:.4f}  decided alike {step.agreement:.1%}, "
-                f"events kept {step.weight:.1%}"
-            )
+    finished = None
+    try:
+        with messages.status("Preparing the links ...") as status:
+            for step in steps:
+                if finished is None and step.epoch > 1:
+                    say(f"going on after epoch {step.epoch - 1}")
+                finished = step.epoch
+                status.update(f"epoch {finished + 1} of {epochs}")
+                say(
+                    f"epoch {step.epoch:>3}  loss {step.loss:.4f}  decided alike {step.agreement:.1%}, "
+                    f"events kept {step.weight:.1%}"
+                )
+    except KeyboardInterrupt:
+        _stopped(finished)
     document = json.loads((out_ / "explainer.json").read_text(encoding="utf-8"))
     if json_:
         print_json(document)

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph
 from cody.models import Network
-from cody.models.checkpoint import Checkpoint, make_folder, read_tensors, save_model, write_tensors
+from cody.models.checkpoint import Checkpoint, make_folder, save_model
+from cody.models.interrupted import Interrupted
 from cody.models.metrics import auc, average_precision
 from cody.models.plan import plan
 from cody.models.sizes import Sizes, edge_width
@@ -184,8 +185,8 @@ def _train(
         "epochs": state.epoch,
         "threads": torch.get_num_threads(),
     }
-    save_model(state.file.parent, Checkpoint(network.eval(), graph.identity, origin))
-    state.discard()
+    save_model(state.folder, Checkpoint(network.eval(), graph.identity, origin))
+    state.kept.discard()
 
 
 def run_epoch(
@@ -220,13 +221,12 @@ def run_epoch(
 
 
 class TrainingState:
-    """Everything an interrupted training needs to go on, kept in one file next to where the model will be."""
+    """How far a training has come, and its best weights so far; kept on disk after each epoch."""
 
     def __init__(self, network: Network, settings: Settings, data: str, folder: Path) -> None:
-        self.network = network
+        self.network, self.folder = network, folder
         self.optimizer = new_optimizer(network, settings.learning_rate)
-        self.file = folder / "training.safetensors"
-        self.told = {
+        told = {
             "architecture": network.kind,
             "sizes": asdict(network.sizes),
             "settings": asdict(settings),
@@ -235,8 +235,11 @@ class TrainingState:
         self.history: list[dict[str, Any]] = []  # one entry for each finished epoch
         self.best_epoch = 0
         self.best = self._weights()
-        if self.file.exists():
-            self._resume()
+        self.kept = Interrupted(folder, network, self.optimizer, told)
+        before = self.kept.resume(may_change=("epochs", "patience"))  # how long it may take
+        if before:
+            notes, self.best = before
+            self.history, self.best_epoch = notes["history"], notes["best_epoch"]
 
     @property
     def epoch(self) -> int:
@@ -250,51 +253,8 @@ class TrainingState:
         self.history.append({"loss": loss, "validation": asdict(quality)})
         if better:
             self.best_epoch, self.best = self.epoch, self._weights()
-        tensors = {f"best.{name}": weight for name, weight in self.best.items()}
-        tensors |= {f"weights.{name}": weight for name, weight in self._weights().items()}
-        tensors |= {f"adam.{name}.{key}": value for name, state in self._adam() for key, value in state.items()}
-        notes = self.told | {"history": self.history, "best_epoch": self.best_epoch}
-        write_tensors(self.file, tensors, notes)
+        self.kept.save({"history": self.history, "best_epoch": self.best_epoch}, self.best)
         return better
-
-    def discard(self) -> None:
-        self.file.unlink(missing_ok=True)
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: weight.detach().clone() for name, weight in self.network.state_dict().items()}
-
-    def _adam(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
-        """The optimizer's moments, by the name of the parameter."""
-        for name, parameter in self.network.named_parameters():
-            if parameter in self.optimizer.state:
-                yield name, self.optimizer.state[parameter]
-
-    def _resume(self) -> None:
-        tensors, notes = read_tensors(self.file)
-        differences = list(_differences(notes, self.told))
-        if differences:
-            raise CallError(
-                f"{self.file.parent} holds an interrupted training in which {'; '.join(differences)}. "
-                "Choose another folder, or remove it first"
-            )
-        self.history, self.best_epoch = notes["history"], notes["best_epoch"]
-        groups: dict[str, dict[str, Tensor]] = {"best": {}, "weights": {}, "adam": {}}
-        for name, tensor in tensors.items():
-            group, _, rest = name.partition(".")
-            groups[group][rest] = tensor
-        self.best = groups["best"]
-        self.network.load_state_dict(groups["weights"])
-        for name, parameter in self.network.named_parameters():
-            keys = [key for key in groups["adam"] if key.rpartition(".")[0] == name]
-            if keys:
-                self.optimizer.state[parameter] = {key.rpartition(".")[2]: groups["adam"][key] for key in keys}
-
-
-def _differences(then: Any, now: dict[str, Any]) -> Iterator[str]:
-    """What an interrupted training was told otherwise. How long it may take (epochs, patience) may change."""
-    for name, value in now.items():
-        before = then.get(name) if isinstance(then, dict) else None
-        if isinstance(value, dict):
-            yield from _differences(before, value)
-        elif before != value and name not in ("epochs", "patience"):
-            yield f"{name} was {before} (now {value})"

@@ -1,0 +1,74 @@
+"""Trainings that were interrupted: what one needs to go on, in one file next to where its result will be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cody.errors import CallError, ModelError
+from cody.models.checkpoint import read_tensors, write_tensors
+
+
+class Interrupted:
+    """Weights, the optimizer's state and notes of the last finished epoch."""
+
+    def __init__(self, folder: Path, module: nn.Module, optimizer: torch.optim.Optimizer, told: dict[str, Any]) -> None:
+        self.file = folder / "training.safetensors"
+        self.module, self.optimizer = module, optimizer
+        self.told: dict[str, Any] = json.loads(json.dumps(told))  # as it will be read again: no tuples
+
+    def save(self, notes: dict[str, Any], others: dict[str, Tensor] | None = None) -> None:
+        """Keep the state of training after an epoch, in place of the one before; `others` are kept with it."""
+        tensors = {f"other.{name}": tensor for name, tensor in (others or {}).items()}
+        tensors |= {f"weights.{name}": weight for name, weight in self.module.state_dict().items()}
+        for name, parameter in self.module.named_parameters():
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"optimizer.{name}.{key}"] = value
+        write_tensors(self.file, tensors, self.told | notes)
+
+    def resume(self, may_change: tuple[str, ...] = ()) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+        """Set the module and the optimizer back to where training stood; the notes and the other tensors of `save`.
+
+        None if there is nothing to go on from. What training was told must be the same now, except `may_change`.
+        """
+        if not self.file.exists():
+            return None
+        tensors, notes = read_tensors(self.file)
+        differences = list(_differences(notes, self.told, may_change))
+        if differences:
+            raise CallError(
+                f"{self.file.parent} holds an interrupted training in which {'; '.join(differences)}. "
+                "Choose another folder, or remove it first"
+            )
+        try:
+            self.module.load_state_dict(_group(tensors, "weights"))
+        except RuntimeError as error:
+            raise ModelError(f"{self.file} is damaged: {error}") from None
+        moments = _group(tensors, "optimizer")
+        for name, parameter in self.module.named_parameters():
+            state = {key.rpartition(".")[2]: moments[key] for key in moments if key.rpartition(".")[0] == name}
+            if state:
+                self.optimizer.state[parameter] = state
+        return notes, _group(tensors, "other")
+
+    def discard(self) -> None:
+        self.file.unlink(missing_ok=True)
+
+
+def _group(tensors: dict[str, Tensor], group: str) -> dict[str, Tensor]:
+    return {name.partition(".")[2]: tensor for name, tensor in tensors.items() if name.partition(".")[0] == group}
+
+
+def _differences(then: Any, now: dict[str, Any], may_change: tuple[str, ...]) -> Iterator[str]:
+    """What an interrupted training was told otherwise."""
+    for name, value in now.items():
+        before = then.get(name) if isinstance(then, dict) else None
+        if isinstance(value, dict):
+            yield from _differences(before, value, may_change)
+        elif before != value and name not in may_change:
+            yield f"{name} was {before} (now {value})"
