@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import cody
+from cody.baselines import tgnnexplainer
 from cody.errors import CallError, DataError, ModelError
 from cody.explain import explain
 from cody.explanation import Explanation
@@ -16,7 +17,7 @@ from cody.graph import TemporalGraph
 from cody.inference import Replay, fast_model
 from cody.nearby import Protected, candidates, events_among_nodes
 from cody.policies import event_impact, random, temporal
-from cody.search import Found, greedy, greedy_then_cody
+from cody.search import Found, greedy, greedy_then_cody, top_share
 from cody.search import cody as cody_search
 from cody.testing import ToyModel
 from random_events import random_graph, random_network
@@ -414,3 +415,23 @@ def test_a_notebook_and_a_table_show_the_same_events():
     assert frame["event"].tolist() == list(why.removed)
     assert frame["logit"].tolist() == list(why.logits[1:])
     assert explain(ToyModel(graph), graph, graph.query(0)).to_frame().columns.tolist() == frame.columns.tolist()
+
+
+def test_a_factual_explainer_says_what_it_names_and_not_that_it_found_no_counterfactual():
+    why = explain(toy(bias=50.0), GRAPH, QUERY, search=partial(top_share, sparsity=0.4))
+    assert (why.factual, why.verdict, why.is_counterfactual) == (True, "factual", False)
+    assert why.sentence.startswith(f"Named as important: {len(why.removed)} of {len(why.candidates)} past events. With")
+    assert why.sentence.endswith("still link.")
+    searched = explain(toy(bias=50.0), GRAPH, QUERY, search=tgnnexplainer)
+    assert searched.sentence.startswith("Named as important: ")
+    assert Explanation.from_json(why.to_json()) == why
+    assert not explain(toy(bias=50.0), GRAPH, QUERY).factual
+
+
+def test_what_was_protected_is_said():
+    protected = Protected(events=[0, 1, 2, 3, 4], nodes=[5], times=[(0.0, 1.0)])
+    why = explain(toy(), GRAPH, QUERY, protect=protected)
+    assert why.protection == ("Protected: events 0, 1, 2, 3, …; node 5; time 0 to 1.")
+    for text in (str(why), why._repr_html_()):
+        assert why.protection in text
+    assert explain(toy(), GRAPH, QUERY).protection == ""

@@ -83,6 +83,7 @@ def explain(
         removed=found.removed,
         logits=logits,
         ended=found.ended,
+        factual=found.factual,
         iterations=found.iterations,
         evaluations=len(asked),
         seconds=spent,

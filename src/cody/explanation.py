@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from cody.errors import DataError
 from cody.graph import Query
 from cody.oracle import Removal
-from cody.search.found import EVALUATIONS, EXHAUSTED, FOUND, ITERATIONS, SECONDS, flips
+from cody.search.found import EVALUATIONS, EXHAUSTED, ITERATIONS, SECONDS, flips
 from cody.words import count, decision, earlier, moment, plain, probability
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class Explanation:
     removed: tuple[int, ...]  # rows, in the order in which the search took them away
     logits: tuple[float, ...]  # after 0, 1, … all of them are removed
     ended: str  # why the search ended: a word of cody.search.found
+    factual: bool  # the explainer names what speaks for the decision; it did not look for what would change it
     iterations: int
     evaluations: int  # distinct sets that the explainer asked the model about
     seconds: float  # for all of it but the confirmation
@@ -84,11 +85,13 @@ class Explanation:
 
     @property
     def verdict(self) -> str:
-        """What is known: a counterfactual, or that there is none, or only that none was found."""
+        """What is known: a counterfactual, or that there is none, or only that none was found, or not looked for."""
         if self.is_counterfactual:
             return "counterfactual"
         if self.ended == EXHAUSTED:
             return "none among the candidates"
+        if self.factual:
+            return "factual"
         return "none within the budget" if self.was_cut_short else "none found"
 
     @property
@@ -126,8 +129,9 @@ class Explanation:
             return f"Without {share} {moved}: {decision(last)}."
         if not self.candidates:
             return "There are no past events near this link that could be taken away."
-        if self.ended == FOUND:  # the search did not look for a counterfactual
-            return f"Without {share} {moved}: still {decision(last)}."
+        if self.factual:
+            without = f"Without them {moved}: still {decision(last)}." if self.removed else ""
+            return f"Named as important: {share}. {without}".rstrip()
         closest = f"Closest: without {share} {moved}." if self.removed else "No set that was tried leads closer to one."
         if self.without_all is not None and self.ended != EXHAUSTED:
             closest += f" Without all {len(self.candidates)} it is {probability(self.without_all):.2f}."
@@ -153,6 +157,18 @@ class Explanation:
         """What was tried, and whether there was more to try."""
         cut = " when the budget ran out" if self.was_cut_short else ""
         return f"{count(self.evaluations, 'set')} of events tried in {self.seconds:.2f} s{cut}."
+
+    @property
+    def protection(self) -> str:
+        """What was not allowed to be removed; empty if everything was."""
+        told = self.parameters.get("protect") or {}
+        parts = []
+        for name, thing in (("events", "event"), ("nodes", "node"), ("times", "time")):
+            entries = told.get(name, [])
+            shown = [" to ".join(map(moment, entry)) if name == "times" else plain(entry, 24) for entry in entries[:4]]
+            if shown:
+                parts.append(f"{thing if len(entries) == 1 else name} {', '.join(shown)}{', …' * (len(entries) > 4)}")
+        return f"Protected: {'; '.join(parts)}." if parts else ""
 
     def to_frame(self) -> pandas.DataFrame:
         """The removed events as a table: one row each, in order, with what the model says once it is gone too."""
@@ -210,6 +226,8 @@ class Explanation:
             raise DataError(_schema_error(schema))
         try:
             known = {field.name: document[field.name] for field in fields(cls)}
+            if not isinstance(known["factual"], bool):
+                raise ValueError(f"factual is {known['factual']!r}")
             known["query"] = _read(Query, known["query"])
             known["candidates"] = tuple(_read(Event, event) for event in known["candidates"])
             if known["confirmed"] is not None:
@@ -238,7 +256,7 @@ class Explanation:
             happened = f"{_link(event.src, event.dst)}, {earlier(event.time, self.query.time)} before"
             start = "and without" if number else "without"
             lines.append(f"  {start} event {event.row}, {happened}: score {probability(logit):.2f}")
-        return "\n".join(line for line in [*lines, self.certainty, self.effort] if line)
+        return "\n".join(line for line in [*lines, self.certainty, self.effort, self.protection] if line)
 
     def _repr_html_(self) -> str:
         """The sentence, and the difference it makes, in a notebook."""
@@ -256,7 +274,7 @@ class Explanation:
                 numbers = (f"{logit:.3f}", f"{probability(logit):.2f}", decision(logit))
                 yield _row(f"{'+ ' if number else ''}{event.row}", _link(event.src, event.dst), *times, *numbers)
             yield "</tbody></table>"
-        yield f"<p><small>{html.escape(f'{self.certainty} {self.effort}')}</small></p>"
+        yield f"<p><small>{html.escape(f'{self.certainty} {self.effort} {self.protection}')}</small></p>"
 
 
 NUMBERS = {0, 4, 5}  # columns of the table

@@ -130,8 +130,8 @@ def explanation(why: Explanation) -> Iterable[RenderableType]:
         yield ""
     if why.certainty:
         yield Text(why.certainty)
-    yield Text(why.effort)
-    if why.was_cut_short and not why.is_counterfactual:
+    yield Text(f"{why.effort} {why.protection}".rstrip())
+    if why.was_cut_short and not why.is_counterfactual and not why.factual:
         yield Text(_advice(why))
 
 

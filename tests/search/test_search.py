@@ -14,7 +14,7 @@ from cody.errors import CallError
 from cody.graph import TemporalGraph
 from cody.oracle import Oracle
 from cody.policies import event_impact, spatio_temporal
-from cody.search import cody, greedy, greedy_then_cody, tree
+from cody.search import Found, cody, greedy, greedy_then_cody, tree
 from cody.testing import ToyModel
 from search.plain_tree import changed, plain_search
 
@@ -99,7 +99,7 @@ def test_the_worked_greedy_example_of_the_paper():
     answers |= {(1, 2, 3): 0.4, (1, 2, 4): 0.5, (1, 2, 5): -0.052}
     model = Lookup(lambda removal: answers[tuple(sorted(removal))])
     visited, found, oracle = visited_by(greedy, model, np.array([1, 2, 3, 4, 5, 6]), children=3)
-    assert found == ((2, 1, 5), 3, "found")
+    assert found == Found((2, 1, 5), 3, "found")
     assert [answers[tuple(sorted(found.removed[:size]))] for size in range(4)] == [2.854, 1.996, 0.816, -0.052]
     assert len(visited) == 10
     assert oracle.counts.batches == 4  # the children of a step are asked together
@@ -108,7 +108,7 @@ def test_the_worked_greedy_example_of_the_paper():
 def test_greedy_stops_where_no_child_improves():
     answers = {(): 2.0, (0,): 1.0, (1,): 3.0, (0, 1): 1.0}
     found = visited_by(greedy, Lookup(lambda removal: answers[tuple(sorted(removal))]), np.array([1, 0]))[1]
-    assert found == ((0,), 2, "stuck")
+    assert found == Found((0,), 2, "stuck")
 
 
 def test_greedy_looks_only_at_the_first_children_of_the_ranking():

@@ -70,7 +70,7 @@ def explore(
         raise CallError(f"exploration must be a number of at least 0, not {exploration}")
     tree = Tree(ranking[:size].tolist(), exploration)
     if not tree.events:
-        return Explored(Found((), 0, EXHAUSTED), ())
+        return Explored(Found((), 0, EXHAUSTED, factual=True), ())
     done, ended = 0, ITERATIONS
     try:
         original = oracle.ask([frozenset()])[0]
@@ -87,7 +87,7 @@ def explore(
     except BudgetError as spent:
         ended = str(spent)
     levels = tuple(_levels(tree))
-    return Explored(Found(levels[-1].kept if levels else (), done, ended), levels)
+    return Explored(Found(levels[-1].kept if levels else (), done, ended, factual=True), levels)
 
 
 class Tree:

@@ -24,6 +24,7 @@ class Found(NamedTuple):
     removed: tuple[int, ...]
     iterations: int
     ended: str  # one of the words above
+    factual: bool = False  # the events that speak for the decision, whether or not it changes without them
 
 
 Search = Callable[[Oracle, IntArray], Found]

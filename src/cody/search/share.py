@@ -18,4 +18,4 @@ def top_share(oracle: Oracle, ranking: IntArray, *, sparsity: float = 0.2) -> Fo
     count = round(sparsity * len(ranking))
     if sparsity > 0 and len(ranking):
         count = max(1, count)
-    return Found(tuple(ranking[:count].tolist()), 0, FOUND if len(ranking) else EXHAUSTED)
+    return Found(tuple(ranking[:count].tolist()), 0, FOUND if len(ranking) else EXHAUSTED, factual=True)
