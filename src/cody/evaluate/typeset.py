@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from cody.evaluate.arrange import DATA, in_order
+from cody.evaluate.arrange import DATA, MODELS, POLICIES, in_order
 from cody.evaluate.notes import PAPER
 from cody.evaluate.record import KINDS
 from cody.evaluate.tables import Cell, Column, Measure, Table
@@ -17,7 +17,8 @@ from cody.words import count
 WIDTH = 80
 MISSING = "–"
 SHORT = {"correct": "corr.", "incorrect": "incorr."}
-SPELLED = {"pgexplainer": "PGExplainer", "tgnnexplainer": "T-GNNExplainer", "greedy": "GreeDy", "cody": "CoDy"}
+SPELLED = {"greedy": "GreeDy", "cody": "CoDy", "greedy-then-cody": "GreeDy, then CoDy"}
+SPELLED |= {"pgexplainer": "PGExplainer", "tgnnexplainer": "T-GNNExplainer", "pbone": "PBONE", "random": "random sets"}
 LATEX_DATA = {"uci-messages": "UCI-Messages", "uci-forums": "UCI-Forums", "wikipedia": "Wikipedia"}
 
 
@@ -75,7 +76,7 @@ def _extras(cell: Cell, column: Column, table: Table) -> str:
     text = ""
     if cell.interval is not None:
         text += f" [{_number(cell.interval.low, column.measure)}, {_number(cell.interval.high, column.measure)}]"
-    if table.has_paper:
+    if cell.paper is not None:
         text += f" ({_number(cell.paper, column.measure)})"
     return text
 
@@ -201,6 +202,8 @@ def _cell_text(text: str) -> str:
 def _sizes(table: Table) -> str:
     """What the numbers of a table are means of, and what its signs mean."""
     sizes = [f"{count(links, f'{kind} link')} of {data}" for (data, kind), links in table.links.items()]
+    if len(sizes) > 1 and len(set(table.links.values())) == 1:
+        sizes = [f"{count(next(iter(table.links.values())), 'link')} of each kind and data set"]
     text = f"Means over {', '.join(sizes)}." + (" Best bold, second best underlined." if _is_marked(table) else "")
     if table.level is not None:
         text += f" In brackets: {100 * table.level:g} % bootstrap intervals over links."
@@ -216,11 +219,12 @@ def _latex_of(table: Table) -> Iterator[str]:
     notes = " ".join(_latex_text(note) for note in [_sizes(table), *table.notes])
     yield r"\begin{table*}[t]"
     yield r"\centering"
-    yield rf"\caption{{{_latex_text(table.layout.title)} for {_latex_text(table.model)}. {formulas}. {notes}}}"
+    yield rf"\caption{{{_latex_text(table.layout.title)} for {_latex_model(table.model)}. {formulas}. {notes}}}"
     yield rf"\label{{t_{table.layout.name}_{re.sub('[^a-z0-9]+', '_', table.model.lower())}}}"
     yield r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-    yield rf"\begin{{tabular}}{{l|{_alignment(table.columns[0])}}}"
-    for panel in table.columns:
+    panels = _latex_panels(table)
+    yield rf"\begin{{tabular}}{{l|{_alignment(panels[0])}}}"
+    for panel in panels:
         yield r"\hline"
         yield from _latex_heading(panel, table.layout.data_first)
         yield r"\hline"
@@ -229,6 +233,14 @@ def _latex_of(table: Table) -> Iterator[str]:
             yield " & ".join([_latex_name(explainer), *cells]) + r" \\"
     yield r"\hline"
     yield "\\end{tabular}}\n\\end{table*}\n"
+
+
+def _latex_panels(table: Table) -> list[list[Column]]:
+    """The paper's; where a number has company, which makes it wide, one measure below the other."""
+    if not table.has_paper and table.level is None:
+        return [list(panel) for panel in table.columns]
+    columns = [column for panel in table.columns for column in panel]
+    return [list(run) for _, run in groupby(columns, key=lambda column: column.measure)]
 
 
 def _alignment(columns: Sequence[Column]) -> str:
@@ -268,15 +280,20 @@ def _latex_cell(cell: Cell, column: Column, table: Table) -> str:
 def _latex_name(explainer: str) -> str:
     r"""As the paper writes it.
 
-    >>> print(_latex_name("cody-spatio-temporal"), _latex_name("pgexplainer"), _latex_name("my_own"))
-    CoDy-\textit{spatio-temporal} PGExplainer my\_own
+    >>> print(_latex_name("cody-spatio-temporal"), _latex_name("pgexplainer (size=9)"), _latex_name("my_own"))
+    CoDy-\textit{spatio-temporal} PGExplainer (size=9) my\_own
     """
-    if explainer in SPELLED:
-        return SPELLED[explainer]
-    search, _, policy = explainer.partition("-")
-    if policy and search in SPELLED:
-        return rf"{SPELLED[search]}-\textit{{{_latex_text(policy)}}}"
-    return _latex_text(explainer)
+    name, bracket, variant = explainer.partition(" (")
+    spelled = SPELLED.get(name, _latex_text(name))
+    for policy in POLICIES:
+        search = name.removesuffix(f"-{policy}")
+        if search != name and search in SPELLED:
+            spelled = rf"{SPELLED[search]}-\textit{{{policy}}}"
+    return spelled + _latex_text(bracket + variant)
+
+
+def _latex_model(model: str) -> str:
+    return model.upper() if model in MODELS else _latex_text(model)
 
 
 def _latex_text(text: str) -> str:
