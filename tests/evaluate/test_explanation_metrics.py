@@ -144,6 +144,21 @@ def test_intervals_of_ten_thousand_records_take_seconds():
     assert time.perf_counter() - started < 5
 
 
+@pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.__name__)
+def test_differences_equal_those_of_a_loop_over_samples_of_pairs(metric):
+    one, other = (random_records(np.random.default_rng(seed), count=30) for seed in (1, 2))
+    found = metrics.differences(metric, one[5:], other[::-1], rng=np.random.default_rng(7), samples=50)
+    drawn = np.random.default_rng(7).integers(0, 25, size=(50, 25)) + 5  # the 25 links that both explain
+    looped = [metric([one[i] for i in sample]) - metric([other[i] for i in sample]) for sample in drawn.tolist()]
+    np.testing.assert_allclose(found, looped)
+    assert metrics.within(found, 0.9) == pytest.approx(np.quantile(looped, [0.05, 0.95]))
+
+
+def test_explainers_without_a_common_link_have_no_difference():
+    rng = np.random.default_rng(0)
+    assert metrics.differences(metrics.sparsity, [record(event=1)], [record(event=2)], rng=rng) is None
+
+
 @pytest.mark.parametrize("options", [{"level": 0.0}, {"level": 1.0}, {"samples": 0}])
 def test_a_level_or_number_of_samples_that_cannot_be_meant_is_refused(options):
     with pytest.raises(CallError):

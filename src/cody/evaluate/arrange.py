@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from cody.errors import DataError
-from cody.evaluate.metrics import Group, groups
+from cody.evaluate.metrics import Group
 from cody.evaluate.record import Record
 from cody.words import plain
 
@@ -26,15 +26,14 @@ def arrange(records: Sequence[Record]) -> list[Record]:
     """The records with short names for data and models, and one name for each setting of an explainer.
 
     A model's name loses its folder and the name of its data: runs/tgn-wikipedia and runs/tgn-uci-forums are both tgn.
-    An explainer that was run with several settings becomes one explainer for each: cody-temporal (alpha=0.5).
+    An explainer that was run with several settings becomes one explainer for each: cody-temporal (alpha=0.5). A record
+    that several files hold counts once.
     """
     if not records:
         raise DataError("there are no records to compare; cody evaluate writes them")
     short = [replace(record, data=_data(record), model=_family(record)) for record in records]
     _check_identities(records, short)
-    named = _name_settings(short)
-    _check_repeated(named)
-    return named
+    return _once(_name_settings(short))
 
 
 def in_order(names: Iterable[str], known: Sequence[str]) -> list[str]:
@@ -110,13 +109,15 @@ def _named(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> 
     return plain(f"{explainer} ({shown})" if varied else explainer, 60)
 
 
-def _check_repeated(records: Sequence[Record]) -> None:
-    for group, members in groups(records).items():
-        seen: set[tuple[int, int]] = set()
-        for record in members:
-            if (record.event, record.seed) in seen:
-                raise DataError(
-                    f"{group.explainer} explains event {record.event} of {group.data} twice with seed {record.seed}; "
-                    f"was a file given twice?"
-                )
-            seen.add((record.event, record.seed))
+def _once(records: Sequence[Record]) -> list[Record]:
+    """Each record once: files may overlap, as long as they agree."""
+    known: dict[tuple[object, ...], Record] = {}
+    for record in records:
+        key = (record.data, record.model, record.kind, record.explainer, record.event, record.seed)
+        first = known.setdefault(key, record)
+        if replace(record, seconds=first.seconds, version=first.version) != first:
+            raise DataError(
+                f"{record.explainer} explains event {record.event} of {record.data} twice with seed {record.seed}, "
+                "and not alike: these files do not belong together"
+            )
+    return list(known.values())

@@ -8,7 +8,7 @@ Other projects swap the names of fidelity+ and fidelity-: go by the formula.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple, cast
@@ -186,24 +186,59 @@ def interval(
 
     A sample draws as many links as there are, with replacement, each with all records about it.
     """
-    if not 0 < level < 1 or samples < 1:
-        raise CallError(f"level must lie between 0 and 1 and samples be at least 1, not {level} and {samples}")
     group = columns(records)
     if metric(group) is None:
         return None
-    at_once = max(1, AT_ONCE // len(group.link))
-    sizes = [min(at_once, samples - start) for start in range(0, samples, at_once)]
-    drawn = [np.asarray(metric(replace(group, counts=_draw(group.link, size, rng)))) for size in sizes]
-    low, high = np.quantile(np.concatenate(drawn), [(1 - level) / 2, (1 + level) / 2])
+    drawn = [
+        np.asarray(metric(replace(group, counts=counts[:, group.link])))
+        for counts in _draws(int(group.link.max()) + 1, samples, rng)
+    ]
+    return within(np.concatenate(drawn), level)
+
+
+def differences(
+    metric: Metric,
+    records: Sequence[Record],
+    others: Sequence[Record],
+    *,
+    rng: np.random.Generator,
+    samples: int = 1000,
+) -> FloatArray | None:
+    """Paired bootstrap: metric(records) - metric(others) in each sample of the links that both explain. [S]
+
+    A sample draws links, and with each the records of both. Explainers that fail on the same links differ by less than
+    their two intervals suggest. `within` makes an interval of it; None where the metric is undefined.
+    """
+    links = {link_of(record) for record in records} & {link_of(record) for record in others}
+    number = {link: place for place, link in enumerate(sorted(links))}
+    both = [[record for record in some if link_of(record) in number] for some in (records, others)]
+    pair = [replace(columns(some), link=np.array([number[link_of(record)] for record in some])) for some in both]
+    if any(metric(group) is None for group in pair):
+        return None
+    drawn = []
+    for counts in _draws(len(number), samples, rng):
+        one, other = (np.asarray(metric(replace(group, counts=counts[:, group.link]))) for group in pair)
+        drawn.append(one - other)
+    return np.concatenate(drawn)
+
+
+def within(drawn: FloatArray, level: float = 0.95) -> Interval:
+    """Between which values `level` of the samples lie."""
+    if not 0 < level < 1:
+        raise CallError(f"level must lie between 0 and 1, not {level}")
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high))
 
 
-def _draw(link: IntArray, samples: int, rng: np.random.Generator) -> FloatArray:
-    """How often each record counts in each sample: [S, N]."""
-    L = int(link.max()) + 1
-    chosen = rng.integers(0, L, size=(samples, L)) + L * np.arange(samples)[:, None]  # a range of numbers per sample
-    counts = np.bincount(chosen.ravel(), minlength=samples * L).reshape(samples, L)
-    return counts[:, link].astype(np.float64)
+def _draws(links: int, samples: int, rng: np.random.Generator) -> Iterator[FloatArray]:
+    """How often each link counts in each sample: [S, L] in all, as many rows at a time as memory allows."""
+    if samples < 1:
+        raise CallError(f"samples must be at least 1, not {samples}")
+    at_once = max(1, AT_ONCE // links)
+    for start in range(0, samples, at_once):
+        size = min(at_once, samples - start)
+        chosen = rng.integers(0, links, size=(size, links)) + links * np.arange(size)[:, None]  # a range for each row
+        yield np.bincount(chosen.ravel(), minlength=size * links).reshape(size, links).astype(np.float64)
 
 
 def _mean(group: Columns, values: FloatArray) -> float | None:

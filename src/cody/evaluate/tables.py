@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -207,11 +208,21 @@ def _places(measure: Measure, group: Mapping[str, Columns]) -> dict[str, int | N
     What has no best, and what is printed as 0, has no place.
     """
     values = {name: measure.metric(members) for name, members in group.items()} if measure.ranked else {}
-    printed = {name: round(value, measure.digits) for name, value in values.items() if value is not None}
+    printed = {name: rounded(value, measure.digits) for name, value in values.items() if value is not None}
     return {
         name: 1 + sum(other > printed[name] for other in printed.values()) if printed.get(name) else None
         for name in group
     }
+
+
+def rounded(value: float, digits: int) -> float:
+    """Halves up, also where the nearest binary number lies below: 31 of 200 links are 0.16.
+
+    >>> rounded(0.155, 2), round(0.155, 2)
+    (0.16, 0.15)
+    """
+    scale: float = 10.0**digits
+    return math.floor(value * scale + 0.5 + 1e-9) / scale
 
 
 def _about_paper(model: str, groups: Groups, cells: Mapping[str, Mapping[Column, Cell]]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from itertools import groupby
 from cody.evaluate.arrange import DATA, MODELS, POLICIES, in_order
 from cody.evaluate.notes import PAPER
 from cody.evaluate.record import KINDS
-from cody.evaluate.tables import Cell, Column, Measure, Table
+from cody.evaluate.tables import Cell, Column, Measure, Table, rounded
 from cody.words import count
 
 WIDTH = 80
@@ -68,7 +68,7 @@ def _values(name: str, cell: Cell, table: Table) -> dict[str, object]:
 
 
 def _number(value: float | None, measure: Measure) -> str:
-    return MISSING if value is None else f"{value:.{measure.digits}f}"
+    return MISSING if value is None else f"{rounded(value, measure.digits):.{measure.digits}f}"
 
 
 def _extras(cell: Cell, column: Column, table: Table) -> str:
