@@ -62,7 +62,8 @@ def test_markers_lie_on_their_curves():
 
 
 def test_the_curve_of_calls_rises_where_the_first_counterfactual_came():
-    records = [record(event=1, first=10), record(event=2, first=100), record(event=3), record(event=4)]
+    found = [record(event=1, first=10, necessary=True), record(event=2, first=100, necessary=True)]
+    records = [*found, record(event=3), record(event=4)]
     look = looks(["cody-temporal"])
     (axes,) = figures.fidelity_against_calls(records, look).axes
     share = curve(axes, look["cody-temporal"].colour)
@@ -115,13 +116,45 @@ def test_figures_of_time_are_left_out_where_it_was_not_taken():
 
 def test_nothing_found_and_nothing_to_remove_can_be_drawn(tmp_path):
     records = [record(removed=(), candidates=0, evaluations=0, seconds=0.0)]
-    assert len(save_figures(records, tmp_path)) == 6
+    assert len(save_figures(records, tmp_path)) == 4  # there were no calls to count
 
 
 def test_an_explainer_looks_the_same_whoever_else_is_there():
     alone, together = looks(["cody-temporal"]), looks(["cody-temporal", "greedy-temporal", "pgexplainer", "zebra"])
     assert alone["cody-temporal"] == together["cody-temporal"]
     assert len(set(together.values())) == 4
+
+
+def test_settings_of_an_explainer_share_its_colour_and_marker_but_not_its_line():
+    found = looks(["cody-temporal (alpha=0.5)", "cody-temporal (alpha=0.6)", "pbone", "random"])
+    one, other = found["cody-temporal (alpha=0.5)"], found["cody-temporal (alpha=0.6)"]
+    assert one == looks(["cody-temporal"])["cody-temporal"]
+    assert (one.colour, one.marker) == (other.colour, other.marker)
+    assert one.dash != other.dash
+    assert found["pbone"] == looks(["pbone"])["pbone"] != found["random"]
+
+
+def test_calls_are_counted_only_for_explainers_that_look_for_counterfactuals():
+    factual = [record(event=i, explainer="tgnnexplainer", first=2, necessary=False) for i in range(5)]
+    searched = [record(event=i, first=9, necessary=True) for i in range(5)]
+    drawn = dict(draw(arrange([*factual, *searched])))
+    shown = [text.get_text() for text in drawn["fidelity-calls-tgn"].legends[0].get_texts()]
+    assert shown == ["cody-temporal"]
+    assert "fidelity-calls-tgn" not in dict(draw(arrange(factual)))
+
+
+def test_a_panel_says_who_was_not_run():
+    records = [record(), record(explainer="pbone"), record(data="wikipedia")]
+    first, second = figures.fidelity_against_sparsity(records, looks(["cody-temporal", "pbone"])).axes
+    assert not first.texts
+    assert second.texts[0].get_text() == "not run:\npbone"
+
+
+def test_marks_of_different_curves_do_not_cover_each_other():
+    records = [record(event=i, explainer=name, necessary=True) for i in range(3) for name in ("a", "b", "c")]
+    (axes,) = figures.fidelity_against_sparsity(records, looks("abc")).axes
+    marks = [x for line in axes.lines if line.get_linestyle() == "None" for x in line.get_xdata()]
+    assert len(set(marks)) == len(marks) == 3 * figures.MARKS
 
 
 def test_labels_do_not_overlap():

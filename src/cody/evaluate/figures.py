@@ -22,6 +22,7 @@ try:
     from matplotlib import rc_context
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.lines import Line2D
 except ImportError:
     raise CallError("figures need matplotlib, which is not installed: pip install matplotlib") from None
@@ -56,12 +57,16 @@ COLOURS = dict(zip(POLICIES, (ORANGE, SKY, GREEN, BLUE), strict=True))
 DASHES = {"greedy": (0, (4, 1.5)), "cody": "-", "greedy-then-cody": (0, (6, 1.5, 1, 1.5))}
 MARKERS = dict(zip(POLICIES, "ov^s", strict=True))
 LONGEST_FIRST = sorted(POLICIES, key=len, reverse=True)
-OTHERS = ((BLACK, "D"), (RED, "X"), (PINK, "P"), ("#999999", "*"))
-OTHER_DASHES = ((0, (1, 1.2)), (0, (3, 1, 1, 1)), (0, (5, 3)), "-")
+DOTS = (0, (1, 1.2))
+FACTUAL = {"random": ("#999999", "*"), "pbone": (PINK, "P"), "pgexplainer": (BLACK, "D"), "tgnnexplainer": (RED, "X")}
+OTHERS = ((BLACK, "<"), (RED, ">"), (PINK, "h"), ("#999999", "p"))
+OTHER_DASHES = ((0, (3, 1, 1, 1)), (0, (5, 3)), (0, (8, 2, 1, 2, 1, 2)), "-")
 SEQUENCE = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PINK, "D"), (BLACK, "v"))
 LETTER = 0.06  # inches that a letter of a label takes
 WIDEST, THINNEST = 2.4, 1.0  # lines, in points
-MARKS = 6  # of a curve, the first of which is its beginning
+MARKS = 5  # of a curve
+SPARSITIES = (0, 0.02, 0.1, 0.2, 0.4, 0.7, 1.0)  # that an axis names
+LOOKING = 0.9  # share of counterfactuals that must be met and answered with by an explainer that looks for them
 
 
 Curve = TypeVar("Curve")
@@ -110,7 +115,9 @@ def draw(records: Sequence[Record]) -> Iterator[tuple[str, Figure]]:
     for model in in_order((record.model for record in records), MODELS):
         mine = [record for record in records if record.model == model]
         yield f"fidelity-sparsity-{model}", fidelity_against_sparsity(mine, look)
-        yield f"fidelity-calls-{model}", fidelity_against_calls(mine, look)
+        looking = [record for _, members in _by_explainer(mine) if _looks_for_one(members) for record in members]
+        if looking:
+            yield f"fidelity-calls-{model}", fidelity_against_calls(looking, look)
         if any(mean_seconds(group) is not None for group in groups(mine).values()):
             yield f"duration-{model}", duration(mine, look)
         for (data, kind), group in _settings_of(mine).items():
@@ -120,19 +127,46 @@ def draw(records: Sequence[Record]) -> Iterator[tuple[str, Figure]]:
                 yield f"sensitivity-{model}-{data}-{kind}-{explainer}", sensitivity(panels, f"{explainer}, {kind}")
 
 
+def _looks_for_one(records: Sequence[Record]) -> bool:
+    """Whether an explainer looks for counterfactuals: it asks, and answers with one once it has met one.
+
+    What T-GNNExplainer or PBONE meet on their way says nothing about what they find.
+    """
+    met = [record.first is not None for record in records]
+    answered = [record.is_necessary for record in records]
+    both, either = np.logical_and(met, answered).sum(), np.logical_or(met, answered).sum()
+    return any(record.evaluations for record in records) and bool(both >= LOOKING * either)
+
+
 def looks(explainers: Iterable[str]) -> dict[str, Look]:
-    """How each explainer is drawn, in every figure. Those without a search and a policy in their name go by turns."""
-    found, others = {}, 0
+    """How each explainer is drawn, in every figure. Unknown ones go by turns.
+
+    Several settings of an explainer have its colour and its marker; the first has its line too.
+    """
+    found: dict[str, Look] = {}
+    first: dict[str, Look] = {}  # of each explainer, whatever its setting
+    settings: Counter[str] = Counter()
     for name in in_order(explainers, EXPLAINERS):
-        policy = next((policy for policy in LONGEST_FIRST if name.endswith(f"-{policy}")), "")
-        search = name.removesuffix(f"-{policy}")
-        if search in DASHES and policy:
-            found[name] = Look(COLOURS[policy], DASHES[search], MARKERS[policy])
+        family = name.partition(" (")[0]
+        if family in first:
+            found[name] = first[family]._replace(dash=OTHER_DASHES[settings[family] % len(OTHER_DASHES)])
+            settings[family] += 1
         else:
-            colour, marker = OTHERS[others % len(OTHERS)]
-            found[name] = Look(colour, OTHER_DASHES[others // len(OTHERS) % len(OTHER_DASHES)], marker)
-            others += 1
+            found[name] = first[family] = _own_look(family) or _other_look(len(first))
     return found
+
+
+def _other_look(number: int) -> Look:
+    colour, marker = OTHERS[number % len(OTHERS)]
+    return Look(colour, OTHER_DASHES[number // len(OTHERS) % len(OTHER_DASHES)], marker)
+
+
+def _own_look(name: str) -> Look | None:
+    if name in FACTUAL:
+        return Look(FACTUAL[name][0], DOTS, FACTUAL[name][1])
+    policy = next((policy for policy in LONGEST_FIRST if name.endswith(f"-{policy}")), "")
+    search = name.removesuffix(f"-{policy}")
+    return Look(COLOURS[policy], DASHES[search], MARKERS[policy]) if search in DASHES and policy else None
 
 
 # Curves: shares of the links, one panel for each data set and kind.
@@ -144,9 +178,11 @@ def fidelity_against_sparsity(records: Sequence[Record], look: Mapping[str, Look
     limit = min(1.0, np.floor(10 * largest + 1) / 10)  # beyond it nothing changes
     figure, panels = _panels(records, "sparsity at most, |X| / |C|", "fidelity+")
     for axes, group in panels:
-        for (explainer, members), width in _with_widths(_by_explainer(group)):
-            _steps(axes, _sparsities(members), len(members), np.linspace(0, limit, MARKS), look[explainer], width)
-        axes.set_xlim(0, limit)
+        curves = _with_widths(_by_explainer(group))
+        for number, ((explainer, members), width) in enumerate(curves):
+            marked = limit * _spread(number, len(curves)) ** 2
+            _steps(axes, _sparsities(members), len(members), (0, limit), marked, look[explainer], width)
+        _widen_small(axes, limit)
     _legend(figure, look, records)
     return figure
 
@@ -159,10 +195,12 @@ def fidelity_against_calls(records: Sequence[Record], look: Mapping[str, Look]) 
     figure, panels = _panels(records, "calls to the model", "share with a counterfactual")
     most = max(record.evaluations for record in records)
     for axes, group in panels:
-        for (explainer, members), width in _with_widths(_by_explainer(group)):
+        curves = _with_widths(_by_explainer(group))
+        for number, ((explainer, members), width) in enumerate(curves):
             firsts = np.sort([record.first for record in members if record.first is not None]).astype(np.float64)
             end = max(1, *(record.evaluations for record in members))
-            _steps(axes, firsts, len(members), np.geomspace(1, end, MARKS), look[explainer], width)
+            marked = end ** _spread(number, len(curves))
+            _steps(axes, firsts, len(members), (1, end), marked, look[explainer], width)
         axes.set(xscale="log", xlim=(1, max(2, most)))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.xaxis.set_minor_formatter("")
@@ -174,13 +212,34 @@ def _sparsities(records: Sequence[Record]) -> FloatArray:
     return np.sort([record.sparsity for record in records if record.is_necessary]).astype(np.float64)
 
 
-def _steps(axes: Axes, places: FloatArray, count: int, marked: FloatArray, look: Look, width: float) -> None:
-    """A curve that rises by 1/count at each place; it goes from the first to the last of the places to be marked."""
-    x = np.concatenate([marked[:1], places, [np.append(places, marked[-1]).max()]])
+def _spread(number: int, curves: int) -> FloatArray:
+    """Where the marks of one of several curves lie, as shares of the axis: not above those of the others. [MARKS]"""
+    return (np.arange(MARKS) + (number + 1) / (curves + 1)) / MARKS
+
+
+def _widen_small(axes: Axes, limit: float) -> None:
+    """An axis of square roots, from 0: most explanations are sparse, and that is where explainers differ."""
+    axes.set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square))
+    axes.set_xlim(0, limit)
+    axes.set_xticks([share for share in SPARSITIES if share <= limit], minor=False)
+    axes.xaxis.set_major_formatter("{x:g}")
+
+
+def _steps(
+    axes: Axes,
+    places: FloatArray,
+    count: int,
+    span: tuple[float, float],
+    marked: FloatArray,
+    look: Look,
+    width: float,
+) -> None:
+    """A curve over a span that rises by 1/count at each place, with marks on it."""
+    x = np.concatenate([span[:1], places, [max([span[1], *places])]])
     y = np.concatenate([[0], np.arange(1, len(places) + 1), [len(places)]]) / count
     axes.step(x, y, where="post", color=look.colour, linestyle=look.dash, linewidth=width)
-    heights = np.searchsorted(places, marked[1:], side="right") / count
-    axes.plot(marked[1:], heights, linestyle="", marker=look.marker, color=look.colour, clip_on=False)
+    heights = np.searchsorted(places, marked, side="right") / count
+    axes.plot(marked, heights, linestyle="", marker=look.marker, color=look.colour, clip_on=False)
 
 
 def _with_widths(curves: Iterable[Curve]) -> list[tuple[Curve, float]]:
@@ -197,7 +256,8 @@ def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure
     width = min(PAGE, 2.25 * max(2, len(names)))
     explainers = {record.explainer for record in records}
     legend = 0.16 * np.ceil(len(explainers) / _beside(explainers, width))
-    figure = Figure(figsize=(width, PANEL * len(kinds) + legend + 0.2), layout="constrained")
+    figure = Figure(figsize=(width, PANEL * len(kinds) + legend + 0.4), layout="constrained")
+    figure.suptitle(records[0].model, fontsize=8, fontweight="bold")
     grid = figure.subplots(len(kinds), len(names), sharex=True, sharey=True, squeeze=False)
     for row, kind in enumerate(kinds):
         for column, data in enumerate(names):
@@ -210,6 +270,11 @@ def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure
         for column, data in enumerate(names)
         if (data, kind) in found
     ]
+    for axes, group in filled:
+        absent = in_order(explainers - {record.explainer for record in group}, EXPLAINERS)
+        if absent:
+            text = "\n".join(["not run:", *absent])
+            axes.text(0.03, 0.97, text, transform=axes.transAxes, ha="left", va="top", fontsize=6, color="#777777")
     return figure, filled
 
 
@@ -237,7 +302,7 @@ def duration(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
     names = in_order((record.data for record in records), DATA)
     explainers = in_order((record.explainer for record in records), EXPLAINERS)[::-1]
     width = max(4.8, min(PAGE, LETTER * max(map(len, explainers)) + 0.4 + 1.7 * len(names)))
-    figure = Figure(figsize=(width, 0.7 + 0.19 * len(explainers)), layout="constrained")
+    figure = Figure(figsize=(width, 0.9 + 0.19 * len(explainers)), layout=ConstrainedLayoutEngine(wspace=0.06))
     grid = figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
     times = []
     for group, members in groups(records).items():
@@ -258,6 +323,7 @@ def duration(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
         axes.set_yticks(range(len(explainers)), explainers)
         axes.xaxis.set_major_formatter("{x:g}")
         axes.xaxis.set_minor_formatter("")
+    figure.suptitle(records[0].model, fontsize=8, fontweight="bold")
     figure.supxlabel("mean seconds of an explanation (filled: correct predictions, hollow: incorrect)", fontsize=8)
     return figure
 
@@ -297,15 +363,16 @@ def sensitivity(panels: Varied, title: str) -> Figure:
     figure = Figure(figsize=(min(PAGE, 2.9 * len(panels) + 0.4), 2.3), layout="constrained")
     grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
     records = [record for values in panels.values() for members in values.values() for record in members]
-    marks = np.linspace(0, min(1.0, 1.05 * max(_sparsities(records), default=1.0)) or 1.0, MARKS)
+    limit = min(1.0, 1.05 * max(_sparsities(records), default=1.0)) or 1.0
     for axes, (parameter, values) in zip(grid, panels.items(), strict=True):
         for number, ((value, members), width) in enumerate(_with_widths(values.items())):
             colour, marker = SEQUENCE[number % len(SEQUENCE)]
             dash = "-" if number < len(SEQUENCE) else ":"
             label = f"{VARIED[parameter]} = {float(value):.3g}"
-            _steps(axes, _sparsities(members), len(members), marks, Look(colour, dash, marker), width)
+            marked = limit * _spread(number, len(values)) ** 2
+            _steps(axes, _sparsities(members), len(members), (0, limit), marked, Look(colour, dash, marker), width)
             axes.plot([], [], color=colour, linestyle=dash, marker=marker, label=label)
-        axes.set_xlim(0, marks[-1])
+        _widen_small(axes, limit)
         axes.legend(loc="lower right")
     grid[0].set_ylim(0, None)
     figure.suptitle(f"{records[0].model} on {records[0].data}: {title}, links: {_links(records)}", fontsize=8)
