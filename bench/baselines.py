@@ -72,9 +72,12 @@ def on_campus():
         )
 
 
-def ranked(model, policy, query):
+SIZES = {tgnnexplainer: 30}  # candidates, as cody explain and cody evaluate have it; 64 for the others
+
+
+def ranked(model, policy, query, size=64):
     oracle = Oracle(model, query)
-    events = cody.candidates(model.graph, query)
+    events = cody.candidates(model.graph, query, size=size)
     return oracle, policy(model.graph, query, events, oracle, np.random.default_rng(query.before))
 
 
@@ -83,7 +86,7 @@ def rank_of_cause(model, policy, query, cause):
 
 
 def explored(model, policy, query):
-    return explore(*ranked(model, policy, query))
+    return explore(*ranked(model, policy, query, SIZES[tgnnexplainer]))
 
 
 def on_shipped(links=100):
@@ -113,10 +116,11 @@ def judged(model, rows, policy, search):
     without, only, share, seconds, evaluations = [], [], [], [], []
     for row in rows.tolist():
         query = model.graph.query(row)
-        events = frozenset(cody.candidates(model.graph, query).tolist())
+        size = SIZES.get(search, 64)
+        events = frozenset(cody.candidates(model.graph, query, size=size).tolist())
         model.logits(query, [frozenset()])
         started = time.process_time()
-        oracle, ranking = ranked(model, policy, query)
+        oracle, ranking = ranked(model, policy, query, size)
         chosen = frozenset(search(oracle, ranking).removed)
         seconds.append(time.process_time() - started)
         evaluations.append(len(oracle.asked))

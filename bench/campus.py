@@ -90,14 +90,16 @@ def measure(kind, made, options):
 
 
 def table(entries):
-    """One row an explainer; each cell: recall (share with the cause alone; mean size)."""
+    """One row an explainer; each cell: recall / share with the cause alone / mean size / fidelity+."""
     columns = list(dict.fromkeys((entry["model"], entry["links"], entry["count"]) for entry in entries))
     yield "| explainer | " + " | ".join(f"{model}, {count} {links}" for model, links, count in columns) + " |"
     yield "|---|" + "---|" * len(columns)
     for name in dict.fromkeys(entry["explainer"] for entry in entries):
         found = {(e["model"], e["links"]): e for e in entries if e["explainer"] == name}
         cells = [found[model, links] for model, links, _ in columns]
-        shown = [f"{e['recall']:.2f} ({e['cause_alone']:.2f}; {e['mean_size']:.1f})" for e in cells]
+        shown = [
+            f"{e['recall']:.2f} / {e['cause_alone']:.2f} / {e['mean_size']:.1f} / {e['fidelity+']:.2f}" for e in cells
+        ]
         yield f"| {name} | " + " | ".join(shown) + " |"
 
 

@@ -4,20 +4,22 @@ python bench/report.py
 """
 
 import argparse
-import re
 from collections import defaultdict
 from itertools import chain
 from pathlib import Path
+from shutil import move
+from tempfile import TemporaryDirectory
 
-import numpy as np
+from claims import Settings
+from claims import table as claims_table
 
 from cody.evaluate import typeset
+from cody.evaluate.arrange import EXPLAINERS, in_order
 from cody.evaluate.metrics import aufsc_plus, fidelity_plus, mean_evaluations
 from cody.evaluate.records import read_records
 from cody.evaluate.tables import tables
 
-POLICIES = ("random", "temporal", "spatio-temporal", "event-impact")
-FACTUAL = ("random", "pbone", "pgexplainer", "tgnnexplainer")
+SHOWN_SIMILARITIES = ("jaccard-tgn-wikipedia-correct", "jaccard-tgat-uci-messages-correct")  # the others fill a folder
 
 
 def read(folder, pattern):
@@ -30,86 +32,44 @@ def read(folder, pattern):
     return records, settings
 
 
-def mean(values):
-    values = [value for value in values if value is not None]
-    return float(np.mean(values)) if values else float("nan")
-
-
-def per_setting(settings, explainer, metric, kind=None):
-    """The metric of one explainer in each setting that it explained in full."""
-    for (_, _, of_kind), explainers in settings.items():
-        whole = max(map(len, explainers.values()))
-        if (kind is None or of_kind == kind) and len(explainers.get(explainer, [])) == whole:
-            yield metric(explainers[explainer])
+def complete(settings):
+    """Only explainers that explained every link of a setting."""
+    return {
+        setting: {name: some for name, some in found.items() if len(some) == max(map(len, found.values()))}
+        for setting, found in settings.items()
+    }
 
 
 def average_table(settings):
     """Means over the settings, correct and incorrect apart."""
-    names = list(dict.fromkeys(chain.from_iterable(settings.values())))
-    yield "| explainer | AUFSC+ correct | AUFSC+ incorrect | fidelity+ correct | fidelity+ incorrect | evaluations |"
-    yield "|---|---|---|---|---|---|"
-    for name in sorted(names):
-        cells = [mean(per_setting(settings, name, aufsc_plus, kind)) for kind in ("correct", "incorrect")]
-        cells += [mean(per_setting(settings, name, fidelity_plus, kind)) for kind in ("correct", "incorrect")]
-        asked = mean(per_setting(settings, name, mean_evaluations))
-        yield f"| {name} | " + " | ".join(f"{cell:.3f}" for cell in cells) + f" | {asked:.0f} |"
+    names = in_order(chain.from_iterable(settings.values()), EXPLAINERS)
+    yield "| explainer | settings | AUFSC+ correct | incorrect | fidelity+ correct | incorrect | sets asked |"
+    yield "|---|---|---|---|---|---|---|"
+    every = Settings(settings)
+    for name in names:
+        cells = [
+            every.only(kind=kind).mean(name, metric)
+            for metric in (aufsc_plus, fidelity_plus)
+            for kind in ("correct", "incorrect")
+        ]
+        asked = every.mean(name, mean_evaluations)
+        count = sum(name in found for found in settings.values())
+        yield f"| {name} | {count} | " + " | ".join(f"{cell:.3f}" for cell in cells) + f" | {asked:,.0f} |"
 
 
-def claims(settings):
-    """What the paper claims, and what is found here: one line each."""
-
-    def over(explainer, kind=None):
-        return mean(per_setting(settings, explainer, aufsc_plus, kind))
-
-    def best(kind, family):
-        return max(POLICIES, key=lambda policy: over(f"{family}-{policy}", kind))
-
-    cody, greedy = (mean([over(f"{family}-{policy}") for policy in POLICIES]) for family in ("cody", "greedy"))
-    factual = {name: over(name) for name in FACTUAL}
-    yield (
-        f"CoDy above GreeDy above the factual methods in AUFSC+, means over all policies: CoDy {cody:.3f}, "
-        f"GreeDy {greedy:.3f}; " + ", ".join(f"{name} {value:.3f}" for name, value in factual.items())
-    )
-    pair = over("cody-spatio-temporal"), over("greedy-spatio-temporal")
-    yield (
-        f"CoDy over GreeDy, both spatio-temporal (paper: +16 %): {pair[0]:.3f} against {pair[1]:.3f}, "
-        f"{100 * (pair[0] / pair[1] - 1):+.0f} %"
-    )
-    for kind, expected in (("correct", "spatio-temporal"), ("incorrect", "event-impact")):
-        values = ", ".join(f"{policy} {over(f'cody-{policy}', kind):.3f}" for policy in POLICIES)
-        yield f"CoDy, {kind} (paper: {expected} is best): {best(kind, 'cody')} is best ({values})"
-    worst = [min(POLICIES, key=lambda policy: over(f"{family}-{policy}")) for family in ("cody", "greedy")]
-    yield f"random is the worst policy (paper: yes): CoDy's worst is {worst[0]}, GreeDy's is {worst[1]}"
-    easier = 0
-    pairs = 0
-    for (model, data, kind), explainers in settings.items():
-        for name, records in explainers.items():
-            other = settings.get((model, data, "incorrect"), {}).get(name)
-            if kind == "correct" and other and name not in FACTUAL:
-                pairs += 1
-                easier += aufsc_plus(other) > aufsc_plus(records)
-    yield f"incorrect predictions are easier to explain: in {easier} of {pairs} pairs of a search and a setting"
-    calls = {name: mean(per_setting(settings, name, mean_evaluations)) for name in ("cody-spatio-temporal",)}
-    calls |= {name: mean(per_setting(settings, name, mean_evaluations)) for name in ("greedy-spatio-temporal",)}
-    yield "evaluations: " + ", ".join(f"{name} {value:.0f}" for name, value in calls.items())
+def varied(folder, ending, what):
+    """Records of a sensitivity run by the value of what was varied."""
+    return {
+        float(file.name.removesuffix(ending).rpartition("-")[2]): read_records(file)
+        for file in sorted(folder.glob(f"sensitivity-{what}-*{ending}"))
+    }
 
 
-def sensitivity(folder, ending, settings):
-    """More iterations, other alpha, other numbers of candidates."""
-    base = settings.get(("tgat", "uci-messages", "correct"), {}).get("cody-spatio-temporal")
-    if base:
-        yield f"alpha 2/3, 64 candidates: AUFSC+ {aufsc_plus(base):.3f}, fidelity+ {fidelity_plus(base):.3f}"
-    for file in sorted(folder.glob(f"sensitivity-*{ending}")):
-        records = read_records(file)
-        name = re.sub(r"sensitivity-|\.jsonl.*", "", file.name).replace("-", " ")
-        yield f"{name}: AUFSC+ {aufsc_plus(records):.3f}, fidelity+ {fidelity_plus(records):.3f} ({len(records)} links)"
-    longer, _ = read(folder, f"iterations-1200{ending}")
-    for name in dict.fromkeys(record.explainer for record in longer):
-        of_it = [record for record in longer if record.explainer == name]
-        within = [mean([record.first is not None and record.first <= n for record in of_it]) for n in (300, 600, 1200)]
-        yield f"{name}, TGN, wikipedia, correct: found within 300 / 600 / 1,200 sets: " + " / ".join(
-            f"{share:.2f}" for share in within
-        )
+def by_explainer(records):
+    found = defaultdict(list)
+    for record in records:
+        found[record.explainer].append(record)
+    return found
 
 
 def write(folder, name, records, *, paper):
@@ -121,15 +81,32 @@ def write(folder, name, records, *, paper):
 
 def section(folder, ending, title, records, settings):
     """What docs/results.md says about one protocol."""
-    yield from average_table(settings)
-    yield ""
-    yield from (f"- {claim}" for claim in claims(settings))
-    if title == "paper":
-        yield ""
-        yield from (f"- {line}" for line in sensitivity(folder, ending, settings))
+    found = complete(settings)
+    yield from average_table(found)
     links = {(setting, record.event) for setting, all_ in settings.items() for one in all_.values() for record in one}
     yield ""
-    yield f"{len(records):,} records about {len(links):,} links."
+    yield f"{len(records):,} records about {len(links):,} links in {len(settings)} settings (model, data set, kind)."
+    if title == "paper":
+        longer = by_explainer(read(folder, f"iterations-1200{ending}")[0])
+        alphas, sizes = (varied(folder, ending, what) for what in ("alpha", "candidates"))
+        yield "\n### Claim by claim\n"
+        yield from claims_table(Settings(found), alphas, {int(size): some for size, some in sizes.items()}, longer)
+    else:
+        yield ""
+        yield from (f"- {line}" for line in compared(Settings(found)))
+
+
+def compared(settings):
+    """The default search against the others, where users are."""
+    for policy in ("spatio-temporal", "event-impact"):
+        default = f"greedy-then-cody-{policy}"
+        for other in (f"greedy-{policy}", f"cody-{policy}"):
+            value, low, high, ahead, count = settings.gap(default, other)
+            behind = settings.gap(other, default)[3]
+            yield (
+                f"{default} over {other}: AUFSC+ {value:+.3f} [{low:+.3f}, {high:+.3f}], ahead in {ahead}, behind in "
+                f"{behind} of {count} settings"
+            )
 
 
 def replace_section(page, title, text):
@@ -154,9 +131,28 @@ def main():
         )
         write(options.folder, f"tables-{title}", records, paper=title == "paper")
         if title == "paper":
-            from cody.evaluate.figures import save_figures
+            draw(options.folder, options.ending, records)
 
-            save_figures(records, options.folder / "figures")
+
+def draw(folder, ending, records):
+    from cody.evaluate.figures import save_figures
+
+    figures = folder / "figures"
+    written = save_figures(records, figures)
+    one = [record for record in records if Path(record.model).name == "tgat-uci-messages"]
+    same = [record for record in one if record.kind == "correct" and record.explainer == "cody-spatio-temporal"]
+    other = [record for file in sorted(folder.glob(f"sensitivity-*{ending}")) for record in read_records(file)]
+    with TemporaryDirectory() as elsewhere:
+        for path in save_figures([*same, *other], Path(elsewhere)):
+            if path.stem.startswith("sensitivity-"):
+                move(path, figures / path.name)
+        longer, _ = read(folder, f"iterations-1200{ending}")
+        for path in save_figures(longer, Path(elsewhere)) if longer else ():
+            if path.stem.startswith("fidelity-calls"):
+                move(path, figures / f"iterations-1200{path.suffix}")
+    for path in written:
+        if path.stem.startswith("jaccard-") and path.stem not in SHOWN_SIMILARITIES:
+            path.unlink()
 
 
 if __name__ == "__main__":
