@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 
 from cody import policies, search
 from cody.cli import app
-from cody.errors import CallError, DataError
+from cody.errors import CallError, CodyError, DataError
 from cody.evaluate.records import appending, read_records
 from cody.evaluate.run import Explainer, Link, Plan, Sample, evaluate, run
 from cody.explain import explain
@@ -119,6 +120,19 @@ def test_an_incomplete_last_line_is_cut_off_and_made_again(tmp_path, toy, cut):
     path.write_bytes(path.read_bytes()[:-cut])
     assert len(read_records(path)) < 16
     assert timeless(records(path, *toy)) == timeless(whole)
+
+
+def test_a_full_disk_is_said_and_the_run_goes_on_once_there_is_room(tmp_path, toy):
+    whole = records(tmp_path / "whole.jsonl", *toy)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "whole.jsonl").stat().st_size // 2, limits[1]))
+    try:
+        with pytest.raises(CodyError, match=r"cannot write .*parts\.jsonl: File too large.*the same command goes on"):
+            records(tmp_path / "parts.jsonl", *toy)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert 0 < len(read_records(tmp_path / "parts.jsonl")) < len(whole)
+    assert timeless(records(tmp_path / "parts.jsonl", *toy)) == timeless(whole)
 
 
 @pytest.mark.parametrize("left", [b"", b'{"schema": "cody/evalu'])

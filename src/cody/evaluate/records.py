@@ -13,12 +13,12 @@ import os
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from cody import words
-from cody.errors import CallError, DataError
+from cody.errors import CallError, CodyError, DataError
 from cody.evaluate.record import KINDS, Record, is_count
 
 HEADER = "cody/evaluation/1"
@@ -107,11 +107,19 @@ class Appender:
         self._write(record.to_json())
 
     def _write(self, line: str) -> None:
-        self.file.write(line.encode() + b"\n")
-        self.file.flush()
-        if time.monotonic() - self.synced > SYNC_EVERY:
-            os.fsync(self.file.fileno())
-            self.synced = time.monotonic()
+        try:
+            self.file.write(line.encode() + b"\n")
+            self.file.flush()
+            if time.monotonic() - self.synced > SYNC_EVERY:
+                self.sync()
+        except OSError as error:
+            raise CodyError(
+                f"cannot write {self.path}: {error.strerror}. What it holds is kept, and the same command goes on"
+            ) from None
+
+    def sync(self) -> None:
+        os.fsync(self.file.fileno())
+        self.synced = time.monotonic()
 
 
 @contextmanager
@@ -130,14 +138,18 @@ def appending(path: str | Path) -> Iterator[Appender]:
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
     except OSError as error:
         raise CallError(f"cannot write {path}: {error.strerror}") from None
-    with file:
+    try:
         _lock(path, file)
         try:
-            yield Appender(path, file)
-            os.fsync(file.fileno())
+            appender = Appender(path, file)
+            yield appender
+            appender.sync()
         finally:
             if begun and not os.fstat(file.fileno()).st_size:
                 path.unlink(missing_ok=True)  # nothing came of it
+    finally:
+        with suppress(OSError):  # what could not be written was said already
+            file.close()
 
 
 def _lock(path: Path, file: BinaryIO) -> None:
