@@ -42,7 +42,7 @@ def random_records(rng, count=40, **values):
         original, without, only = rng.normal(size=3).round(1).tolist()
         first = int(rng.integers(1, 301)) if (original > 0) != (without > 0) else None
         evaluations = 300 if first is None else int(rng.integers(first, 301))
-        own = {"event": event, "candidates": candidates, "removed": tuple(removed), "original": original}
+        own = {"event": 100 + event, "candidates": candidates, "removed": tuple(removed), "original": original}
         own |= {"without": without, "only": only, "first": first, "evaluations": evaluations}
         made.append(record(**own | {"seconds": float(rng.random())} | values))
     return made

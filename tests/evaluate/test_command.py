@@ -2,7 +2,12 @@
 
 import io
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from unittest.mock import ANY
 
 import numpy as np
@@ -89,6 +94,41 @@ def test_all_explainers_and_the_papers_settings(where, tmp_path):
     assert told == {'{"size": 8, "hops": 2, "near": "events_among_nodes"}'}
 
 
+def test_a_scorer_that_was_trained_anew_is_another_one_however_it_is_called(where, tmp_path):
+    def train(seed):
+        words = ["train-explainer", *where[:4], "--out", tmp_path / "scorer", "--links", 20, "--epochs", 1]
+        assert CliRunner().invoke(cli.app, [str(word) for word in (*words, "--seed", seed)]).exit_code == 0
+
+    ask = [*where, "--explainers", "pgexplainer", "--period", "0.2..1", "--scorer"]
+    train(0)
+    assert command(*ask, tmp_path / "scorer", "--instances", 1).exit_code == 0
+    again = command(*ask, f"{tmp_path}/../{tmp_path.name}/scorer", "--instances", 2)
+    assert again.exit_code == 0, again.exception
+    assert len(read_records(tmp_path / "run.jsonl")) == 4
+    shutil.rmtree(tmp_path / "scorer")
+    train(7)
+    other = command(*ask, tmp_path / "scorer", "--instances", 3)
+    assert "there policy.identity of pgexplainer is" in str(other.exception)
+
+
+def test_the_same_model_under_another_name_is_summed_up_with_it(where, tmp_path):
+    words = ["--instances", 1, "--kinds", "correct", "--explainers", "greedy-temporal", "--period", "0.2..1", "--json"]
+    assert command(*where, *words).exit_code == 0
+    renamed = [f"{tmp_path}/../{tmp_path.name}/{Path(str(word)).name}" if word == where[3] else word for word in where]
+    assert renamed != where
+    (row,) = json.loads(command(*renamed, *words[2:], "--instances", 2).stdout)
+    assert row["links"] == 2
+
+
+def test_numbers_are_whole_on_a_narrow_terminal(where):
+    words = ["evaluate", *where, "--instances", 2, "--explainers", "greedy-temporal", "--period", "0.2..1"]
+    environment = os.environ | {"COLUMNS": "30"}
+    call = [sys.executable, "-m", "cody", *map(str, words)]
+    shown = subprocess.run(call, env=environment, capture_output=True, text=True, check=True).stdout
+    (row, *_) = re.findall(r"greedy-temporal +(.+)", shown)
+    assert re.fullmatch(r"(\d\.\d{3} +){4}\d+\.\d +\d+\.\d{3}", row.strip())
+
+
 def test_fewer_links_than_asked_for_are_remarked_upon(where):
     result = command(*where, "--instances", 1000, "--kinds", "correct", "--explainers", "greedy-temporal")
     assert result.exit_code == 0, result.exception or result.output
@@ -126,7 +166,7 @@ def test_shared_answers_have_no_timings(where):
         (["--kinds", ""], "kinds must be correct or incorrect or both"),
         (["--scorer", "x"], "--scorer is no option of"),
         (["--out", ""], "no ordinary file"),
-        (["--margin", "-1"], "margin at least 0"),
+        (["--margin", "-1"], "margin must be a number of at least 0"),
         (["--workers", "2", "--ray", "local"], "give --workers or --ray, not both"),
     ],
 )

@@ -31,6 +31,7 @@ WRONG = [
     {"removed": 5},
     {"removed": ["x"]},
     {"removed": [1, 1]},
+    {"removed": [1, 100]},  # not before the link
     {"original": None},
     {"original": 10**400},
     {"without": math.nan},
@@ -39,8 +40,10 @@ WRONG = [
     {"iterations": -1},
     {"evaluations": 10**400},
     {"first": 0},
+    {"first": 281},  # of 280 evaluations
     {"seconds": "x"},
     {"seconds": -0.1},
+    {"seconds": 1e300},
     {"seed": None},
     {"parameters": None},
     {"version": 1},

@@ -206,6 +206,15 @@ def test_parameters_that_are_no_numbers_are_not_drawn_against():
     assert not any(name.startswith("sensitivity") for name, _ in draw(arrange(records)))
 
 
+def test_no_figure_overwrites_another(tmp_path):
+    records = [
+        record(data=data, explainer=name) for data in ("данные", "сеть", "a b", "a/../a_b") for name in ("one", "other")
+    ]
+    written = save_figures(records, tmp_path)
+    assert len(set(written)) == len(written) == len(list(tmp_path.iterdir()))
+    assert tmp_path / "jaccard-tgn-сеть-correct.svg" in written
+
+
 def test_a_full_disk_leaves_no_empty_figure_and_names_the_path(tmp_path, monkeypatch):
     def fill(path, content):
         path.touch()

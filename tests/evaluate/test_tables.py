@@ -38,7 +38,7 @@ char: harmonic mean of fidelity+ and fidelity−
 
 def four_links(explainer, *, necessary, sufficient, **values):
     return [
-        record(explainer=explainer, event=i, necessary=i < necessary, sufficient=i < sufficient, **values)
+        record(explainer=explainer, event=9 + i, necessary=i < necessary, sufficient=i < sufficient, **values)
         for i in range(4)
     ]
 
@@ -352,6 +352,20 @@ def test_what_must_not_be_mixed_is_refused(records, words):
         tables(records)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        [{"search": {"alpha": 0.66666}}, {"search": {"alpha": 0.66674}}],
+        [{"policy": {"scorer": f"/data/experiments/tgn/seed-{seed}/trained-explainers/messages"}} for seed in (1, 2)],
+    ],
+)
+def test_settings_that_differ_little_or_have_long_names_are_kept_apart(values):
+    records = [record(event=9 + i, parameters=told) for i, told in enumerate(values)]
+    records.append(record(event=9, parameters=values[1]))  # so that the setting varies within a group
+    rows = list(tables(records)[0].rows)
+    assert len(set(rows)) == 2
+
+
 def test_tables_of_ten_thousand_records_take_seconds():
     rng = np.random.default_rng(0)
     records = [
@@ -385,7 +399,7 @@ def test_the_command_prints_what_the_library_writes(file):
 def test_the_command_joins_files_and_counts_what_several_hold_once(file, tmp_path):
     other = tmp_path / "other.jsonl"
     other.write_text("".join(one.to_json() + "\n" for one in small(kind="incorrect")), encoding="utf-8")
-    assert "4 correct and 4 incorrect links" in run("tables", file, other).stdout
+    assert "4 correct links and 4 incorrect links" in run("tables", file, other).stdout
     assert run("tables", file, file).stdout == run("tables", file).stdout
 
 

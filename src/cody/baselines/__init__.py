@@ -8,7 +8,7 @@ Each is a policy and a search, as the others are:
     T-GNNExplainer   pgexplainer              tgnnexplainer
 """
 
-from cody.baselines.checkpoint import load_pgexplainer, load_scorer, pgexplainer, shipped_explainers
+from cody.baselines.checkpoint import load_pgexplainer, load_scorer, pgexplainer, shipped_explainers, trained_policy
 from cody.baselines.pgexplainer import Scorer, learned_order
 from cody.baselines.tgnnexplainer import Explored, Level, explore, tgnnexplainer
 from cody.baselines.train import Settings, train_explainer
@@ -26,4 +26,5 @@ __all__ = [
     "shipped_explainers",
     "tgnnexplainer",
     "train_explainer",
+    "trained_policy",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+import hashlib
+from functools import lru_cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -74,20 +75,44 @@ def load_pgexplainer(name: str | Path, model: Model, *, other_data: bool = False
     return learned_order(soft, load_scorer(name, soft, other_data=other_data))
 
 
+def trained_policy(name: str | Path, *, other_data: bool = False) -> Policy:
+    """The policy of the scorer of that name, with the identity of its weights, as evaluations keep it."""
+    return partial(pgexplainer, scorer=str(name), identity=scorer_identity(name), other_data=other_data)
+
+
 def pgexplainer(
-    graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator, *, scorer: str
+    graph: TemporalGraph,
+    query: Query,
+    events: IntArray,
+    oracle: Oracle,
+    rng: np.random.Generator,
+    *,
+    scorer: str,
+    identity: str | None = None,
+    other_data: bool = False,
 ) -> IntArray:
     """The policy of the scorer of that name. It is loaded when it is first needed, for the model that is asked.
 
-    `partial(pgexplainer, scorer="folder")` can be sent to other processes.
+    `partial(pgexplainer, scorer="folder")` can be sent to other processes. With `identity`, other weights are refused.
     """
-    policy = _policy(scorer, oracle.model)  # type: ignore[arg-type]  # a model without __eq__ is hashable
+    policy = _policy(scorer, identity, other_data, oracle.model)  # type: ignore[arg-type]  # it is hashable
     return policy(graph, query, events, oracle, rng)
 
 
 @lru_cache(maxsize=2)
-def _policy(scorer: str, model: Model) -> Policy:
-    return load_pgexplainer(scorer, model)
+def _policy(scorer: str, identity: str | None, other_data: bool, model: Model) -> Policy:
+    if identity not in (None, scorer_identity(scorer)):
+        raise ModelError(f"explainer {scorer!r} has other weights than when this began: it was trained anew")
+    return load_pgexplainer(scorer, model, other_data=other_data)
+
+
+def scorer_identity(name: str | Path) -> str:
+    """What tells a trained scorer from others: a hash of its weights."""
+    weights = find_explainer(name) / WEIGHTS
+    try:
+        return hashlib.blake2b(weights.read_bytes(), digest_size=16).hexdigest()
+    except OSError as error:
+        raise ModelError(f"{weights} cannot be read: {error.strerror}") from None
 
 
 def shipped_explainers() -> dict[str, Path]:

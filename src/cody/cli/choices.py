@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import partial
 
 from cody import policies, search
 from cody.nearby import events_among_nodes, events_on_paths
@@ -58,16 +57,16 @@ POLICIES: dict[PolicyName, Policy] = {name: getattr(policies, name.name) for nam
 NEARBY = {NearName.events: events_on_paths, NearName.nodes: events_among_nodes}
 
 
-def baseline(explainer: Explainer, scorer: str) -> tuple[Policy, Search]:
+def baseline(explainer: Explainer, scorer: str, other_data: bool) -> tuple[Policy, Search]:
     """The policy and the search of a factual explainer. Some of them need torch, which takes a second to import."""
     if explainer is Explainer.random:
         return policies.random, search.top_share
     if explainer is Explainer.pbone:
         return policies.event_impact, search.top_share
-    from cody.baselines import pgexplainer, tgnnexplainer
+    from cody.baselines import tgnnexplainer, trained_policy
 
     chosen = tgnnexplainer if explainer is Explainer.tgnnexplainer else search.top_share
-    return partial(pgexplainer, scorer=scorer), chosen
+    return trained_policy(scorer, other_data=other_data), chosen
 
 
 CANDIDATES = {Explainer.tgnnexplainer: 30}  # its paper's number; 64 for all others

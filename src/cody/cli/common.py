@@ -14,6 +14,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
+from rich.measure import Measurement
+from rich.table import Table
 from rich.text import Text
 
 from cody import words
@@ -34,9 +36,17 @@ data_commands = typer.Typer(
 app.add_typer(data_commands, name="data")
 
 # Into a file or a pipe, tables are as wide as they need to be.
+WIDEST = 200
 _narrow = (sys.stdout is not None and sys.stdout.isatty()) or "COLUMNS" in os.environ
-out = Console(markup=False, emoji=False, highlight=False, width=None if _narrow else 200)
-messages = Console(stderr=True, markup=False, emoji=False, highlight=False)
+
+
+def _console(width: int | None = None, *, stderr: bool = False) -> Console:
+    """Where nothing is markup."""
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False, width=width)
+
+
+out = _console(None if _narrow else WIDEST)
+messages = _console(stderr=True)
 
 DataOption = Annotated[str, typer.Option("--data", help="A data set's name, a file of events, or a saved graph.")]
 ModelOption = Annotated[str, typer.Option("--model", help="A model's folder, or the name of a shipped one.")]
@@ -70,8 +80,12 @@ def say(message: RenderableType) -> None:
 def print_parts(parts: Iterable[RenderableType]) -> None:
     """Tables as wide as they are, prose (`Text`) at most 80 columns wide, other text as it is."""
     for part in parts:
-        width = min(out.width, 80) if isinstance(part, Text) else None
-        out.print(part, soft_wrap=isinstance(part, str), width=width)
+        needed = Measurement.get(out, out.options.update(width=WIDEST), part).minimum
+        if isinstance(part, Table) and needed > out.width:  # rather broken lines than numbers that are cut off
+            _console(needed).print(part)
+        else:
+            width = min(out.width, 80) if isinstance(part, Text) else None
+            out.print(part, soft_wrap=isinstance(part, str), width=width)
 
 
 def print_json(document: Any) -> None:

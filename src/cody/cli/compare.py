@@ -43,6 +43,7 @@ from cody.graph import TemporalGraph
 from cody.oracle import Model
 from cody.search import Search
 
+MOST = 2**63 - 1  # that a record can hold
 SAY_EVERY = 30.0  # seconds between two lines about a long run, where there is no terminal
 
 
@@ -76,7 +77,7 @@ def evaluate(
         bool, typer.Option("--share", help="Explainers share answers about a link: faster, but without timings.")
     ] = False,
     scorer: ScorerOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="For drawing links, and for random policies.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST, help="For drawing links, and for random policies.")] = 0,
     workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes on this machine.")] = 1,
     ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster, or local: work there.")] = None,
     sort: SortOption = False,
@@ -84,7 +85,7 @@ def evaluate(
     json_: JsonOption = False,
 ) -> None:
     """Run explainers on the same links, and keep a record of each answer. Stopped, the same command goes on."""
-    chosen = _explainers(explainers, iterations, alpha, scorer or model)
+    chosen = _explainers(explainers, iterations, alpha, scorer or model, other_data)
     if scorer is not None and not _scorers(chosen):
         raise CallError(f"--scorer is no option of {explainers!r}: only pgexplainer and tgnnexplainer use one")
     nearby = NEARBY[near or (NearName.nodes if paper else NearName.events)]
@@ -103,7 +104,7 @@ def evaluate(
         use_threads(1)
         graph = load(data, sort=sort)
         loaded = load_model(model, graph, other_data=other_data)
-        _check_scorers(chosen, loaded)
+        _check_scorers(chosen, loaded, other_data)
     try:
         with _way_to_evaluate(data, graph, model, other_data, workers, ray) as way:
             steps = evaluation.run(out_, loaded, graph, plan, sample, evaluate=way)
@@ -112,10 +113,13 @@ def evaluate(
             _say_what_is_missing(first.links, sample)
             _follow(first, steps)
     except KeyboardInterrupt:
-        say(f"stopped; what is done is in {out_}, and the same command goes on from there")
+        kept = f"what is done is in {out_}, and the same command goes on from there"
+        say(f"stopped; {kept if out_.exists() else 'nothing was done yet'}")
         raise typer.Exit(130) from None
     wanted = {evaluation.key(each.name, link) for each in chosen for link in first.links}
-    summaries = metrics.summaries(record for record in iterate_records(out_) if evaluation.key_of(record) in wanted)
+    records = (record for record in iterate_records(out_) if evaluation.key_of(record) in wanted)
+    # A file may hold several spellings of the same data and model.
+    summaries = metrics.summaries(replace(record, data=data, model=model) for record in records)
     if json_:
         print_json([group._asdict() | asdict(summary) for group, summary in summaries.items()])
     else:
@@ -150,7 +154,7 @@ def _way_to_evaluate(
             yield partial(evaluate_in_processes, partial(open_model, saved, model, other_data), workers)
 
 
-def _explainers(names: str, iterations: int, alpha: float, scorer: str) -> list[evaluation.Explainer]:
+def _explainers(names: str, iterations: int, alpha: float, scorer: str, other_data: bool) -> list[evaluation.Explainer]:
     """The explainers of that name, each with its policy, its search and its own options."""
     if not 0 <= alpha <= 1:
         raise CallError(f"--alpha must lie between 0 and 1, not {alpha}")
@@ -166,16 +170,17 @@ def _explainers(names: str, iterations: int, alpha: float, scorer: str) -> list[
     }
     factual = {explainer.value: explainer for explainer in Explainer if explainer not in SEARCHES}
     asked = [name.strip() for name in names.split(",") if name.strip()]
-    asked = [*known, *factual] if asked == ["all"] else asked
+    if "all" in asked:
+        asked = [*known, *factual, *(name for name in asked if name not in {*known, *factual, "all"})]
     made = []
     for name in asked:
         if name in known:
             made.append(evaluation.Explainer(name, *known[name]))
         elif name in factual:
             size = CANDIDATES.get(factual[name], 64)
-            made.append(evaluation.Explainer(name, *baseline(factual[name], scorer), size=size))
+            made.append(evaluation.Explainer(name, *baseline(factual[name], scorer, other_data), size=size))
         else:
-            raise CallError(f"there is no explainer {name!r}{did_you_mean(name, [*known, *factual])}")
+            raise CallError(f"there is no explainer {name!r}{did_you_mean(name, [*known, *factual, 'all'])}")
     return made
 
 
@@ -184,12 +189,12 @@ def _scorers(chosen: list[evaluation.Explainer]) -> set[str]:
     return {each.policy.keywords["scorer"] for each in chosen if isinstance(each.policy, partial)}
 
 
-def _check_scorers(chosen: list[evaluation.Explainer], model: Model) -> None:
+def _check_scorers(chosen: list[evaluation.Explainer], model: Model, other_data: bool) -> None:
     """An explainer that was not trained for this model is refused before anything is run."""
     for scorer in _scorers(chosen):
         from cody.baselines import load_pgexplainer
 
-        load_pgexplainer(scorer, model)
+        load_pgexplainer(scorer, model, other_data=other_data)
 
 
 def _period(text: str) -> tuple[float, float]:

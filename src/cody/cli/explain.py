@@ -173,7 +173,7 @@ def explain(
     """Find the past events without which a model would have decided otherwise."""
     options = {"iterations": iterations, "alpha": alpha, "children": children, "stop_at_first": first or None}
     options |= {"sparsity": sparsity, "rollouts": rollouts}
-    order, chosen = _policy_and_search(explainer, policy, scorer, model)
+    order, chosen = _policy_and_search(explainer, policy, scorer, model, other_data)
     chosen = _with_options(explainer, chosen, {name: value for name, value in options.items() if value is not None})
     graph = load(data, sort=sort)
     protected = _protected(graph, protect or [])
@@ -216,7 +216,7 @@ def explain(
 
 
 def _policy_and_search(
-    explainer: Explainer, policy: PolicyName | None, scorer: str | None, model: str
+    explainer: Explainer, policy: PolicyName | None, scorer: str | None, model: str, other_data: bool
 ) -> tuple[Policy, Search]:
     if scorer is not None and explainer not in (Explainer.pgexplainer, Explainer.tgnnexplainer):
         raise CallError(f"--scorer is no option of the explainer {explainer.value!r}, which learns nothing")
@@ -224,7 +224,7 @@ def _policy_and_search(
         return POLICIES[policy or PolicyName.spatio_temporal], SEARCHES[explainer]
     if policy is not None:
         raise CallError(f"--policy is no option of the explainer {explainer.value!r}, which has an order of its own")
-    return baseline(explainer, scorer or model)
+    return baseline(explainer, scorer or model, other_data)
 
 
 def _with_options(explainer: Explainer, chosen: Search, given: dict[str, Any]) -> Search:

@@ -57,7 +57,7 @@ def setting(parameters: Mapping[str, Any]) -> dict[str, str]:
         if isinstance(value, Mapping):
             flat |= {f"{name}.{inner}": text for inner, text in setting(value).items()}
         else:
-            flat[name] = f"{value:.4g}" if isinstance(value, float) else json.dumps(value, sort_keys=True).strip('"')
+            flat[name] = json.dumps(value, sort_keys=True).strip('"')
     return flat
 
 
@@ -97,16 +97,43 @@ def _name_settings(records: Sequence[Record]) -> list[Record]:
         keys = dict.fromkeys(key for values in found.values() for key in values)
         known = varied.setdefault(group.explainer, [])
         known += [key for key in keys if key not in known and len({values.get(key) for values in found.values()}) > 1]
+    names = _names(
+        {(record.explainer, str(values)): values for record, values in zip(records, told, strict=True)}, varied
+    )
     return [
-        replace(record, explainer=_named(record.explainer, values, varied[record.explainer]))
+        replace(record, explainer=names[record.explainer, str(values)])
         for record, values in zip(records, told, strict=True)
     ]
 
 
+def _names(
+    settings: Mapping[tuple[str, str], Mapping[str, str]], varied: Mapping[str, Sequence[str]]
+) -> dict[tuple[str, str], str]:
+    """A name for each setting of each explainer: short where that tells it from all others, else exact."""
+    short = {key: _named(key[0], values, varied[key[0]]) for key, values in settings.items()}
+    exact = {key: _exact(key[0], values, varied[key[0]]) for key, values in settings.items()}
+    meant: dict[str, set[str]] = {}
+    for key, name in short.items():
+        meant.setdefault(name, set()).add(exact[key])
+    return {key: name if len(meant[name]) == 1 else exact[key] for key, name in short.items()}
+
+
 def _named(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> str:
-    told = [(key.rpartition(".")[2], values.get(key, "–")) for key in varied]
+    told = [(key.rpartition(".")[2], _rounded(values.get(key, "–"))) for key in varied]
     shown = ", ".join(NEAR.get(value, f"{name}={value}") for name, value in told)
     return plain(f"{explainer} ({shown})" if varied else explainer, 60)
+
+
+def _exact(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> str:
+    return f"{explainer} ({', '.join(f'{key}={values.get(key)}' for key in varied)})"
+
+
+def _rounded(value: str) -> str:
+    """A number with four digits; anything else as it is."""
+    try:
+        return f"{float(value):.4g}" if "." in value else value
+    except ValueError:
+        return value
 
 
 def _once(records: Sequence[Record]) -> list[Record]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -85,16 +86,24 @@ def save_figures(records: Sequence[Record], folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CallError(f"{str(folder)!r} cannot be the folder of the figures: {error.strerror}") from None
-    written = []
+    written: list[Path] = []
     with rc_context(STYLE):
         for name, figure in draw(arranged):
+            stem = _file_name(name, {path.stem for path in written})
             for kind, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
-                path = folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', name)}.{kind}"
+                path = folder / f"{stem}.{kind}"
                 drawn = io.BytesIO()
                 figure.savefig(drawn, format=kind, dpi=200, metadata=metadata)
                 _write(path, drawn.getvalue())
                 written.append(path)
     return written
+
+
+def _file_name(name: str, taken: Set[str]) -> str:
+    """Letters of any language, numbers and a few signs; never the name of another figure."""
+    stem = re.sub(r"[^\w.-]+", "_", name)
+    others = (f"{stem}-{number}" for number in itertools.count(2))
+    return next(free for free in itertools.chain([stem], others) if free not in taken)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -60,8 +60,10 @@ def check_sample(count: int, period: tuple[float, float], margin: float) -> None
     """Refuse a sample that cannot be meant."""
     if not 0 <= period[0] < period[1] <= 1:
         raise CallError(f"a period is two growing shares of the events between 0 and 1, not {period}")
-    if count < 1 or not 0 <= margin < math.inf:
-        raise CallError(f"count must be at least 1 and margin at least 0, not {count} and {margin}")
+    if count < 1:
+        raise CallError(f"there must be at least 1 link of each kind, not {count}")
+    if not 0 <= margin < math.inf:
+        raise CallError(f"margin must be a number of at least 0, not {margin}")
 
 
 def _scored(model: Model, graph: TemporalGraph, period: tuple[float, float], seed: int) -> Iterator[tuple[int, float]]:

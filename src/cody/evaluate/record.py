@@ -30,7 +30,7 @@ class Record:
     original: float  # logit with nothing removed
     without: float  # logit without X
     only: float  # logit of a past that consists of X only
-    ended: str  # why the search ended: a word of cody.search.found
+    ended: str  # why the search ended: a word of cody.search.found; whether it found something is `is_necessary`
     iterations: int
     evaluations: int  # distinct sets that the explainer asked about
     first: int | None  # how many of them until the first that changes the decision; None: no such set
@@ -82,6 +82,10 @@ class Record:
                 f"this record is damaged: {len(record.removed)} events, {len(set(record.removed))} different ones, "
                 f"cannot be removed of {record.candidates} candidates"
             )
+        if max(record.removed, default=-1) >= record.event:
+            raise DataError(f"this record is damaged: event {max(record.removed)} was not before {record.event}")
+        if (record.first or 0) > record.evaluations:
+            raise DataError(f"this record is damaged: first is {record.first} of {record.evaluations} evaluations")
         return record
 
 
@@ -112,7 +116,7 @@ def _is_logit(value: Any) -> bool:
 
 
 def _is_seconds(value: Any) -> bool:
-    return value is None or (_is_logit(value) and value >= 0)
+    return value is None or (_is_logit(value) and 0 <= value < 1e9)
 
 
 def _is_shallow(value: Any, levels: int = 10) -> bool:
@@ -139,7 +143,7 @@ FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "iterations": COUNT,
     "evaluations": COUNT,
     "first": (lambda value: value is None or (is_count(value) and value > 0), "null or a whole number of at least 1"),
-    "seconds": (_is_seconds, "null or a number of at least 0"),
+    "seconds": (_is_seconds, "null or a number of at least 0 and below a billion"),
     "seed": COUNT,
     "parameters": (lambda value: isinstance(value, dict) and _is_shallow(value), "an object of a few levels"),
     "model_identity": TEXT,

@@ -22,7 +22,7 @@ from cody.errors import CallError, CodyError, DataError
 from cody.evaluate.record import KINDS, Record, is_count
 
 HEADER = "cody/evaluation/1"
-BEGINNING = b'{"schema": "cody/'  # of every line
+BEGINNINGS = (b'{"schema": "cody/evaluation/', b'{"schema": "cody/record/')  # of every line
 SYNC_EVERY = 1.0  # seconds; a crash of the machine, not of the process, can cost what is younger
 LONGEST = 2**28  # bytes of a line; the header of a million links has 8 million
 
@@ -38,24 +38,34 @@ def iterate_records(path: str | Path) -> Iterator[Record]:
     """The same one at a time, for files larger than memory."""
     path = Path(path)
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            entries = _entries(path, cast(BinaryIO, file))  # which is what both are
+        with gzip.open(path) if _is_compressed(path) else path.open("rb") as file:
+            entries = _entries(path, cast(BinaryIO, file), last=True)  # which is what both are
             yield from (entry for entry in entries if isinstance(entry, Record))
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _entries(path: Path, file: BinaryIO) -> Iterator[Record | Header]:
-    """All complete lines; only the last one can be incomplete."""
+def _is_compressed(path: Path) -> bool:
+    if not path.is_file():  # a pipe can be read only once
+        return path.suffix == ".gz"
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def _entries(path: Path, file: BinaryIO, *, last: bool = False) -> Iterator[Record | Header]:
+    """All complete lines; with `last` also the last one if only its newline is missing."""
     for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), start=1):
         if len(line) == LONGEST:
             raise DataError(f"{path}, line {number} does not end: this is no file of records")
-        if not line.endswith(b"\n"):
+        is_whole = line.endswith(b"\n")
+        if not is_whole and not last:
             return
         try:
             text = line.decode("utf-8")
             yield _header(text) if f'"{HEADER}"' in text[:100] else Record.from_json(text)
         except (UnicodeDecodeError, DataError) as error:
+            if not is_whole:
+                return
             raise DataError(f"{path}, line {number}: {error}") from None
 
 
@@ -95,7 +105,8 @@ class Appender:
         self.file.seek(0)
         for line in self.file:
             complete, rest = (complete + len(line), b"") if line.endswith(b"\n") else (complete, line)
-        if rest[: len(BEGINNING)] != BEGINNING[: len(rest)]:
+        begun = rest.rstrip(b"\0")  # a machine that went down can leave them
+        if not any(begun[: len(beginning)] == beginning[: len(begun)] for beginning in BEGINNINGS):
             raise DataError(f"{self.path} ends with what no evaluation wrote: {words.plain(rest[:40])}")
         self.file.truncate(complete)
         self.file.seek(complete)
@@ -119,6 +130,12 @@ class Appender:
 
     def sync(self) -> None:
         os.fsync(self.file.fileno())
+        try:
+            is_there = os.path.samestat(os.fstat(self.file.fileno()), self.path.stat())
+        except OSError:
+            is_there = False
+        if not is_there:
+            raise CodyError(f"{self.path} was removed or replaced while it was being written: its records are lost")
         self.synced = time.monotonic()
 
 
@@ -137,7 +154,8 @@ def appending(path: str | Path) -> Iterator[Appender]:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
     except OSError as error:
-        raise CallError(f"cannot write {path}: {error.strerror}") from None
+        reason = f"{path.parent} is no folder" if path.parent.is_file() else error.strerror
+        raise CallError(f"cannot write {path}: {reason}") from None
     try:
         _lock(path, file)
         try:
@@ -159,5 +177,9 @@ def _lock(path: Path, file: BinaryIO) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # gone when the process is, however it ends
         if not os.fstat(file.fileno()).st_nlink:
             raise BlockingIOError  # the other run began it too, and removed it again
-    except OSError:
+    except BlockingIOError:
         raise CallError(f"another run is writing {path}; wait for it, or choose another file") from None
+    except OSError as error:
+        raise CallError(
+            f"{path} cannot be locked against a second run: {error.strerror}; choose another disk"
+        ) from None

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 from cody._version import __version__
 from cody.errors import CallError, DataError
+from cody.evaluate.arrange import setting
 from cody.evaluate.instances import TEST_PERIOD, check_sample, sample_kinds
-from cody.evaluate.record import KINDS, Record
+from cody.evaluate.record import KINDS, Record, is_count
 from cody.evaluate.records import Appender, Header, appending
 from cody.explain import explain, identity, reach, told
 from cody.explanation import Explanation
-from cody.graph import Query, TemporalGraph
+from cody.graph import Query, TemporalGraph, whole_number
 from cody.nearby import Near, events_on_paths
 from cody.oracle import Model, Removal, check_logits
 from cody.policies import Policy
@@ -38,6 +39,15 @@ class Explainer:
     hops: int | None = None  # None: as far as the model looks
     near: Near = events_on_paths
     evaluations: int | None = None  # a budget
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise CallError(f"the name of an explainer is text, not {self.name!r}")
+        for name in ("size", "hops", "evaluations"):
+            if getattr(self, name) is not None:
+                _make_whole(self, name)
+                if getattr(self, name) < 1:
+                    raise CallError(f"{name} of {self.name!r} must be at least 1, not {getattr(self, name)}")
 
     def parameters(self, model: Model) -> dict[str, Any]:
         """What it is told, as plain data."""
@@ -68,6 +78,14 @@ class Plan:
     share: bool = False
 
     def __post_init__(self) -> None:
+        for what, name in (("data", self.data), ("model", self.model)):
+            if not isinstance(name, str):
+                raise CallError(f"{what} is the name under which records speak of it, not {name!r}")
+        _make_whole(self, "seed")
+        if not is_count(self.seed):
+            raise CallError(f"seed must be at least 0 and below 2^63, not {self.seed}")
+        if isinstance(self.explainers, Explainer) or not all(isinstance(one, Explainer) for one in self.explainers):
+            raise CallError(f"explainers must be several cody.evaluate.Explainer, not {self.explainers!r}")
         names = [explainer.name for explainer in self.explainers]
         for name in names:
             if names.count(name) > 1:
@@ -86,12 +104,18 @@ class Sample:
     margin: float = 0.0
 
     def __post_init__(self) -> None:
+        _make_whole(self, "instances")
         check_sample(self.instances, self.period, self.margin)
         for kind in self.kinds:
             if kind not in KINDS:
                 raise CallError(f"{kind!r} is no kind of prediction: there are {' and '.join(KINDS)}")
         if not self.kinds or len(set(self.kinds)) < len(self.kinds):
             raise CallError(f"kinds must be {' or '.join(KINDS)} or both, each once, not {', '.join(self.kinds)!r}")
+
+
+def _make_whole(settings: Explainer | Plan | Sample, name: str) -> None:
+    """Numpy's whole numbers as Python's, which can be written; other numbers are refused."""
+    object.__setattr__(settings, name, whole_number(name, getattr(settings, name)))
 
 
 Key = tuple[str, str, int]  # what a record is about: explainer, kind, event
@@ -262,6 +286,8 @@ def _read_back(file: Appender, settings: Header) -> tuple[Header, set[Key]]:
     for entry in file.known():
         if isinstance(entry, Record):
             _check_record(file, entry, settings, explainers)
+            if key_of(entry) in done:
+                raise DataError(f"{file.path} holds two records of {entry.explainer} about event {entry.event}")
             done.add(key_of(entry))
         else:
             latest = entry
@@ -278,16 +304,26 @@ def _check_header(file: Appender, header: Header, settings: Header, explainers: 
                 f"here it is {settings[name]}; choose another file"
             )
     for name, parameters in header.get("explainers", {}).items():
-        if explainers.setdefault(name, parameters) != parameters:
-            raise DataError(
-                f"{file.path} belongs to another run: there the options of {name} are {parameters}, "
-                f"here they are {explainers[name]}; choose another file"
-            )
+        there, here = _setting(parameters), _setting(explainers.setdefault(name, parameters))
+        for option in sorted(there.keys() | here.keys()):
+            if there.get(option) != here.get(option):
+                raise DataError(
+                    f"{file.path} belongs to another run: there {option} of {name} is {there.get(option)}, "
+                    f"here it is {here.get(option)}; choose another file"
+                )
+
+
+def _setting(parameters: dict[str, Any]) -> dict[str, str]:
+    """What must be the same. The same scorer may be called otherwise."""
+    told = setting(parameters)
+    if "policy.identity" in told:
+        told.pop("policy.scorer", None)
+    return told
 
 
 def _check_record(file: Appender, record: Record, settings: Header, explainers: dict[str, Any]) -> None:
     agrees = all(getattr(record, name) == settings[name] for name in ("data_identity", "model_identity", "seed"))
-    if not agrees or record.parameters != explainers.get(record.explainer):
+    if not agrees or _setting(record.parameters) != _setting(explainers.get(record.explainer, {})):
         raise DataError(
             f"{file.path} holds a record of another run: {record.explainer}, event {record.event}; choose another file"
         )

@@ -87,8 +87,8 @@ def _extras(cell: Cell, column: Column, table: Table) -> str:
 def _text_of(table: Table) -> Iterator[str]:
     for data in in_order((data for data, _ in table.links), DATA):
         kinds = in_order((kind for name, kind in table.links if name == data), KINDS)
-        links = " and ".join(f"{table.links[data, kind]} {kind}" for kind in kinds)
-        heading = f"{table.layout.title}\n{table.model} on {data}, {links} links"
+        links = " and ".join(count(table.links[data, kind], f"{kind} link") for kind in kinds)
+        heading = f"{table.layout.title}\n{table.model} on {data}, {links}"
         yield "\n\n".join([heading, *_blocks(table, data)])
     yield "\n".join(_legend(table))
 
@@ -180,7 +180,7 @@ def _markdown_of(table: Table) -> Iterator[str]:
         for measure, run in groupby(panel, key=lambda column: column.measure):
             columns = list(run)
             yield f"**{measure.title}**: {_cell_text(measure.formula)}\n"
-            yield f"| explainer | {' | '.join(f'{column.data}, {column.kind}' for column in columns)} |"
+            yield f"| explainer | {' | '.join(_cell_text(f'{column.data}, {column.kind}') for column in columns)} |"
             yield f"|---|{'---|' * len(columns)}"
             for explainer, row in table.rows.items():
                 cells = [_markdown_cell(row[column], column, table) for column in columns]
