@@ -157,7 +157,7 @@ def of_kinds(settings):
     ratios = {}
     for (model, data, kind), found in settings.records_of.items():
         others = settings.records_of.get((model, data, "incorrect"), {})
-        for name in found.keys() & others.keys() if kind == "correct" else ():
+        for name in sorted(found.keys() & others.keys()) if kind == "correct" else ():
             pairs += 1
             easier += [name] * (fidelity_plus(others[name]) > fidelity_plus(found[name]))
             if data != "uci-forums" and name in (CODY[2], GREEDY[2]):
