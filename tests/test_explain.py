@@ -26,6 +26,7 @@ GRAPH = TemporalGraph.from_arrays(
     src=[0, 0, 2, 0, 3, 0, 1, 0], dst=[1, 2, 1, 3, 1, 1, 2, 1], time=[0, 10, 20, 25, 30, 33, 36, 40], num_nodes=6
 )
 QUERY = GRAPH.query(7)
+FAR = GRAPH.link(3, 4, 50)  # no event touches node 4
 
 
 def toy(weights=(1, 0, 1, 0, 2, 4, 0, 0), **options):
@@ -79,6 +80,20 @@ def test_a_counterfactual_is_confirmed_by_replay(network_case):
     assert full.removed == why.removed
 
 
+def test_a_link_that_did_not_happen_has_no_event():
+    assert explain(toy(), GRAPH, GRAPH.link(2, 3, 26)).event is None
+    assert explain(toy(), GRAPH, GRAPH.query(4)).event == 4
+
+
+def test_the_candidates_reach_as_far_as_the_model_looks():
+    model = toy()
+    model.hops = 1
+    near, all_of_them = candidates(GRAPH, FAR, hops=1).tolist(), candidates(GRAPH, FAR).tolist()
+    assert near != all_of_them
+    assert [event.row for event in explain(model, GRAPH, FAR).candidates] == near
+    assert [event.row for event in explain(model, GRAPH, FAR, hops=2).candidates] == all_of_them
+
+
 class Unfaithful:
     """Answers otherwise when asked about a single set: the plain form of itself contradicts it."""
 
@@ -92,6 +107,15 @@ class Unfaithful:
 def test_a_model_that_contradicts_itself_is_refused_with_the_set():
     with pytest.raises(ModelError, match=r"contradicts itself .* without events \[5\]"):
         explain(Unfaithful(3.0), GRAPH, QUERY, search=partial(greedy, children=5))
+
+
+def test_large_logits_may_differ_by_more_before_a_model_contradicts_itself():
+    class Large:
+        def logits(self, query, removals):
+            answers = np.array([-5000.0 if removal else 5000.0 for removal in removals])
+            return answers + (0.1 if len(removals) == 1 else 0.0)
+
+    assert explain(Large(), GRAPH, QUERY, search=partial(greedy, children=5)).is_counterfactual
 
 
 def test_what_replay_does_not_confirm_is_no_counterfactual():
@@ -130,11 +154,33 @@ def test_a_budget_of_seconds_returns_the_best_so_far():
         patch.setattr("cody.oracle.time.monotonic", lambda: clock[0])
         why = explain(Slow(), GRAPH, QUERY, seconds=2.05)
         assert why.ended == "seconds"
+        assert why.verdict == "none within the budget"
         assert 10 <= why.evaluations <= 21
         assert clock[0] < 2.5  # asking ahead does not overrun the budget
         assert why.removed  # something that moved the score
         impatient = explain(Slow(), GRAPH, QUERY, seconds=0.05, policy=event_impact)
         assert impatient.ended == "seconds"
+
+
+def test_time_that_is_over_before_the_search_begins_leaves_the_best_that_the_policy_asked(monkeypatch):
+    class Slow:
+        def logits(self, query, removals):
+            clock[0] += 0.1 * len(removals)
+            return toy(bias=-5.5).logits(query, removals)
+
+    clock = [0.0]
+    monkeypatch.setattr("cody.oracle.time.monotonic", lambda: clock[0])
+    why = explain(Slow(), GRAPH, QUERY, policy=event_impact, seconds=0.35)
+    assert (why.ended, why.iterations) == ("seconds", 0)
+    assert (why.removed, why.is_counterfactual) == ((5,), True)
+
+
+def test_where_nothing_was_found_the_answer_without_all_candidates_is_told():
+    why = explain(toy(bias=5.0), GRAPH, QUERY, search=partial(greedy, children=1))
+    assert why.removal != {event.row for event in why.candidates}
+    assert why.without_all == 5.0
+    assert "Without all 7 it is 0.99." in why.sentence
+    assert "Without all" not in explain(toy(bias=5.0), GRAPH, QUERY).sentence  # every set was tried
 
 
 def test_a_link_without_a_past_is_a_result():
@@ -158,6 +204,21 @@ def test_the_same_seed_gives_the_same_explanation_whatever_came_before(network_c
         explain(toy(), GRAPH, QUERY, policy=random, seed=1).explored
         != explain(toy(), GRAPH, QUERY, policy=random, seed=2).explored
     )
+
+
+def test_links_are_shuffled_independently():
+    """Of two links with equally many candidates."""
+    rankings = []
+
+    def nothing(oracle, ranking):
+        rankings.append((ranking - ranking.min()).tolist())
+        return Found((), 0, "found")
+
+    graph = TemporalGraph.from_arrays(src=[0] * 101, dst=[1] * 101, time=np.arange(101.0))
+    for row in (99, 100):
+        explain(ToyModel(graph), graph, graph.query(row), policy=random, search=nothing, size=50)
+    assert sorted(rankings[0]) == sorted(rankings[1])
+    assert rankings[0] != rankings[1]
 
 
 def test_asking_ahead_does_not_change_an_explanation(network_case):
@@ -248,6 +309,7 @@ def test_what_cannot_be_protected_is_refused(protect, says):
         ({"policy": event_impact, "evaluations": 5}, "must be at least 8"),
         ({"policy": lambda graph, query, events, oracle, rng: events[:2]}, "must give back the events"),
         ({"search": lambda oracle, ranking: Found((99,), 0, "exhausted")}, "no distinct candidates"),
+        ({"search": lambda oracle, ranking: Found((5, 5), 0, "exhausted")}, "no distinct candidates"),
     ],
 )
 def test_impossible_options_are_refused(options, says):
@@ -405,6 +467,11 @@ def test_a_foreign_newer_or_damaged_document_is_refused(change, says):
             Explanation.from_json(text)
 
 
+def test_a_table_says_what_is_predicted_after_each_event():
+    why = explain(toy(weights=(1, 0, 1, 0, 1, 1, 0, 0), bias=-2.5), GRAPH, QUERY, search=greedy)
+    assert why.to_frame()["predicted"].tolist() == [True, False]
+
+
 def test_a_notebook_and_a_table_show_the_same_events():
     graph = TemporalGraph.from_arrays([0, 0], [1, 1], [1.0, 2.0], names=["<b>Ann</b>", "Bob"])
     why = explain(ToyModel(graph), graph, graph.query(1))
@@ -414,6 +481,7 @@ def test_a_notebook_and_a_table_show_the_same_events():
     frame = why.to_frame()
     assert frame["event"].tolist() == list(why.removed)
     assert frame["logit"].tolist() == list(why.logits[1:])
+    assert frame["before"].tolist() == [1.0]
     assert explain(ToyModel(graph), graph, graph.query(0)).to_frame().columns.tolist() == frame.columns.tolist()
 
 

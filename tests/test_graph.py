@@ -138,6 +138,23 @@ def test_a_meeting_long_ago_counts_as_much_as_a_recent_one() -> None:
     assert met.tolist() == [True, False, False, False]
 
 
+def test_a_single_meeting_is_found_wherever_it_stands() -> None:
+    """Node 1 met node 2 again and again, and node 0 once."""
+    inside = np.array([True, False, False])
+    for row in range(100):
+        dst = [2] * 100
+        dst[row] = 0
+        graph = TemporalGraph.from_arrays([1] * 100, dst, range(100))
+        assert nearby._meets(graph, np.array([1]), 100, inside).tolist() == [True]
+
+
+def test_a_short_walk_back_does_not_go_beyond_the_first_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two events are visible; what the nodes meet later makes the last hop look long."""
+    monkeypatch.setattr(nearby, "LONG_WALK", 0)
+    graph = TemporalGraph.from_arrays([0, 1] + [0, 1] * 200, [1, 2] + [2, 0] * 200, range(402))
+    assert candidates(graph, Query(0, 1, 1.0, 2), size=3, near=events_among_nodes).tolist() == [0, 1]
+
+
 @given(graphs())
 def test_an_event_is_never_its_own_candidate(pair: tuple[TemporalGraph, Twin]) -> None:
     graph, _ = pair

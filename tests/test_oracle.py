@@ -84,3 +84,25 @@ def test_a_model_with_too_few_answers_is_refused():
     model.logits = lambda query, removals: np.zeros(1)
     with pytest.raises(ModelError, match="gave 1 logits for 2 removal sets"):
         Oracle(model, QUERY).ask(sets({1}, {2}))
+
+
+def test_asking_ahead_computes_no_more_than_the_budget_has_room_for():
+    oracle = Oracle(Sum(), QUERY, evaluations=3)
+    oracle.ask(sets({1}))
+    oracle.ask_ahead(sets({2}, {3}, {4}, {5}))
+    assert oracle.counts.evaluated == 3
+    assert oracle.ask(sets({2}, {3})) == [-2.0, -3.0]
+
+
+def test_a_model_with_too_few_answers_is_refused_also_when_asked_ahead():
+    model = Sum()
+    model.logits = lambda query, removals: np.zeros(1)
+    with pytest.raises(ModelError, match="gave 1 logits for 2 removal sets"):
+        Oracle(model, QUERY).ask_ahead(sets({1}, {2}))
+
+
+def test_with_a_budget_of_time_the_model_is_first_asked_about_a_single_set():
+    """Nobody knows yet how slow it is."""
+    model = Sum()
+    Oracle(model, QUERY, seconds=1e6).ask(sets({1}, {2}, {3}))
+    assert [len(batch) for batch in model.batches] == [1, 2]

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from cody.errors import CallError
 from cody.graph import TemporalGraph
 from cody.nearby import distances
 from cody.oracle import Oracle
@@ -44,6 +45,25 @@ def test_event_impact_puts_first_what_alone_moves_the_logit_towards_the_other_de
     dead = [event for event in ranking if event in (1, 2, 5)]
     assert dead == [5, 2, 1]  # equal effects: the most recent first
     assert (oracle.counts.batches, len(oracle.asked)) == (1, 7)  # every candidate alone, and nothing removed
+
+
+@pytest.mark.parametrize("policy", [spatio_temporal, event_impact])
+def test_of_many_equal_events_too_the_most_recent_is_first(policy):
+    """The events in even rows touch the query, those between them do not. Few equal ones stay in order by chance."""
+    graph = TemporalGraph.from_arrays([0, 2] * 32 + [0], [2, 3] * 32 + [1], np.arange(65.0))
+    oracle = Oracle(ToyModel(graph, half_life=1e12), graph.query(64))
+    ranking = policy(graph, graph.query(64), np.arange(64), oracle, np.random.default_rng(0))
+    assert ranking.tolist() == [*range(62, -1, -2), *range(63, -1, -2)]
+
+
+def test_event_impact_needs_a_budget_for_every_candidate_and_for_nothing_removed():
+    def ranking(evaluations):
+        oracle = Oracle(ToyModel(GRAPH), QUERY, evaluations=evaluations)
+        return event_impact(GRAPH, QUERY, EVENTS, oracle, np.random.default_rng(0))
+
+    assert len(ranking(7)) == 6
+    with pytest.raises(CallError, match="must be at least 7"):
+        ranking(6)
 
 
 def test_random_depends_on_the_generator_alone():

@@ -7,7 +7,7 @@ import torch
 
 from cody.baselines import Settings, learned_order, load_scorer, train_explainer
 from cody.baselines.pgexplainer import describe, new_scorer
-from cody.baselines.train import train_scorer
+from cody.baselines.train import _gates, _learn, _lessons, _temperature, train_scorer
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import TemporalGraph
 from cody.inference import fast_model
@@ -143,6 +143,40 @@ def test_size_and_entropy_cost_what_they_say(model):
 
     assert train(size=20.0, entropy=0.0)[0] < 0.5 * train(size=0.0, entropy=0.0)[0]
     assert train(size=0.0, entropy=20.0)[1] < 0.5 * train(size=0.0, entropy=0.0)[1]
+
+
+def test_the_opening_of_gates_costs_each_link_the_same_however_many_candidates_it_has(model):
+    lesson = next(_lessons(model, Settings(links=8, first=0.02, last=0.2)))
+    sizes = lesson.links.sizes
+    assert len(set(sizes)) > 1  # links of the beginning have few candidates, and not equally many
+
+    def loss(size):
+        scorer = new_scorer(model.network.sizes, 16, 0)
+        optimizer = torch.optim.SGD(scorer.parameters())
+        settings = Settings(size=size, entropy=0.0, temperature=(1.0, 1.0))
+        return _learn(scorer, optimizer, lesson, settings, 0, torch.Generator().manual_seed(0))[0] / len(sizes)
+
+    scores = new_scorer(model.network.sizes, 16, 0)(lesson.described)
+    gates = _gates(scores, 1.0, torch.Generator().manual_seed(0)).split(sizes)
+    opening = np.mean([each.mean().item() for each in gates])
+    assert loss(1.0) - loss(0.0) == pytest.approx(opening, abs=1e-5)
+
+
+def test_the_temperature_falls_from_the_first_epoch_to_the_last():
+    settings = Settings(epochs=3, temperature=(4.0, 1.0))
+    assert [_temperature(settings, epoch) for epoch in range(3)] == pytest.approx([4.0, 2.0, 1.0])
+    assert _temperature(Settings(epochs=1, temperature=(4.0, 1.0)), 0) == 4.0
+
+
+def test_only_links_of_the_period_are_learned_from():
+    """Those of the first half have a past, those of the second have none."""
+    fresh = np.arange(2, 22)
+    graph = TemporalGraph.from_arrays([0] * 10 + fresh[::2].tolist(), [1] * 10 + fresh[1::2].tolist(), np.arange(20.0))
+    model = SoftModel(fast_model(random_network(graph, "tgat"), graph))
+    for first, last in [(0.0, 0.5), (0.25, 0.75)]:
+        assert list(_lessons(model, Settings(first=first, last=last)))
+    with pytest.raises(DataError, match="none of the links"):
+        list(_lessons(model, Settings(first=0.5, last=1.0)))
 
 
 def test_a_saved_scorer_comes_back_for_its_model_and_is_refused_for_others(model, tmp_path):

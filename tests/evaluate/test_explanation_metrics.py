@@ -95,6 +95,15 @@ def test_nothing_to_measure_is_none(metric):
     assert interval(metric, [], rng=np.random.default_rng(0)) is None
 
 
+def test_where_the_time_of_one_record_was_not_taken_the_mean_is_none():
+    assert metrics.mean_seconds([record(seconds=1.0), record(seconds=None)]) is None
+
+
+def test_a_link_explained_twice_is_one_link():
+    twice = summary([record(event=1, seed=0), record(event=1, seed=1)])
+    assert (twice.links, twice.records) == (1, 2)
+
+
 def test_a_link_without_candidates_counts_as_sparsity_zero():
     assert metrics.sparsity([record(candidates=0, removed=()), record(candidates=2, removed=(1,))]) == 0.25
 
@@ -109,10 +118,11 @@ def test_intervals_equal_those_of_a_loop_over_samples(metric):
     assert low < metric(group) < high
 
 
-def test_intervals_do_not_depend_on_how_many_samples_are_held_at_once(monkeypatch):
+@pytest.mark.parametrize("at_once", [70, 10])  # counts: those of two samples; not even those of one
+def test_intervals_do_not_depend_on_how_many_samples_are_held_at_once(monkeypatch, at_once):
     group = random_records(np.random.default_rng(1), count=30)
     whole = interval(metrics.aufsc_plus, group, rng=np.random.default_rng(7), samples=100)
-    monkeypatch.setattr(metrics, "AT_ONCE", 70)
+    monkeypatch.setattr(metrics, "AT_ONCE", at_once)
     assert interval(metrics.aufsc_plus, group, rng=np.random.default_rng(7), samples=100) == whole
 
 
@@ -177,6 +187,7 @@ def test_jaccard_of_two_empty_explanations_is_one_and_without_common_links_undef
     assert jaccard([record(removed=())], [record(removed=(1,))]) == 0
     assert jaccard([record(event=1)], [record(event=2)]) is None
     assert jaccard([record(data="a")], [record(data="b")]) is None
+    assert jaccard([record(model="a")], [record(model="b")]) is None
 
 
 def test_jaccard_of_links_explained_several_times_weighs_links_alike():

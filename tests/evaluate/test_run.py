@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from cody import policies, search
 from cody.cli import app
 from cody.errors import CallError, CodyError, DataError
+from cody.evaluate.instances import sample_links
 from cody.evaluate.records import appending, read_records
 from cody.evaluate.run import Explainer, Link, Plan, Sample, evaluate, run
 from cody.explain import explain
@@ -97,6 +98,13 @@ def test_each_explainer_gets_every_link_of_each_kind(tmp_path, toy):
     assert all((record.original > 0) == (record.kind == "correct") for record in found)
     for explainer in EXPLAINERS:
         assert len({record.event for record in found if record.explainer == explainer.name}) == 8
+
+
+def test_a_logit_of_zero_predicts_no_link(toy):
+    graph = toy[1]
+    undecided = ToyModel(graph, np.zeros(graph.num_events))
+    assert len(sample_links(undecided, graph, 3, correct=False)) == 3
+    assert len(sample_links(undecided, graph, 3, correct=True)) == 0
 
 
 def test_a_run_that_was_stopped_goes_on_and_repeats_nothing(tmp_path, toy, monkeypatch):
@@ -264,6 +272,28 @@ def test_a_record_of_another_run_in_the_file_is_refused(tmp_path, toy):
         records(path, *toy)
 
 
+def test_a_record_with_other_options_in_the_file_is_refused(tmp_path, toy):
+    path = tmp_path / "run.jsonl"
+    first = records(path, *toy, stop=1)[0]
+    with path.open("a") as file:
+        file.write(replace(first, parameters=first.parameters | {"evaluations": 9}).to_json() + "\n")
+    with pytest.raises(DataError, match="another run: cody-temporal"):
+        records(path, *toy)
+
+
+def test_a_run_that_got_another_explainer_can_go_on_without_it(tmp_path, toy):
+    path, one = tmp_path / "run.jsonl", replace(PLAN, explainers=EXPLAINERS[:1])
+    records(path, *toy, plan=one)
+    both = records(path, *toy)
+    assert records(path, *toy, plan=one) == both
+
+
+def test_progress_is_about_what_was_asked_for_not_about_the_whole_file(tmp_path, toy):
+    records(tmp_path / "run.jsonl", *toy)
+    steps = list(run(tmp_path / "run.jsonl", *toy, replace(PLAN, explainers=EXPLAINERS[:1]), SAMPLE))
+    assert [(step.finished, step.total) for step in steps] == [(8, 8)]
+
+
 def test_a_run_can_be_extended_by_links_and_explainers(tmp_path, toy):
     path = tmp_path / "run.jsonl"
     small = records(path, *toy, plan=replace(PLAN, explainers=EXPLAINERS[:1]), sample=replace(SAMPLE, instances=2))
@@ -305,6 +335,31 @@ def test_explainers_that_share_are_charged_the_same_but_ask_less(toy, monkeypatc
     assert len(asked) < apart_asked
     assert all(record.seconds is None for record in shared)
     assert all(record.seconds > 0 for record in apart)
+
+
+def test_answers_are_not_shared_between_links(toy):
+    links = [Link(150, "correct"), Link(160, "correct")]
+    apart = timeless(evaluate(*toy, links, PLAN))
+    assert timeless(evaluate(*toy, links, replace(PLAN, share=True))) == apart
+
+
+@pytest.mark.parametrize(("share", "times"), [(False, 4), (True, 0)])
+def test_each_explainer_starts_cold_unless_answers_are_shared(toy, share, times):
+    class Remembering(ToyModel):
+        def forget(self):
+            forgotten.append(self)
+
+    forgotten = []
+    links = [Link(150, "correct"), Link(160, "correct")]
+    list(evaluate(Remembering(toy[1]), toy[1], links, replace(PLAN, share=share)))
+    assert len(forgotten) == times
+
+
+def test_an_explainer_keeps_to_its_budget(toy):
+    plan = replace(PLAN, explainers=(replace(EXPLAINERS[0], evaluations=5),))
+    (record,) = evaluate(*toy, [Link(150, "correct")], plan)
+    assert (record.evaluations, record.ended) == (5, "evaluations")
+    assert record.parameters["evaluations"] == 5
 
 
 def test_compressed_records_can_be_read_but_not_appended_to(tmp_path, toy):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from worker_models import Failing, die, open_deadly, open_toy
+from worker_models import DeadlyLater, Failing, die, open_deadly, open_toy
 
 from cody import policies, search
 from cody.data import open_graph, save_graph
@@ -68,6 +68,16 @@ def test_a_worker_that_is_killed_loses_nothing(tmp_path, saved):
     assert not list(deaths.iterdir()), "no worker was killed"
     model, graph = open_toy(saved)
     assert found == timeless(replace(record, model_identity="Deadly") for record in evaluate(model, graph, LINKS, PLAN))
+
+
+def test_what_a_killed_worker_had_sent_is_not_made_again(tmp_path, saved):
+    deaths = tmp_path / "deaths"
+    deaths.mkdir()
+    (deaths / "1").touch()
+    found = list(by_workers(partial(open_deadly, saved, deaths, 103, DeadlyLater)))
+    assert not list(deaths.iterdir()), "no worker was killed"
+    assert sorted(record.explainer for record in found if record.event == 103) == ["cody-random", "greedy-temporal"]
+    assert len(found) == EXPECTED
 
 
 def test_a_link_that_kills_twice_is_reported_after_the_others_are_done(tmp_path, saved):

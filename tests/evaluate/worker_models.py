@@ -23,6 +23,19 @@ class Deadly(ToyModel):
         return super().logits(query, removals)
 
 
+class DeadlyLater(Deadly):
+    """Ends its process only when the second of two explainers asks."""
+
+    explainers = 0
+
+    def forget(self):
+        self.explainers += 1
+
+    def logits(self, query, removals):
+        judge = ToyModel if self.explainers % 2 else Deadly
+        return judge.logits(self, query, removals)
+
+
 class Failing(ToyModel):
     def logits(self, query, removals):
         raise ModelError("this model has a headache")
@@ -33,9 +46,9 @@ def open_toy(folder, make=ToyModel):
     return make(graph), graph
 
 
-def open_deadly(folder, deaths, event):
+def open_deadly(folder, deaths, event, make=Deadly):
     graph = open_graph(folder)
-    return Deadly(graph, deaths, event), graph
+    return make(graph, deaths, event), graph
 
 
 def die(folder):

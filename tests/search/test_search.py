@@ -15,6 +15,7 @@ from cody.graph import TemporalGraph
 from cody.oracle import Oracle
 from cody.policies import event_impact, spatio_temporal
 from cody.search import Found, cody, greedy, greedy_then_cody, tree
+from cody.search.found import best_asked
 from cody.testing import ToyModel
 from search.plain_tree import changed, plain_search
 
@@ -72,6 +73,24 @@ def test_the_search_visits_the_sets_of_its_plain_twin(seed, events, iterations, 
     assert (found.ended == "exhausted") == complete
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_long_search_visits_the_sets_of_its_plain_twin(seed):
+    """More sets than the columns of the tree have room for at first."""
+    rng = np.random.default_rng(seed)
+    model, ranking = random_model(rng, 10, bias=9.0), rng.permutation(10)
+    expected = plain_search(model.function, ranking.tolist(), 200, 2 / 3)[0]
+    assert visited_by(cody, model, ranking, iterations=200)[0] == [frozenset(node.events) for node in expected]
+
+
+@pytest.mark.parametrize("seed", [1, 3, 5])
+def test_sums_of_the_same_scores_in_another_order_are_equal_claims(seed):
+    """Of which the first in the ranking wins. The effects are such that the last bits of their sums differ."""
+    effects = np.random.default_rng(seed).choice([0.1, 0.2, 0.3, 0.7], size=10)
+    model = Lookup(lambda removal: round(9.0 - sum(effects[row] for row in sorted(removal)), 5))
+    expected = plain_search(model.function, range(10), 200, 2 / 3)[0]
+    assert visited_by(cody, model, np.arange(10), iterations=200)[0] == [frozenset(node.events) for node in expected]
+
+
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), events=st.integers(1, 8))
 def test_with_enough_budget_a_counterfactual_is_found_if_there_is_one_and_it_is_of_minimal_size(seed, events):
@@ -115,6 +134,22 @@ def test_greedy_looks_only_at_the_first_children_of_the_ranking():
     model = Lookup(lambda removal: 1.0 - 2 * (5 in removal) - 0.1 * len(removal))
     assert visited_by(greedy, model, np.arange(6), children=6)[1].removed == (5,)
     assert visited_by(greedy, model, np.arange(6), children=2)[1].removed == (0, 1, 2, 3, 5)
+
+
+def test_greedy_proves_nothing_when_it_has_removed_everything():
+    found = visited_by(greedy, Lookup(lambda removal: 9.0 - len(removal)), np.arange(3))[1]
+    assert found == Found((0, 1, 2), 3, "stuck")
+
+
+def test_greedy_looks_at_ten_children_unless_told_otherwise():
+    visited = visited_by(greedy, Lookup(lambda removal: 1.0), np.arange(20))[0]
+    assert len(visited) == 1 + 10
+
+
+def test_when_the_budget_ends_greedy_answers_with_its_path_in_order():
+    model = Lookup(lambda removal: 9.0 - sum(removal))
+    found = greedy(Oracle(model, QUERY, evaluations=6), np.array([1, 3, 2]), children=3)
+    assert found == Found((3, 2), 2, "evaluations")
 
 
 def golden_cases():
@@ -178,6 +213,18 @@ def test_300_iterations_need_about_twenty_calls_of_the_model():
     assert oracle.counts.batches <= 25
 
 
+def test_where_effects_add_up_nothing_is_asked_ahead_in_vain():
+    effects = np.random.default_rng(1).random(12).round(2)
+    model = Lookup(lambda removal: 9.0 - sum(effects[row] for row in sorted(removal)))
+    _, found, oracle = visited_by(cody, model, np.arange(12), iterations=200)
+    assert oracle.counts.evaluated == found.iterations == 200
+
+
+def test_no_more_sets_are_asked_ahead_than_iterations_are_left():
+    model = random_model(np.random.default_rng(1), 30, bias=9.0)
+    assert visited_by(cody, model, np.arange(30), iterations=2)[2].counts.evaluated == 2
+
+
 def test_the_search_stops_at_the_first_counterfactual_if_told_to():
     model = Lookup(lambda removal: 1.0 - 0.4 * len(removal) - 5.0 * (9 in removal))
     everything = visited_by(cody, model, np.arange(10))[1]
@@ -186,6 +233,12 @@ def test_the_search_stops_at_the_first_counterfactual_if_told_to():
     assert first.ended == "found"
     assert first.iterations < everything.iterations
     assert len(first.removed) == 3
+
+
+def test_a_first_counterfactual_of_all_candidates_is_one_to_stop_at():
+    model = Lookup(lambda removal: 2.5 - len(removal))
+    found = visited_by(cody, model, np.arange(3), alpha=1.0, stop_at_first=True)[1]
+    assert found == Found((0, 1, 2), 4, "found")
 
 
 def test_cody_goes_on_from_what_greedy_saw():
@@ -202,6 +255,12 @@ def test_cody_goes_on_from_what_greedy_saw():
     assert visited[: len(stuck[0])] == stuck[0]
     assert set(found.removed) == {1, 2}
     assert found.ended == "exhausted"
+
+
+def test_where_greedy_was_stuck_cody_stops_at_the_first_counterfactual_if_told_to():
+    model = Lookup(lambda removal: -1.0 if len(removal) > 2 else 1.0 - 0.1 * (0 in removal))
+    first = visited_by(greedy_then_cody, model, np.arange(6), children=3, stop_at_first=True)[1]
+    assert (len(first.removed), first.ended) == (3, "found")
 
 
 @settings(max_examples=100, deadline=None)
@@ -232,6 +291,13 @@ def test_after_greedy_has_found_something_cody_looks_for_less():
     assert (set(found.removed), found.ended) == ({3, 4}, "exhausted")
 
 
+def test_each_set_that_greedy_saw_is_an_iteration_of_the_combined_search():
+    model = Lookup(lambda removal: 1.0 - 0.4 * len(removal))
+    for stop_at_first in (True, False):
+        visited, found, _ = visited_by(greedy_then_cody, model, np.arange(6), children=3, stop_at_first=stop_at_first)
+        assert found.iterations == len(visited)
+
+
 @pytest.mark.parametrize("search", [cody, greedy, greedy_then_cody, partial(cody, ahead=1)])
 @pytest.mark.parametrize("budget", [1, 2, 7, 25])
 def test_a_budget_of_evaluations_is_never_exceeded(search, budget):
@@ -242,6 +308,22 @@ def test_a_budget_of_evaluations_is_never_exceeded(search, budget):
     assert len(oracle.asked) <= budget < len(oracle.asked) + 10
     best = min(oracle.asked, key=oracle.asked.get)
     assert frozenset(found.removed) == best
+
+
+def best_of(answers):
+    """The best after questions about these sets."""
+    oracle = Oracle(Lookup(lambda removal: answers[tuple(sorted(removal))]), QUERY)
+    oracle.ask([frozenset(rows) for rows in answers])
+    return best_asked(oracle)
+
+
+def test_the_best_that_was_asked_is_the_smallest_that_changes_the_decision_then_the_furthest():
+    assert best_of({(): 1.0, (0, 1): -9.0, (2,): -0.1, (3,): -0.5, (4,): -0.2}) == (3,)
+    assert best_of({(): -1.0, (0, 1): 9.0, (2,): 0.1, (3,): 0.5, (4,): 0.2}) == (3,)
+
+
+def test_if_none_changes_the_decision_the_best_that_was_asked_is_the_furthest_then_the_smallest():
+    assert best_of({(): 2.0, (0,): 1.5, (1, 2): 1.0, (1,): 1.0, (1, 3): 1.0, (4,): 3.0}) == (1,)
 
 
 @pytest.mark.parametrize("search", [cody, greedy, greedy_then_cody])
