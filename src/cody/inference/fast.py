@@ -32,7 +32,7 @@ from cody.nearby import candidates
 from cody.oracle import Removal, check_removals
 
 SETS_AT_ONCE = 256  # bounds the temporary memory of a large batch
-VALUES_KEPT = 50_000_000  # numbers remembered about a query (200 MB in float32) before it is started afresh
+VALUES_KEPT = 100_000_000  # numbers remembered about a query (0.8 GB) before it is started afresh
 QUERIES_KEPT = 4
 
 
@@ -101,6 +101,11 @@ class Below(Protocol):
 
 class Inputs(Below, Protocol):
     """What the attention layers of a query start from: the layer-0 input of each node."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers are remembered."""
+        ...
 
     def grow(self, nodes: list[int]) -> None:
         """The universe has grown: make `depends` anew, for these nodes."""
@@ -265,7 +270,7 @@ class Scope:
     @property
     def size(self) -> int:
         """How many numbers are remembered."""
-        return sum(layer.values.numel() + layer.own.values.numel() for layer in self.layers)
+        return self.inputs.size + sum(layer.values.numel() + layer.own.values.numel() for layer in self.layers)
 
     def expect(self, rows: Iterable[int]) -> None:
         if self.universe.add(rows) or not self.inputs.depends:
