@@ -1,76 +1,67 @@
 """What explanations cost where the past is long, with and without following a TGN's changes forward.
 
-    python bench/long_pasts.py --model runs/tgn-wikipedia --data wikipedia
+    python bench/long_pasts.py
 
-draws links of the test period, sorts them by how many versions of the memory may change, and explains some of each size
-in both ways, one after the other. Prints the table of docs/engine.md. Needs a model that `make models` trains.
+explains anew the links of an evaluation that took longest, and some of average length, in both ways, one after the
+other. Prints the table of docs/engine.md. Needs the model that the evaluation was about (`make models`).
 """
 
 import argparse
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
 
 import cody
+from cody.evaluate.records import read_records
 from cody.inference import tgn
-from cody.policies import random
+from cody.policies import random, spatio_temporal
 from cody.search import cody as tree_search
-from cody.search import greedy_then_cody
 
-SIZES = ((300, 1000), (1000, 3000), (3000, 10_000), (10_000, 10**9))
-WAYS = {"back": 10**9, "as it is": tgn.MANY}  # versions that are computed back from a link
-EXPLAINERS = {"default": {"search": greedy_then_cody}, "cody-random": {"policy": random, "search": tree_search}}
+WAYS = {"back only": 10**9, "as it is": tgn.MANY}  # versions that are computed back from a link
+POLICIES = {"cody-random": random, "cody-spatio-temporal": spatio_temporal}
 
 
-def by_size(model, graph, count, seed):
-    """Rows of test links, by how many versions may change."""
-    rows = np.random.default_rng(seed).integers(int(0.85 * graph.num_events), graph.num_events, count)
-    found = {size: [] for size in SIZES}
-    for row in rows.tolist():
-        query = graph.query(row)
-        model.forget()
-        model.expect(query, cody.candidates(graph, query).tolist())
-        versions = len(model.scopes[query].inputs.versions)
-        for size in SIZES:
-            if size[0] <= versions < size[1]:
-                found[size].append(row)
-    return found
+def slowest_first(records):
+    """The explained links, by what the slower of the two searches took."""
+    seconds = {}
+    for record in records:
+        if record.explainer in POLICIES:
+            seconds[record.event] = max(record.seconds, seconds.get(record.event, 0.0))
+    return sorted(seconds, key=seconds.get, reverse=True)
 
 
-def explained(model, graph, row, many, **options):
+def explained(model, graph, row, many, policy):
     tgn.MANY = many
     model.forget()
     started = time.process_time()
-    why = cody.explain(model, graph, graph.query(row), **options)
+    why = cody.explain(model, graph, graph.query(row), policy=policy, search=tree_search)
     return time.process_time() - started, why.removed, why.logits[-1]
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--data", default="wikipedia")
-    arguments.add_argument("--model", default="runs/tgn-wikipedia")
-    arguments.add_argument("--drawn", type=int, default=300)
-    arguments.add_argument("--links", type=int, default=4, help="explained, of each size")
+    arguments.add_argument("--records", type=Path, default=Path("results/reproduction/test-tgn-wikipedia.jsonl.gz"))
+    arguments.add_argument("--links", type=int, default=4, help="of each length")
     options = arguments.parse_args()
     torch.set_num_threads(1)
-    graph = cody.load(options.data)
-    model = cody.load_model(options.model, graph)
-    found = by_size(model, graph, options.drawn, seed=0)
-    print("| versions that may change | share of links | explainer | back only | as it is | ratio | same explanation |")
+    records = read_records(options.records)
+    graph = cody.load(records[0].data)
+    model = cody.load_model(records[0].model, graph)
+    rows, half = slowest_first(records), options.links // 2
+    middle = len(rows) // 2
+    groups = {"the longest": rows[: options.links], "average": rows[middle - half : middle + half]}
+    print(f"| links | explainer | {' | '.join(WAYS)} | ratio | at most | same explanation |")
     print("|---|---|---|---|---|---|---|")
-    for (low, high), rows in found.items():
-        for name, explainer in EXPLAINERS.items() if rows else ():
-            pairs = [
-                [explained(model, graph, row, many, **explainer) for many in WAYS.values()]
-                for row in rows[: options.links]
-            ]
-            back, forward = np.mean([[one[0] for one in pair] for pair in pairs], axis=0)
+    for length, chosen in groups.items():
+        for name, policy in POLICIES.items():
+            pairs = [[explained(model, graph, row, many, policy) for many in WAYS.values()] for row in chosen]
+            times = np.array([[one[0] for one in pair] for pair in pairs])
+            back, now = times.mean(axis=0)
             same = sum(one[1:] == other[1:] for one, other in pairs)
-            bounds = f"{low:,} to {high:,}" if high < 10**9 else f"{low:,} and more"
-            share = len(rows) / options.drawn
-            cells = (f"{back:.2f} s", f"{forward:.2f} s", f"{back / forward:.1f}×", f"{same} of {len(pairs)}")
-            print(f"| {bounds} | {share:.0%} | {name} | {' | '.join(cells)} |", flush=True)
+            cells = (f"{back:.1f} s", f"{now:.1f} s", f"{back / now:.1f}×", f"{(times[:, 0] / times[:, 1]).max():.1f}×")
+            print(f"| {length}, {len(pairs)} | {name} | {' | '.join(cells)} | {same} of {len(pairs)} |", flush=True)
 
 
 if __name__ == "__main__":
