@@ -109,23 +109,27 @@ def _name_settings(records: Sequence[Record]) -> list[Record]:
 def _names(
     settings: Mapping[tuple[str, str], Mapping[str, str]], varied: Mapping[str, Sequence[str]]
 ) -> dict[tuple[str, str], str]:
-    """A name for each setting of each explainer: short where that tells it from all others, else exact."""
-    short = {key: _named(key[0], values, varied[key[0]]) for key, values in settings.items()}
+    """A name for each setting of each explainer: as short as tells it from all others."""
     exact = {key: _exact(key[0], values, varied[key[0]]) for key, values in settings.items()}
-    meant: dict[str, set[str]] = {}
-    for key, name in short.items():
-        meant.setdefault(name, set()).add(exact[key])
-    return {key: name if len(meant[name]) == 1 else exact[key] for key, name in short.items()}
+    whole = {key: _named(key[0], values, varied[key[0]]) for key, values in settings.items()}
+    names = dict(exact)
+    for shorter in (whole, {key: plain(name, 60) for key, name in whole.items()}):
+        meant: dict[str, set[str]] = {}
+        for key, name in shorter.items():
+            meant.setdefault(name, set()).add(exact[key])
+        names |= {key: name for key, name in shorter.items() if len(meant[name]) == 1}
+    return names
 
 
 def _named(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> str:
     told = [(key.rpartition(".")[2], _rounded(values.get(key, "–"))) for key in varied]
     shown = ", ".join(NEAR.get(value, f"{name}={value}") for name, value in told)
-    return plain(f"{explainer} ({shown})" if varied else explainer, 60)
+    return plain(f"{explainer} ({shown})" if varied else explainer, 1000)
 
 
 def _exact(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> str:
-    return f"{explainer} ({', '.join(f'{key}={values.get(key)}' for key in varied)})"
+    told = ", ".join(f"{key}={values.get(key)}" for key in varied)
+    return plain(f"{explainer} ({told})" if varied else explainer, 10_000)
 
 
 def _rounded(value: str) -> str:
