@@ -242,7 +242,6 @@ def _expand(tree: Tree, parent: int, rank: int, logit: float) -> int:
     tree.score[node], tree.rarity[node] = round(own, SAME), 1.0
     tree.ids[bits] = node
     taken = list(_ranks(bits | tree.taken.get(bits, 0)))
-    tree.child[node] = UNVISITED
     tree.child[node, taken] = CLOSED
     tree.open.append(m - len(taken))
     if node != ROOT:
