@@ -183,7 +183,7 @@ def _learn(
     undecided = (_entropy(gates) * lesson.share).sum() / links
     loss = wrong + settings.size * size + settings.entropy * undecided
     if not torch.isfinite(loss):
-        raise ModelError(f"the loss is {loss.item()} in epoch {epoch + 1}: try a smaller learning rate")
+        raise ModelError(f"the loss is {loss.item()} in epoch {epoch + 1}: try a lower learning rate, size or entropy")
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
