@@ -25,7 +25,7 @@ from cody.models.tgn import latest_version
 from cody.oracle import Removal
 
 NO_VERSION = -1  # before a node's first event: the memory is zero
-MANY = 50_000  # versions computed for one query, beyond which it pays to follow the changes forward
+MANY = 500_000  # versions computed for one query, beyond which it pays to follow the changes forward
 
 
 class MemoryInputs:
