@@ -17,10 +17,12 @@ from cody.evaluate.metrics import (
     characterization,
     differences,
     fidelity_plus,
+    found_share,
     jaccard,
     mean_evaluations,
     within,
 )
+from cody.evaluate.tables import rounded
 
 POLICIES = ("random", "temporal", "spatio-temporal", "event-impact")
 CODY = tuple(f"cody-{policy}" for policy in POLICIES)
@@ -99,22 +101,35 @@ def necessity(settings):
     )
     messages = tgat.only(data="uci-messages")
     found = {name: messages.each(name, fidelity_plus) for name in (*CODY, GREEDY[2])}
+    sizes = {name: messages.each(name, mean_size) for name in (CODY[2], GREEDY[2])}
     ahead = sum(np.greater(found[GREEDY[2]], found[name]).sum() for name in CODY)
     yield (
         "for TGAT on UCI-Messages GreeDy-spatio-temporal finds more than nearly every CoDy, in larger sets",
-        verdict(full=ahead >= 6, part=ahead >= 4),
+        verdict(full=ahead >= 6 and np.all(np.less(*sizes.values())), part=ahead >= 4),
         f"more than {ahead} of the 8 (four CoDy, two kinds): fidelity+ {two(found[GREEDY[2]])}, CoDy-spatio-temporal "
-        f"{two(found[CODY[2]])}",
+        f"{two(found[CODY[2]])}; mean size of its counterfactuals {two(sizes[GREEDY[2]])}, "
+        f"of CoDy's {two(sizes[CODY[2]])}",
     )
     factual = ", ".join(f"{name} {tgn.mean(name):.3f}" for name in FACTUAL)
     searches = f"CoDy {tgn_mean(tgn, CODY):.3f}, GreeDy {tgn_mean(tgn, GREEDY):.3f} (means over policies)"
-    below = 100 * (1 - tgn.mean("tgnnexplainer") / tgn.mean(CODY[2]))
+    below, even = (100 * (1 - tgn.mean("tgnnexplainer", metric) / tgn.mean(CODY[2])) for metric in (aufsc_plus, of_64))
     best_factual = max(tgn.mean(name) for name in FACTUAL)
     yield (
         "factual methods have a low AUFSC+; T-GNNExplainer is 75 % below CoDy-spatio-temporal (TGN)",
-        verdict(full=best_factual < min(tgn.mean(CODY[2]), tgn.mean(GREEDY[2])) and below > 60, part=below > 30),
-        f"T-GNNExplainer {below:.0f} % below. {factual}; {searches}",
+        verdict(full=best_factual < min(tgn.mean(CODY[2]), tgn.mean(GREEDY[2])) and even > 60, part=even > 30),
+        f"T-GNNExplainer {below:.0f} % below as the paper counts (its sparsity is a share of 30 events), {even:.0f} % "
+        f"if shares of 64 are counted for both. {factual}; {searches}",
     )
+
+
+def of_64(records):
+    """AUFSC+ of T-GNNExplainer, had its sparsity been counted among the candidates of the others."""
+    return float(np.mean([record.is_necessary * (1 - len(record.removed) / 64) for record in records]))
+
+
+def mean_size(records):
+    """Of the counterfactuals found."""
+    return float(np.mean([len(record.removed) for record in records if record.is_necessary] or [0.0]))
 
 
 def tgn_mean(settings, explainers):
@@ -122,7 +137,7 @@ def tgn_mean(settings, explainers):
 
 
 def two(values):
-    return " / ".join(f"{value:.2f}" for value in values)
+    return " / ".join(f"{rounded(value, 2):.2f}" for value in values)
 
 
 def of_policies(settings):
@@ -165,14 +180,14 @@ def of_kinds(settings):
     yield (
         "every explainer finds more on incorrect predictions",
         verdict(full=len(easier) == pairs, part=2 * len(easier) > pairs),
-        f"fidelity+ is higher in {len(easier)} of {pairs} pairs of an explainer and a setting",
+        f"fidelity+ is higher in {len(easier)} of {pairs} cases (explainer, model, data set)",
     )
     least = min(min(values) for values in ratios.values())
     means = ", ".join(f"{name} {np.mean(values):.1f}" for name, values in ratios.items())
     yield (
         "more than twice as often on UCI-Messages and Wikipedia",
         verdict(full=least > 2, part=np.mean([np.mean(values) for values in ratios.values()]) > 1.5),
-        f"times as often, means: {means}; the least is {least:.1f}",
+        f"times as often, means over models and these two data sets: {means}; the least of these {least:.1f}",
     )
 
 
@@ -267,13 +282,22 @@ def of_iterations(longer):
         policy: [share_within(longer[f"cody-{policy}"], calls) for calls in (300, 600, 1200)] for policy in policies
     }
     greedy = {policy: fidelity_plus(longer[f"greedy-{policy}"]) for policy in policies}
+    gaps = {policy: paired(longer[f"cody-{policy}"], longer[f"greedy-{policy}"], found_share) for policy in policies}
     passed = sum(shares[policy][-1] > greedy[policy] for policy in policies)
-    rows = "; ".join(f"{policy} {several(shares[policy], 2)} (GreeDy {greedy[policy]:.2f})" for policy in policies)
+    clear = [policy for policy in policies if gaps[policy].low > 0]
+    before = sum(shares[policy][0] > greedy[policy] for policy in policies)
+    rows = "; ".join(
+        f"{policy} {several(shares[policy], 2)} (GreeDy {several([greedy[policy]], 2)}; difference "
+        f"[{gaps[policy].low:+.2f}, {gaps[policy].high:+.2f}])"
+        for policy in policies
+    )
     links = len(longer[f"cody-{policies[0]}"])
     yield (
         "with 1,200 iterations every CoDy overtakes its GreeDy (TGN, Wikipedia, correct)",
-        verdict(full=passed == len(policies), part=passed),
-        f"{passed} of {len(policies)} do. Found within 300, 600, 1,200 sets, {links} links: {rows}",
+        verdict(full=len(clear) == len(policies), part=passed > before),
+        f"{before} of {len(policies)} were ahead within 300 sets, {passed} are within 1,200, {len(clear)} of them "
+        "clearly. "
+        f"Found within 300, 600, 1,200 sets, {links} links: {rows}",
     )
 
 
@@ -286,7 +310,7 @@ def share_within(records, calls):
 
 
 def several(values, digits=3):
-    return ", ".join(f"{value:.{digits}f}" for value in values)
+    return ", ".join(f"{rounded(value, digits):.{digits}f}" for value in values)
 
 
 def table(settings, alphas, sizes, longer):
