@@ -125,12 +125,13 @@ class Explanation:
         moved = (
             f"the score {'falls' if last < first else 'rises'} from {probability(first):.2f} to {probability(last):.2f}"
         )
-        if self.is_counterfactual:
+        if self.is_counterfactual and not self.factual:
             return f"Without {share} {moved}: {decision(last)}."
         if not self.candidates:
             return "There are no past events near this link that could be taken away."
         if self.factual:
-            without = f"Without them {moved}: still {decision(last)}." if self.removed else ""
+            still = "" if self.is_counterfactual else "still "
+            without = f"Without them {moved}: {still}{decision(last)}." if self.removed else ""
             return f"Named as important: {share}. {without}".rstrip()
         closest = f"Closest: without {share} {moved}." if self.removed else "No set that was tried leads closer to one."
         if self.without_all is not None and self.ended != EXHAUSTED:
@@ -147,7 +148,7 @@ class Explanation:
         """How far a counterfactual can be trusted; empty if there is none."""
         if self.confirmed is None or not self.is_counterfactual:
             return ""
-        smaller = "Smaller sets may exist."
+        smaller = "Smaller sets may exist." if not self.factual else "It did not look for the smallest such set."
         if self.is_minimal:
             smaller = "No smaller set of these candidates does it." if len(self.removed) > 1 else "No set is smaller."
         return f"Confirmed: {self.confirmed.by}. {smaller}"

@@ -366,6 +366,15 @@ def test_settings_that_differ_little_or_have_long_names_are_kept_apart(values):
     assert len(set(rows)) == 2
 
 
+def test_of_several_settings_the_papers_figures_stand_beside_its_own():
+    near = "events_among_nodes"
+    settings = [{"search": {"alpha": alpha}, "candidates": {"near": near, "size": 64}} for alpha in (0.5, 2 / 3)]
+    made = tables([record(event=20_000, parameters=told) for told in settings], paper=True)
+    shown = {name: cell(made, "fidelity_plus", name).paper for name in made[0].rows}
+    assert [name for name, figure in shown.items() if figure is not None] == ["cody-temporal (alpha=0.6667)"]
+    assert "1 have other iterations, alpha or candidates" in " ".join(made[0].notes)
+
+
 def test_tables_of_ten_thousand_records_take_seconds():
     rng = np.random.default_rng(0)
     records = [

@@ -122,7 +122,7 @@ def train_explainer(
                 if finished is None and step.epoch > 1:
                     say(f"going on after epoch {step.epoch - 1}")
                 finished = step.epoch
-                status.update(f"epoch {finished + 1} of {epochs}")
+                status.update(f"epoch {min(finished + 1, epochs)} of {epochs}")
                 say(
                     f"epoch {step.epoch:>3}  loss {step.loss:.4f}  decided alike {step.agreement:.1%}, "
                     f"events kept {step.weight:.1%}"
@@ -134,7 +134,7 @@ def train_explainer(
         print_json(document)
     else:
         print_parts(
-            [f"Saved in {words.plain(out_)}. It belongs to model {document['model']} and data {document['data']}."]
+            [f"Saved in {words.plain(out_)}.", f"For model {document['model']}", f"and data  {document['data']}."]
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from cody.data import datasets
@@ -51,6 +52,7 @@ def made_otherwise(model: str, groups: Groups) -> Iterator[str]:
         ("are about other rows", lambda record: not _is_in_period(record, events.get(record.data))),
         (f"have a logit closer to 0 than {PAPER_MARGIN:g}", lambda record: abs(record.original) < PAPER_MARGIN),
         ("were not made with --near nodes", lambda record: not _is_among_nodes(record)),
+        ("have other iterations, alpha or candidates", lambda record: not has_papers_options(record)),
     )
     counts = {what: sum(map(is_other, records)) for what, is_other in differences}
     told = [f"{count:,} {what}" for what, count in counts.items() if count]
@@ -59,6 +61,24 @@ def made_otherwise(model: str, groups: Groups) -> Iterator[str]:
             f"The paper's figures are no yardstick here: of the {len(records):,} records of {model}, "
             f"{', '.join(told)}. cody evaluate --paper does as the paper did."
         )
+
+
+def follows_paper(record: Record) -> bool:
+    """Whether an explainer was told what the paper told it."""
+    return has_papers_options(record) and _is_among_nodes(record)
+
+
+def has_papers_options(record: Record) -> bool:
+    """300 iterations, alpha 2/3, 64 candidates (T-GNNExplainer: 500 and 30), as far as the record says."""
+    search, candidates = (record.parameters.get(part) for part in ("search", "candidates"))
+    told = (search if isinstance(search, dict) else {}) | (candidates if isinstance(candidates, dict) else {})
+    wanted: dict[str, float] = {"iterations": 300, "alpha": 2 / 3, "size": 64, "rollouts": 500}
+    if record.explainer.startswith("tgnnexplainer"):
+        wanted["size"] = 30
+    values = {name: told.get(name) for name in wanted}
+    return all(
+        not isinstance(value, int | float) or math.isclose(value, wanted[name]) for name, value in values.items()
+    )
 
 
 def _is_in_period(record: Record, events: int | None) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from cody.evaluate import metrics
 from cody.evaluate.arrange import DATA, EXPLAINERS, MODELS, arrange, in_order
 from cody.evaluate.metrics import Columns, Interval, Metric, columns, interval
-from cody.evaluate.notes import Groups, made_otherwise, missing
+from cody.evaluate.notes import Groups, follows_paper, made_otherwise, missing
 from cody.evaluate.notes import links as links_of
 from cody.evaluate.record import KINDS, Record
 
@@ -188,7 +188,8 @@ def _cells(
         for measure in measures:
             places = _places(measure, groups_columns)
             for explainer, group in groups_columns.items():
-                key = (model, explainer, SAME_MESSAGES.get(data, data), kind, measure.name)
+                name = _published_name(explainer, members.get(explainer, []))
+                key = (model, name, SAME_MESSAGES.get(data, data), kind, measure.name)
                 rows[explainer][Column(measure, data, kind)] = Cell(
                     value=measure.metric(group),
                     place=places[explainer],
@@ -196,6 +197,12 @@ def _cells(
                     paper=published.get(key),
                 )
     return rows
+
+
+def _published_name(explainer: str, records: Sequence[Record]) -> str:
+    """Of several settings of an explainer, the paper's figures stand beside its own."""
+    family, _, variant = explainer.partition(" (")
+    return family if variant and records and all(map(follows_paper, records)) else explainer
 
 
 def _interval(measure: Measure, group: Columns, seed: int, level: float) -> Interval | None:
@@ -230,7 +237,7 @@ def _about_paper(model: str, groups: Groups, cells: Mapping[str, Mapping[Column,
         yield from made_otherwise(model, groups)
     else:
         names = ", ".join(in_order((data for data, _ in groups), DATA))
-        has = "it has some for the models tgn and tgat"
+        has = "it has some for its own settings of tgn and tgat on uci-messages, uci-forums and wikipedia"
         yield f"The paper has no figures for these explainers of {model} on {names}: {has}."
 
 
