@@ -19,17 +19,7 @@ from cody.testing import check_model
 from random_events import random_graph, random_network
 
 EXAMPLES = int(os.environ.get("CODY_EXAMPLES", "200"))  # for each test with random cases; raise it to search longer
-WAYS = {"back": 10**9, "forward": -1, "back at first": 40}  # versions to be computed back from a link
-KINDS = [*(f"tgn, changes followed {way}" for way in WAYS), "tgat"]
-
-
-@pytest.fixture(params=KINDS)
-def kind(request, monkeypatch):
-    """The architecture; a TGN in both of its ways, whatever the length of the past."""
-    name, _, way = request.param.partition(", changes followed ")
-    if way:
-        monkeypatch.setattr("cody.inference.tgn.MANY", WAYS[way])
-    return name
+KINDS = ["tgn", "tgat"]
 
 
 @st.composite
@@ -61,6 +51,7 @@ def cases(draw, kind):
     return graph, network, query, [*removals, frozenset(range(graph.num_events))]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_answers_equal_replay_in_single_and_double_precision(kind):
     @settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES == 200, database=None)
     @given(cases(kind))
@@ -83,11 +74,11 @@ def engine(network, graph, dtype=torch.float64):
     return FastTGAT(network, graph, dtype=dtype)
 
 
-@pytest.fixture
-def model_and_sets(kind):
+@pytest.fixture(params=KINDS)
+def model_and_sets(request):
     rng = np.random.default_rng(1)
     graph = random_graph(rng, nodes=20, events=300)
-    network = random_network(graph, kind, batch=32, neighbours=6)
+    network = random_network(graph, request.param, batch=32, neighbours=6)
     query = graph.query(280)
     recent = np.arange(180, 280)
     removals = [frozenset(rng.choice(recent, size, replace=False).tolist()) for size in rng.integers(0, 6, 60)]
@@ -207,6 +198,7 @@ def test_processes_share_a_table_and_get_the_same_answers(tmp_path):
         np.testing.assert_allclose(answer, expected, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_engine_passes_the_conformance_suite(kind):
     graph = random_graph(np.random.default_rng(3), nodes=10, events=60)
     network = random_network(graph, kind)
@@ -326,20 +318,3 @@ def test_the_table_belongs_to_the_model_and_not_to_the_package(monkeypatch, tmp_
     load_model("tgn-collegemsg", graph, other_data=True)
     (notes,) = tmp_path.rglob("versions-float32.json")
     assert json.loads(notes.read_text())["belongs"]["data"] == graph.identity
-
-
-def test_a_change_is_followed_only_until_it_has_died_away(monkeypatch):
-    graph = random_graph(np.random.default_rng(3), nodes=12, events=6000)
-    network, query = random_network(graph, "tgn", batch=8), graph.query(5990)
-    removals = [frozenset({event}) for event in range(100, 200, 9)] + [frozenset(range(100, 200, 20))]
-    updated, answers = {}, {}
-    for way, many in WAYS.items():
-        monkeypatch.setattr("cody.inference.tgn.MANY", many)
-        model, count = fast_model(network, graph), []
-        remember = model.tgn.remember
-        model.tgn.remember = lambda own, *rest: count.append(len(own)) or remember(own, *rest)  # noqa: B023
-        answers[way] = model.logits(query, [frozenset(), *removals])
-        updated[way] = sum(count)
-    for way in WAYS:
-        np.testing.assert_allclose(answers[way], answers["back"], rtol=0, atol=5e-6)  # the table is rounded
-    assert 0 < updated["forward"] < 0.5 * updated["back"]

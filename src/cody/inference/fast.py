@@ -54,6 +54,11 @@ class Store(Generic[Key]):
             self.pending.append(key)
         return found
 
+    @property
+    def size(self) -> int:
+        """How many numbers it holds."""
+        return len(self.ids) * self.values.shape[1]
+
     def write(self, vectors: Tensor) -> None:
         """Give all pending keys their vectors, in their order."""
         first = len(self.ids) - len(self.pending)
@@ -105,6 +110,11 @@ class Inputs(Below, Protocol):
     @property
     def size(self) -> int:
         """How many numbers are remembered."""
+        ...
+
+    @property
+    def most(self) -> int:
+        """How many numbers a set can add at most."""
         ...
 
     def grow(self, nodes: list[int]) -> None:
@@ -270,7 +280,12 @@ class Scope:
     @property
     def size(self) -> int:
         """How many numbers are remembered."""
-        return self.inputs.size + sum(layer.values.numel() + layer.own.values.numel() for layer in self.layers)
+        return self.inputs.size + sum(layer.store.size + layer.own.size for layer in self.layers)
+
+    @property
+    def sets_at_once(self) -> int:
+        """Fewer where the past is long, so that memory is looked at in time."""
+        return max(1, min(SETS_AT_ONCE, VALUES_KEPT // (4 * self.inputs.most + 1)))
 
     def expect(self, rows: Iterable[int]) -> None:
         if self.universe.add(rows) or not self.inputs.depends:
@@ -388,10 +403,10 @@ class FastModel:
         removals = check_removals(self.graph, removals)
         answers: list[float] = []
         with self.lock, torch.no_grad():
-            for start in range(0, len(removals), SETS_AT_ONCE):
+            while len(answers) < len(removals):
                 scope = self._scope(query)
                 try:
-                    answers += scope.answer(removals[start : start + SETS_AT_ONCE])
+                    answers += scope.answer(removals[len(answers) : len(answers) + scope.sets_at_once])
                 except BaseException:
                     self.scopes.pop(query, None)  # it may have promised ids whose values were never computed
                     raise

@@ -133,15 +133,3 @@ class Neighbours:
         self.places[id_, :length] = [order[place] for place in places]
         self.lengths[id_] = length
         return Recent(id_, [tail.nodes[place] for place in order])
-
-
-class Version(NamedTuple):
-    """A version that removed events may change. Positions are those of `graph.incidence`."""
-
-    row: int  # of the event that wrote it
-    own: int  # the node's version at the start of the batch
-    other: int  # the other node's version at the start of the batch
-    previous: int  # what the node has if the event is removed
-    bit: Mask  # of the event, if it is in the universe
-    parents: Mask  # the removed events that the value can depend on
-    memory: Mask  # the same for the node's memory right after: the event itself may be removed

@@ -14,7 +14,7 @@ from cody.models import TGAT
 class FeatureInputs:
     """Node features; the id of a node's input is the node."""
 
-    size = 0  # they are not remembered for a query
+    size = most = 0  # they are not remembered for a query
 
     def __init__(self, features: Tensor | None) -> None:
         self.values = features

@@ -8,7 +8,7 @@ version only if it changes which versions are its parents, or their values; all 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -17,15 +17,25 @@ from torch import Tensor
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.inference.fast import FastModel, Inputs, Store, Unchanged
 from cody.inference.replay import Replay, State, frozen
-from cody.inference.scope import Mask, Universe, Version
-from cody.inference.spread import SMALLEST, STORED, Spread
+from cody.inference.scope import Mask, Universe
 from cody.inference.versions import index_of, open_versions, versions_in_memory
 from cody.models import TGN
 from cody.models.tgn import latest_version
 from cody.oracle import Removal
 
 NO_VERSION = -1  # before a node's first event: the memory is zero
-MANY = 500_000  # versions computed for one query, beyond which it pays to follow the changes forward
+
+
+class Version(NamedTuple):
+    """A version that removed events may change. Positions are those of `graph.incidence`."""
+
+    row: int  # of the event that wrote it
+    own: int  # the node's version at the start of the batch
+    other: int  # the other node's version at the start of the batch
+    previous: int  # what the node has if the event is removed
+    bit: Mask  # of the event, if it is in the universe
+    parents: Mask  # the removed events that the value can depend on
+    memory: Mask  # the same for the node's memory right after: the event itself may be removed
 
 
 class MemoryInputs:
@@ -38,7 +48,6 @@ class MemoryInputs:
         self.latest: dict[int, int] = {}  # node → position of its version before the query
         self.versions: dict[int, Version] = {}  # position → what may change it; absent: nothing
         self.depends: dict[int, Mask] = {}
-        self.spread: Spread | None = None  # once there was too much to compute
         self.unchanged = Unchanged(lambda node: self.changed(node, 0))
         self.memory: Store[tuple[int, Mask]] = Store(model.network.sizes.dimension, model.dtype)  # by version and mask
         self.memory.ids[NO_VERSION, 0] = 0  # the first vector is zero
@@ -47,8 +56,12 @@ class MemoryInputs:
     @property
     def size(self) -> int:
         """How many numbers are remembered."""
-        spread = 0 if self.spread is None else self.spread.size
-        return self.memory.values.numel() + self.summed.values.numel() + spread
+        return self.memory.size + self.summed.size
+
+    @property
+    def most(self) -> int:
+        """How many numbers a set can add at most."""
+        return len(self.versions) * self.model.network.sizes.dimension
 
     @property
     def values(self) -> Tensor:
@@ -81,19 +94,6 @@ class MemoryInputs:
             memory = parents | bit | self._memory(previous) if bit else parents
             self.versions[position] = Version(row, own, other, previous, bit, parents, memory)
         self.depends = {node: self._memory(position) for node, position in self.latest.items()}
-        self.spread = None if self.spread is None else self._follow_forward()
-
-    def _follow_forward(self) -> Spread:
-        model = self.model
-        smallest = SMALLEST[model.table_dtype]
-        return Spread(self.versions, model.network.sizes.batch, self._kept, self._stored, self._update, smallest)
-
-    def _stored(self, positions: IntArray) -> Tensor:
-        """The versions of the table; zero before the first event."""
-        known = positions != NO_VERSION
-        found = torch.zeros(len(positions), self.model.network.sizes.dimension, dtype=self.model.dtype)
-        found[known] = self.model.read_versions(positions[known])
-        return found
 
     def _memory(self, position: int) -> Mask:
         version = self.versions.get(position)
@@ -130,34 +130,8 @@ class MemoryInputs:
             positions = np.concatenate([own, other, previous[removable]])
 
     def compute(self) -> None:
-        """Give all versions that are asked for their values: back from these, until that becomes too much."""
-        if self.spread is None and not self._compute_back():
-            self.spread = self._follow_forward()
-        if self.spread is not None:
-            self._compute_forward(self.spread)
-        self._add_features()
-
-    def _compute_forward(self, spread: Spread) -> None:
-        """Follow the changes from the removed events; what they do not reach is in the table."""
-        asked = self.memory.pending
-        spread.follow(mask for _, mask in asked if mask)
-        ids = np.array([spread.value(position, mask) if mask else STORED for position, mask in asked], dtype=np.int64)
-        values = self._stored(np.array([position for position, _ in asked], dtype=np.int64))
-        values[ids != STORED] = spread.values.values[ids[ids != STORED]]
-        self.memory.write(values)
-
-    def _compute_back(self) -> bool:
-        """Read the versions that nothing changes from the table; compute the others, parents first.
-
-        False, and nothing is done, if there are too many of them.
-        """
-        asked = len(self.memory.pending)
+        """Read the versions that nothing changes from the table; compute the others, parents first."""
         table, changed = self._expand()
-        if len(self.memory.ids) > MANY:
-            for key in self.memory.pending[asked:]:
-                del self.memory.ids[key]
-            del self.memory.pending[asked:]
-            return False
         self.memory.reserve()
         if table:
             ids, positions = (np.array(column, dtype=np.int64) for column in zip(*table, strict=True))
@@ -165,7 +139,7 @@ class MemoryInputs:
         for generation in _generations(changed):
             self._remember(generation)
         self.memory.pending = []
-        return True
+        self._add_features()
 
     def _expand(self) -> tuple[list[tuple[int, int]], list[tuple[int, ...]]]:
         """The new ids: (id, position) if in the table, else (row, id, own id, other id, own position)."""
@@ -173,8 +147,6 @@ class MemoryInputs:
         changed: list[tuple[int, ...]] = []
         first = len(self.memory.ids) - len(self.memory.pending)
         for number, (position, mask) in enumerate(self.memory.pending):  # the list grows as parents are asked for
-            if len(self.memory.ids) > MANY:
-                break
             if not mask:
                 table.append((first + number, position))
                 continue
@@ -186,16 +158,11 @@ class MemoryInputs:
 
     def _remember(self, generation: list[tuple[int, ...]]) -> None:
         row, id_, own_id, other_id, own = np.array(generation, dtype=np.int64).T
-        memory = self.memory.values
-        memory[id_] = self._update(row, own, memory[own_id], memory[other_id])
-
-    def _update(self, rows: IntArray, own: IntArray, own_memory: Tensor, other_memory: Tensor) -> Tensor:
-        """What events make of the memories of their nodes; `own` says when the nodes were updated before. [n, d]"""
-        graph, dtype = self.model.graph, self.model.dtype
+        graph, memory = self.model.graph, self.memory.values
         updated = np.where(own == NO_VERSION, 0.0, graph.time[graph.incidence[own]])
-        elapsed = torch.from_numpy(graph.time[rows] - updated).to(dtype)
-        edge = None if graph.features is None else torch.from_numpy(graph.features[rows]).to(dtype)
-        return self.model.tgn.remember(own_memory, other_memory, edge, elapsed)
+        elapsed = torch.from_numpy(graph.time[row] - updated).to(self.model.dtype)
+        edge = None if graph.features is None else torch.from_numpy(graph.features[row]).to(self.model.dtype)
+        memory[id_] = self.model.tgn.remember(memory[own_id], memory[other_id], edge, elapsed)
 
     def _add_features(self) -> None:
         if self.model.features is not None and self.summed.pending:
@@ -234,7 +201,6 @@ class FastTGN(FastModel):
     ) -> None:
         super().__init__(network, graph, has_inputs=True, dtype=dtype)
         self.tgn = cast(TGN, self.network)
-        self.table_dtype = table_dtype
         writer = frozen(network, table_dtype)
         if folder is None:
             self.table = versions_in_memory(writer, graph)  # [2E, d]
