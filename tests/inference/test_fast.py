@@ -126,6 +126,19 @@ def test_a_full_memory_starts_afresh(model_and_sets, monkeypatch):
     np.testing.assert_allclose(engine(network, graph).logits(query, removals), expected, rtol=0, atol=1e-9)
 
 
+def test_where_much_may_change_fewer_sets_are_computed_at_once_and_all_of_it_counts(monkeypatch):
+    graph = random_graph(np.random.default_rng(1), nodes=20, events=300)
+    query, removals = graph.query(280), [frozenset({event}) for event in range(200, 240)]
+    for kind, at_once in (("tgn", 1), ("tgat", fast.SETS_AT_ONCE)):
+        model = engine(random_network(graph, kind, batch=32), graph)
+        model.logits(query, removals)
+        scope = model.scopes[query]
+        layers = sum(layer.store.size + layer.own.size for layer in scope.layers)
+        assert (scope.size > layers) == (kind == "tgn"), "the memories of a TGN count too"
+        monkeypatch.setattr(fast, "VALUES_KEPT", max(scope.inputs.most, fast.SETS_AT_ONCE))
+        assert scope.sets_at_once == at_once
+
+
 def test_later_events_and_unreachable_ones_change_nothing(model_and_sets):
     graph, network, _, _ = model_and_sets
     apart = TemporalGraph.from_arrays(
