@@ -1,6 +1,5 @@
 """The fast engine equals the plain replay, whatever is asked, in whatever order, by whomever."""
 
-import json
 import multiprocessing
 import os
 import threading
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cody.graph import Query, TemporalGraph
-from cody.inference import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, versions
+from cody.inference import FastTGAT, FastTGN, Replay, fast, fast_model, load_model
 from cody.models import TGN
 from cody.models.checkpoint import Checkpoint, save_model
 from cody.testing import check_model
@@ -216,118 +215,3 @@ def test_the_engine_passes_the_conformance_suite(kind):
     graph = random_graph(np.random.default_rng(3), nodes=10, events=60)
     network = random_network(graph, kind)
     check_model(fast_model(network, graph), graph, reference=Replay(network, graph)).raise_if_failed()
-
-
-@pytest.fixture
-def tgn():
-    graph = random_graph(np.random.default_rng(4), nodes=20, events=300, edge_features=2)
-    return graph, random_network(graph, "tgn", batch=32)
-
-
-def count_builds(monkeypatch):
-    built = []
-    build = versions.build_versions
-    monkeypatch.setattr(versions, "build_versions", lambda *arguments: built.append(1) or build(*arguments))
-    return built
-
-
-def test_a_saved_table_is_used_again_and_is_memory_mapped(tgn, tmp_path, monkeypatch):
-    graph, network = tgn
-    built = count_builds(monkeypatch)
-    first = FastTGN(network, graph, folder=tmp_path)
-    again = FastTGN(network, graph, folder=tmp_path)
-    assert len(built) == 1
-    assert isinstance(again.table, np.memmap)
-    assert not again.table.flags.writeable
-    sets = [frozenset(), frozenset({250, 270})]
-    np.testing.assert_array_equal(first.logits(graph.query(280), sets), again.logits(graph.query(280), sets))
-    assert len(list(tmp_path.iterdir())) == 2  # the table and its notes
-
-
-@pytest.mark.parametrize(
-    "change", ["weights", "data", "grid", "dtype", "truncated", "empty", "zeros", "other type", "notes", "gone"]
-)
-def test_a_stale_or_damaged_table_is_built_anew(tgn, tmp_path, monkeypatch, change):
-    graph, network = tgn
-    FastTGN(network, graph, folder=tmp_path)
-    dtype = torch.float32
-    (table,) = tmp_path.glob("*.npy")
-    if change == "weights":
-        with torch.no_grad():
-            network.memory.weight_hh[0, 0] += 0.1
-    elif change == "data":
-        graph = graph.select(np.arange(299))
-    elif change == "grid":
-        network = random_network(graph, "tgn", batch=31)
-    elif change == "dtype":
-        dtype = torch.float64
-    elif change == "truncated":
-        table.write_bytes(table.read_bytes()[:5000])
-    elif change == "empty":
-        table.write_bytes(b"")
-    elif change == "zeros":
-        table.write_bytes(table.read_bytes()[:128] + bytes(table.stat().st_size - 128))
-    elif change == "other type":
-        np.save(table, np.zeros((600, 8), dtype=np.int32))
-    elif change == "notes":
-        (tmp_path / "versions-float32.json").write_text("{")
-    else:
-        table.unlink()
-    built = count_builds(monkeypatch)
-    model = FastTGN(network, graph, folder=tmp_path, table_dtype=dtype)
-    assert len(built) == 1
-    sets = [frozenset(), frozenset({250, 270})]
-    expected = Replay(network, graph, dtype=dtype).logits(graph.query(280), sets)
-    np.testing.assert_allclose(model.logits(graph.query(280), sets), expected, rtol=0, atol=1e-4)
-
-
-def test_notes_cannot_make_cody_touch_other_files(tgn, tmp_path):
-    graph, network = tgn
-    (tmp_path / "model.safetensors").write_bytes(b"weights")
-    (tmp_path / "versions-float32.json").write_text(json.dumps({"file": "model.safetensors", "belongs": {}}))
-    FastTGN(network, graph, folder=tmp_path)
-    assert (tmp_path / "model.safetensors").read_bytes() == b"weights"
-
-
-def test_where_nothing_can_be_written_the_table_is_made_in_memory(tgn, tmp_path):
-    graph, network = tgn
-    (tmp_path / "file").write_text("")
-    model = FastTGN(network, graph, folder=tmp_path / "file" / "below")
-    expected = Replay(network, graph).logits(graph.query(280), [frozenset()])
-    np.testing.assert_allclose(model.logits(graph.query(280), [frozenset()]), expected, rtol=0, atol=1e-4)
-
-
-def test_a_full_disk_is_met_before_the_table_is_mapped(tgn, tmp_path, monkeypatch):
-    graph, network = tgn
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    FastTGN(network, graph, folder=tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_table_that_fails_to_be_built_leaves_nothing(tgn, tmp_path, monkeypatch):
-    graph, network = tgn
-    monkeypatch.setattr(versions, "build_versions", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        FastTGN(network, graph, folder=tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_a_killed_build_left_behind_is_cleared_away(tgn, tmp_path):
-    graph, network = tgn
-    orphan = tmp_path / "versions-killed.npy"
-    orphan.write_bytes(b"half of a table")
-    os.utime(orphan, (0, 0))
-    FastTGN(network, graph, folder=tmp_path)
-    assert not orphan.exists()
-
-
-def test_the_table_belongs_to_the_model_and_not_to_the_package(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    graph = random_graph(np.random.default_rng(1), nodes=20, events=300)
-    load_model("tgn-collegemsg", graph, other_data=True)
-    (notes,) = tmp_path.rglob("versions-float32.json")
-    assert json.loads(notes.read_text())["belongs"]["data"] == graph.identity

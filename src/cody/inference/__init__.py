@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from cody.inference.replay import Replay
 from cody.inference.tgat import FastTGAT
 from cody.inference.tgn import FastTGN
 from cody.models import TGN, Network
-from cody.models.checkpoint import find_model, load_checkpoint, shipped_models
+from cody.models.checkpoint import find_model, load_checkpoint
 from cody.oracle import Model
 
 __all__ = ["FastTGAT", "FastTGN", "Replay", "fast_model", "load_model", "plain_model"]
@@ -50,12 +48,5 @@ def load_model(
             f"the graph is {graph.identity} "
             "(other_data=True, or --other-data on the command line, asks it all the same)"
         )
-    return engine(checkpoint.network, graph, _folder_for_tables(folder))
-
-
-def _folder_for_tables(model: Path) -> Path:
-    """The model's own folder, unless it cannot be written, or is part of the package and stays as installed."""
-    if os.access(model, os.W_OK) and model not in shipped_models().values():
-        return model
-    key = hashlib.blake2b(str(model.resolve()).encode(), digest_size=4).hexdigest()
-    return cache_directory() / "versions" / f"{model.name}-{key}"
+    # In the user's own cache: a model folder that is passed on must not carry a table that changes answers.
+    return engine(checkpoint.network, graph, cache_directory() / "versions")

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from cody.deadline import check_deadline, in_time
 from cody.graph import FloatArray, Query, TemporalGraph, check_query
 from cody.inference.only import only
 from cody.inference.replay import Replay, frozen
@@ -181,7 +183,8 @@ class Layer:
         self.neighbours = neighbours
         self.store: Store[tuple[int, Mask]] = Store(len(maps.answer_bias), maps.answer.dtype)
         self.depends: dict[int, Mask] = {}
-        self.unchanged = Unchanged(lambda node: self.store.id((node, 0)))
+        ids = self.store.id  # not through `self`: an object that refers to itself is freed late
+        self.unchanged = Unchanged(lambda node: ids((node, 0)))
         # What a node's own embedding is mapped to, by the id of that embedding. Many vectors of this layer share it.
         self.own: Store[int] = Store(len(maps.own_bias), maps.answer.dtype)
 
@@ -209,7 +212,7 @@ class Layer:
         starts: list[int] = []
         below: list[int] = []
         own: list[int] = []
-        for node, mask in self.store.pending:
+        for node, mask in in_time(self.store.pending):
             recent = self.neighbours.recent(node, mask)
             lists.append(recent.id)
             starts.append(len(below))
@@ -275,7 +278,7 @@ class Scope:
             self.layers.append(Layer(maps, below, self.neighbours))
         self.logits: dict[tuple[int, int], float] = {}  # ids of the two nodes' embeddings → logit
         # What an explanation will most likely remove: better to make the masks once than a few at a time.
-        self.expect(candidates(model.graph, query, hops=sizes.layers).tolist())
+        self.likely = partial(candidates, model.graph, query, hops=sizes.layers)
 
     @property
     def size(self) -> int:
@@ -292,7 +295,11 @@ class Scope:
             self._grow()
 
     def answer(self, removals: Sequence[Removal]) -> list[float]:
+        """The logits of the first of these sets: of as many as are computed at once."""
+        if any(removals) and not self.universe.bits:
+            self.expect(self.likely().tolist())
         self.expect(row for removal in removals for row in removal)
+        removals = removals[: self.sets_at_once]
         last = self.layers[-1]
         pairs = []
         for removal in removals:
@@ -323,6 +330,7 @@ class Scope:
 
     def _compute(self) -> None:
         for layer in reversed(self.layers):
+            check_deadline()
             layer.expand()
         self.events.compute()
         self.inputs.compute()
@@ -336,7 +344,7 @@ class FastModel:
     It computes in double precision by default: then an answer, rounded as the `Oracle` does, does not depend on what
     else was asked in the same batch.
 
-    Safe to ask from several threads. What it remembers about a query is dropped when a call fails or is interrupted.
+    Safe to ask from several threads. What it remembers about a query is gone when a call fails or is interrupted.
     """
 
     def __init__(self, network: Network, graph: TemporalGraph, *, has_inputs: bool, dtype: torch.dtype) -> None:
@@ -383,8 +391,8 @@ class FastModel:
 
     def expect(self, query: Query, rows: Iterable[int]) -> None:
         """These events will be removed in one combination or another: what depends on them is worked out once."""
-        with self.lock:
-            self._scope(query).expect(rows)
+        with self._scope(query) as scope:
+            scope.expect(rows)
 
     def only(self, query: Query, kept: Removal) -> float:
         """The logit of a past that consists of the kept events only."""
@@ -402,24 +410,22 @@ class FastModel:
         check_query(self.graph, query)
         removals = check_removals(self.graph, removals)
         answers: list[float] = []
-        with self.lock, torch.no_grad():
-            while len(answers) < len(removals):
-                scope = self._scope(query)
-                try:
-                    answers += scope.answer(removals[len(answers) : len(answers) + scope.sets_at_once])
-                except BaseException:
-                    self.scopes.pop(query, None)  # it may have promised ids whose values were never computed
-                    raise
+        while len(answers) < len(removals):
+            with self._scope(query) as scope, torch.no_grad():
+                answers += scope.answer(removals[len(answers) :])
         return np.array(answers, dtype=np.float64)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.graph}, {self.network.sizes.dimension} dimensions)"
 
-    def _scope(self, query: Query) -> Scope:
-        scope = self.scopes.get(query)
-        if scope is None or scope.size > VALUES_KEPT:
-            scope = self.scopes[query] = Scope(self, query)
+    @contextmanager
+    def _scope(self, query: Query) -> Iterator[Scope]:
+        """What is known about a query, taken out while it changes: if that fails or is interrupted, it is gone."""
+        with self.lock:
+            scope = self.scopes.pop(query, None)
+            if scope is None or scope.size > VALUES_KEPT:
+                scope = Scope(self, query)
+            yield scope
+            self.scopes[query] = scope
             while len(self.scopes) > QUERIES_KEPT:
                 self.scopes.popitem(last=False)
-        self.scopes.move_to_end(query)
-        return scope

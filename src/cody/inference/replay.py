@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cody.deadline import check_deadline
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query
 from cody.models.checkpoint import network_identity
 from cody.models.layers import Hop, TemporalAttention
@@ -129,6 +130,7 @@ class Replay:
             return state._replace(row=before)  # nothing is ever written to the memory
         memory, updated = state.memory.clone(), state.updated.copy()
         for first in range(state.row, before, batch):
+            check_deadline()
             last_event: dict[int, int] = {}  # node → row of its last event in this batch
             for row in range(first, min(first + batch, before)):
                 if row not in removed:

@@ -7,13 +7,15 @@ version only if it changes which versions are its parents, or their values; all 
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from cody.deadline import check_deadline, in_time
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.inference.fast import FastModel, Inputs, Store, Unchanged
 from cody.inference.replay import Replay, State, frozen
@@ -48,7 +50,8 @@ class MemoryInputs:
         self.latest: dict[int, int] = {}  # node → position of its version before the query
         self.versions: dict[int, Version] = {}  # position → what may change it; absent: nothing
         self.depends: dict[int, Mask] = {}
-        self.unchanged = Unchanged(lambda node: self.changed(node, 0))
+        itself = weakref.proxy(self)  # an object that refers to itself is freed late
+        self.unchanged = Unchanged(lambda node: itself.changed(node, 0))
         self.memory: Store[tuple[int, Mask]] = Store(model.network.sizes.dimension, model.dtype)  # by version and mask
         self.memory.ids[NO_VERSION, 0] = 0  # the first vector is zero
         self.summed: Store[tuple[int, int]] = Store(model.network.sizes.dimension, model.dtype)  # by node and memory id
@@ -88,7 +91,9 @@ class MemoryInputs:
         self.latest = dict(zip(nodes, positions.tolist(), strict=True))
         self.versions = {}
         rows = self._changeable(wanted, positions)
-        for row, position, own, other, previous in sorted(rows):  # parents are older, so their masks are made first
+        for row, position, own, other, previous in in_time(
+            sorted(rows)
+        ):  # parents are older, so their masks are made first
             parents = self._memory(own) | self._memory(other)
             bit = self.universe.bits.get(row, 0)
             memory = parents | bit | self._memory(previous) if bit else parents
@@ -110,6 +115,7 @@ class MemoryInputs:
         found: set[tuple[int, ...]] = set()
         known: set[int] = {NO_VERSION}
         while True:
+            check_deadline()
             positions, first = np.unique(positions, return_index=True)  # many versions share their parents
             nodes = nodes[first]
             fresh = np.array([position not in known for position in positions.tolist()], dtype=bool)
@@ -137,6 +143,7 @@ class MemoryInputs:
             ids, positions = (np.array(column, dtype=np.int64) for column in zip(*table, strict=True))
             self.memory.values[ids] = self.model.read_versions(positions)
         for generation in _generations(changed):
+            check_deadline()
             self._remember(generation)
         self.memory.pending = []
         self._add_features()
@@ -146,7 +153,9 @@ class MemoryInputs:
         table: list[tuple[int, int]] = []
         changed: list[tuple[int, ...]] = []
         first = len(self.memory.ids) - len(self.memory.pending)
-        for number, (position, mask) in enumerate(self.memory.pending):  # the list grows as parents are asked for
+        for number, (position, mask) in enumerate(
+            in_time(self.memory.pending)
+        ):  # the list grows as parents are asked for
             if not mask:
                 table.append((first + number, position))
                 continue
@@ -174,7 +183,7 @@ def _generations(changed: list[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
     """Versions in groups, each computable from the groups before it."""
     depth: dict[int, int] = {}
     groups: list[list[tuple[int, ...]]] = []
-    for entry in sorted(changed):  # by row: parents come from earlier batches
+    for entry in in_time(sorted(changed)):  # by row: parents come from earlier batches
         _, id_, own_id, other_id, _ = entry
         level = depth[id_] = max(depth.get(own_id, -1), depth.get(other_id, -1)) + 1
         if level == len(groups):
@@ -203,12 +212,9 @@ class FastTGN(FastModel):
         self.tgn = cast(TGN, self.network)
         writer = frozen(network, table_dtype)
         if folder is None:
-            self.table = versions_in_memory(writer, graph)  # [2E, d]
+            self.table = versions_in_memory(writer, graph)
         else:
             self.table = open_versions(writer, graph, folder)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"table": np.asarray(self.table)}  # a mapped file stays behind
 
     def inputs(self, query: Query, universe: Universe) -> Inputs:
         return MemoryInputs(self, query, universe)
@@ -241,5 +247,5 @@ class FastTGN(FastModel):
     def read_versions(self, positions: IntArray) -> Tensor:
         """The versions with nothing removed. [n] → [n, d]"""
         nodes = np.searchsorted(self.graph.offsets, positions, side="right") - 1
-        versions = self.table[index_of(self.graph, self.graph.incidence[positions], nodes)]
+        versions = self.table.read(index_of(self.graph, self.graph.incidence[positions], nodes))
         return torch.from_numpy(versions).to(self.dtype)

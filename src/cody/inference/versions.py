@@ -5,6 +5,9 @@ node before any row is then the version that its last event before that row wrot
 
 The table is written in event order, a batch at a time, so that building it needs memory for one version of each node
 only, and a table larger than the machine's memory is still written and read without harm.
+
+Every version carries a checksum of its values, its place, and what the table belongs to (weights, data, grid). It is
+compared whenever a version is read, so a damaged file never changes an answer: damaged versions are computed anew.
 """
 
 from __future__ import annotations
@@ -12,21 +15,26 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import time
-import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
+from cody.errors import ModelError
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.models.tgn import TGN, latest_version
 
-SCHEMA = "cody/versions/1"
-STILL_BEING_BUILT = 60.0  # seconds; a table that is being built is written to all the time
-NOTES = "versions-{dtype}.json"  # names the table's file and what it belongs to
+SCHEMA = "cody/versions/2"
+UNUSED = 90 * 86_400.0  # seconds after which a table that nobody opened is removed
+ROWS_AT_ONCE = 1 << 14  # whose checksums are compared at once
+
+Words = NDArray[np.uint32]
 
 
 def index_of(graph: TemporalGraph, rows: IntArray, nodes: IntArray) -> IntArray:
@@ -35,152 +43,273 @@ def index_of(graph: TemporalGraph, rows: IntArray, nodes: IntArray) -> IntArray:
     return index
 
 
-def build_versions(network: TGN, graph: TemporalGraph, table: FloatArray) -> None:
-    """Let all events happen, and write every version into `table` [2E, d]."""
-    batch, dtype = network.sizes.batch, next(network.memory.parameters()).dtype
-    memory = torch.zeros(graph.num_nodes, network.sizes.dimension, dtype=dtype)
+class VersionTable:
+    """All versions of a network's memory on a graph, by index.
+
+    A row of `words` holds the values of a version (d numbers, W words) and their checksum (2 words).
+    """
+
+    def __init__(self, network: TGN, graph: TemporalGraph, words: Words, file: Path | None = None) -> None:
+        self.network = network
+        self.graph = graph
+        self.words = words  # [2E, W + 2]; of a file: a private copy of what is changed, so that reading needs no right
+        self.file = file
+        self.dtype = _numpy_type(network)
+        self.key = np.uint64(int(_digest(network, graph)[:16], 16))
+
+    @property
+    def nbytes(self) -> int:
+        return self.words.nbytes
+
+    def read(self, index: IntArray) -> FloatArray:
+        """The versions at `index`, each as it was written. [n] → [n, d]"""
+        words = self.words[index]
+        if not self._is_right(words, index).all():
+            self.repair()
+            words = self.words[index]
+            if not self._is_right(words, index).all():
+                raise ModelError(
+                    f"the memory table {self.file or ''} is damaged again and again; check disk and memory"
+                )
+        return words[:, :-2].view(self.dtype)
+
+    def write(self, first: int, versions: FloatArray) -> None:
+        """Set the versions from index `first` on. [n, d]"""
+        stop = first + len(versions)
+        words = np.ascontiguousarray(versions).view(np.uint32)
+        self.words[first:stop, :-2] = words
+        self.words[first:stop, -2:] = checksums(words, np.arange(first, stop), self.key)[:, None].view(np.uint32)
+
+    def repair(self) -> None:
+        """Compute damaged versions anew, oldest first, a batch at a time as they were built; also in the file."""
+        if not self.words.flags.writeable:  # it came from another process
+            self.words = self.words.copy()
+        width = 2 * self.network.sizes.batch
+        damaged = sorted({int(index) // width for index in self.damaged()})
+        for batch in damaged:
+            rows = _batch_rows(self.graph, self.network, batch * self.network.sizes.batch)
+            nodes, other = _ends(self.graph, rows)
+            memory, updated = self._before(nodes, rows[0])
+            self.write(batch * width, _next_versions(self, rows, memory, self._before(other, rows[0])[0], updated))
+        self._repair_file([slice(batch * width, (batch + 1) * width) for batch in damaged])
+
+    def damaged(self) -> Iterator[int]:
+        """The indices whose values and checksum do not belong together."""
+        for first in range(0, len(self.words), ROWS_AT_ONCE):
+            words = self.words[first : first + ROWS_AT_ONCE]
+            wrong = ~self._is_right(words, np.arange(first, first + len(words)))
+            yield from (first + np.flatnonzero(wrong)).tolist()
+
+    def _is_right(self, words: Words, index: IntArray) -> NDArray[np.bool_]:
+        stored = np.ascontiguousarray(words[:, -2:]).view(np.uint64)[:, 0]
+        right: NDArray[np.bool_] = stored == checksums(words[:, :-2], index, self.key)
+        return right
+
+    def _before(self, nodes: IntArray, row: int) -> tuple[Tensor, FloatArray]:
+        """The memory of nodes before a row, and when it was last updated."""
+        position = latest_version(self.graph, nodes, row)
+        known, written = position >= 0, self.graph.incidence[position]
+        words = self.words[index_of(self.graph, written, nodes)][:, :-2]
+        memory = np.where(known[:, None], words.view(self.dtype), 0).astype(self.dtype)
+        return torch.from_numpy(memory), np.where(known, self.graph.time[written], 0.0)
+
+    def _repair_file(self, places: list[slice]) -> None:
+        if self.file is None:
+            return
+        with suppress(OSError, ValueError):  # then the next process repairs it for itself
+            opened = np.memmap(self.file, dtype=np.uint32, mode="r+", shape=self.words.shape)
+            for place in places:
+                opened[place] = self.words[place]
+            opened.flush()
+
+
+def checksums(words: Words, index: IntArray, key: np.uint64) -> NDArray[np.uint64]:
+    """A number for each row that changes with any of its words, with its place, and with the table. [n, W] → [n]
+
+    The words are weighted with odd numbers, so that one changed bit changes the sum, and of other changes one in 2^64
+    goes unnoticed. It is no protection against somebody who can write files as you; tables lie in your own cache.
+    """
+    weights = _scatter(np.arange(words.shape[1], dtype=np.uint64)) | np.uint64(1)
+    sums: NDArray[np.uint64] = words.astype(np.uint64) @ weights + _scatter(index.astype(np.uint64) + key)
+    return sums
+
+
+def _scatter(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Numbers without a pattern from numbers with one (the finalizer of splitmix64)."""
+    mixed = numbers * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ mixed >> np.uint64(shift)) * np.uint64(factor)
+    return mixed ^ mixed >> np.uint64(31)
+
+
+def build_versions(table: VersionTable) -> None:
+    """Let all events happen, and write every version into the table."""
+    network, graph = table.network, table.graph
+    memory = torch.zeros(graph.num_nodes, network.sizes.dimension, dtype=_torch_type(network))
     updated = np.zeros(graph.num_nodes)
+    for first in range(0, graph.num_events, network.sizes.batch):
+        rows = _batch_rows(graph, network, first)
+        nodes, other = _ends(graph, rows)
+        versions = _next_versions(table, rows, memory[nodes], memory[other], updated[nodes])
+        table.write(2 * first, versions)
+        last = len(nodes) - 1 - np.unique(nodes[::-1], return_index=True)[1]  # a node keeps its last version
+        memory[nodes[last]] = torch.from_numpy(versions[last])
+        updated[nodes[last]] = graph.time[rows[last]]
+
+
+def _batch_rows(graph: TemporalGraph, network: TGN, first: int) -> IntArray:
+    """The rows of a batch, each twice: once for either end."""
+    return np.repeat(np.arange(first, min(first + network.sizes.batch, graph.num_events)), 2)
+
+
+def _ends(graph: TemporalGraph, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """The node that each entry of a batch is about, and the one at the other end."""
+    ends = np.stack([graph.src[rows[::2]], graph.dst[rows[::2]]], axis=1)  # [n, 2]
+    return ends.ravel(), ends[:, ::-1].ravel()
+
+
+def _next_versions(table: VersionTable, rows: IntArray, own: Tensor, other: Tensor, updated: FloatArray) -> FloatArray:
+    """The versions that a batch writes, from those at its start. → [n, d]"""
+    graph, dtype = table.graph, own.dtype
+    edge = None if graph.features is None else torch.from_numpy(graph.features[rows]).to(dtype)
     with torch.no_grad():
-        for first in range(0, graph.num_events, batch):
-            rows = np.repeat(np.arange(first, min(first + batch, graph.num_events)), 2)
-            ends = np.stack([graph.src[rows[::2]], graph.dst[rows[::2]]], axis=1)  # [n, 2]
-            nodes, other = ends.ravel(), ends[:, ::-1].ravel()
-            edge = None if graph.features is None else torch.from_numpy(graph.features[rows]).to(dtype)
-            elapsed = torch.from_numpy(graph.time[rows] - updated[nodes]).to(dtype)
-            written = network.remember(memory[nodes], memory[other], edge, elapsed)
-            table[2 * first : 2 * first + len(rows)] = written.numpy()
-            last = len(nodes) - 1 - np.unique(nodes[::-1], return_index=True)[1]  # a node keeps its last version
-            memory[nodes[last]] = written[last]
-            updated[nodes[last]] = graph.time[rows[last]]
+        elapsed = torch.from_numpy(graph.time[rows] - updated).to(dtype)
+        versions: FloatArray = table.network.remember(own, other, edge, elapsed).numpy()
+    if not np.isfinite(versions).all():
+        raise ModelError(f"the model's memory is not finite after events {rows[0]} to {rows[-1]}; train it anew")
+    return versions
 
 
-def versions_in_memory(network: TGN, graph: TemporalGraph) -> FloatArray:
+def versions_in_memory(network: TGN, graph: TemporalGraph) -> VersionTable:
     """The table of a model and a graph, built now."""
-    table = np.empty((2 * graph.num_events, network.sizes.dimension), dtype=_numpy_type(network))
-    build_versions(network, graph, table)
+    table = VersionTable(network, graph, np.empty(_shape(network, graph), dtype=np.uint32))
+    build_versions(table)
     return table
 
 
-def open_versions(network: TGN, graph: TemporalGraph, folder: Path) -> FloatArray:
-    """The table in `folder`; built if it is not there, is damaged, or belongs to other weights, data or another grid.
+def open_versions(network: TGN, graph: TemporalGraph, folder: Path) -> VersionTable:
+    """The table in `folder`, named after what it belongs to; built if it is not there.
 
     It is memory-mapped, so that all processes on a machine share one copy. Where the folder cannot be written, or has
     no room, the table is made in memory.
     """
-    belongs = _belongs_to(network, graph)
-    found = _open(folder, belongs)
-    if found is not None and _plausible(network, graph, found):
-        return found
+    file = folder / f"{_digest(network, graph)}.versions"
     try:
-        return _build_on_disk(network, graph, folder, belongs)
+        return _open(network, graph, file) or _build_on_disk(network, graph, file)
     except OSError:
         return versions_in_memory(network, graph)
 
 
-def _belongs_to(network: TGN, graph: TemporalGraph) -> dict[str, Any]:
-    """What the table depends on; a table with other notes is stale."""
+def _open(network: TGN, graph: TemporalGraph, file: Path) -> VersionTable | None:
+    shape = _shape(network, graph)
+    try:
+        if file.stat().st_size != 4 * shape[0] * shape[1]:
+            return None  # damaged beyond repair
+        words = np.asarray(np.memmap(file, dtype=np.uint32, mode="c", shape=shape))
+    except FileNotFoundError:
+        return None
+    with suppress(OSError):
+        os.utime(file)  # it is in use
+    return VersionTable(network, graph, words, file)
+
+
+def _build_on_disk(network: TGN, graph: TemporalGraph, file: Path) -> VersionTable:
+    """Build the table beside its name and give it the name when it is whole. Of several processes, one builds it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_suffix(".partial")
+    with _locked(partial):
+        if (opened := _open(network, graph, file)) is not None:
+            return opened  # another process was faster
+        try:
+            shape = _shape(network, graph)
+            _reserve(partial, 4 * shape[0] * shape[1])
+            words = np.memmap(partial, dtype=np.uint32, mode="r+", shape=shape)
+            build_versions(VersionTable(network, graph, np.asarray(words)))
+            words.flush()
+            partial.replace(file)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+    _clear_unused(file.parent)
+    built = _open(network, graph, file)
+    if built is None:
+        raise FileNotFoundError(file)
+    return built
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """Make a file, and keep other processes from working on it. The lock is gone when the process is."""
+    while True:
+        with file.open("ab") as opened:
+            _lock(opened.fileno(), wait=True)
+            if _is_same(file, opened.fileno()):  # else it was renamed or removed by who had the lock before
+                try:
+                    yield
+                finally:
+                    if _is_same(file, opened.fileno()):  # it was not needed after all
+                        file.unlink()
+                return
+
+
+def _is_same(file: Path, opened: int) -> bool:
+    try:
+        return os.path.samestat(file.stat(), os.fstat(opened))
+    except FileNotFoundError:
+        return False
+
+
+def _lock(opened: int, *, wait: bool) -> None:
+    try:
+        import fcntl
+    except ImportError:  # elsewhere several processes may build the same table, one after the other gives it its name
+        return
+    fcntl.flock(opened, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _reserve(file: Path, size: int) -> None:
+    """Give the file its full size. A mapped file that meets a full disk later on kills the process."""
+    with file.open("r+b") as opened:
+        opened.truncate(0)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(opened.fileno(), 0, size)
+        opened.truncate(size)
+
+
+def _clear_unused(folder: Path) -> None:
+    """Remove tables that nobody has opened for long, and what killed builds have left."""
+    for file in folder.glob("*.versions"):
+        if time.time() - file.stat().st_mtime > UNUSED:
+            file.unlink(missing_ok=True)
+    for partial in folder.glob("*.partial"):
+        with suppress(OSError), partial.open("r+b") as opened:
+            _lock(opened.fileno(), wait=False)  # fails while it is being built
+            if _is_same(partial, opened.fileno()):
+                partial.unlink()
+
+
+def _digest(network: TGN, graph: TemporalGraph) -> str:
+    """What the table depends on, as one word: it is the name of the table's file."""
     digest = hashlib.blake2b(digest_size=16)
     for name, weight in sorted([*network.memory.named_parameters(), *network.encode.named_parameters()]):
         digest.update(name.encode() + weight.detach().numpy().tobytes())
-    return {
+    told: dict[str, Any] = {
         "schema": SCHEMA,
         "weights": digest.hexdigest(),
         "data": graph.identity,
         "batch": network.sizes.batch,
         "dtype": str(_numpy_type(network)),
-        "shape": [2 * graph.num_events, network.sizes.dimension],
     }
+    return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def _open(folder: Path, belongs: dict[str, Any]) -> FloatArray | None:
-    file = _file_of(folder / NOTES.format(**belongs), belongs)
-    if file is None:
-        return None
-    try:
-        table = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        return None  # absent, or damaged: as good as stale
-    if (
-        not isinstance(table, np.memmap)
-        or str(table.dtype) != belongs["dtype"]
-        or list(table.shape) != belongs["shape"]
-    ):
-        return None
-    return table
+def _shape(network: TGN, graph: TemporalGraph) -> tuple[int, int]:
+    return 2 * graph.num_events, network.sizes.dimension * _numpy_type(network).itemsize // 4 + 2
 
 
-def _plausible(network: TGN, graph: TemporalGraph, table: FloatArray) -> bool:
-    """Compute a few versions from their parents in the table: does the file hold what it should?"""
-    rows = np.unique(np.linspace(0, graph.num_events - 1, 32).astype(np.int64))
-    nodes, starts = graph.src[rows], rows // network.sizes.batch * network.sizes.batch
-    parents, updates = [], []
-    for ends in (nodes, graph.dst[rows]):
-        position = latest_version(graph, ends, starts)
-        known, written = position >= 0, graph.incidence[position]
-        memory = np.where(known[:, None], table[index_of(graph, written, ends)], 0).astype(table.dtype)
-        parents.append(torch.from_numpy(memory))
-        updates.append(np.where(known, graph.time[written], 0.0))
-    dtype = parents[0].dtype
-    edge = None if graph.features is None else torch.from_numpy(graph.features[rows]).to(dtype)
-    elapsed = torch.from_numpy(graph.time[rows] - updates[0]).to(dtype)
-    with torch.no_grad():
-        expected = network.remember(parents[0], parents[1], edge, elapsed).numpy()
-    return bool(np.allclose(table[index_of(graph, rows, nodes)], expected, rtol=0, atol=1e-4))
-
-
-def _build_on_disk(network: TGN, graph: TemporalGraph, folder: Path, belongs: dict[str, Any]) -> FloatArray:
-    """Write the table under a name of its own, then point the notes at it: readers see the old one or the new one."""
-    folder.mkdir(parents=True, exist_ok=True)
-    notes = folder / NOTES.format(**belongs)
-    file = folder / f"versions-{uuid.uuid4().hex[:8]}.npy"
-    partial = file.with_suffix(".json")
-    try:
-        _reserve(file, belongs)
-        table = np.lib.format.open_memmap(file, mode="r+")
-        build_versions(network, graph, table)
-        table.flush()
-        partial.write_text(json.dumps({"file": file.name, "belongs": belongs}), encoding="utf-8")
-        partial.replace(notes)
-    except BaseException:
-        file.unlink(missing_ok=True)
-        partial.unlink(missing_ok=True)
-        raise
-    _clear_others(folder)
-    opened: FloatArray = np.load(file, mmap_mode="r", allow_pickle=False)
-    return opened
-
-
-def _reserve(file: Path, belongs: dict[str, Any]) -> None:
-    """Make the file in its full size. A mapped file that meets a full disk later on kills the process."""
-    shape = (belongs["shape"][0], belongs["shape"][1])
-    np.lib.format.open_memmap(file, mode="w+", dtype=belongs["dtype"], shape=shape)
-    if hasattr(os, "posix_fallocate"):
-        with file.open("r+b") as opened:
-            os.posix_fallocate(opened.fileno(), 0, file.stat().st_size)
-
-
-def _clear_others(folder: Path) -> None:
-    """Remove tables that no notes point at. Processes that still map one keep it until they end.
-
-    One that was written to lately may be another process's work in progress; it goes the next time.
-    """
-    known = {_file_of(notes) for notes in folder.glob(NOTES.format(dtype="*"))}
-    for table in folder.glob("versions-*.npy"):
-        if table not in known and time.time() - table.stat().st_mtime > STILL_BEING_BUILT:
-            table.unlink(missing_ok=True)
-
-
-def _file_of(notes: Path, belongs: dict[str, Any] | None = None) -> Path | None:
-    """The table that notes point at, if they belong to what they should."""
-    try:
-        document = json.loads(notes.read_text(encoding="utf-8"))
-        name = str(document["file"])
-        if belongs is not None and document["belongs"] != belongs:
-            return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return notes.parent / name if re.fullmatch(r"versions-\w+\.npy", name) else None
+def _torch_type(network: TGN) -> torch.dtype:
+    return next(network.memory.parameters()).dtype
 
 
 def _numpy_type(network: TGN) -> np.dtype[Any]:
-    return np.dtype(str(next(network.memory.parameters()).dtype).removeprefix("torch."))
+    return np.dtype(str(_torch_type(network)).removeprefix("torch."))

@@ -1,0 +1,48 @@
+"""A moment after which nobody waits any more, known to whatever computes before it.
+
+A budget of time must also hold inside one long computation, which no caller can look into. Whoever sets the limit
+opens a block; whatever loops inside calls `check_deadline` once in a while.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+from cody.errors import BudgetError
+
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+T = TypeVar("T")
+
+
+@contextmanager
+def until(moment: float) -> Iterator[None]:
+    """Let what runs inside end at `moment` (of `time.monotonic`) with a `BudgetError`; an outer limit still holds."""
+    token = _deadline.set(min(moment, _deadline.get()))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def check_deadline() -> None:
+    """Raise `BudgetError` if the time is over."""
+    if time.monotonic() > _deadline.get():
+        raise BudgetError("seconds")
+
+
+def in_time(items: Iterable[T], *, every: int = 256) -> Iterator[T]:
+    """The items, with a look at the clock once in a while.
+
+    >>> list(in_time("abc"))
+    ['a', 'b', 'c']
+    """
+    for number, item in enumerate(items):
+        if not number % every:
+            check_deadline()
+        yield item
