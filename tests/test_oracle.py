@@ -69,7 +69,7 @@ def test_answers_are_rounded_so_that_batching_cannot_decide():
     assert Oracle(model, QUERY).ask(sets({1})) == Oracle(model, QUERY).ask(sets({1}, {2}))[:1] == [0.12346]
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.4e36])
 def test_a_model_that_answers_nonsense_is_named_with_the_set(bad):
     model = Sum()
     model.logits = lambda query, removals: np.array([bad if 7 in removal else 1.0 for removal in removals])

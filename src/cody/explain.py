@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import inspect
+import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from cody.deadline import until
 from cody.errors import BudgetError, CallError, ModelError
 from cody.explanation import Confirmation, Event, Explanation
 from cody.graph import IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.nearby import Near, Protected, candidates, events_on_paths
-from cody.oracle import Model, Oracle, Removal, check_logits
+from cody.oracle import Model, Oracle, Removal, check_logits, check_seconds
 from cody.policies import Policy, spatio_temporal
 from cody.search import Found, Search, greedy_then_cody
 from cody.search.found import best_asked, flips
 
 HOPS = 2  # of models that do not say how far they look
 CONTRADICTION = 1e-3  # rounding moves a logit by far less
+SEARCHING = 0.75  # share of a budget of time; the rest is for the confirmation
 
 
 def explain(
@@ -47,10 +51,11 @@ def explain(
     without those in `protect`. `policy` orders them. `search` looks for a smallest set of them (default: GreeDy, then
     CoDy from what it saw); `functools.partial(cody.search.greedy_then_cody, iterations=1000)` gives it options.
 
-    `evaluations` and `seconds` are budgets: when one is used up, the best set so far is the answer. A counterfactual is
-    confirmed by plain replay before it is reported, from the last stored state before the oldest removed event, or with
-    `full_replay` from the first event. `watch` is called after each call of the model. Explanations of the same query
-    that are given the same `memory` ask the model only once what both want to know.
+    `evaluations` and `seconds` are budgets: when one is used up, the best set so far is the answer. A quarter of the
+    seconds is kept for the confirmation: a counterfactual is confirmed by plain replay before it is reported, from the
+    last stored state before the oldest removed event, or with `full_replay` from the first event. `watch` is called
+    after each call of the model. Explanations of the same query that are given the same `memory` ask the model only
+    once what both want to know.
 
     >>> from cody.testing import ToyModel
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
@@ -64,16 +69,19 @@ def explain(
         raise CallError(f"seed must not be negative, not {seed}")
     hops = reach(model) if hops is None else whole_number("hops", hops)
     evaluations = None if evaluations is None else whole_number("evaluations", evaluations)
-    started = time.perf_counter()
+    started = time.monotonic()
     events = candidates(graph, query, hops, size, near=near, protect=protect)
-    if hasattr(model, "expect"):
-        model.expect(query, events.tolist())
-    oracle = Oracle(model, query, evaluations=evaluations, seconds=seconds, watch=watch, memory=memory)
+    limit = None if seconds is None else SEARCHING * check_seconds(seconds)
+    oracle = Oracle(model, query, evaluations=evaluations, seconds=limit, watch=watch, memory=memory)
+    if seconds is not None:
+        oracle.tell([frozenset()])  # what the model predicts is said in any case
     rng = np.random.default_rng([seed, query.src, query.dst, query.before])  # the same for a link whatever came before
     found = _search(graph, query, events, oracle, policy, search, rng)
-    spent, asked = time.perf_counter() - started, dict(oracle.asked)
-    logits = _along(oracle, found.removed)
-    confirmed = _confirm(model, query, found.removed, logits, full_replay)
+    spent, asked = time.monotonic() - started, dict(oracle.asked)
+    with until(math.inf if seconds is None else started + seconds):
+        logits = _along(oracle, found.removed)
+        confirmed = _confirm(model, query, found.removed, logits, full_replay)
+        without_all = None if confirmed else _tell(oracle, [frozenset(events.tolist())])[0]
     return Explanation(
         query=query,
         src=graph.name(query.src),
@@ -88,7 +96,7 @@ def explain(
         evaluations=len(asked),
         seconds=spent,
         confirmed=confirmed,
-        without_all=None if confirmed else oracle.tell([frozenset(events.tolist())])[0],
+        without_all=without_all,
         parameters=told(policy, search, size, hops, near)
         | {
             "protect": None if protect is None else protect.told(),
@@ -161,6 +169,9 @@ def _search(
     rng: np.random.Generator,
 ) -> Found:
     try:
+        with until(oracle.deadline):
+            if hasattr(oracle.model, "expect"):
+                oracle.model.expect(query, events.tolist())
         ranking = np.asarray(policy(graph, query, events, oracle, rng))
     except BudgetError as spent:  # before the search began
         return Found(best_asked(oracle), 0, str(spent))
@@ -172,28 +183,42 @@ def _search(
     return found
 
 
-def _along(oracle: Oracle, removed: tuple[int, ...]) -> tuple[float, ...]:
-    """The logit after each removal."""
-    return tuple(oracle.tell([frozenset(removed[:length]) for length in range(len(removed) + 1)]))
+def _along(oracle: Oracle, removed: tuple[int, ...]) -> tuple[float | None, ...]:
+    """The logit after each removal; None where the time is over and nobody has asked yet."""
+    return _tell(oracle, [frozenset(removed[:length]) for length in range(len(removed) + 1)])
+
+
+def _tell(oracle: Oracle, removals: list[Removal]) -> tuple[float | None, ...]:
+    """The answers that are known or can be had in time."""
+    with suppress(BudgetError):
+        oracle.tell(removals)
+    return tuple(oracle.remembered(removal) for removal in removals)
 
 
 def _confirm(
-    model: Model, query: Query, removed: tuple[int, ...], logits: tuple[float, ...], full: bool
+    model: Model, query: Query, removed: tuple[int, ...], logits: tuple[float | None, ...], full: bool
 ) -> Confirmation | None:
-    """Answer the decisive question once more: by the model's plain form if it has one, else by the model itself."""
-    if not flips(logits[0], logits[-1]):
+    """Answer the decisive question once more: by the model's plain form if it has one, else by the model itself.
+
+    None if there is nothing to confirm, or no time left for it.
+    """
+    original, without = logits[0], logits[-1]
+    if original is None or without is None or not flips(original, without):
         return None
     removal: Removal = frozenset(removed)
     judge, by = model, "the model was asked once more, about this set alone"
     if hasattr(model, "plain"):
         judge = model.plain(query, removal, full=full)
-        by = f"replayed plainly from event {judge.since} on"
+        by = f"replayed plainly from {'the memory at ' if judge.since else ''}event {judge.since}"
     answers = []
-    for asked in (frozenset[int](), removal):
-        (answer,) = judge.logits(query, [asked])
-        check_logits(query, [asked], [float(answer)])
-        answers.append(float(answer))
-    for told, said in zip((logits[0], logits[-1]), answers, strict=True):
+    try:
+        for asked in (frozenset[int](), removal):
+            (answer,) = judge.logits(query, [asked])
+            check_logits(query, [asked], [float(answer)])
+            answers.append(float(answer))
+    except BudgetError:
+        return None
+    for told, said in zip((original, without), answers, strict=True):
         if abs(told - said) > CONTRADICTION * max(1.0, abs(said)):
             raise ModelError(
                 f"the model contradicts itself about {query} without events {sorted(removal)}: {told} and, {by}, "

@@ -46,7 +46,7 @@ class Step(NamedTuple):
     """One more event taken away, and what the model says then."""
 
     event: Event
-    logit: float
+    logit: float | None  # None: there was no time to ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -59,14 +59,14 @@ class Explanation:
     event: int | None  # the row of the event, if the link is one that happened
     candidates: tuple[Event, ...]  # what could be removed, oldest first
     removed: tuple[int, ...]  # rows, in the order in which the search took them away
-    logits: tuple[float, ...]  # after 0, 1, … all of them are removed
+    logits: tuple[float | None, ...]  # after 0, 1, … all of them are removed; None: there was no time to ask
     ended: str  # why the search ended: a word of cody.search.found
     factual: bool  # the explainer names what speaks for the decision; it did not look for what would change it
     iterations: int
     evaluations: int  # distinct sets that the explainer asked the model about
     seconds: float  # for all of it but the confirmation
-    confirmed: Confirmation | None  # None: nothing claims to change the decision
-    without_all: float | None  # the logit without any of the candidates; None if a counterfactual was found
+    confirmed: Confirmation | None  # None: nothing claims to change the decision, or there was no time
+    without_all: float | None  # the logit without any of the candidates; None: confirmed, or no time
     parameters: dict[str, Any]  # what the explainer was told
     seed: int
     model: str  # identities of what it is about
@@ -74,9 +74,26 @@ class Explanation:
     explored: tuple[tuple[tuple[int, ...], float], ...] = ()  # every set asked about, and the answer
 
     @property
+    def original(self) -> float:
+        """The logit with nothing removed."""
+        assert self.logits[0] is not None  # it is always asked for, and documents are checked
+        return self.logits[0]
+
+    @property
+    def without(self) -> float | None:
+        """The logit once all of them are removed."""
+        return self.logits[-1]
+
+    @property
     def is_counterfactual(self) -> bool:
         """Whether the decision changes without the removed events; confirmed."""
         return self.confirmed is not None and flips(self.confirmed.original, self.confirmed.without)
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Whether the search found a counterfactual that plain replay had no time for, or does not agree with."""
+        changed = self.without is not None and flips(self.original, self.without)
+        return changed and not self.is_counterfactual
 
     @property
     def is_minimal(self) -> bool:
@@ -88,6 +105,8 @@ class Explanation:
         """What is known: a counterfactual, or that there is none, or only that none was found, or not looked for."""
         if self.is_counterfactual:
             return "counterfactual"
+        if self.is_unconfirmed and not self.factual:
+            return "not confirmed"
         if self.ended == EXHAUSTED:
             return "none among the candidates"
         if self.factual:
@@ -112,7 +131,7 @@ class Explanation:
     @property
     def question(self) -> str:
         """The link, when, and what the model says about it."""
-        logit = self.logits[0]
+        logit = self.original
         name = "" if self.event is None else f"Event {self.event}, "
         said = f"{decision(logit)} (score {probability(logit):.2f})"
         return f"{name}{_link(self.src, self.dst)}, {moment(self.query.time)}: the model says {said}."
@@ -120,38 +139,56 @@ class Explanation:
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
-        first, last = self.logits[0], self.logits[-1]
         share = f"{len(self.removed)} of {count(len(self.candidates), 'past event')}"
-        moved = (
-            f"the score {'falls' if last < first else 'rises'} from {probability(first):.2f} to {probability(last):.2f}"
-        )
+        moved = self._moved
         if self.is_counterfactual and not self.factual:
-            return f"Without {share} {moved}: {decision(last)}."
+            return f"Without {share} {moved}."
+        if self.is_unconfirmed and not self.factual:
+            return f"Not confirmed: without {share} {moved}."
         if not self.candidates:
             return "There are no past events near this link that could be taken away."
         if self.factual:
-            still = "" if self.is_counterfactual else "still "
-            without = f"Without them {moved}: {still}{decision(last)}." if self.removed else ""
+            without = f"Without them {moved}." if self.removed and moved else ""
             return f"Named as important: {share}. {without}".rstrip()
-        closest = f"Closest: without {share} {moved}." if self.removed else "No set that was tried leads closer to one."
+        closest = "No set that was tried leads closer to one." if self.evaluations > 1 else "No set was tried."
+        if self.removed:
+            closest = f"Closest: without {share} {moved.partition(':')[0]}."
         if self.without_all is not None and self.ended != EXHAUSTED:
             closest += f" Without all {len(self.candidates)} it is {probability(self.without_all):.2f}."
         if self.ended == EXHAUSTED:
             number = count(len(self.candidates), "past event")
             return f"No set of the {number} near this link changes the decision. {closest}"
         limit = {ITERATIONS: count(self.iterations, "iteration"), EVALUATIONS: count(self.evaluations, "evaluation")}
-        within = f" within {limit.get(self.ended, f'{self.seconds:.1f} seconds')}" if self.was_cut_short else ""
+        within = f" within {limit.get(self.ended, f'{self.seconds:.2f} seconds')}" if self.was_cut_short else ""
         return f"No counterfactual was found{within}; there may be one. {closest}"
+
+    @property
+    def _moved(self) -> str:
+        """What the removal does to the score and the decision; empty if nobody knows."""
+        first, last = self.original, self.without
+        if last is None:
+            return ""
+        moved = f"{'falls' if last < first else 'rises'} from {probability(first):.2f} to {probability(last):.2f}"
+        return f"the score {moved}: {'' if flips(first, last) else 'still '}{decision(last)}"
 
     @property
     def certainty(self) -> str:
         """How far a counterfactual can be trusted; empty if there is none."""
+        if self.is_unconfirmed:
+            return f"Not confirmed: {self._doubt}."
         if self.confirmed is None or not self.is_counterfactual:
             return ""
         smaller = "Smaller sets may exist." if not self.factual else "It did not look for the smallest such set."
         if self.is_minimal:
             smaller = "No smaller set of these candidates does it." if len(self.removed) > 1 else "No set is smaller."
         return f"Confirmed: {self.confirmed.by}. {smaller}"
+
+    @property
+    def _doubt(self) -> str:
+        """Why a counterfactual that was found is not confirmed."""
+        if self.confirmed is None:
+            return "there was no time left for it; allow more seconds"
+        return f"{self.confirmed.by}, the logit is {self.confirmed.without:.5f}, which changes nothing"
 
     @property
     def effort(self) -> str:
@@ -183,8 +220,8 @@ class Explanation:
                 "time": step.event.time,
                 "before": self.query.time - step.event.time,
                 "logit": step.logit,
-                "score": probability(step.logit),
-                "predicted": step.logit > 0,
+                "score": None if step.logit is None else probability(step.logit),
+                "predicted": None if step.logit is None else step.logit > 0,
             }
             for step in self.steps
         ]
@@ -235,7 +272,7 @@ class Explanation:
                 known["confirmed"] = _read(Confirmation, known["confirmed"])
             known["explored"] = tuple((tuple(map(_row_number, rows)), _finite(to)) for rows, to in known["explored"])
             known["removed"] = tuple(map(_row_number, known["removed"]))
-            known["logits"] = tuple(map(_finite, known["logits"]))
+            known["logits"] = tuple(None if logit is None else _finite(logit) for logit in known["logits"])
             made = cls(**known)
             _check(made)
         except KeyError as error:
@@ -245,7 +282,7 @@ class Explanation:
         return made
 
     def __repr__(self) -> str:
-        scores = f"{probability(self.logits[0]):.2f} → {probability(self.logits[-1]):.2f}"
+        scores = " → ".join(shown(logit)[1] for logit in (self.original, self.without))
         return (
             f"Explanation({_link(self.src, self.dst)}: {self.verdict}, "
             f"{len(self.removed)} of {len(self.candidates)} events removed, score {scores})"
@@ -256,7 +293,7 @@ class Explanation:
         for number, (event, logit) in enumerate(self.steps):
             happened = f"{_link(event.src, event.dst)}, {earlier(event.time, self.query.time)} before"
             start = "and without" if number else "without"
-            lines.append(f"  {start} event {event.row}, {happened}: score {probability(logit):.2f}")
+            lines.append(f"  {start} event {event.row}, {happened}: score {shown(logit)[1]}")
         return "\n".join(line for line in [*lines, self.certainty, self.effort, self.protection] if line)
 
     def _repr_html_(self) -> str:
@@ -268,17 +305,20 @@ class Explanation:
         if self.removed:
             head = ("without", "link", "when", "before", "logit", "score", "predicted")
             yield "<table><thead>" + _row(*head, tag="th") + "</thead><tbody>"
-            first = self.logits[0]
-            yield _row("(none)", "", "", "", f"{first:.3f}", f"{probability(first):.2f}", decision(first))
+            yield _row("(none)", "", "", "", *shown(self.original))
             for number, (event, logit) in enumerate(self.steps):
                 times = (moment(event.time), earlier(event.time, self.query.time))
-                numbers = (f"{logit:.3f}", f"{probability(logit):.2f}", decision(logit))
-                yield _row(f"{'+ ' if number else ''}{event.row}", _link(event.src, event.dst), *times, *numbers)
+                yield _row(f"{'+ ' if number else ''}{event.row}", _link(event.src, event.dst), *times, *shown(logit))
             yield "</tbody></table>"
         yield f"<p><small>{html.escape(f'{self.certainty} {self.effort} {self.protection}')}</small></p>"
 
 
 NUMBERS = {0, 4, 5}  # columns of the table
+
+
+def shown(logit: float | None) -> tuple[str, str, str]:
+    """A logit, its score and the decision, as a table shows them."""
+    return ("–", "–", "–") if logit is None else (f"{logit:.3f}", f"{probability(logit):.2f}", decision(logit))
 
 
 def _row(*cells: str, tag: str = "td") -> str:
@@ -324,6 +364,8 @@ def _check(made: Explanation) -> None:
     """Refuse a document whose parts do not belong together."""
     if len(set(made.removed)) < len(made.removed) or len(made.logits) != len(made.removed) + 1:
         raise ValueError("the removed events and their logits do not belong together")
+    if made.logits[0] is None:
+        raise ValueError("the logit with nothing removed is missing")
     made.steps  # noqa: B018  (every removed event is a candidate)
     for name in ("iterations", "evaluations", "seed"):
         _row_number(getattr(made, name))

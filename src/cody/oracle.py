@@ -10,10 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from cody.deadline import until
 from cody.errors import BudgetError, CallError, ModelError
 from cody.graph import FloatArray, Query, TemporalGraph, whole_number
 
 Removal = frozenset[int]  # rows of events that did not happen
+
+DECIMALS = 5  # of an answer
+LARGEST_LOGIT = 2**53 / 10**DECIMALS  # beyond it, a double has no such decimals: no model means such a number
 
 
 class Model(Protocol):
@@ -49,12 +53,19 @@ def _as_floats(answers: object) -> list[float]:
 
 
 def check_logits(query: Query, removals: Sequence[Removal], logits: Sequence[float]) -> None:
-    """Refuse answers that are none, and name the set that got them."""
+    """Reject answers that are not numbers, or absurdly large ones, and name the set that got them."""
     if len(logits) != len(removals):
         raise ModelError(f"the model gave {len(logits)} logits for {len(removals)} removal sets")
     for removal, logit in zip(removals, logits, strict=True):
-        if not math.isfinite(logit):
+        if not abs(logit) < LARGEST_LOGIT:
             raise ModelError(f"the model's logit is {logit} for {query} without events {sorted(removal)}")
+
+
+def check_seconds(seconds: float) -> float:
+    """A budget of time as a number."""
+    if isinstance(seconds, str) or not 0 < seconds < math.inf:
+        raise CallError(f"a budget of seconds must be a finite number above 0, not {seconds!r}")
+    return float(seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +92,9 @@ class Oracle:
     depend on its shape, and decisions must not depend on how questions were batched.
 
     With a budget of `evaluations` (distinct sets asked) or `seconds` (since it was made), a question that has no room
-    raises `BudgetError` and is not asked. `watch` is called after each batch. `memory` holds answers that are known
-    already, and takes the new ones: oracles of the same model and query can share it, and each still counts as its own
-    evaluations (`asked`) whatever it asked.
+    raises `BudgetError` and is not asked; a model that looks at the clock (`cody.deadline`) is stopped in time. `watch`
+    is called after each batch. `memory` holds answers that are known already, and takes the new ones: oracles of the
+    same model and query can share it, and each still counts as its own evaluations (`asked`) whatever it asked.
 
     >>> from cody.graph import TemporalGraph
     >>> from cody.testing import ToyModel
@@ -110,8 +121,7 @@ class Oracle:
             raise CallError(f"sets_at_once must be at least 1, not {sets_at_once}")
         if evaluations is not None and whole_number("evaluations", evaluations) < 1:
             raise CallError(f"a budget of evaluations must be at least 1, not {evaluations}")
-        if seconds is not None and (isinstance(seconds, str) or not 0 < seconds < math.inf):
-            raise CallError(f"a budget of seconds must be a finite number above 0, not {seconds!r}")
+        seconds = None if seconds is None else check_seconds(seconds)
         self.model = model
         self.query = query
         self.sets_at_once = sets_at_once  # bounds the memory that a batch takes
@@ -123,6 +133,11 @@ class Oracle:
         self._started = time.monotonic()
         self._in_model = 0.0  # seconds
         self._questions = self._evaluated = self._ahead = self._batches = 0
+
+    @property
+    def deadline(self) -> float:
+        """When the budget of time is used up, on the clock `time.monotonic`."""
+        return math.inf if self.seconds is None else self._started + self.seconds
 
     @property
     def counts(self) -> Counts:
@@ -160,8 +175,8 @@ class Oracle:
         self._evaluate(unknown, wanted=False)
 
     def tell(self, removals: Sequence[Removal]) -> list[float]:
-        """The logit of each removal set, charged to nobody: for a report, once the search is over."""
-        self._evaluate(removals)
+        """The logit of each removal set, charged to nobody and whatever the budget: for a report."""
+        self._evaluate(removals, limited=False)
         return [self._answers[removal] for removal in removals]
 
     def knows(self, removal: Removal) -> bool:
@@ -172,23 +187,27 @@ class Oracle:
         """The answer, if it is there without asking the model. Nobody is charged."""
         return self._answers.get(removal)
 
-    def _evaluate(self, removals: Sequence[Removal], *, wanted: bool = True) -> None:
+    def _evaluate(self, removals: Sequence[Removal], *, wanted: bool = True, limited: bool = True) -> None:
         """Have the model answer what is not known yet. Nonsense about a set that nobody wanted yet is overlooked."""
         unknown = deque(removal for removal in dict.fromkeys(removals) if removal not in self._answers)
         while unknown:
-            batch = [unknown.popleft() for _ in range(min(self._room(), len(unknown)))]
+            room = self._room() if limited else self.sets_at_once
+            batch = [unknown.popleft() for _ in range(min(room, len(unknown)))]
             begun = time.monotonic()
-            logits = _as_floats(self.model.logits(self.query, batch))
+            with until(self.deadline if limited else math.inf):
+                logits = _as_floats(self.model.logits(self.query, batch))
             self._in_model += time.monotonic() - begun
             if wanted or len(logits) != len(batch):
                 check_logits(self.query, batch, logits)
             answers = zip(batch, logits, strict=True)
-            self._answers.update((removal, round(logit, 5)) for removal, logit in answers if math.isfinite(logit))
+            self._answers.update(
+                (removal, round(logit, DECIMALS)) for removal, logit in answers if math.isfinite(logit)
+            )
             self._evaluated += len(batch)
             self._batches += 1
             if self.watch is not None:
                 self.watch(self)
-            if unknown and wanted:
+            if unknown and wanted and limited:
                 self._check_time()
 
     def _room(self) -> int:
@@ -198,11 +217,8 @@ class Oracle:
         if not self._evaluated:
             return 1  # nobody knows yet how slow the model is
         each = max(self._in_model / self._evaluated, 1e-9)
-        return min(self.sets_at_once, max(1, int(self._seconds_left() / each)))
+        return min(self.sets_at_once, max(1, int((self.deadline - time.monotonic()) / each)))
 
     def _check_time(self) -> None:
-        if self.seconds is not None and self._seconds_left() <= 0:
+        if time.monotonic() >= self.deadline:
             raise BudgetError("seconds")
-
-    def _seconds_left(self) -> float:
-        return (self.seconds or math.inf) - (time.monotonic() - self._started)

@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from cody.data import Dataset, Summary, is_here
-from cody.explanation import Explanation
+from cody.explanation import Explanation, shown
 from cody.graph import IntArray, TemporalGraph
+from cody.search.found import EVALUATIONS, ITERATIONS, flips
 from cody.what_if import Case, Effects
 from cody.words import count, decision, earlier, moment, plain, probability
 
@@ -62,8 +63,8 @@ def summary(name: str, graph: TemporalGraph, facts: Summary) -> Table:
     rows.add_row("event features", str(facts.event_features))
     rows.add_row("node features", str(facts.node_features))
     if graph.names is not None:
-        shown = [plain(graph.name(node), 24) for node in range(min(2, graph.num_nodes))]
-        rows.add_row("node names", f"{', '.join(shown)}, …")
+        first = [plain(graph.name(node), 24) for node in range(min(2, graph.num_nodes))]
+        rows.add_row("node names", f"{', '.join(first)}, …")
     rows.add_row("identity", graph.identity)
     return rows
 
@@ -102,11 +103,11 @@ def answers(graph: TemporalGraph, cases: Sequence[Case], logits: Sequence[float]
     return rows
 
 
-def effects(graph: TemporalGraph, found: Effects, shown: int) -> Iterable[RenderableType]:
+def effects(graph: TemporalGraph, found: Effects, most: int) -> Iterable[RenderableType]:
     """The events whose absence would move the score most, strongest first."""
     before = found.logit
     moved = (found.without - before) * (-1 if before > 0 else 1)  # towards the other decision
-    strongest = (-moved).argsort(kind="stable")[:shown]
+    strongest = (-moved).argsort(kind="stable")[:most]
     rows = table("#without event", "link", "how long before", "#logit", "#score", "predicted")
     rows.add_row("(none)", "", "", f"{before:.3f}", f"{probability(before):.2f}", decision(before))
     for row, logit in zip(found.candidates[strongest].tolist(), found.without[strongest].tolist(), strict=True):
@@ -131,31 +132,32 @@ def explanation(why: Explanation) -> Iterable[RenderableType]:
     if why.certainty:
         yield Text(why.certainty)
     yield Text(f"{why.effort} {why.protection}".rstrip())
-    if why.was_cut_short and not why.is_counterfactual and not why.factual:
+    if why.was_cut_short and why.verdict == "none within the budget":
         yield Text(_advice(why))
 
 
 def _advice(why: Explanation) -> str:
     """What to try next."""
-    assert why.without_all is not None
-    if (why.without_all > 0) == (why.logits[0] > 0):
+    if why.without_all is not None and (why.without_all > 0) == (why.original > 0):
         wider = f"--candidates {4 * len(why.candidates)} or --hops 3"
         return f"Taking all of them away does not change the decision either: consider more, {wider}."
-    return f"A larger budget may find one: --iterations {10 * why.iterations}."
+    larger = f"--iterations {10 * why.iterations}"
+    if why.ended != ITERATIONS:
+        larger = f"more {'--evaluations' if why.ended == EVALUATIONS else '--seconds'}"
+    return f"A larger budget may find one: {larger}."
 
 
 def removals(why: Explanation) -> Table:
     """The removed events, one after the other, with what the model says then."""
     rows = table("#without", "link", "when", "before", "#logit", "#score", "predicted")
-    first = why.logits[0]
-    rows.add_row("(none)", "", "", "", f"{first:.3f}", f"{probability(first):.2f}", decision(first))
+    rows.add_row("(none)", "", "", "", *shown(why.original))
     for number, (event, logit) in enumerate(why.steps):
-        flipped = (logit > 0) != (first > 0)
-        verdict = Text(decision(logit), style="bold green" if flipped else "")
+        *numbers, said = shown(logit)
+        verdict = Text(said, style="bold green" if logit is not None and flips(why.original, logit) else "")
         link = f"{plain(event.src, 14)} → {plain(event.dst, 14)}"
         times = (moment(event.time), earlier(event.time, why.query.time))
         name = f"{'+ ' if number else ''}{event.row}"
-        rows.add_row(name, link, *times, f"{logit:.3f}", f"{probability(logit):.2f}", verdict)
+        rows.add_row(name, link, *times, *numbers, verdict)
     return rows
 
 

@@ -97,7 +97,7 @@ def what_if(
     if json_:
         print_json([_answer(case, logit) for case, logit in zip(asked, logits, strict=True)])
     elif each:
-        print_parts(show.effects(graph, found, shown=10))
+        print_parts(show.effects(graph, found, most=10))
     else:
         print_parts([show.answers(graph, asked, logits)])
 
@@ -161,7 +161,7 @@ def explain(
     rollouts: Annotated[int | None, typer.Option(min=1, help="T-GNNExplainer. Default: 500.")] = None,
     scorer: ScorerOption = None,
     evaluations: Annotated[int | None, typer.Option(min=1, help="Budget of questions to the model.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Budget of time.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Budget of time for each link, confirmation included.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="For the random policy.")] = 0,
     verify: Annotated[
         Replayed, typer.Option(help="Confirm by replay since the oldest removed event, or of everything.")

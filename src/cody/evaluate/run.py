@@ -176,6 +176,7 @@ def _record(
         evaluations=explainer.evaluations,
         memory=memory,
     )
+    assert why.without is not None  # only a budget of time leaves it open
     return Record(
         data=plan.data,
         model=plan.model,
@@ -184,8 +185,8 @@ def _record(
         event=link.event,
         candidates=len(why.candidates),
         removed=why.removed,
-        original=why.logits[0],
-        without=why.logits[-1],
+        original=why.original,
+        without=why.without,
         only=_only(model, query, why.removal),
         ended=why.ended,
         iterations=why.iterations,
@@ -214,7 +215,7 @@ def _only(model: Model, query: Query, kept: Removal) -> float:
 
 def _first_flip(why: Explanation) -> int | None:
     """How many sets were asked about until the first that changes the decision."""
-    flipping = (number for number, (_, logit) in enumerate(why.explored, start=1) if flips(why.logits[0], logit))
+    flipping = (number for number, (_, logit) in enumerate(why.explored, start=1) if flips(why.original, logit))
     return next(flipping, None)
 
 
