@@ -18,11 +18,11 @@ import torch
 
 from cody import policies
 from cody.baselines import Settings, pgexplainer, tgnnexplainer, train_explainer
+from cody.baselines.differentiable import SoftModel
 from cody.data import campus
 from cody.evaluate.metrics import recall
 from cody.evaluate.run import Explainer, Link, Plan, evaluate
 from cody.inference import fast_model
-from cody.inference.soft import SoftModel
 from cody.models import ARCHITECTURES
 from cody.models.sizes import Sizes
 from cody.models.train import Settings as ModelSettings

@@ -9,7 +9,7 @@ import pytest
 from cody.errors import CallError, ModelError
 from cody.graph import Query, TemporalGraph
 from cody.inference.replay import Replay
-from cody.oracle import check_removals
+from cody.model import check_changes
 from cody.testing import CHECKS, ToyModel, check_model
 from random_events import random_graph, random_network
 
@@ -87,7 +87,7 @@ def test_the_smallest_graphs_can_be_checked():
 
 class Broken(ToyModel):
     def logits(self, query, removals):
-        check_removals(self.graph, removals)
+        check_changes(self.graph, removals)
         return np.array([self._logit(query, removed) for removed in removals], dtype=np.float64)
 
 
@@ -154,7 +154,7 @@ class NormalisesTheBatch(Broken):
 
 class PutsNothingBackWithinABatch(Broken):
     def logits(self, query, removals):
-        check_removals(self.graph, removals)
+        check_changes(self.graph, removals)
         gone = [frozenset().union(*removals[: place + 1]) for place in range(len(removals))]
         return np.array([self._logit(query, removed) for removed in gone])
 
@@ -175,7 +175,7 @@ class RemembersTheLastQuery(Broken):
 class CachesWithoutTheQuery(Broken):
     def logits(self, query, removals):
         self.cache = getattr(self, "cache", {})
-        check_removals(self.graph, removals)
+        check_changes(self.graph, removals)
         return np.array([self.cache.setdefault(removed, self._logit(query, removed)) for removed in removals])
 
 
@@ -230,7 +230,7 @@ class RestoresOnlyWhenAllWentWell(Broken):
         answers = []
         for removed in removals:
             usual, self.removed = self.removed, self.removed | removed
-            check_removals(self.graph, [removed])
+            check_changes(self.graph, [removed])
             answers.append(self._logit(query, removed))
             self.removed = usual
         return np.array(answers, dtype=float)

@@ -8,19 +8,19 @@ from cody.errors import CodyError
 from cody.explain import explain
 from cody.explanation import Explanation
 from cody.graph import Query, TemporalGraph
+from cody.model import Change, Model
 from cody.nearby import Protected, candidates
-from cody.oracle import Model, Removal
 
 if TYPE_CHECKING:
     from cody.inference import load_model
 
 __all__ = [
+    "Change",
     "CodyError",
     "Explanation",
     "Model",
     "Protected",
     "Query",
-    "Removal",
     "TemporalGraph",
     "__version__",
     "candidates",

@@ -26,12 +26,13 @@ from cody.explain import explain
 from cody.graph import Query, TemporalGraph
 from cody.inference import FastTGN, Replay, fast, fast_model, tgn
 from cody.inference.fast import FastModel
+from cody.inference.weights import Weights
+from cody.model import Change
 from cody.models import ARCHITECTURES
-from cody.models.layers import Perceptron
 from cody.models.sizes import PRESETS
 from cody.models.train import new_network
 from cody.nearby import candidates
-from cody.oracle import Oracle, Removal
+from cody.oracle import Oracle
 from cody.search import cody
 
 QUESTIONS = 300  # of one explanation
@@ -101,7 +102,7 @@ def machine() -> dict[str, Any]:
     return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version(), "torch": torch.__version__}
 
 
-def questions(rng: np.random.Generator, events: list[int], count: int = QUESTIONS) -> list[Removal]:
+def questions(rng: np.random.Generator, events: list[int], count: int = QUESTIONS) -> list[Change]:
     """Sets as a tree search asks for them: single events first, then sets that were asked before and one event more."""
     asked = dict.fromkeys([frozenset(), *(frozenset({event}) for event in events)])
     for _ in range(20 * count):
@@ -161,7 +162,7 @@ def measure_explanation(
     ahead, single, plain, outside, in_model, batches, unused = ([] for _ in range(7))
     for query in others:
         oracles: list[Oracle] = []
-        with _timed_inside() as kernels, _timed(model, "logits") as answering:
+        with _timed_inside() as kernels, _timed(fast.FastSession, "logits") as answering:
             start = time.process_time()
             why = explain(model, graph, query, search=cody, watch=oracles.append)
             ahead.append(time.process_time() - start)
@@ -169,11 +170,9 @@ def measure_explanation(
         in_model.append(answering[0])
         batches.append(oracles[-1].counts.batches)
         unused.append(oracles[-1].counts.share_unused)
-        model.scopes.clear()
         start = time.process_time()
         again = explain(model, graph, query, search=partial(cody, ahead=1))
         single.append(time.process_time() - start)
-        model.scopes.clear()
         if (again.removed, again.explored) != (why.removed, why.explored):
             raise AssertionError(f"asking ahead changed the explanation of {query}")
         plain.append(
@@ -193,7 +192,7 @@ def measure_explanation(
     )
 
 
-def _plain_seconds(model: FastModel, query: Query, rng: np.random.Generator, sets: list[Removal]) -> float:
+def _plain_seconds(model: FastModel, query: Query, rng: np.random.Generator, sets: list[Change]) -> float:
     """One plain forward of one of these sets."""
     some = [sets[int(place)] for place in rng.choice(len(sets), min(5, len(sets)), replace=False)]
     judge = _plain(model, query, sets)
@@ -202,11 +201,11 @@ def _plain_seconds(model: FastModel, query: Query, rng: np.random.Generator, set
     return (time.process_time() - start) / len(some)
 
 
-def _plain(model: FastModel, query: Query, sets: list[Removal]) -> Replay:
+def _plain(model: FastModel, query: Query, sets: list[Change]) -> Replay:
     """Plain forward passes in single precision, as a model is usually run, since the oldest event of the sets."""
     judge = model.plain(query, frozenset().union(*sets))
-    start = None if judge.start is None else judge.start._replace(memory=judge.start.memory.float())
-    return Replay(model.network, model.graph, start=start)
+    start = None if judge.start is None else judge.start._replace(memory=judge.start.memory.astype(np.float32))
+    return Replay(model.weights, model.graph, start=start)
 
 
 def measure_growth(
@@ -225,7 +224,6 @@ def measure_growth(
             for number, query in enumerate(_queries(rng, graph, queries + 1)):
                 sets = questions(rng, candidates(graph, query).tolist())
                 _ask(model, query, sets)  # brings the pages of the table that it reads into memory
-                model.scopes.clear()
                 start = time.process_time()
                 answers = _ask(model, query, sets)
                 spent.append(time.process_time() - start)
@@ -253,8 +251,9 @@ def _queries(rng: np.random.Generator, graph: TemporalGraph, count: int) -> list
     return [query for query, _ in zip((q for q in queries if len(candidates(graph, q))), range(count), strict=False)]
 
 
-def _ask(model: FastModel, query: Query, sets: list[Removal]) -> Any:
-    return np.concatenate([model.logits(query, sets[start : start + BATCH]) for start in range(0, len(sets), BATCH)])
+def _ask(model: FastModel, query: Query, sets: list[Change]) -> Any:
+    session = model.session(query, sorted(frozenset().union(*sets)))
+    return np.concatenate([session.logits(sets[start : start + BATCH]) for start in range(0, len(sets), BATCH)])
 
 
 @contextlib.contextmanager
@@ -262,9 +261,9 @@ def _timed_inside() -> Iterator[list[float]]:
     """Processor seconds within matrix products and attention, while the block runs."""
     with (
         _timed(fast.Layer, "compute") as seconds,
-        _timed(fast.Events, "compute", seconds),
-        _timed(tgn.MemoryInputs, "_remember", seconds),
-        _timed(Perceptron, "forward", seconds),
+        _timed(fast.Events, "_compute", seconds),
+        _timed(tgn.Gates, "remember", seconds),
+        _timed(Weights, "score", seconds),
     ):
         yield seconds
 

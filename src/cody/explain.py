@@ -16,8 +16,9 @@ from cody.deadline import until
 from cody.errors import BudgetError, CallError, ModelError
 from cody.explanation import Confirmation, Event, Explanation
 from cody.graph import IntArray, Query, TemporalGraph, check_query, whole_number
+from cody.model import Change, Model, check_logits
 from cody.nearby import Near, Protected, candidates, events_on_paths
-from cody.oracle import Model, Oracle, Removal, check_logits, check_seconds
+from cody.oracle import Oracle, check_seconds
 from cody.policies import Policy, spatio_temporal
 from cody.search import Found, Search, greedy_then_cody
 from cody.search.found import best_asked, flips
@@ -43,7 +44,7 @@ def explain(
     seconds: float | None = None,
     full_replay: bool = False,
     watch: Callable[[Oracle], None] | None = None,
-    memory: dict[Removal, float] | None = None,
+    answers: dict[Change, float] | None = None,
 ) -> Explanation:
     """Which past events, had they not happened, would have changed what the model says about a link?
 
@@ -54,7 +55,7 @@ def explain(
     `evaluations` and `seconds` are budgets: when one is used up, the best set so far is the answer. A quarter of the
     seconds is kept for the confirmation: a counterfactual is confirmed by plain replay before it is reported, from the
     last stored state before the oldest removed event, or with `full_replay` from the first event. `watch` is called
-    after each call of the model. Explanations of the same query that are given the same `memory` ask the model only
+    after each call of the model. Explanations of the same query that are given the same `answers` ask the model only
     once what both want to know.
 
     >>> from cody.testing import ToyModel
@@ -72,7 +73,9 @@ def explain(
     started = time.monotonic()
     events = candidates(graph, query, hops, size, near=near, protect=protect)
     limit = None if seconds is None else SEARCHING * check_seconds(seconds)
-    oracle = Oracle(model, query, evaluations=evaluations, seconds=limit, watch=watch, memory=memory)
+    oracle = Oracle(
+        model, query, evaluations=evaluations, seconds=limit, watch=watch, answers=answers, rows=events.tolist()
+    )
     if seconds is not None:
         oracle.tell([frozenset()])  # what the model predicts is said in any case
     rng = np.random.default_rng([seed, query.src, query.dst, query.before])  # the same for a link whatever came before
@@ -169,9 +172,6 @@ def _search(
     rng: np.random.Generator,
 ) -> Found:
     try:
-        with until(oracle.deadline):
-            if hasattr(oracle.model, "expect"):
-                oracle.model.expect(query, events.tolist())
         ranking = np.asarray(policy(graph, query, events, oracle, rng))
     except BudgetError as spent:  # before the search began
         return Found(best_asked(oracle), 0, str(spent))
@@ -188,7 +188,7 @@ def _along(oracle: Oracle, removed: tuple[int, ...]) -> tuple[float | None, ...]
     return _tell(oracle, [frozenset(removed[:length]) for length in range(len(removed) + 1)])
 
 
-def _tell(oracle: Oracle, removals: list[Removal]) -> tuple[float | None, ...]:
+def _tell(oracle: Oracle, removals: list[Change]) -> tuple[float | None, ...]:
     """The answers that are known or can be had in time."""
     with suppress(BudgetError):
         oracle.tell(removals)
@@ -205,7 +205,7 @@ def _confirm(
     original, without = logits[0], logits[-1]
     if original is None or without is None or not flips(original, without):
         return None
-    removal: Removal = frozenset(removed)
+    removal: Change = frozenset(removed)
     judge, by = model, "the model was asked once more, about this set alone"
     if hasattr(model, "plain"):
         judge = model.plain(query, removal, full=full)

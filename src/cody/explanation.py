@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cody.errors import DataError
 from cody.graph import Query
-from cody.oracle import Removal
+from cody.model import Change
 from cody.search.found import EVALUATIONS, EXHAUSTED, ITERATIONS, SECONDS, flips
 from cody.words import count, decision, earlier, moment, plain, probability
 
@@ -119,7 +119,7 @@ class Explanation:
         return self.ended in (ITERATIONS, EVALUATIONS, SECONDS)
 
     @property
-    def removal(self) -> Removal:
+    def removal(self) -> Change:
         return frozenset(self.removed)
 
     @property

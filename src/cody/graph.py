@@ -9,14 +9,15 @@ from __future__ import annotations
 import hashlib
 import operator
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cody.edits import NOTHING, Edit, Imagined, check_features, imagined_rows
 from cody.errors import CallError, DataError, did_you_mean
 from cody.words import parse_moment
 
@@ -39,6 +40,13 @@ class Query(NamedTuple):
     before: int
 
 
+class Outcome(NamedTuple):
+    """How a past differs from the log, as far as a query can see it."""
+
+    absent: frozenset[int]  # real rows that did not happen
+    present: tuple[int, ...]  # imagined rows that did
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TemporalGraph:
     """Events in time order, as columns, with the list of events of each node.
@@ -54,7 +62,7 @@ class TemporalGraph:
     Query(src=0, dst=2, time=30.0, before=2)
     """
 
-    src: IntArray  # [E] int32 node ids
+    src: IntArray  # [E] int32 node ids; imagined rows follow the E real ones, also in `dst` and `time`
     dst: IntArray  # [E] int32 node ids
     time: FloatArray  # [E] float64, non-decreasing; equal times are settled by row order
     features: FloatArray | None  # [E, F] float32
@@ -63,6 +71,7 @@ class TemporalGraph:
     offsets: IntArray  # [N + 1] int64; the events of node v are incidence[offsets[v] : offsets[v + 1]]
     incidence: IntArray  # [2E - loops] int64 event rows, ascending within each node; a self-loop stands once
     identity: str  # hash of all of the above that an answer can depend on
+    imagined: Imagined | None = None  # what might have been
 
     @classmethod
     def from_arrays(
@@ -101,10 +110,17 @@ class TemporalGraph:
 
     @property
     def num_events(self) -> int:
+        """How many events happened; imagined ones do not count."""
+        return len(self.src) - (0 if self.imagined is None else len(self.imagined))
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are, imagined ones included."""
         return len(self.src)
 
     def __repr__(self) -> str:
-        return f"TemporalGraph({self.num_nodes:,} nodes, {self.num_events:,} events)"
+        imagined = "" if self.imagined is None else f", {len(self.imagined):,} imagined"
+        return f"TemporalGraph({self.num_nodes:,} nodes, {self.num_events:,} events{imagined})"
 
     def query(self, row: int) -> Query:
         """The question whether event `row` would happen, asked just before it did."""
@@ -119,7 +135,7 @@ class TemporalGraph:
         Visible are all events up to and including `time`. A date stands for unix seconds, without a time zone in UTC.
         """
         moment = _moment(time)
-        before = int(np.searchsorted(self.time, moment, side="right"))
+        before = int(np.searchsorted(self.time[: self.num_events], moment, side="right"))
         return Query(self.node(src), self.node(dst), moment, before)
 
     def node(self, name: Any) -> int:
@@ -181,6 +197,114 @@ class TemporalGraph:
         exists = positions >= self.offsets[nodes][:, None]
         rows = self.incidence[np.maximum(positions, 0)] if len(self.incidence) else np.zeros_like(positions)
         return np.where(exists, rows, -1)
+
+    def other_end(self, rows: IntArray, nodes: IntArray | int) -> IntArray:
+        """The node at the other end of each event; of a self-loop, the node itself. [n], [n] → [n]"""
+        other: IntArray = self.src[rows] + self.dst[rows] - nodes
+        return other
+
+    def features_of(self, rows: IntArray) -> FloatArray | None:
+        """The features of events, imagined ones too; None where events have none. [...] → [..., F]"""
+        if self.features is None or self.imagined is None:
+            return None if self.features is None else self.features[rows]
+        real = rows < self.num_events
+        assert self.imagined.features is not None
+        imagined = self.imagined.features[np.where(real, 0, rows - self.num_events)]
+        return np.where(real[..., None], self.features[np.where(real, rows, 0)], imagined)
+
+    def place(self, rows: IntArray) -> IntArray:
+        """The real row that each row is, or stands before if it is imagined. [n] → [n]"""
+        if self.imagined is None:
+            return rows
+        real = rows < self.num_events
+        return np.where(real, rows, self.imagined.place[np.where(real, 0, rows - self.num_events)])
+
+    def order(self, rows: IntArray) -> IntArray:
+        """A number for each row, ascending with time; of real rows and imagined ones alike. [n] → [n]"""
+        rows = np.asarray(rows, dtype=np.int64)
+        if self.imagined is None:
+            return rows
+        real, count = rows < self.num_events, len(self.imagined)
+        rank = self.imagined.rank[np.where(real, 0, rows - self.num_events)]
+        return np.where(real, (rows + 1) * (count + 1) - 1, self.place(rows) * (count + 1) + rank)
+
+    def order_before(self, rows: IntArray) -> IntArray:
+        """A number between the order of everything that stands before real rows and their own. [n] → [n]"""
+        return rows if self.imagined is None else rows * (len(self.imagined) + 1)
+
+    @property
+    def log(self) -> str:
+        """The identity of what happened, whatever is imagined."""
+        return self.identity if self.imagined is None else self.imagined.log
+
+    def outcome(self, change: Iterable[int], query: Query) -> Outcome:
+        """What a query sees of a change. Of several imagined rows that stand for one real row, the first counts."""
+        absent = {row for row in change if row < query.before}
+        present: list[int] = []
+        if self.imagined is not None:
+            replaced: set[int] = set()
+            visible = set(self.imagined_before(query).tolist())
+            for row in sorted(row for row in change if row >= self.num_events):
+                real = int(self.imagined.replaces[row - self.num_events])
+                if real not in replaced and row in visible:
+                    present.append(row)
+                if real != NOTHING:
+                    replaced.add(real)
+            absent |= {row for row in replaced if row < query.before}
+        return Outcome(frozenset(absent), tuple(present))
+
+    def imagined_before(self, query: Query) -> IntArray:
+        """The imagined rows that a query would see if they were present, in the order of time."""
+        if self.imagined is None:
+            return np.empty(0, dtype=np.int64)
+        seen = (self.imagined.place <= query.before) & (self.imagined.time <= query.time)
+        rows = self.num_events + np.flatnonzero(seen)
+        return rows[np.argsort(self.order(rows))]
+
+    def imagine(self, edits: Sequence[Edit], *, new_nodes: Sequence[Any] = ()) -> TemporalGraph:
+        """The log with what might have been: one row more for each edit, absent unless a change names it.
+
+        The rows are numbered from `num_events` on, in the order of the edits. Real rows keep their numbers, and queries
+        of this graph are queries of the longer one. An edit may speak of nodes that do not exist if `new_nodes` names
+        them. Columns of features are not copied.
+
+        >>> from cody.edits import Add, Move
+        >>> graph = TemporalGraph.from_arrays(src=[0, 1, 0], dst=[1, 2, 2], time=[10.0, 20.0, 30.0])
+        >>> longer = graph.imagine([Add(0, 2, 15.0), Move(1, 5.0)])
+        >>> longer
+        TemporalGraph(3 nodes, 3 events, 2 imagined)
+        >>> longer.imagined_before(longer.query(2))
+        array([4, 3])
+        """
+        if self.imagined is not None:
+            raise CallError("this log is imagined already; give all edits to imagine at once")
+        edits = list(edits)
+        wider = self._with_nodes(list(new_nodes))
+        if not edits:
+            return wider
+        check_features(self, edits)
+        rows = imagined_rows(wider, edits, self.identity)
+        columns = {name: np.concatenate([getattr(self, name), getattr(rows, name)]) for name in ("src", "dst", "time")}
+        identity = _identity(wider.num_nodes, rows.src, rows.dst, rows.time, rows.features, rows.replaces)
+        combined = hashlib.blake2b(f"{self.identity}|{identity}".encode(), digest_size=16).hexdigest()
+        return replace(wider, **columns, identity=combined, imagined=rows)
+
+    def _with_nodes(self, names: list[Any]) -> TemporalGraph:
+        """The same events among more nodes, which take part in none of them."""
+        if not names:
+            return self
+        known = np.arange(self.num_nodes) if self.names is None else self.names
+        if {str(name) for name in names} & set(known.astype(str).tolist()):
+            raise CallError(f"new_nodes names a node that exists already: {names!r:.60}")
+        features = self.node_features
+        if features is not None:
+            features = np.concatenate([features, np.zeros((len(names), features.shape[1]), dtype=features.dtype)])
+        return replace(
+            self,
+            node_features=features,
+            names=_labels([*known.tolist(), *names] if known.dtype.kind in "iu" else [*known, *map(str, names)]),
+            offsets=np.concatenate([self.offsets, np.repeat(self.offsets[-1:], len(names))]),
+        )
 
     def select(self, rows: IntArray | BoolArray) -> TemporalGraph:
         """The graph of these events alone: the same nodes, events numbered anew."""

@@ -1,64 +1,17 @@
-"""The one question that everything asks: what would the model say had these events not happened?"""
+"""The one question that everything asks, counted: what would the model say were the past otherwise?"""
 
 from __future__ import annotations
 
 import math
-import operator
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from cody.deadline import until
-from cody.errors import BudgetError, CallError, ModelError
-from cody.graph import FloatArray, Query, TemporalGraph, whole_number
-
-Removal = frozenset[int]  # rows of events that did not happen
-
-DECIMALS = 5  # of an answer
-LARGEST_LOGIT = 2**53 / 10**DECIMALS  # beyond it, a double has no such decimals: no model means such a number
-
-
-class Model(Protocol):
-    """Anything that scores a link of a temporal graph without some of its past events.
-
-    An answer depends on the arguments alone: no call leaves anything behind that a later call could notice.
-    """
-
-    def logits(self, query: Query, removals: Sequence[Removal]) -> FloatArray:
-        """One logit for each removal set; above 0 means that the link is predicted. [B]"""
-        ...
-
-
-def check_removals(graph: TemporalGraph, removals: Iterable[Iterable[int]]) -> list[Removal]:
-    """Removal sets as frozen sets of plain integers; rows that are not events of the graph are refused."""
-    try:
-        checked = [frozenset(operator.index(row) for row in removal) for removal in removals]
-    except TypeError:
-        raise CallError("removals must be sets of event rows, for example [frozenset(), frozenset({3, 7})]") from None
-    for removal in checked:
-        for row in removal:
-            if not 0 <= row < graph.num_events:
-                raise CallError(f"event {row} cannot be removed: rows go from 0 to {graph.num_events - 1}")
-    return checked
-
-
-def _as_floats(answers: object) -> list[float]:
-    """The answers of a model as plain numbers."""
-    try:
-        return [float(logit) for logit in answers]  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        raise ModelError(f"the model must give one number for each removal set, not {str(answers)[:60]!r}") from None
-
-
-def check_logits(query: Query, removals: Sequence[Removal], logits: Sequence[float]) -> None:
-    """Reject answers that are not numbers, or absurdly large ones, and name the set that got them."""
-    if len(logits) != len(removals):
-        raise ModelError(f"the model gave {len(logits)} logits for {len(removals)} removal sets")
-    for removal, logit in zip(removals, logits, strict=True):
-        if not abs(logit) < LARGEST_LOGIT:
-            raise ModelError(f"the model's logit is {logit} for {query} without events {sorted(removal)}")
+from cody.errors import BudgetError, CallError
+from cody.graph import Query, whole_number
+from cody.model import DECIMALS, Change, Model, as_floats, check_logits, open_session
 
 
 def check_seconds(seconds: float) -> float:
@@ -93,7 +46,7 @@ class Oracle:
 
     With a budget of `evaluations` (distinct sets asked) or `seconds` (since it was made), a question that has no room
     raises `BudgetError` and is not asked; a model that looks at the clock (`cody.deadline`) is stopped in time. `watch`
-    is called after each batch. `memory` holds answers that are known already, and takes the new ones: oracles of the
+    is called after each batch. `answers` holds what is known already, and takes the new ones: oracles of the
     same model and query can share it, and each still counts as its own evaluations (`asked`) whatever it asked.
 
     >>> from cody.graph import TemporalGraph
@@ -115,7 +68,8 @@ class Oracle:
         evaluations: int | None = None,
         seconds: float | None = None,
         watch: Callable[[Oracle], None] | None = None,
-        memory: dict[Removal, float] | None = None,
+        answers: dict[Change, float] | None = None,
+        rows: Sequence[int] = (),
     ) -> None:
         if sets_at_once < 1:
             raise CallError(f"sets_at_once must be at least 1, not {sets_at_once}")
@@ -124,12 +78,13 @@ class Oracle:
         seconds = None if seconds is None else check_seconds(seconds)
         self.model = model
         self.query = query
+        self._session = open_session(model, query, rows)
         self.sets_at_once = sets_at_once  # bounds the memory that a batch takes
         self.evaluations = evaluations
         self.seconds = seconds
         self.watch = watch
-        self.asked: dict[Removal, float] = {}  # what somebody wanted to know: the evaluations that count, in order
-        self._answers: dict[Removal, float] = {} if memory is None else memory
+        self.asked: dict[Change, float] = {}  # what somebody wanted to know: the evaluations that count, in order
+        self._answers: dict[Change, float] = {} if answers is None else answers
         self._started = time.monotonic()
         self._in_model = 0.0  # seconds
         self._questions = self._evaluated = self._ahead = self._batches = 0
@@ -149,24 +104,24 @@ class Oracle:
             batches=self._batches,
         )
 
-    def ask(self, removals: Sequence[Removal]) -> list[float]:
-        """The logit of each removal set."""
-        new = {removal for removal in removals if removal not in self.asked}
+    def ask(self, changes: Sequence[Change]) -> list[float]:
+        """The logit of each change."""
+        new = {change for change in changes if change not in self.asked}
         if self.evaluations is not None and new and len(self.asked) + len(new) > self.evaluations:
             raise BudgetError("evaluations")
         if new:  # what was paid for is there for good
             self._check_time()
         try:
-            self._evaluate(removals)
+            self._evaluate(changes)
         finally:  # if time runs out in the middle, the answers so far count too
-            known = [removal for removal in removals if removal in self._answers]
+            known = [change for change in changes if change in self._answers]
             self._questions += len(known)
-            self.asked.update((removal, self._answers[removal]) for removal in known)
-        return [self._answers[removal] for removal in removals]
+            self.asked.update((change, self._answers[change]) for change in known)
+        return [self._answers[change] for change in changes]
 
-    def ask_ahead(self, removals: Iterable[Removal]) -> None:
+    def ask_ahead(self, changes: Iterable[Change]) -> None:
         """Compute answers that will probably be wanted soon, in one batch: the first of them, as the budget allows."""
-        unknown = [removal for removal in dict.fromkeys(removals) if removal not in self._answers]
+        unknown = [change for change in dict.fromkeys(changes) if change not in self._answers]
         if self.evaluations is not None:
             del unknown[max(0, self.evaluations - len(self.asked)) :]
         if self.seconds is not None:
@@ -174,35 +129,33 @@ class Oracle:
         self._ahead += len(unknown)
         self._evaluate(unknown, wanted=False)
 
-    def tell(self, removals: Sequence[Removal]) -> list[float]:
-        """The logit of each removal set, charged to nobody and whatever the budget: for a report."""
-        self._evaluate(removals, limited=False)
-        return [self._answers[removal] for removal in removals]
+    def tell(self, changes: Sequence[Change]) -> list[float]:
+        """The logit of each change, charged to nobody and whatever the budget: for a report."""
+        self._evaluate(changes, limited=False)
+        return [self._answers[change] for change in changes]
 
-    def knows(self, removal: Removal) -> bool:
+    def knows(self, change: Change) -> bool:
         """Whether the answer is there without asking the model."""
-        return removal in self._answers
+        return change in self._answers
 
-    def remembered(self, removal: Removal) -> float | None:
+    def remembered(self, change: Change) -> float | None:
         """The answer, if it is there without asking the model. Nobody is charged."""
-        return self._answers.get(removal)
+        return self._answers.get(change)
 
-    def _evaluate(self, removals: Sequence[Removal], *, wanted: bool = True, limited: bool = True) -> None:
+    def _evaluate(self, changes: Sequence[Change], *, wanted: bool = True, limited: bool = True) -> None:
         """Have the model answer what is not known yet. Nonsense about a set that nobody wanted yet is overlooked."""
-        unknown = deque(removal for removal in dict.fromkeys(removals) if removal not in self._answers)
+        unknown = deque(change for change in dict.fromkeys(changes) if change not in self._answers)
         while unknown:
             room = self._room() if limited else self.sets_at_once
             batch = [unknown.popleft() for _ in range(min(room, len(unknown)))]
             begun = time.monotonic()
             with until(self.deadline if limited else math.inf):
-                logits = _as_floats(self.model.logits(self.query, batch))
+                logits = as_floats(self._session.logits(batch))
             self._in_model += time.monotonic() - begun
             if wanted or len(logits) != len(batch):
                 check_logits(self.query, batch, logits)
             answers = zip(batch, logits, strict=True)
-            self._answers.update(
-                (removal, round(logit, DECIMALS)) for removal, logit in answers if math.isfinite(logit)
-            )
+            self._answers.update((change, round(logit, DECIMALS)) for change, logit in answers if math.isfinite(logit))
             self._evaluated += len(batch)
             self._batches += 1
             if self.watch is not None:

@@ -26,14 +26,14 @@ import numpy as np
 
 from cody.errors import CallError, ModelError
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query
+from cody.model import Change, Model
 from cody.nearby import candidates
-from cody.oracle import Model, Removal
 from cody.toy import ToyModel
 
 __all__ = ["Outcome", "Report", "ToyModel", "check_model"]
 
 Status = Literal["passed", "failed", "noted", "skipped"]
-NOTHING: Removal = frozenset()
+NOTHING: Change = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +122,13 @@ class _Trial:
 
     model: Model
     graph: TemporalGraph
-    questions: Sequence[tuple[Query, list[Removal]]]
+    questions: Sequence[tuple[Query, list[Change]]]
     reference: Model | None
     tolerance: float
     rng: np.random.Generator
     fingerprints: dict[str, str]  # of the columns of the graph, before anything was asked
 
-    def raw(self, query: Query, removals: Sequence[Removal]) -> FloatArray:
+    def raw(self, query: Query, removals: Sequence[Change]) -> FloatArray:
         """The very array that the model returns, provided that it has the promised form."""
         asked = f"{query} {_without(removals[0])}" if len(removals) == 1 else f"{query} with {len(removals)} sets"
         try:
@@ -147,18 +147,18 @@ class _Trial:
         wanted = f"a numpy array of floats of shape ({len(removals)},)"
         raise _Failed(f"the answer to {asked} must be {wanted}, not {found}")
 
-    def ask(self, query: Query, removals: Sequence[Removal]) -> FloatArray:
+    def ask(self, query: Query, removals: Sequence[Change]) -> FloatArray:
         return self.raw(query, removals).copy()
 
-    def other(self, query: Query, step: int = 1) -> tuple[Query, list[Removal]]:
+    def other(self, query: Query, step: int = 1) -> tuple[Query, list[Change]]:
         """The next question after that of `query`, in a circle."""
         place = [asked for asked, _ in self.questions].index(query)
         return self.questions[(place + step) % len(self.questions)]
 
 
 # Two answers to the same question, and words for them: " alone| in a batch" → "… is 1.23 alone but 1.31 in a batch: …"
-Pair = tuple[Query, Sequence[Removal], FloatArray, FloatArray, str]
-Compare = Callable[[_Trial, Query, list[Removal]], Iterable[Pair]]
+Pair = tuple[Query, Sequence[Change], FloatArray, FloatArray, str]
+Compare = Callable[[_Trial, Query, list[Change]], Iterable[Pair]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,51 +210,51 @@ def _run(check: _Check, trial: _Trial) -> Outcome:
 
 
 @_check("finite floats, one for each removal set")
-def _shape(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _shape(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     trial.ask(query, [NOTHING])
     trial.ask(query, [NOTHING, NOTHING])
     return []
 
 
 @_check("any mixture of set sizes, from nothing to everything")
-def _sizes(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _sizes(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     past = trial.rng.permutation(query.before).tolist()
     trial.ask(query, [*removals, *(frozenset(past[: 2**power]) for power in range(query.before.bit_length()))])
     return []
 
 
 @_check("no removal sets, no logits: shape (0,)")
-def _empty_batch(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _empty_batch(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     trial.ask(query, [])
     return []
 
 
 @_check("the same question gets the same answer twice", "nothing may be random or left behind by a call")
-def _repeated(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _repeated(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     yield query, removals, trial.ask(query, removals), trial.ask(query, removals), " at first| when asked again"
 
 
 @_check("an answer does not depend on the rest of its batch", "answers must not depend on the other sets of a batch")
-def _alone(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _alone(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     alone = np.concatenate([trial.ask(query, [removal]) for removal in removals])
     yield query, removals, alone, trial.ask(query, removals), f" alone| in a batch of {len(removals)}"
 
 
 @_check("nor on the order of the batch", "answers must not depend on the order of a batch")
-def _order(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _order(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     reverse = trial.ask(query, removals[::-1])[::-1]
     yield query, removals, trial.ask(query, removals), reverse, "| with the batch in reverse order"
 
 
 @_check("nor on sets that stand in it twice", "a set must get the same logit each time it stands in a batch")
-def _duplicates(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _duplicates(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     twice = [removal for removal in removals for _ in range(2)]
     once = trial.ask(query, removals).repeat(2)
     yield query, twice, once, trial.ask(query, twice), "| with each set twice in the batch"
 
 
 @_check("nor on the query that was asked before", "nothing may be left behind by a call")
-def _interleaved(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _interleaved(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     trial.ask(query, removals)
     again = trial.ask(query, removals)
     for step in (1, -1):
@@ -269,7 +269,7 @@ def _interleaved(trial: _Trial, query: Query, removals: list[Removal]) -> Iterab
     "if the check `later` fails too, mend that first)",
     skipped="needs two queries, and events after one of them",
 )
-def _own_answers(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _own_answers(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     other, _ = trial.other(query)
     if other != query and query.before < trial.graph.num_events:
         fresh = _some(np.arange(query.before), query.before // 3, trial.rng)
@@ -280,7 +280,7 @@ def _own_answers(trial: _Trial, query: Query, removals: list[Removal]) -> Iterab
 
 
 @_check("an answer is an array that no other call uses", "each call must return an array of its own")
-def _own_array(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _own_array(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     answer = trial.raw(query, removals)
     expected = answer.copy()
     trial.ask(query, removals[::-1])
@@ -296,7 +296,7 @@ def _own_array(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable
     "a query sees rows below `before` only, so later ones must not matter",
     skipped="no query has events after it",
 )
-def _later(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _later(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     after = np.arange(query.before, trial.graph.num_events)
     if after.size:
         later = _some(after, 100, trial.rng) | {query.before}
@@ -308,7 +308,7 @@ def _later(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pai
     "removing the latest events equals asking before them",
     "an event that is removed must count as little as one that the query does not see",
 )
-def _unseen(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _unseen(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     for before in sorted({0, query.before // 2, max(query.before - 1, 0)}):
         removed = [frozenset(range(before, query.before))]
         unseen = trial.ask(query._replace(before=before), [NOTHING])
@@ -320,7 +320,7 @@ def _unseen(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pa
     "no chain of visible events joins these to the query's nodes, so they must not matter",
     skipped="for each query, all past events are joined to its nodes",
 )
-def _unreachable(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _unreachable(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     far = frozenset(_out_of_reach(trial.graph, query).tolist())
     if far:
         more = trial.ask(query, [removal | far for removal in removals])
@@ -328,7 +328,7 @@ def _unreachable(trial: _Trial, query: Query, removals: list[Removal]) -> Iterab
 
 
 @_check("links that did not happen are answered too")
-def _hypothetical(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _hypothetical(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     graph = trial.graph
     others = np.setdiff1d(graph.dst, [query.src, query.dst])
     if others.size:
@@ -339,7 +339,7 @@ def _hypothetical(trial: _Trial, query: Query, removals: list[Removal]) -> Itera
 
 
 @_check("removing an event that does not exist is an error")
-def _refused(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _refused(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     for row in (-1, trial.graph.num_events):
         try:
             trial.model.logits(query, [frozenset({row})])
@@ -347,13 +347,13 @@ def _refused(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[P
             continue
         raise _Failed(
             f"asking {query} without {{{row}}} raised nothing, though rows go from 0 to {trial.graph.num_events - 1}: "
-            "begin logits() with cody.oracle.check_removals(graph, removals)"
+            "begin logits() with cody.model.check_changes(graph, removals)"
         )
     return []
 
 
 @_check("after an error or Ctrl-C the model answers as before", "a call that fails must leave nothing behind")
-def _after_error(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _after_error(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     expected = trial.ask(query, removals)
     nobody, nothing_such = query._replace(src=trial.graph.num_nodes), frozenset({trial.graph.num_events})
     interrupted = [_Interrupting(removals[-1]) for _ in range(4)]
@@ -368,7 +368,7 @@ def _after_error(trial: _Trial, query: Query, removals: list[Removal]) -> Iterab
 
 
 @_check("the list of removal sets is left as it was")
-def _arguments(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _arguments(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     given = list(removals)
     with suppress(Exception):  # other checks tell
         trial.model.logits(query, given)
@@ -381,12 +381,12 @@ def _arguments(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable
     "two threads that ask at once get the usual answers",
     "keep what a call works on in local variables, not in the model, or take a lock",
 )
-def _threads(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _threads(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     questions = [(query, removals), trial.other(query)]
     expected = [trial.ask(*question) for question in questions]
     together = Barrier(2)
 
-    def ask(question: tuple[Query, list[Removal]]) -> FloatArray:
+    def ask(question: tuple[Query, list[Change]]) -> FloatArray:
         together.wait()
         return trial.ask(*question)
 
@@ -401,7 +401,7 @@ def _threads(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[P
     skipped="no query has a past",
     note="removing the whole past changes no logit of any query: the model ignores its history",
 )
-def _past_matters(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _past_matters(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     if query.before:
         past = [frozenset(range(query.before))]
         yield query, past, trial.ask(query, [NOTHING]), trial.ask(query, past), ""
@@ -411,20 +411,20 @@ def _past_matters(trial: _Trial, query: Query, removals: list[Removal]) -> Itera
     "asking much later changes some logit",
     note="asking later by twice the span of the graph changes no logit of any query: the model ignores time",
 )
-def _time_matters(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _time_matters(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     span = float(trial.graph.time[-1] - trial.graph.time[0])
     later = trial.ask(query._replace(time=query.time + 2.0 * span + 1.0), [NOTHING])
     yield query, [NOTHING], trial.ask(query, [NOTHING]), later, ""
 
 
 @_check("a reference model gives the same answers", "they must agree", skipped="no reference was given")
-def _reference(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _reference(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     if trial.reference is not None:
         yield query, removals, trial.ask(query, removals), trial.reference.logits(query, removals), "| by the reference"
 
 
 @_check("the graph is bit-identical after all of this")
-def _graph(trial: _Trial, query: Query, removals: list[Removal]) -> Iterable[Pair]:
+def _graph(trial: _Trial, query: Query, removals: list[Change]) -> Iterable[Pair]:
     now = _fingerprints(trial.graph)
     changed = [column for column, before in trial.fingerprints.items() if now[column] != before]
     if changed:
@@ -474,14 +474,14 @@ def _pick(graph: TemporalGraph, rng: np.random.Generator) -> list[Query]:
     return [graph.query(row) for row in sorted(rows)]
 
 
-def _removal_sets(graph: TemporalGraph, query: Query, rng: np.random.Generator) -> list[Removal]:
+def _removal_sets(graph: TemporalGraph, query: Query, rng: np.random.Generator) -> list[Change]:
     """Different sets, from nothing to the whole past, most of them near the query, where they should matter."""
     near, past = candidates(graph, query), np.arange(query.before)
     sizes = [(near, 1), (near, 3), (near, len(near) // 2), (past, len(past) // 2), (past, len(past))]
     return list(dict.fromkeys([NOTHING, *(_some(rows, size, rng) for rows, size in sizes)]))
 
 
-def _some(rows: IntArray, size: int, rng: np.random.Generator) -> Removal:
+def _some(rows: IntArray, size: int, rng: np.random.Generator) -> Change:
     return frozenset(rng.choice(rows, min(size, len(rows)), replace=False).tolist())
 
 
@@ -503,10 +503,10 @@ def _fingerprints(graph: TemporalGraph) -> dict[str, str]:
     return {name: hashlib.blake2b(array.view(np.uint8).data).hexdigest() for name, array in arrays.items()}
 
 
-def _without(removal: Removal) -> str:
+def _without(removal: Change) -> str:
     return f"without {_rows(removal)}" if removal else "with nothing removed"
 
 
-def _rows(rows: Removal) -> str:
+def _rows(rows: Change) -> str:
     shown = ", ".join(str(row) for row in sorted(rows)[:6])
     return f"{{{shown}}}" if len(rows) <= 6 else f"{{{shown}, … {len(rows)} in all}}"

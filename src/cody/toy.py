@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from cody.errors import CallError
 from cody.graph import FloatArray, Query, TemporalGraph, check_query
-from cody.oracle import Removal, check_removals
+from cody.model import Change, check_changes
 
 
 class ToyModel:
@@ -48,23 +48,23 @@ class ToyModel:
         if not self.half_life > 0:
             raise CallError(f"half_life must be above 0, not {half_life}")
         self.pairs = dict(pairs or {})
-        check_removals(graph, [frozenset(pair) for pair in self.pairs])
+        check_changes(graph, [frozenset(pair) for pair in self.pairs])
         self.indirect, self.bias = indirect, bias
 
-    def logits(self, query: Query, removals: Sequence[Removal]) -> FloatArray:
+    def logits(self, query: Query, removals: Sequence[Change]) -> FloatArray:
         """One logit for each removal set. [B]"""
         check_query(self.graph, query)
-        removals = check_removals(self.graph, removals)
+        removals = check_changes(self.graph, removals)
         return np.array([self._logit(query, removed) for removed in removals], dtype=np.float64)
 
-    def _logit(self, query: Query, removed: Removal) -> float:
+    def _logit(self, query: Query, removed: Change) -> float:
         shares = self._shares(query, removed)
         age = {row: query.time - float(self.graph.time[row]) for row in shares}
         faded = (share * self.weights[row] * 0.5 ** (age[row] / self.half_life) for row, share in shares.items())
         together = (extra for (one, other), extra in self.pairs.items() if one in shares and other in shares)
         return math.fsum([self.bias, *faded, *together])  # exact, so the order of the terms does not matter
 
-    def _shares(self, query: Query, removed: Removal) -> dict[int, float]:
+    def _shares(self, query: Query, removed: Change) -> dict[int, float]:
         """How much each event counts: 1 if it touches the query's nodes, `indirect` one hop away."""
         direct = self._kept([query.src, query.dst], query.before, removed)
         shares = dict.fromkeys(direct, 1.0)
@@ -73,6 +73,6 @@ class ToyModel:
                 shares.setdefault(earlier, self.indirect)
         return shares
 
-    def _kept(self, nodes: Iterable[int], before: int, removed: Removal) -> list[int]:
+    def _kept(self, nodes: Iterable[int], before: int, removed: Change) -> list[int]:
         rows = (row for node in nodes for row in self.graph.history(node, before).tolist())
         return [row for row in rows if row not in removed]

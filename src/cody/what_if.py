@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 from cody.errors import CallError
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
+from cody.model import Change, Model, check_changes, check_logits
 from cody.nearby import candidates
-from cody.oracle import Model, Removal, check_logits, check_removals
 
 
 class Case(NamedTuple):
     """The link of event `event`, asked just before it happened, with the rows in `removed` taken out of its past."""
 
     event: int
-    removed: Removal
+    removed: Change
 
 
 class Effects(NamedTuple):
@@ -42,7 +42,7 @@ def check_cases(graph: TemporalGraph, cases: list[Case]) -> None:
     """Refuse cases about events that are not there."""
     for case in cases:
         graph.query(case.event)
-    check_removals(graph, [case.removed for case in cases])
+    check_changes(graph, [case.removed for case in cases])
 
 
 def answer_cases(model: Model, graph: TemporalGraph, cases: list[Case]) -> list[float]:

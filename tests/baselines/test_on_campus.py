@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from cody.baselines import Settings, explore, learned_order
+from cody.baselines.differentiable import SoftModel
 from cody.baselines.pgexplainer import new_scorer
 from cody.baselines.train import train_scorer
 from cody.data import campus
 from cody.inference import fast_model
-from cody.inference.soft import SoftModel
 from cody.models import TGAT, TGN
 from cody.models.sizes import Sizes
 from cody.models.train import Settings as ModelSettings

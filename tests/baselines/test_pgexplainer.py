@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from cody.baselines import Settings, learned_order, load_scorer, train_explainer
+from cody.baselines.differentiable import SoftModel
 from cody.baselines.pgexplainer import describe, new_scorer
 from cody.baselines.train import _gates, _learn, _lessons, _temperature, train_scorer
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import TemporalGraph
 from cody.inference import fast_model
-from cody.inference.soft import SoftModel
 from cody.nearby import candidates
 from random_events import random_graph, random_network
 

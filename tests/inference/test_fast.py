@@ -56,7 +56,7 @@ def test_answers_equal_replay_in_single_and_double_precision(kind):
     @given(cases(kind))
     def check(case):
         graph, network, query, removals = case
-        for dtype, tolerance in ((torch.float32, 1e-4), (torch.float64, 1e-9)):
+        for dtype, tolerance in ((np.float32, 1e-4), (np.float64, 1e-9)):
             expected = Replay(network, graph, dtype=dtype).logits(query, removals)
             answers = engine(network, graph, dtype).logits(query, removals)
             np.testing.assert_allclose(answers, expected, rtol=0, atol=tolerance)
@@ -66,7 +66,7 @@ def test_answers_equal_replay_in_single_and_double_precision(kind):
     check()
 
 
-def engine(network, graph, dtype=torch.float64):
+def engine(network, graph, dtype=np.float64):
     """In double precision rounding cannot hide a mistake."""
     if isinstance(network, TGN):
         return FastTGN(network, graph, dtype=dtype, table_dtype=dtype)
@@ -98,7 +98,7 @@ def test_a_batch_answers_like_one_by_one_in_any_order(model_and_sets):
 
 def test_sets_with_events_never_seen_before_do_not_disturb_earlier_answers(model_and_sets):
     graph, network, query, removals = model_and_sets
-    model, plain = engine(network, graph), Replay(network, graph, dtype=torch.float64)
+    model, plain = engine(network, graph), Replay(network, graph, dtype=np.float64)
     first = model.logits(query, removals)
     older = [frozenset({row, row + 50}) for row in range(0, 120, 7)]
     np.testing.assert_allclose(model.logits(query, older), plain.logits(query, older), rtol=0, atol=1e-9)
@@ -109,33 +109,33 @@ def test_sets_with_events_never_seen_before_do_not_disturb_earlier_answers(model
 
 def test_queries_do_not_disturb_each_other_however_many_there_are(model_and_sets):
     graph, network, _, removals = model_and_sets
-    model, plain = engine(network, graph), Replay(network, graph, dtype=torch.float64)
-    queries = [graph.query(row) for row in (280, 281, 282, 283, 284, 285, 280)]  # more than are kept
+    model, plain = engine(network, graph), Replay(network, graph, dtype=np.float64)
+    queries = [graph.query(row) for row in (280, 281, 282, 283, 284, 285, 280)]  # again
     for query in queries:
         expected = plain.logits(query, removals[:4])
         np.testing.assert_allclose(model.logits(query, removals[:4]), expected, rtol=0, atol=1e-9)
-    assert len(model.scopes) <= fast.QUERIES_KEPT
 
 
 def test_a_full_memory_starts_afresh(model_and_sets, monkeypatch):
     graph, network, query, removals = model_and_sets
     expected = engine(network, graph).logits(query, removals)
-    monkeypatch.setattr(fast, "VALUES_KEPT", 1000)
-    monkeypatch.setattr(fast, "SETS_AT_ONCE", 7)
+    monkeypatch.setattr(fast, "NUMBERS_KEPT", 1000)
+    monkeypatch.setattr(fast, "CHANGES_AT_ONCE", 7)
     np.testing.assert_allclose(engine(network, graph).logits(query, removals), expected, rtol=0, atol=1e-9)
 
 
 def test_where_much_may_change_fewer_sets_are_computed_at_once_and_all_of_it_counts(monkeypatch):
     graph = random_graph(np.random.default_rng(1), nodes=20, events=300)
     query, removals = graph.query(280), [frozenset({event}) for event in range(200, 240)]
-    for kind, at_once in (("tgn", 1), ("tgat", fast.SETS_AT_ONCE)):
+    for kind, at_once in (("tgn", 1), ("tgat", fast.CHANGES_AT_ONCE)):
         model = engine(random_network(graph, kind, batch=32), graph)
-        model.logits(query, removals)
-        scope = model.scopes[query]
-        layers = sum(layer.store.size + layer.own.size for layer in scope.layers)
-        assert (scope.size > layers) == (kind == "tgn"), "the memories of a TGN count too"
-        monkeypatch.setattr(fast, "VALUES_KEPT", max(scope.inputs.most, fast.SETS_AT_ONCE))
-        assert scope.sets_at_once == at_once
+        session = model.session(query)
+        session.logits(removals)
+        workspace = session._workspace
+        layers = sum(layer.vectors.size + layer.own_parts.size for layer in workspace.layers)
+        assert (workspace.size > layers) == (kind == "tgn"), "the memories of a TGN count too"
+        monkeypatch.setattr(fast, "NUMBERS_KEPT", max(workspace.inputs.most, fast.CHANGES_AT_ONCE))
+        assert workspace.changes_at_once == at_once
 
 
 def test_later_events_and_unreachable_ones_change_nothing(model_and_sets):
@@ -151,19 +151,19 @@ def test_later_events_and_unreachable_ones_change_nothing(model_and_sets):
 
 
 @pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])
-@pytest.mark.parametrize("where", ["Layer.expand", "Layer.compute", "Events.compute", "Scope._grow"])
+@pytest.mark.parametrize("where", ["Layer.plan", "Layer.compute", "Layer.ids", "Workspace._scores", "Universe.masks"])
 def test_nothing_is_left_behind_by_a_call_that_fails(model_and_sets, monkeypatch, failure, where):
     graph, network, query, removals = model_and_sets
-    model = engine(network, graph)
-    first = model.logits(query, removals[:10])
+    model = engine(network, graph).session(query)
+    first = model.logits(removals[:10])
     weights = {name: weight.clone() for name, weight in network.state_dict().items()}
     owner, method = where.split(".")
     with monkeypatch.context() as patch:
         patch.setattr(getattr(fast, owner), method, lambda *_: (_ for _ in ()).throw(failure))
         with pytest.raises(failure):
-            model.logits(query, [*removals[10:], frozenset({1, 2, 3})])
+            model.logits([*removals[10:], frozenset({1, 2, 3})])
     expected = engine(network, graph).logits(query, removals)
-    np.testing.assert_allclose(model.logits(query, removals), expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.logits(removals), expected, rtol=0, atol=1e-9)
     np.testing.assert_allclose(expected[:10], first, rtol=0, atol=1e-9)
     assert all(torch.equal(weight, weights[name]) for name, weight in network.state_dict().items())
 

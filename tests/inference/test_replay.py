@@ -88,7 +88,7 @@ def test_double_precision_agrees_with_single(kind):
     graph = random_graph(np.random.default_rng(6), edge_features=2)
     network = random_network(graph, kind)
     single = ask(graph, network, 60, [], [50, 55])
-    double = ask(graph, network, 60, [], [50, 55], dtype=torch.float64)
+    double = ask(graph, network, 60, [], [50, 55], dtype=np.float64)
     np.testing.assert_allclose(single, double, atol=1e-3)
 
 
@@ -119,14 +119,14 @@ def test_rows_may_be_any_kind_of_integer_but_nothing_else(engine):
     for same in ([{np.int32(row)}], [torch.tensor([row])], [[row, row]], [np.array([row])], iter([{row}])):
         assert model.logits(graph.query(60), same) == expected
     for other in ([{row + 0.5}], frozenset({row}), [{"1"}], [None]):
-        with pytest.raises(CallError, match="removals must be sets of event rows"):
+        with pytest.raises(CallError, match="changes must be sets of event rows"):
             model.logits(graph.query(60), other)
 
 
 def test_impossible_questions_are_refused_in_the_users_words():
     graph = random_graph(np.random.default_rng(9))
     model = Replay(random_network(graph, "tgat"), graph)
-    with pytest.raises(CallError, match="event 80 cannot be removed: rows go from 0 to 79"):
+    with pytest.raises(CallError, match="event 80 does not exist: rows go from 0 to 79"):
         model.logits(graph.query(60), [frozenset({80})])
     with pytest.raises(CallError, match="src=99 is not a node"):
         model.logits(Query(99, 0, 1e4, 10), [frozenset()])

@@ -12,12 +12,13 @@ import numpy as np
 import torch
 
 from cody._version import __version__
+from cody.baselines.differentiable import SoftModel
 from cody.baselines.pgexplainer import Scorer, learned_order
 from cody.errors import CallError, ModelError, did_you_mean
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.inference.soft import SoftModel
+from cody.model import Model
 from cody.models.checkpoint import network_identity, read_json, read_tensors, write_json, write_tensors
-from cody.oracle import Model, Oracle
+from cody.oracle import Oracle
 from cody.policies import Policy
 
 SCHEMA = "cody/explainer/1"

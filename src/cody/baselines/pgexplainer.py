@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cody.baselines.differentiable import SoftModel
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.inference.soft import SoftModel
 from cody.models.sizes import Sizes
 from cody.oracle import Oracle
 from cody.policies import Policy

@@ -26,7 +26,8 @@ from typing import NamedTuple
 
 from cody.errors import BudgetError, CallError
 from cody.graph import IntArray, whole_number
-from cody.oracle import Oracle, Removal
+from cody.model import Change
+from cody.oracle import Oracle
 from cody.policies import shift
 from cody.search.found import EXHAUSTED, FOUND, ITERATIONS, Found
 
@@ -134,7 +135,7 @@ class Tree:
     def kept(self, node: int) -> tuple[int, ...]:
         return tuple(event for rank, event in enumerate(self.events) if self.bits[node] >> rank & 1)
 
-    def removal(self, node: int) -> Removal:
+    def removal(self, node: int) -> Change:
         return frozenset(event for rank, event in enumerate(self.events) if not self.bits[node] >> rank & 1)
 
 

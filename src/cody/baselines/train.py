@@ -19,10 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from cody.baselines.checkpoint import refuse_taken, save_scorer
+from cody.baselines.differentiable import SoftLinks, SoftModel
 from cody.baselines.pgexplainer import Scorer, describe, new_scorer
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import IntArray, Query
-from cody.inference.soft import SoftLinks, SoftModel
 from cody.models.checkpoint import make_folder, network_identity
 from cody.models.interrupted import Interrupted
 from cody.nearby import candidates

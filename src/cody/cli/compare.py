@@ -40,7 +40,7 @@ from cody.evaluate import run as evaluation
 from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD
 from cody.evaluate.records import iterate_records
 from cody.graph import TemporalGraph
-from cody.oracle import Model
+from cody.model import Model
 from cody.search import Search
 
 MOST = 2**63 - 1  # that a record can hold

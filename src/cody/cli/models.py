@@ -107,8 +107,8 @@ def train_explainer(
     graph = load(data, sort=sort)
     with messages.status("Loading the model ..."):
         from cody.baselines import Settings, train_explainer
+        from cody.baselines.differentiable import SoftModel
         from cody.inference import load_model
-        from cody.inference.soft import SoftModel
 
         use_threads(1)
         settings = Settings(

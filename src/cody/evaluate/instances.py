@@ -9,7 +9,7 @@ import numpy as np
 
 from cody.errors import CallError
 from cody.graph import IntArray, TemporalGraph
-from cody.oracle import Model, check_logits
+from cody.model import Model, check_logits
 
 TEST_PERIOD = (0.85, 1.0)  # what a user's question is about
 PAPER_PERIOD, PAPER_MARGIN = (0.2, 0.6), 0.2  # what the published tables were made from

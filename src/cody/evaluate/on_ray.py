@@ -19,7 +19,7 @@ from cody.errors import CallError, CodyError
 from cody.evaluate.record import Record
 from cody.evaluate.run import Key, Link, Plan, evaluate, key
 from cody.graph import TemporalGraph
-from cody.oracle import Model
+from cody.model import Model
 
 RETRIES = 5  # deaths of a worker or its node that a link survives
 LOOK_EVERY = 1.0  # seconds between two looks at the size of the cluster, which may grow and shrink

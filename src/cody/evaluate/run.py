@@ -21,8 +21,8 @@ from cody.evaluate.records import Appender, Header, appending
 from cody.explain import explain, identity, reach, told
 from cody.explanation import Explanation
 from cody.graph import Query, TemporalGraph, whole_number
+from cody.model import Change, Model, check_logits
 from cody.nearby import Near, events_on_paths
-from cody.oracle import Model, Removal, check_logits
 from cody.policies import Policy
 from cody.search import Search
 from cody.search.found import flips
@@ -138,7 +138,7 @@ def evaluate(
     greedy-temporal (1,) True True
     """
     for link in links:
-        memory: dict[Removal, float] | None = {} if plan.share else None
+        memory: dict[Change, float] | None = {} if plan.share else None
         for explainer in plan.explainers:
             if key(explainer.name, link) not in done:
                 yield _record(model, graph, link, plan, explainer, memory)
@@ -158,11 +158,9 @@ def _record(
     link: Link,
     plan: Plan,
     explainer: Explainer,
-    memory: dict[Removal, float] | None,
+    memory: dict[Change, float] | None,
 ) -> Record:
     query = graph.query(link.event)
-    if not plan.share and hasattr(model, "forget"):
-        model.forget()
     why = explain(
         model,
         graph,
@@ -174,7 +172,7 @@ def _record(
         near=explainer.near,
         seed=plan.seed,
         evaluations=explainer.evaluations,
-        memory=memory,
+        answers=memory,
     )
     assert why.without is not None  # only a budget of time leaves it open
     return Record(
@@ -201,7 +199,7 @@ def _record(
     )
 
 
-def _only(model: Model, query: Query, kept: Removal) -> float:
+def _only(model: Model, query: Query, kept: Change) -> float:
     """The logit when everything else did not happen: by the model's own short way if it has one."""
     if hasattr(model, "only"):
         logit = float(model.only(query, kept))

@@ -23,7 +23,7 @@ from cody.errors import CallError, CodyError
 from cody.evaluate.record import Record
 from cody.evaluate.run import Key, Link, Plan, evaluate, key, key_of
 from cody.graph import TemporalGraph
-from cody.oracle import Model
+from cody.model import Model
 
 Opener = Callable[[], tuple[Model, TemporalGraph]]
 

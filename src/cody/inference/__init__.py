@@ -1,9 +1,10 @@
-"""Networks as models: what `logits(query, removals)` answers, plainly (`Replay`, the definition) or fast."""
+"""Networks as models: what `logits(query, changes)` answers, plainly (`Replay`, the definition) or fast."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from cody.data import cache_directory
 from cody.errors import ModelError
@@ -11,19 +12,20 @@ from cody.graph import TemporalGraph
 from cody.inference.replay import Replay
 from cody.inference.tgat import FastTGAT
 from cody.inference.tgn import FastTGN
-from cody.models import TGN, Network
+from cody.inference.weights import Weights
+from cody.model import Model
 from cody.models.checkpoint import find_model, load_checkpoint
-from cody.oracle import Model
 
 __all__ = ["FastTGAT", "FastTGN", "Replay", "fast_model", "load_model", "plain_model"]
 
 
-def fast_model(network: Network, graph: TemporalGraph, folder: Path | None = None) -> FastTGN | FastTGAT:
+def fast_model(network: Any, graph: TemporalGraph, folder: Path | None = None) -> FastTGN | FastTGAT:
     """The network in its fast form. A TGN's table of memory versions is kept in `folder`, if there is one."""
-    return FastTGN(network, graph, folder=folder) if isinstance(network, TGN) else FastTGAT(network, graph)
+    weights = Weights.of(network)
+    return FastTGN(weights, graph, folder=folder) if weights.has_memory else FastTGAT(weights, graph)
 
 
-def plain_model(network: Network, graph: TemporalGraph, folder: Path | None = None) -> Replay:
+def plain_model(network: Any, graph: TemporalGraph, folder: Path | None = None) -> Replay:
     """The network in its plain form, which keeps nothing."""
     return Replay(network, graph)
 
@@ -32,7 +34,7 @@ def load_model(
     name: str | Path,
     graph: TemporalGraph,
     *,
-    engine: Callable[[Network, TemporalGraph, Path | None], Model] = fast_model,
+    engine: Callable[[Any, TemporalGraph, Path | None], Model] = fast_model,
     other_data: bool = False,
 ) -> Model:
     """The model in folder `name`, or the shipped one of that name, ready to be asked about `graph`.

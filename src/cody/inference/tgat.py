@@ -1,14 +1,14 @@
-"""The fast TGAT: the inputs are the node features, and no removed event can change them."""
+"""The fast TGAT: the inputs are the node features, and no change of the past can change them."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import Any
 
-from cody.graph import Query, TemporalGraph
-from cody.inference.fast import FastModel, Inputs, Unchanged
-from cody.inference.scope import Mask, Universe
-from cody.models import TGAT
+import numpy as np
+
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph
+from cody.inference.fast import FastModel, Inputs
+from cody.inference.masks import Masks, Universe
 
 
 class FeatureInputs:
@@ -16,26 +16,22 @@ class FeatureInputs:
 
     size = most = 0  # they are not remembered for a query
 
-    def __init__(self, features: Tensor | None) -> None:
-        self.values = features
-        self.depends: dict[int, Mask] = {}
-        self.unchanged = Unchanged(lambda node: node)
+    def __init__(self, features: FloatArray | None, universe: Universe, nodes: IntArray) -> None:
+        self.values = None if features is None else features[nodes]
+        self.depends = np.zeros((len(nodes), universe.words), dtype=np.uint64)
 
-    def changed(self, node: int, mask: Mask) -> int:
-        return node
+    def ids(self, nodes: IntArray, masks: Masks) -> tuple[IntArray, None]:
+        return nodes, None
 
-    def grow(self, nodes: list[int]) -> None:
-        self.depends = dict.fromkeys(nodes, 0)
-
-    def compute(self) -> None:
+    def compute(self, work: None) -> None:
         pass
 
 
 class FastTGAT(FastModel):
     """A TGAT, equal to its `Replay`."""
 
-    def __init__(self, network: TGAT, graph: TemporalGraph, *, dtype: torch.dtype = torch.float64) -> None:
+    def __init__(self, network: Any, graph: TemporalGraph, *, dtype: Any = np.float64) -> None:
         super().__init__(network, graph, has_inputs=graph.node_features is not None, dtype=dtype)
 
-    def inputs(self, query: Query, universe: Universe) -> Inputs:
-        return FeatureInputs(self.features)
+    def inputs(self, query: Query, universe: Universe, nodes: IntArray) -> Inputs:
+        return FeatureInputs(self.features, universe, nodes)

@@ -22,13 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from cody.errors import ModelError
 from cody.graph import FloatArray, IntArray, TemporalGraph
-from cody.models.tgn import TGN, latest_version
+from cody.inference.weights import Weights
 
 SCHEMA = "cody/versions/2"
 UNUSED = 90 * 86_400.0  # seconds after which a table that nobody opened is removed
@@ -43,18 +41,24 @@ def index_of(graph: TemporalGraph, rows: IntArray, nodes: IntArray) -> IntArray:
     return index
 
 
+def latest_event(graph: TemporalGraph, nodes: IntArray, before: IntArray | int) -> IntArray:
+    """The last real event of each node before row `before`; -1 where there is none. [n] → [n]"""
+    ends = graph.ends(nodes, before)
+    return np.where(ends > graph.offsets[nodes], graph.incidence[ends - 1], -1)
+
+
 class VersionTable:
     """All versions of a network's memory on a graph, by index.
 
     A row of `words` holds the values of a version (d numbers, W words) and their checksum (2 words).
     """
 
-    def __init__(self, network: TGN, graph: TemporalGraph, words: Words, file: Path | None = None) -> None:
+    def __init__(self, network: Weights, graph: TemporalGraph, words: Words, file: Path | None = None) -> None:
         self.network = network
         self.graph = graph
         self.words = words  # [2E, W + 2]; of a file: a private copy of what is changed, so that reading needs no right
         self.file = file
-        self.dtype = _numpy_type(network)
+        self.dtype = network.dtype
         self.key = np.uint64(int(_digest(network, graph)[:16], 16))
 
     @property
@@ -105,13 +109,13 @@ class VersionTable:
         right: NDArray[np.bool_] = stored == checksums(words[:, :-2], index, self.key)
         return right
 
-    def _before(self, nodes: IntArray, row: int) -> tuple[Tensor, FloatArray]:
+    def _before(self, nodes: IntArray, row: int) -> tuple[FloatArray, FloatArray]:
         """The memory of nodes before a row, and when it was last updated."""
-        position = latest_version(self.graph, nodes, row)
-        known, written = position >= 0, self.graph.incidence[position]
+        written = latest_event(self.graph, nodes, row)
+        known = written >= 0
         words = self.words[index_of(self.graph, written, nodes)][:, :-2]
         memory = np.where(known[:, None], words.view(self.dtype), 0).astype(self.dtype)
-        return torch.from_numpy(memory), np.where(known, self.graph.time[written], 0.0)
+        return memory, np.where(known, self.graph.time[written], 0.0)
 
     def _repair_file(self, places: list[slice]) -> None:
         if self.file is None:
@@ -145,7 +149,7 @@ def _scatter(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def build_versions(table: VersionTable) -> None:
     """Let all events happen, and write every version into the table."""
     network, graph = table.network, table.graph
-    memory = torch.zeros(graph.num_nodes, network.sizes.dimension, dtype=_torch_type(network))
+    memory = np.zeros((graph.num_nodes, network.sizes.dimension), dtype=network.dtype)
     updated = np.zeros(graph.num_nodes)
     for first in range(0, graph.num_events, network.sizes.batch):
         rows = _batch_rows(graph, network, first)
@@ -153,11 +157,11 @@ def build_versions(table: VersionTable) -> None:
         versions = _next_versions(table, rows, memory[nodes], memory[other], updated[nodes])
         table.write(2 * first, versions)
         last = len(nodes) - 1 - np.unique(nodes[::-1], return_index=True)[1]  # a node keeps its last version
-        memory[nodes[last]] = torch.from_numpy(versions[last])
+        memory[nodes[last]] = versions[last]
         updated[nodes[last]] = graph.time[rows[last]]
 
 
-def _batch_rows(graph: TemporalGraph, network: TGN, first: int) -> IntArray:
+def _batch_rows(graph: TemporalGraph, network: Weights, first: int) -> IntArray:
     """The rows of a batch, each twice: once for either end."""
     return np.repeat(np.arange(first, min(first + network.sizes.batch, graph.num_events)), 2)
 
@@ -168,26 +172,26 @@ def _ends(graph: TemporalGraph, rows: IntArray) -> tuple[IntArray, IntArray]:
     return ends.ravel(), ends[:, ::-1].ravel()
 
 
-def _next_versions(table: VersionTable, rows: IntArray, own: Tensor, other: Tensor, updated: FloatArray) -> FloatArray:
+def _next_versions(
+    table: VersionTable, rows: IntArray, own: FloatArray, other: FloatArray, updated: FloatArray
+) -> FloatArray:
     """The versions that a batch writes, from those at its start. → [n, d]"""
-    graph, dtype = table.graph, own.dtype
-    edge = None if graph.features is None else torch.from_numpy(graph.features[rows]).to(dtype)
-    with torch.no_grad():
-        elapsed = torch.from_numpy(graph.time[rows] - updated).to(dtype)
-        versions: FloatArray = table.network.remember(own, other, edge, elapsed).numpy()
+    graph, network = table.graph, table.network
+    elapsed = (graph.time[rows] - updated).astype(network.dtype)
+    versions = network.remember(own, other, network.edge(graph, rows), elapsed)
     if not np.isfinite(versions).all():
         raise ModelError(f"the model's memory is not finite after events {rows[0]} to {rows[-1]}; train it anew")
     return versions
 
 
-def versions_in_memory(network: TGN, graph: TemporalGraph) -> VersionTable:
+def versions_in_memory(network: Weights, graph: TemporalGraph) -> VersionTable:
     """The table of a model and a graph, built now."""
     table = VersionTable(network, graph, np.empty(_shape(network, graph), dtype=np.uint32))
     build_versions(table)
     return table
 
 
-def open_versions(network: TGN, graph: TemporalGraph, folder: Path) -> VersionTable:
+def open_versions(network: Weights, graph: TemporalGraph, folder: Path) -> VersionTable:
     """The table in `folder`, named after what it belongs to; built if it is not there.
 
     It is memory-mapped, so that all processes on a machine share one copy. Where the folder cannot be written, or has
@@ -200,7 +204,7 @@ def open_versions(network: TGN, graph: TemporalGraph, folder: Path) -> VersionTa
         return versions_in_memory(network, graph)
 
 
-def _open(network: TGN, graph: TemporalGraph, file: Path) -> VersionTable | None:
+def _open(network: Weights, graph: TemporalGraph, file: Path) -> VersionTable | None:
     shape = _shape(network, graph)
     try:
         if file.stat().st_size != 4 * shape[0] * shape[1]:
@@ -213,7 +217,7 @@ def _open(network: TGN, graph: TemporalGraph, file: Path) -> VersionTable | None
     return VersionTable(network, graph, words, file)
 
 
-def _build_on_disk(network: TGN, graph: TemporalGraph, file: Path) -> VersionTable:
+def _build_on_disk(network: Weights, graph: TemporalGraph, file: Path) -> VersionTable:
     """Build the table beside its name and give it the name when it is whole. Of several processes, one builds it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".partial")
@@ -288,28 +292,21 @@ def _clear_unused(folder: Path) -> None:
                 partial.unlink()
 
 
-def _digest(network: TGN, graph: TemporalGraph) -> str:
+def _digest(network: Weights, graph: TemporalGraph) -> str:
     """What the table depends on, as one word: it is the name of the table's file."""
     digest = hashlib.blake2b(digest_size=16)
-    for name, weight in sorted([*network.memory.named_parameters(), *network.encode.named_parameters()]):
-        digest.update(name.encode() + weight.detach().numpy().tobytes())
-    told: dict[str, Any] = {
+    for name, array in sorted(network.arrays.items()):
+        if name.startswith(("memory.", "encode.")):
+            digest.update(name.encode() + array.tobytes())
+    described: dict[str, Any] = {
         "schema": SCHEMA,
         "weights": digest.hexdigest(),
-        "data": graph.identity,
+        "data": graph.log,
         "batch": network.sizes.batch,
-        "dtype": str(_numpy_type(network)),
+        "dtype": str(network.dtype),
     }
-    return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def _shape(network: TGN, graph: TemporalGraph) -> tuple[int, int]:
-    return 2 * graph.num_events, network.sizes.dimension * _numpy_type(network).itemsize // 4 + 2
-
-
-def _torch_type(network: TGN) -> torch.dtype:
-    return next(network.memory.parameters()).dtype
-
-
-def _numpy_type(network: TGN) -> np.dtype[Any]:
-    return np.dtype(str(_torch_type(network)).removeprefix("torch."))
+def _shape(network: Weights, graph: TemporalGraph) -> tuple[int, int]:
+    return 2 * graph.num_events, network.sizes.dimension * network.dtype.itemsize // 4 + 2

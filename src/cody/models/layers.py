@@ -19,8 +19,8 @@ class TimeEncoder(nn.Module):
 
     Multiplication and addition are separate element-wise steps on purpose. At 10^7 seconds one rounding more or less
     is a visible phase, and a matrix product rounds differently for different shapes; this way a duration has the same
-    encoding wherever it is computed. For the same reason it is computed in the encoder's own precision, whatever that
-    of the duration: in double precision 10^7 seconds would have another phase than the network was trained with.
+    encoding wherever it is computed. For the same reason the phase is computed in the encoder's own precision, whatever
+    that of the duration: in double precision 10^7 seconds would have another phase than the network was trained with.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -30,7 +30,7 @@ class TimeEncoder(nn.Module):
 
     def forward(self, elapsed: Tensor) -> Tensor:
         own = elapsed.to(self.frequency.dtype).unsqueeze(-1)
-        return torch.cos(own * self.frequency + self.phase).to(elapsed.dtype)
+        return torch.cos((own * self.frequency + self.phase).to(elapsed.dtype))
 
 
 class Perceptron(nn.Module):

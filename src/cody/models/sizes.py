@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from cody.errors import ModelError
-from cody.graph import TemporalGraph
+from cody.graph import FloatArray, TemporalGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ def edge_width(graph: TemporalGraph) -> int:
     return 0 if graph.features is None else graph.features.shape[1]
 
 
-def node_inputs(graph: TemporalGraph, sizes: Sizes) -> Tensor | None:
+def node_inputs(graph: TemporalGraph, sizes: Sizes) -> FloatArray | None:
     """Node features, filled up with zeros to the network's dimension. [N, d], or None where there are none"""
     if edge_width(graph) != sizes.edge_features:
         raise ModelError(
@@ -58,6 +57,6 @@ def node_inputs(graph: TemporalGraph, sizes: Sizes) -> Tensor | None:
     width = graph.node_features.shape[1]
     if width > sizes.dimension:
         raise ModelError(f"{width} node features do not fit a model of dimension {sizes.dimension}")
-    inputs = torch.zeros(graph.num_nodes, sizes.dimension)
-    inputs[:, :width] = torch.tensor(graph.node_features)
+    inputs = np.zeros((graph.num_nodes, sizes.dimension), dtype=np.float32)
+    inputs[:, :width] = graph.node_features
     return inputs

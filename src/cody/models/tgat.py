@@ -34,7 +34,8 @@ class FeatureStream:
     """The layer-0 inputs of a model without memory."""
 
     def __init__(self, network: TGAT, graph: TemporalGraph) -> None:
-        self.features = node_inputs(graph, network.sizes)
+        features = node_inputs(graph, network.sizes)
+        self.features = None if features is None else torch.from_numpy(features)
 
     def inputs(self, nodes: IntArray, before: IntArray) -> Tensor | None:
         """[m], [m] → [m, d], or None where all are zero."""

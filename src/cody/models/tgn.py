@@ -74,7 +74,8 @@ class MemoryStream:
         self.network = network
         self.graph = graph
         self.lineage = Lineage(graph, network.sizes.batch)
-        self.features = node_inputs(graph, network.sizes)
+        features = node_inputs(graph, network.sizes)
+        self.features = None if features is None else torch.from_numpy(features)
         # The last row stays zero: position -1 is the memory of a node before its first event.
         self.versions = torch.zeros(len(graph.incidence) + 1, network.sizes.dimension)
         self.order = np.argsort(self.lineage.row, kind="stable")  # positions by event row

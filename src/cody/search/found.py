@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cody.graph import IntArray
-from cody.oracle import Oracle, Removal
+from cody.model import Change
+from cody.oracle import Oracle
 from cody.policies import shift
 
 # Why a search ended. The last three are budgets.
@@ -39,12 +40,12 @@ def best_asked(oracle: Oracle) -> tuple[int, ...]:
     if original is None:
         return ()
 
-    def worth(removal: Removal) -> tuple[bool, float, float]:
+    def worth(removal: Change) -> tuple[bool, float, float]:
         moved, size = shift(original, oracle.asked[removal]), float(len(removal))
         changed = flips(original, oracle.asked[removal])
         return (changed, -size, moved) if changed else (changed, moved, -size)
 
-    best: Removal = max(oracle.asked, key=worth)
+    best: Change = max(oracle.asked, key=worth)
     return tuple(sorted(best))
 
 

@@ -23,7 +23,8 @@ import numpy as np
 
 from cody.errors import BudgetError, CallError
 from cody.graph import FloatArray, IntArray, whole_number
-from cody.oracle import Oracle, Removal
+from cody.model import Change
+from cody.oracle import Oracle
 from cody.policies import shift
 from cody.search.found import EVALUATIONS, EXHAUSTED, FOUND, ITERATIONS, SECONDS, Found, best_asked, flips
 from cody.search.greedy import walk
@@ -305,7 +306,7 @@ def _best(tree: Tree) -> int:
     return min(nodes, key=lambda node: (-tree.shift[node], tree.depth[node]))
 
 
-def _removal(tree: Tree, parent: int, rank: int) -> Removal:
+def _removal(tree: Tree, parent: int, rank: int) -> Change:
     return frozenset({*tree.events(parent), tree.ranking[rank]})
 
 
@@ -318,13 +319,13 @@ def _place(tree: Tree, path: tuple[int, ...]) -> tuple[int, int]:
     return tree.ids[bits], tree.ranking.index(event)
 
 
-def _guess(tree: Tree, oracle: Oracle, count: int) -> list[Removal]:
+def _guess(tree: Tree, oracle: Oracle, count: int) -> list[Change]:
     """The sets that the search will probably want next: it goes on in a copy of the tree, with guessed answers.
 
     Guessed is that the effects of events add up.
     """
     tree = tree.copy()
-    wanted: list[Removal] = []
+    wanted: list[Change] = []
     for _ in range(4 * count):
         if tree.is_closed or len(wanted) == count:
             break

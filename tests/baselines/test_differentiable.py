@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
+from cody.baselines.differentiable import SoftModel
 from cody.errors import CallError
 from cody.inference import Replay, fast_model
-from cody.inference.soft import SoftModel
 from cody.nearby import candidates
 from random_events import random_graph, random_network
 

@@ -25,14 +25,14 @@ from torch import Tensor
 
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.inference.replay import frozen
-from cody.inference.scope import Universe
+from cody.inference.masks import Universe
 from cody.inference.tgat import FastTGAT
-from cody.inference.tgn import NO_VERSION, FastTGN, MemoryInputs
-from cody.models import TGN
+from cody.inference.tgn import NO_VERSION, FastTGN, Lineage
+from cody.inference.versions import index_of, latest_event
+from cody.inference.weights import Weights
+from cody.model import Model
+from cody.models import ARCHITECTURES, TGN, Network
 from cody.models.plan import Plan, plan
-from cody.models.tgn import latest_version
-from cody.oracle import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Generation:
 class SoftMemory:
     """How the memories of some nodes come about, as far as weights can change them. Id 0 is the empty memory."""
 
-    known: IntArray  # [k] positions of versions that no weight changes; their ids are 1 … k
+    known: IntArray  # [k] indices of versions that no weight changes; their ids are 1 … k
     generations: list[Generation]  # the ids go on from there
     latest: Chains  # of the nodes that were asked for
 
@@ -126,8 +126,9 @@ class SoftModel:
         self.fast = model
         self.graph = model.graph
         self.dtype = dtype
-        self.network = frozen(model.network, dtype)
-        self.features = None if model.features is None else model.features.to(dtype)  # [N, d]
+        self.network = _network(model.weights, dtype)
+        features = model.features
+        self.features = None if features is None else torch.from_numpy(features).to(dtype)  # [N, d]
 
     def links(self, queries: Sequence[Query], events: Sequence[IntArray]) -> SoftLinks:
         """Prepare links with their candidate events. All that does not depend on weights is worked out here, once."""
@@ -143,14 +144,14 @@ class SoftModel:
         plan_ = self._plan(queries, nodes)
         memory = None
         if isinstance(self.fast, FastTGN):
-            positions = latest_version(self.graph, plan_.nodes, plan_.before)
-            memory = self.read_versions(positions)
-            memory[torch.from_numpy(positions == NO_VERSION)] = 0.0
+            rows = latest_event(self.graph, plan_.nodes, plan_.before)
+            memory = self.read_versions(index_of(self.graph, rows, plan_.nodes))
+            memory[torch.from_numpy(rows < 0)] = 0.0
         return self.network.embed(plan_, self.add_features(plan_.nodes, memory))
 
-    def read_versions(self, positions: IntArray) -> Tensor:
+    def read_versions(self, index: IntArray) -> Tensor:
         """The versions of a TGN's memories with nothing removed. [n] → [n, d]"""
-        return cast(FastTGN, self.fast).read_versions(positions).to(self.dtype)
+        return torch.from_numpy(cast(FastTGN, self.fast).read_versions(index)).to(self.dtype)
 
     def add_features(self, nodes: IntArray, memory: Tensor | None) -> Tensor | None:
         """The layer-0 inputs of nodes, None where all are zero. [n], [n, d] → [n, d]"""
@@ -165,6 +166,15 @@ class SoftModel:
         return plan_._replace(hops=[hop._replace(elapsed=hop.elapsed.to(self.dtype)) for hop in plan_.hops])
 
 
+def _network(weights: Weights, dtype: torch.dtype) -> Network:
+    """The network of these weights, which nobody trains and which computes in `dtype`."""
+    network = ARCHITECTURES[weights.kind](weights.sizes)
+    network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.arrays.items()})
+    network.to(dtype).eval().requires_grad_(False)
+    network.encode.to(torch.float32)  # times are encoded in the precision of the training
+    return network
+
+
 def _places(keys: IntArray, wanted: IntArray) -> IntArray:
     """Where each wanted number stands among the keys; m = their number where it is none of them."""
     order = np.argsort(keys)
@@ -174,7 +184,7 @@ def _places(keys: IntArray, wanted: IntArray) -> IntArray:
     return np.where(keys[place] == wanted, place, len(keys))
 
 
-Key = tuple[int, int]  # (number of the link, position of the version); versions that no weight changes are nobody's
+Key = tuple[int, int]  # (number of the link, index of the version); versions that no weight changes are nobody's
 Chain = list[tuple[Key, int]]  # versions, latest first, each with the place of its event's weight
 NOBODY = -1
 
@@ -200,46 +210,43 @@ def _soft_memory(
         places = {row: first + place for place, row in enumerate(rows.tolist())}
         first += len(rows)
         asked = np.flatnonzero(plan_.question == number)
-        nodes = plan_.nodes[asked].tolist()
-        lineage = _Lineage(model, query, number, nodes, places, certain)
-        for place, node in zip(asked.tolist(), nodes, strict=True):
-            latest[place] = lineage.chain(lineage.memory.latest[node])
+        lineage = _SoftLineage(model, query, number, plan_.nodes[asked], places, certain)
+        for place, index in zip(asked.tolist(), lineage.lineage.latest, strict=True):
+            latest[place] = lineage.chain(index)
         lineage.add_to(generations)
     return _assemble(model.graph, generations, latest, dtype)
 
 
-class _Lineage:
+class _SoftLineage:
     """Where the memories of one link come from."""
 
     def __init__(
-        self, model: FastTGN, query: Query, number: int, nodes: list[int], places: dict[int, int], certain: int
+        self, model: FastTGN, query: Query, number: int, nodes: IntArray, places: dict[int, int], certain: int
     ) -> None:
-        universe = Universe(model.graph, query)
-        universe.add(places)
-        self.memory = MemoryInputs(model, query, universe)
-        self.memory.grow(nodes)
+        universe = Universe(model.graph, query, places)
+        self.lineage = Lineage(model.graph, model.weights.sizes.batch, query, universe, nodes)
         self.number = number
         self.places = places  # row of a candidate → place of its weight
         self.certain = certain  # place of the weight 1
 
-    def chain(self, position: int) -> Chain:
-        """The versions that a memory may be, from `position` backwards."""
+    def chain(self, index: int) -> Chain:
+        """The versions that a memory may be, from `index` backwards."""
         chain: Chain = []
-        while (version := self.memory.versions.get(position)) is not None and version.bit:
-            chain.append((self._key(position), self.places[version.row]))
-            position = version.previous
-        return [*chain, (self._key(position), self.certain)]
+        while (version := self.lineage.versions.get(index)) is not None and version.bit:
+            chain.append((self._key(index), self.places[version.row]))
+            index = version.previous
+        return [*chain, (self._key(index), self.certain)]
 
-    def _key(self, position: int) -> Key:
-        version = self.memory.versions.get(position)
-        return (NOBODY if version is None or not version.parents else self.number, position)
+    def _key(self, index: int) -> Key:
+        version = self.lineage.versions.get(index)
+        return (NOBODY if version is None or not version.parents else self.number, index)
 
     def add_to(self, generations: list[list[_Recipe]]) -> None:
         """Put each version that weights change into the first generation that has all it needs before it."""
         level: dict[Key, int] = {}
-        changed = ((version.row, position, version) for position, version in self.memory.versions.items())
-        for row, position, version in sorted(entry for entry in changed if entry[2].parents):
-            recipe = _Recipe(self._key(position), row, self.chain(version.own), self.chain(version.other))
+        changed = ((version.row, index, version) for index, version in self.lineage.versions.items())
+        for row, index, version in sorted(entry for entry in changed if entry[2].parents):
+            recipe = _Recipe(self._key(index), row, self.chain(version.own), self.chain(version.other))
             needed = (level.get(key, -1) for key, _ in recipe.own + recipe.other)
             level[recipe.key] = 1 + max(needed)
             if level[recipe.key] == len(generations):
@@ -254,15 +261,15 @@ def _assemble(
     recipes = [recipe for generation in generations for recipe in generation]
     chains = [*latest, *(recipe.own for recipe in recipes), *(recipe.other for recipe in recipes)]
     used = {key for chain in chains for key, _ in chain}
-    known = sorted(position for owner, position in used if owner == NOBODY and position != NO_VERSION)
-    keys = [(NOBODY, NO_VERSION), *((NOBODY, position) for position in known), *(recipe.key for recipe in recipes)]
+    known = sorted(index for owner, index in used if owner == NOBODY and index != NO_VERSION)
+    keys = [(NOBODY, NO_VERSION), *((NOBODY, index) for index in known), *(recipe.key for recipe in recipes)]
     ids = {key: number for number, key in enumerate(keys)}
     columns: list[Generation] = []
     for generation in generations:
         rows = np.array([recipe.row for recipe in generation])
         own = _chains([recipe.own for recipe in generation], ids)
-        updated = np.array([position for recipe in generation for (_, position), _ in recipe.own])
-        updates = np.where(updated == NO_VERSION, 0.0, graph.time[graph.incidence[updated]])
+        updated = np.array([index for recipe in generation for (_, index), _ in recipe.own])
+        updates = np.where(updated == NO_VERSION, 0.0, graph.time[updated // 2])
         elapsed = torch.from_numpy(graph.time[rows][own.owner.numpy()] - updates).to(dtype)
         edge = None if graph.features is None else torch.from_numpy(graph.features[rows]).to(dtype)
         columns.append(Generation(own, _chains([recipe.other for recipe in generation], ids), elapsed, edge))

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from cody.errors import CallError
 from cody.inference import Replay, fast_model
@@ -39,13 +38,3 @@ def test_only_ignores_what_the_query_does_not_see():
     assert model.only(query, frozenset({3, 9, 40, 60})) == model.only(query, frozenset({3, 9}))
     with pytest.raises(CallError, match="80"):
         model.only(query, frozenset({80}))
-
-
-def test_forgetting_changes_no_answer():
-    graph = random_graph(np.random.default_rng(2))
-    model, query = fast_model(random_network(graph, "tgn"), graph), graph.query(60)
-    sets = [frozenset(), frozenset({3, 50}), frozenset({59})]
-    before = model.logits(query, sets)
-    model.forget()
-    assert not model.scopes
-    assert torch.equal(torch.from_numpy(before), torch.from_numpy(model.logits(query, sets)))

@@ -1,0 +1,125 @@
+"""What might have been: events more, at another time, or with other features. Each is one imagined row.
+
+`graph.imagine` gives a log that is longer by these rows. They are absent unless a change names them, and they stand in
+the order of time like all others, after the real rows of the same time. Real rows keep their numbers; imagined ones are
+numbered from there on, in the order in which they were given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cody.errors import CallError
+
+if TYPE_CHECKING:
+    from cody.graph import TemporalGraph
+
+NOTHING = -1  # an added row replaces no other
+
+
+class Add(NamedTuple):
+    """An event that did not happen. Nodes are named as the user names them; without features, they are zero."""
+
+    src: Any
+    dst: Any
+    time: Any  # a number, or a date
+    features: Sequence[float] | None = None
+
+
+class Move(NamedTuple):
+    """A real event, at another time."""
+
+    row: int
+    time: Any
+
+
+class Alter(NamedTuple):
+    """A real event, with other features."""
+
+    row: int
+    features: Sequence[float]
+
+
+Edit = Add | Move | Alter
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Imagined:
+    """The imagined rows of a log, as columns. [k] each; row number = number of real events + place in the columns."""
+
+    edits: tuple[Edit, ...]
+    src: NDArray[np.int32]
+    dst: NDArray[np.int32]
+    time: NDArray[np.float64]
+    features: NDArray[np.float32] | None  # [k, F]
+    place: NDArray[np.int64]  # the real row before which it stands
+    rank: NDArray[np.int64]  # its place among the imagined rows, in the order of time
+    log: str  # identity of the log without them
+    replaces: NDArray[np.int64]  # the real row that is absent where this one is present; NOTHING if it is an added one
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+
+def imagined_rows(graph: TemporalGraph, edits: Sequence[Edit], log: str) -> Imagined:
+    """The rows of some edits of a graph."""
+    events = [_event(graph, edit) for edit in edits]
+    src, dst, time, place, replaces = (np.array(column) for column in zip(*events, strict=True))
+    rank = np.empty(len(edits), dtype=np.int64)
+    rank[np.lexsort((np.arange(len(edits)), time, place))] = np.arange(len(edits))
+    features = None if graph.features is None else np.stack([_features(graph, edit) for edit in edits])
+    return Imagined(
+        edits=tuple(edits),
+        src=src.astype(np.int32),
+        dst=dst.astype(np.int32),
+        time=time.astype(np.float64),
+        features=features,
+        place=place,
+        rank=rank,
+        log=log,
+        replaces=replaces,
+    )
+
+
+def _event(graph: TemporalGraph, edit: Edit) -> tuple[int, int, float, int, int]:
+    """Source, destination, time, the real row before which it stands, and the real row that it replaces."""
+    if isinstance(edit, Add):
+        link = graph.link(edit.src, edit.dst, edit.time)
+        return link.src, link.dst, link.time, link.before, NOTHING
+    if not isinstance(edit, Move | Alter):
+        raise CallError(f"an edit is Add(src, dst, time), Move(row, time) or Alter(row, features), not {edit!r:.60}")
+    event = graph.query(edit.row)
+    if isinstance(edit, Alter):  # it takes the very place of the event
+        return event.src, event.dst, event.time, event.before, event.before
+    link = graph.link(graph.name(event.src), graph.name(event.dst), edit.time)
+    return link.src, link.dst, link.time, link.before, event.before
+
+
+def _features(graph: TemporalGraph, edit: Edit) -> NDArray[np.float32]:
+    """The features of an imagined event; the graph has some."""
+    assert graph.features is not None
+    if isinstance(edit, Move):
+        return np.asarray(graph.features[edit.row])
+    width = graph.features.shape[1]
+    if edit.features is None:
+        return np.zeros(width, dtype=np.float32)
+    try:
+        features = np.asarray(edit.features, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise CallError(f"features must be {width} numbers: {error}") from None
+    if features.shape != (width,) or not all(map(math.isfinite, features.tolist())):
+        raise CallError(f"features must be {width} finite numbers, as the events of this graph have")
+    return features.astype(np.float32)
+
+
+def check_features(graph: TemporalGraph, edits: Sequence[Edit]) -> None:
+    """Refuse features where the events of the graph have none."""
+    given = [edit for edit in edits if isinstance(edit, Add | Alter) and edit.features is not None]
+    if graph.features is None and given:
+        raise CallError(f"the events of this graph have no features, so {given[0]!r:.60} cannot give them any")

@@ -1,0 +1,160 @@
+"""A trained TGN or TGAT as plain arrays, and what it computes: what the networks in `cody.models` do, without torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cody.graph import FloatArray, IntArray, TemporalGraph
+from cody.models.sizes import Sizes, node_inputs
+
+
+class Hop(NamedTuple):
+    """What one attention layer reads: n nodes, each with K places for recent events.
+
+    `own` and `neighbour` point into the embeddings of the layer below.
+    """
+
+    own: IntArray  # [n]
+    neighbour: IntArray  # [n, K]
+    edge: FloatArray | None  # [n, K, F] features of the events
+    elapsed: FloatArray  # [n, K] query time - event time
+    exists: NDArray[np.bool_]  # [n, K] False where the node has fewer than K events
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Everything that a network's answers depend on, besides the graph, in one precision.
+
+    Times are encoded in the precision of the training, whatever the others are in: at 10^7 seconds, double precision
+    would give other phases than the network was trained with.
+    """
+
+    kind: str  # of architecture
+    sizes: Sizes
+    arrays: Mapping[str, NDArray[Any]]  # by the names that they have in a checkpoint
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, network: Any) -> Weights:
+        """The weights of a network of `cody.models`; weights are their own."""
+        if isinstance(network, Weights):
+            return network
+        arrays = {name: weight.detach().cpu().numpy().copy() for name, weight in network.state_dict().items()}
+        return cls(network.kind, network.sizes, arrays, np.dtype(arrays["score.out.weight"].dtype))
+
+    def astype(self, dtype: Any) -> Weights:
+        """The same network, computing in another precision."""
+        arrays = {
+            name: array if name.startswith("encode.") else array.astype(dtype) for name, array in self.arrays.items()
+        }
+        return Weights(self.kind, self.sizes, arrays, np.dtype(dtype))
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.arrays[name]
+
+    @property
+    def has_memory(self) -> bool:
+        return "memory.weight_ih" in self.arrays
+
+    @cached_property
+    def identity(self) -> str:
+        """A hash of architecture, sizes and weights. It stays the same when the weights are widened to float64."""
+        described = {"architecture": self.kind, "sizes": asdict(self.sizes)}
+        digest = hashlib.blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16)
+        for name, array in sorted(self.arrays.items()):
+            digest.update(name.encode() + np.ascontiguousarray(array, dtype=np.float64).tobytes())
+        return digest.hexdigest()
+
+    def features(self, graph: TemporalGraph) -> FloatArray | None:
+        """What each node brings into the lowest layer besides its memory; None if nothing. [N, d]"""
+        features = node_inputs(graph, self.sizes)
+        return None if features is None else features.astype(self.dtype)
+
+    def edge(self, graph: TemporalGraph, rows: IntArray) -> FloatArray | None:
+        """The features of events, None where there are none. [...] → [..., F]"""
+        features = graph.features_of(rows)
+        return None if features is None else features.astype(self.dtype)
+
+    def encode(self, elapsed: FloatArray) -> FloatArray:
+        """Durations as cosines. [...] → [..., d]
+
+        Multiplication and addition are element-wise steps in the precision of the training, see `TimeEncoder`.
+        """
+        frequency, phase = self["encode.frequency"], self["encode.phase"]
+        angle = elapsed.astype(frequency.dtype)[..., None] * frequency + phase
+        encoding: FloatArray = np.cos(angle.astype(self.dtype))
+        return encoding
+
+    def linear(self, name: str, values: FloatArray) -> FloatArray:
+        """One linear layer. [..., k] → [..., o]"""
+        result: FloatArray = values @ self[f"{name}.weight"].T + self[f"{name}.bias"]
+        return result
+
+    def perceptron(self, name: str, first: FloatArray, second: FloatArray) -> FloatArray:
+        """Two linear layers with a ReLU between, on two inputs side by side."""
+        hidden = self.linear(f"{name}.hidden", np.concatenate([first, second], axis=-1))
+        return self.linear(f"{name}.out", np.maximum(hidden, 0))
+
+    def score(self, source: FloatArray, target: FloatArray) -> FloatArray:
+        """The logits of links. [n, d], [n, d] → [n]"""
+        return self.perceptron("score", source, target)[..., 0]
+
+    def remember(self, own: FloatArray, other: FloatArray, edge: FloatArray | None, elapsed: FloatArray) -> FloatArray:
+        """A node's next memory: its own, the other node's, the event, the time since its last update. → [n, d]"""
+        parts = [own, other] if edge is None else [own, other, edge]
+        message = np.concatenate([*parts, self.encode(elapsed)], axis=-1)  # [n, 3d + F]
+        given = message @ self["memory.weight_ih"].T + self["memory.bias_ih"]  # [n, 3d]
+        kept = own @ self["memory.weight_hh"].T + self["memory.bias_hh"]  # [n, 3d]
+        return gated(own, given, kept)
+
+    def attend(self, layer: int, embeddings: FloatArray, hop: Hop) -> FloatArray:
+        """One attention layer in its textbook form: every neighbour is projected to a key and to a value. → [n, d]
+
+        query = [own embedding, encoding of 0]; key = value = [neighbour's embedding, features, encoding of elapsed].
+        """
+        name, heads = f"attention.{layer}", self.sizes.heads
+        n, places = hop.elapsed.shape
+        own = embeddings[hop.own]  # [n, d]
+        edge = [] if hop.edge is None else [hop.edge]
+        events = np.concatenate([embeddings[hop.neighbour], *edge, self.encode(hop.elapsed)], axis=-1)  # [n, K, 2d + F]
+        now = self.encode(np.zeros(n))  # [n, d]
+        queries = self.linear(f"{name}.query", np.concatenate([own, now], axis=-1)).reshape(n, heads, -1)
+        keys = self.linear(f"{name}.key", events).reshape(n, places, heads, -1)  # [n, K, H, 2d/H]
+        values = self.linear(f"{name}.value", events).reshape(n, places, heads, -1)  # [n, K, H, 2d/H]
+        scores = np.einsum("nhc,nkhc->nhk", queries, keys) / np.sqrt(queries.shape[-1]).astype(self.dtype)
+        shares = softmax(scores, hop.exists)  # [n, H, K]
+        answer = self.linear(f"{name}.out", np.einsum("nhk,nkhc->nhc", shares, values).reshape(n, -1))  # [n, 2d]
+        answer *= hop.exists.any(axis=1, keepdims=True)
+        return self.perceptron(f"{name}.merge", answer, own)
+
+
+def gated(own: FloatArray, given: FloatArray, kept: FloatArray) -> FloatArray:
+    """The gates of a GRU, from what the message and the memory give to them. [n, d], [n, 3d], [n, 3d] → [n, d]"""
+    d = own.shape[-1]
+    gates = sigmoid(given[..., : 2 * d] + kept[..., : 2 * d])
+    reset, update = gates[..., :d], gates[..., d:]
+    new = np.tanh(given[..., 2 * d :] + reset * kept[..., 2 * d :])
+    result: FloatArray = new + update * (own - new)
+    return result
+
+
+def sigmoid(values: FloatArray) -> FloatArray:
+    """1 / (1 + exp(-x)), which never overflows in this form."""
+    result: FloatArray = np.tanh(values / 2) / 2 + values.dtype.type(0.5)
+    return result
+
+
+def softmax(scores: FloatArray, exists: NDArray[np.bool_]) -> FloatArray:
+    """Shares of the events that exist; of a node without events, equal ones. [n, H, K], [n, K] → [n, H, K]"""
+    scores = np.where(exists[:, None], scores, np.finfo(scores.dtype).min)
+    shares: FloatArray = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    shares /= shares.sum(axis=-1, keepdims=True)
+    return shares

@@ -1,0 +1,285 @@
+"""What a model is: the one question that everything asks, and what a model may offer besides.
+
+A model needs three things: `identity`, `hops` and `logits(query, changes)`. Everything else is optional, has a name
+here and a default that works for every model. Nobody looks for a method of a model outside this file.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from cody.errors import CallError, ModelError
+from cody.graph import FloatArray, Query, TemporalGraph, whole_number
+
+Change = frozenset[int]  # rows that are otherwise: a real one did not happen, an imagined one did
+
+HOPS = 2  # of models that do not say how far they look
+DECIMALS = 5  # of an answer
+LARGEST_LOGIT = 2**53 / 10**DECIMALS  # beyond it, a double has no such decimals: no model means such a number
+
+
+class Model(Protocol):
+    """Anything that scores a link of a temporal graph whose past is otherwise.
+
+    An answer depends on the arguments alone: no call leaves anything behind that a later call could notice.
+    """
+
+    @property
+    def identity(self) -> str:
+        """What tells this model from any other: a hash of all that its answers depend on besides the graph."""
+        ...
+
+    @property
+    def hops(self) -> int:
+        """How many events away from a link the model looks."""
+        ...
+
+    def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
+        """One logit for each change; above 0 means that the link is predicted. [B]"""
+        ...
+
+
+class Session(Protocol):
+    """A model asked about one query, again and again. It remembers what it has computed; nobody else uses it."""
+
+    def logits(self, changes: Sequence[Change]) -> FloatArray:
+        """What `model.logits(query, changes)` answers. [B]"""
+        ...
+
+
+class Judge(Protocol):
+    """A model in a plain form, to confirm an answer by."""
+
+    @property
+    def since(self) -> int:
+        """The row from which it replays events."""
+        ...
+
+    def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray: ...
+
+
+@runtime_checkable
+class OffersSessions(Protocol):
+    """A model that has something to remember about a query."""
+
+    def session(self, query: Query, rows: Sequence[int] = ()) -> Session:
+        """A session about a query. `rows` will probably be otherwise, in one combination or another."""
+        ...
+
+
+@runtime_checkable
+class OffersPlain(Protocol):
+    """A model with a slow definition of what its answers should be."""
+
+    def plain(self, query: Query, change: Change, *, full: bool = False) -> Judge:
+        """The definition, for this question: from row 0 if `full`, else from as late as it can."""
+        ...
+
+
+@runtime_checkable
+class OffersOnly(Protocol):
+    """A model with a short way to ask about a past of a few events."""
+
+    def only(self, query: Query, kept: Change) -> float:
+        """The logit of a past that consists of these rows alone."""
+        ...
+
+
+@runtime_checkable
+class OffersOther(Protocol):
+    """A model that can be asked about another log of the same nodes, for example a longer one."""
+
+    def on(self, graph: TemporalGraph) -> Model:
+        """The same model on that log."""
+        ...
+
+
+def open_session(model: Model, query: Query, rows: Sequence[int] = ()) -> Session:
+    """A session of a model, whether or not it has anything to remember."""
+    if isinstance(model, OffersSessions):
+        return model.session(query, rows)
+    return _AskEachTime(model, query)
+
+
+@dataclass(frozen=True, slots=True)
+class _AskEachTime:
+    model: Model
+    query: Query
+
+    def logits(self, changes: Sequence[Change]) -> FloatArray:
+        return self.model.logits(self.query, changes)
+
+
+def judge_of(model: Model, query: Query, change: Change, *, full: bool = False) -> tuple[Judge | Model, str]:
+    """Who confirms an answer, and how, in words: the plain form, else the model itself, asked about it alone."""
+    if not isinstance(model, OffersPlain):
+        return model, "the model was asked once more, about this set alone"
+    judge = model.plain(query, change, full=full)
+    return judge, f"replayed plainly from {'the memory at ' if judge.since else ''}event {judge.since}"
+
+
+def logit_of_only(model: Model, query: Query, kept: Change) -> float:
+    """The logit of a past that consists of the kept rows alone."""
+    if isinstance(model, OffersOnly):
+        return float(model.only(query, kept))
+    change: Change = frozenset(range(query.before)) - kept
+    (logit,) = checked_logits(query, [change], model.logits(query, [change]))
+    return logit
+
+
+def model_on(model: Model, graph: TemporalGraph) -> Model:
+    """The model asked about another log of the same nodes."""
+    if not isinstance(model, OffersOther):
+        raise CallError(
+            f"{describe(model)} cannot be asked about another log: give it a method on(graph) that returns "
+            "the same model on that graph"
+        )
+    return model.on(graph)
+
+
+def identity_of(model: Model) -> str:
+    """What tells a model from others; of a model that does not say, only what it is called."""
+    return str(getattr(model, "identity", type(model).__qualname__))
+
+
+def has_identity(model: Model) -> bool:
+    """Whether a model says what tells it from others."""
+    return isinstance(getattr(model, "identity", None), str)
+
+
+def reach(model: Model) -> int:
+    """How many hops away from a link the model looks."""
+    return int(getattr(model, "hops", HOPS))
+
+
+def graph_of(model: Model) -> TemporalGraph | None:
+    """The graph that a model was made for, if it says."""
+    graph = getattr(model, "graph", None)
+    return graph if isinstance(graph, TemporalGraph) else None
+
+
+def check_is_model(model: Any) -> None:
+    """Refuse what cannot be asked."""
+    if not callable(getattr(model, "logits", None)):
+        raise CallError(
+            f"a model has a method logits(query, changes); {describe(model)} has none "
+            "(cody.load_model? For a plain function: cody.model)"
+        )
+
+
+def describe(model: Any) -> str:
+    return repr(str(model)[:60])
+
+
+def fingerprint(*arrays: Any) -> str:
+    """A hash of arrays (of weights, of anything numpy can read): a good identity of a model of your own.
+
+    >>> fingerprint([1.0, 2.0]) == fingerprint(np.array([1.0, 2.0])), fingerprint([1.0]) == fingerprint([2.0])
+    (True, False)
+    """
+    import hashlib
+
+    digest = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        column = np.ascontiguousarray(array)
+        digest.update(f"{column.dtype.str}{column.shape}".encode())
+        digest.update(column.tobytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionModel:
+    """A plain function as a model."""
+
+    function: Callable[[TemporalGraph, Query, Sequence[Change]], Any]
+    graph: TemporalGraph
+    identity: str
+    hops: int = HOPS
+
+    def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
+        return np.asarray(self.function(self.graph, query, changes), dtype=np.float64)
+
+    def on(self, graph: TemporalGraph) -> FunctionModel:
+        return FunctionModel(self.function, graph, self.identity, self.hops)
+
+
+def model(
+    function: Callable[[TemporalGraph, Query, Sequence[Change]], Any],
+    graph: TemporalGraph,
+    *,
+    identity: str,
+    hops: int = HOPS,
+) -> FunctionModel:
+    """A function `f(graph, query, changes) -> logits` as a model. `identity` must change whenever its answers may.
+
+    >>> graph = TemporalGraph.from_arrays(src=[0, 0, 0], dst=[1, 1, 1], time=[1.0, 2.0, 3.0])
+    >>> def count(graph, query, changes):
+    ...     return [query.before - len(change) - 1.5 for change in changes]
+    >>> model(count, graph, identity="counts the past").logits(graph.query(2), [frozenset(), frozenset({0})])
+    array([ 0.5, -0.5])
+    """
+    if not callable(function):
+        raise CallError(f"a model is made of a function f(graph, query, changes), not {function!r:.60}")
+    if not isinstance(graph, TemporalGraph):
+        raise CallError(f"the second argument is the graph, as cody.load gives it, not {graph!r:.60}")
+    return FunctionModel(function, graph, str(identity), whole_number("hops", hops))
+
+
+def check_changes(graph: TemporalGraph, changes: Iterable[Iterable[int]]) -> list[Change]:
+    """Changes as frozen sets of plain integers; rows that the graph does not have are refused."""
+    try:
+        checked = [frozenset(operator.index(row) for row in change) for change in changes]
+    except TypeError:
+        raise CallError("changes must be sets of event rows, for example [frozenset(), frozenset({3, 7})]") from None
+    for change in checked:
+        for row in change:
+            if not 0 <= row < graph.num_rows:
+                raise CallError(f"event {row} does not exist: rows go from 0 to {graph.num_rows - 1}")
+    return checked
+
+
+def checked_logits(query: Query, changes: Sequence[Change], answers: Any) -> list[float]:
+    """The answers of a model as plain numbers; answers that are none are rejected."""
+    logits = as_floats(answers)
+    check_logits(query, changes, logits)
+    return logits
+
+
+def as_floats(answers: Any) -> list[float]:
+    """The answers of a model as plain numbers."""
+    try:
+        return [float(logit) for logit in answers]
+    except (TypeError, ValueError):
+        raise ModelError(f"the model must give one number for each change, not {str(answers)[:60]!r}") from None
+
+
+def check_logits(query: Query, changes: Sequence[Change], logits: Sequence[float]) -> None:
+    """Reject answers that are not numbers, or absurdly large ones, and name the change that got them."""
+    if len(logits) != len(changes):
+        raise ModelError(f"the model gave {len(logits)} logits for {len(changes)} changes")
+    for change, logit in zip(changes, logits, strict=True):
+        if not abs(logit) < LARGEST_LOGIT:
+            raise ModelError(f"the model's logit is {logit} for {query} with {otherwise(change)}")
+
+
+def otherwise(change: Change) -> str:
+    """A change in words, for messages."""
+    rows = sorted(change)
+    shown = ", ".join(map(str, rows[:8])) + (", …" if len(rows) > 8 else "")
+    return f"events [{shown}] otherwise" if rows else "nothing otherwise"
+
+
+def looks_like_probabilities(logits: Iterable[float]) -> bool:
+    """Whether answers are all within [0, 1]: then every one of them says "link", which no model means.
+
+    >>> looks_like_probabilities([0.2, 0.7, 0.9]), looks_like_probabilities([0.2, -0.7])
+    (True, False)
+    """
+    values = [logit for logit in logits if math.isfinite(logit)]
+    return len(values) > 1 and all(0 <= logit <= 1 for logit in values)
