@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 import re
@@ -63,10 +62,9 @@ def write_atomically(file: Path, content: bytes | str) -> None:
 def replacing(file: Path) -> Iterator[Path]:
     """The path of an empty file to write to, which becomes `file` when the block ends, and vanishes if it fails.
 
-    It gets the mode of any file that the user makes, whatever the writer thought of. If `file` is a link, what it
-    points to is replaced.
+    It gets the mode of any file that the user makes, whatever the writer thought of. A link is replaced itself, not
+    what it points to.
     """
-    file = follow_links(file)
     _clear_leftovers(file)
     partial = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}.partial")
     try:
@@ -79,14 +77,6 @@ def replacing(file: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # what stopped the writing may stop this, and is the better message
             partial.unlink(missing_ok=True)
-
-
-def follow_links(path: Path) -> Path:
-    """Where a path leads; links in a circle are an OSError, as for all that opens files."""
-    try:
-        return path.resolve()
-    except RuntimeError:
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
 
 
 def flush(file: Path) -> None:
