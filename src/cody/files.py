@@ -1,12 +1,15 @@
-"""Files: arrays that open or give one clear error, and files that appear whole or not at all."""
+"""Files: arrays that open or give one clear error, files that appear whole or not at all, and checksums."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
 import re
 import time
 import uuid
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +21,7 @@ from numpy.typing import NDArray
 from cody.errors import DataError
 
 STALE = 15 * 60.0  # seconds after which nobody is still writing what a killed process left behind
+BLOCK = 1 << 20  # bytes read at once for a checksum
 
 
 def load_array(file: Path, *, mapped: bool) -> NDArray[Any]:
@@ -83,6 +87,36 @@ def flush(file: Path) -> None:
     """Wait until the file is on the disk, so that nothing points at it before it is safe from a power cut."""
     with file.open("rb") as stream:
         os.fsync(stream.fileno())
+
+
+def file_checksum(file: Path) -> str:
+    """The CRC-32 of a file's bytes, which finds what chance does to them, at some gigabytes a second."""
+    checksum, block = 0, memoryview(bytearray(BLOCK))
+    with file.open("rb", buffering=0) as stream:
+        while count := stream.readinto(block):
+            checksum = zlib.crc32(block[:count], checksum)
+    return f"{checksum:08x}"
+
+
+def with_checksum(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with an entry that tells whether it is still as it was written."""
+    return document | {"checksum": _document_checksum(document)}
+
+
+def is_as_written(document: dict[str, Any]) -> bool:
+    """Whether a document has the checksum that `with_checksum` gave it."""
+    return document.get("checksum") == _document_checksum(document)
+
+
+def _document_checksum(document: dict[str, Any]) -> str:
+    rest = {key: value for key, value in document.items() if key != "checksum"}
+    return hashlib.blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def cache_directory() -> Path:
+    """Where files are kept that can be made or downloaded again."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "cody"
 
 
 def _clear_leftovers(file: Path) -> None:
