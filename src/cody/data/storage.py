@@ -124,7 +124,7 @@ def _check_replaceable(target: Path) -> None:
         with file.open("rb") as stream:
             if BEGINNING.match(stream.read(100)):
                 return
-        raise DataError(f"{file} is not one that this version of cody writes; choose another folder, or remove it")
+        raise DataError(f"{file} is not one that this version of cody writes; choose another folder")
     foreign = [name for name in present if not COLUMN_FILE.fullmatch(name) and not PARTIAL_DESCRIPTION.fullmatch(name)]
     if foreign:
         raise DataError(f"{target} holds {foreign[0]!r} and is not a saved graph; choose another folder")
