@@ -110,6 +110,7 @@ def is_as_written(document: dict[str, Any]) -> bool:
 
 def _document_checksum(document: dict[str, Any]) -> str:
     rest = {key: value for key, value in document.items() if key != "checksum"}
+    rest = json.loads(json.dumps(rest))  # as it will be read again: all keys are text
     return hashlib.blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
