@@ -39,6 +39,19 @@ def made(tmp_path):
     return tmp_path
 
 
+def test_importing_keeps_foreign_files(made):
+    (made / "events.csv").write_text("src,dst,time\n1,2,3\n2,3,4\n")
+    (made / "project").mkdir()
+    (made / "project" / "graph.json").write_text("{}")
+    (made / "project" / "thesis.tex").write_text("years of work")
+    assert "graph.json is not one" in run("data", "import", made / "events.csv", "--out", made / "project", code=1)
+    (made / "model").rename(made / "events" / "model")
+    run("data", "import", made / "events.csv", "--out", made / "events")
+    assert load(made / "events").num_events == 2
+    assert sorted(file.name for file in (made / "events" / "model").iterdir()) == ["model.json", "model.safetensors"]
+    assert [(made / "project" / name).read_text() for name in ("graph.json", "thesis.tex")] == ["{}", "years of work"]
+
+
 def test_what_if_prints_the_answer_with_and_without(made):
     table = run("what-if", "--data", made / "events", "--model", made / "model", "--event", 250, "--without", "249,3")
     assert "3, 249" in table

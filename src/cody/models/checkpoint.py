@@ -191,7 +191,7 @@ def read_tensors(path: Path, wanted: Shapes | None = None) -> tuple[dict[str, Te
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         notes = _notes(file)
     if "tensors" in notes and not (is_as_written(notes) and notes["tensors"] == _tensors_checksum(tensors)):
-        raise ModelError(f"{path} is damaged: it does not have the checksum it was written with")
+        raise ModelError(f"{path} is damaged: it does not have the checksum it was written with; copy or make it again")
     return tensors, notes
 
 
@@ -246,7 +246,7 @@ def read_description(path: Path, schema: str) -> dict[str, Any]:
         raise ModelError(f"{path} has schema {document.get('schema')!r}; this version reads {schema!r}")
     if "checksum" in document and not is_as_written(document):
         raise ModelError(
-            f"{path} is damaged: it does not have the checksum it was written with "
+            f"{path} is damaged: it does not have the checksum it was written with; copy or make it again "
             "(if you changed it yourself, remove its entry 'checksum')"
         )
     return document

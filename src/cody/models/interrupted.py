@@ -38,9 +38,12 @@ class Interrupted:
         """
         if not self.file.exists():
             return None
+        try:
+            tensors, notes = read_tensors(self.file)
+        except ModelError as error:
+            raise ModelError(f"{error} (without it, training begins anew)") from None
         if not is_ours(self.file):
             raise CallError(f"{self.file} was not written by cody, and would be replaced; choose another folder")
-        tensors, notes = read_tensors(self.file)
         differences = list(_differences(notes, self.told, may_change))
         if differences:
             raise CallError(
