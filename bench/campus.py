@@ -22,6 +22,7 @@ from cody.baselines.differentiable import SoftModel
 from cody.data import campus
 from cody.evaluate.metrics import recall
 from cody.evaluate.run import Explainer, Link, Plan, evaluate
+from cody.files import write_atomically
 from cody.inference import fast_model
 from cody.models import ARCHITECTURES
 from cody.models.sizes import Sizes
@@ -114,7 +115,7 @@ def main():
     torch.set_num_threads(1)
     made = campus(students=options.students, seed=0)
     entries = [entry for kind in ARCHITECTURES for entry in measure(kind, made, options)]
-    options.out.write_text(json.dumps(entries, indent=1) + "\n")
+    write_atomically(options.out, json.dumps(entries, indent=1) + "\n")
     print(*table(entries), sep="\n")
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from cody.data import open_graph, save_graph
+from cody.data.intact import TICK
 from cody.graph import Query, TemporalGraph
 from cody.nearby import candidates, events_among_nodes, events_on_paths
 
@@ -71,8 +72,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         saved = Path(folder) / "graph"
         print(f"save {timed(lambda: save_graph(built, saved))[1]:.2f} s")
-        graph, seconds = timed(lambda: open_graph(saved))
-        print(f"open {seconds * 1e3:.1f} ms")
+        time.sleep(TICK)  # what has just been written is not remembered as intact
+        first, again = timed(lambda: open_graph(saved))[1], timed(lambda: open_graph(saved))[1]
+        print(f"open {first * 1e3:.1f} ms, computing checksums; then {again * 1e3:.1f} ms")
+        graph = open_graph(saved)
         late = rng.integers(sizes.events // 2, sizes.events, size=sizes.queries)
         ask(graph, "events", [graph.query(int(row)) for row in late])
         degrees = np.diff(graph.offsets)

@@ -16,6 +16,7 @@ import torch
 
 import cody
 from cody.evaluate.instances import sample_links
+from cody.files import write_atomically
 from cody.nearby import events_among_nodes, events_on_paths
 from cody.policies import event_impact, spatio_temporal
 from cody.search import cody as tree_search
@@ -96,7 +97,7 @@ def main():
                             continue
                         done.append(case | measure(model, graph, rows, near, policy))
                         print(json.dumps(done[-1]), file=sys.stderr, flush=True)
-                        options.out.write_text(json.dumps(done, indent=1) + "\n")
+                        write_atomically(options.out, json.dumps(done, indent=1) + "\n")
     print(*table(done), sep="\n")
 
 

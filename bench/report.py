@@ -18,6 +18,7 @@ from cody.evaluate.arrange import EXPLAINERS, in_order
 from cody.evaluate.metrics import aufsc_plus, fidelity_plus, mean_evaluations
 from cody.evaluate.records import read_records
 from cody.evaluate.tables import tables
+from cody.files import write_atomically
 
 SHOWN_SIMILARITIES = ("jaccard-tgn-wikipedia-correct", "jaccard-tgat-uci-messages-correct")  # the others fill a folder
 
@@ -74,9 +75,9 @@ def by_explainer(records):
 
 def write(folder, name, records, *, paper):
     made = tables(records, paper=paper)
-    (folder / f"{name}.md").write_text(typeset.as_markdown(made), encoding="utf-8")
-    (folder / f"{name}.tex").write_text(typeset.as_latex(made), encoding="utf-8")
-    (folder / f"{name}.csv").write_text(typeset.as_csv(made), encoding="utf-8")
+    write_atomically(folder / f"{name}.md", typeset.as_markdown(made))
+    write_atomically(folder / f"{name}.tex", typeset.as_latex(made))
+    write_atomically(folder / f"{name}.csv", typeset.as_csv(made))
 
 
 def section(folder, ending, title, records, settings):
@@ -113,7 +114,7 @@ def replace_section(page, title, text):
     begin, end = f"<!-- {title} -->", f"<!-- /{title} -->"
     old = page.read_text(encoding="utf-8")
     before, rest = old.split(begin)
-    page.write_text(f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}", encoding="utf-8")
+    write_atomically(page, f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}")
 
 
 def main():

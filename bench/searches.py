@@ -17,6 +17,7 @@ import torch
 
 import cody
 from cody.evaluate.instances import sample_links
+from cody.files import write_atomically
 from cody.search import cody as tree_search
 from cody.search import greedy, greedy_then_cody
 
@@ -75,7 +76,7 @@ def main():
                     if not any(case.items() <= entry.items() for entry in done):
                         done.append(case | measure(model, graph, rows, search))
                         print(json.dumps(done[-1]), file=sys.stderr, flush=True)
-                        options.out.write_text(json.dumps(done, indent=1) + "\n")
+                        write_atomically(options.out, json.dumps(done, indent=1) + "\n")
     print(*table(done), sep="\n")
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from cody import cli
 from cody.cli import common
 from cody.cli.explain import _time_range
-from cody.data import load, save_graph
+from cody.data import load, open_graph, save_graph
 from cody.errors import CallError, CodyError
 from cody.explanation import Explanation
 from cody.models.checkpoint import Checkpoint, save_model
@@ -37,6 +37,19 @@ def made(tmp_path):
     save_graph(graph, tmp_path / "events")
     save_model(tmp_path / "model", Checkpoint(random_network(graph, "tgn"), graph.identity))
     return tmp_path
+
+
+def test_importing_keeps_foreign_files(made):
+    (made / "events.csv").write_text("src,dst,time\n1,2,3\n2,3,4\n")
+    (made / "project").mkdir()
+    (made / "project" / "graph.json").write_text("{}")
+    (made / "project" / "thesis.tex").write_text("years of work")
+    assert "graph.json is not one" in run("data", "import", made / "events.csv", "--out", made / "project", code=1)
+    (made / "model").rename(made / "events" / "model")
+    run("data", "import", made / "events.csv", "--out", made / "events")
+    assert load(made / "events").num_events == 2
+    assert sorted(file.name for file in (made / "events" / "model").iterdir()) == ["model.json", "model.safetensors"]
+    assert [(made / "project" / name).read_text() for name in ("graph.json", "thesis.tex")] == ["{}", "years of work"]
 
 
 def test_what_if_prints_the_answer_with_and_without(made):
@@ -162,7 +175,7 @@ def test_times_that_are_no_unix_seconds_are_shown_as_numbers(tmp_path):
 def test_training_that_diverges_saves_nothing(made):
     words = ("--data", made / "events", "--model", "tgn", "--out", made / "bad", "--dimension", 8, "--batch", 20)
     save_graph(random_graph(np.random.default_rng(0), nodes=30, events=300, edge_features=1), made / "huge")
-    features = np.load(made / "huge" / "features.npy")
+    features = open_graph(made / "huge").features
     graph = random_graph(np.random.default_rng(0), nodes=30, events=300)
     huge = type(graph).from_arrays(graph.src, graph.dst, graph.time, features=np.full_like(features, 3e38))
     save_graph(huge, made / "huge")

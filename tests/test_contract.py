@@ -12,7 +12,7 @@ SOURCE = Path(cody.__file__).parent
 # Each line may import from the lines above it, and from itself.
 ORDER = [
     {"cody._version", "cody.errors"},
-    {"cody.words"},
+    {"cody.words", "cody.files"},
     {"cody.graph"},
     {"cody.nearby"},
     {"cody.oracle"},

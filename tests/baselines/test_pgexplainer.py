@@ -1,15 +1,20 @@
 import json
+import random
+import resource
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from cody.baselines import Settings, learned_order, load_scorer, train_explainer
 from cody.baselines.differentiable import SoftModel
 from cody.baselines.pgexplainer import describe, new_scorer
 from cody.baselines.train import _gates, _learn, _lessons, _temperature, train_scorer
 from cody.errors import CallError, DataError, ModelError
+from cody.files import with_checksum
 from cody.graph import TemporalGraph
 from cody.inference import fast_model
 from cody.nearby import candidates
@@ -222,6 +227,40 @@ def test_a_damaged_explainer_is_refused(model, tmp_path, damage, message):
     damage(tmp_path)
     with pytest.raises(ModelError, match=message):
         load_scorer(tmp_path, model)
+
+
+@pytest.mark.parametrize("hidden", [-1, 0, 1.5, True, "16", None, 17, 1_000_000, 10**30])
+def test_a_width_that_the_weights_do_not_have_is_refused(model, tmp_path, hidden):
+    list(train_explainer(model, QUICK, tmp_path))
+    file = tmp_path / "explainer.json"
+    file.write_text(json.dumps(with_checksum(json.loads(file.read_text()) | {"hidden": hidden})))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ModelError, match=r"hidden must be a number|has shape"):
+        load_scorer(tmp_path, model)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 100_000  # kB
+
+
+@pytest.mark.parametrize("file", ["explainer.json", "explainer.safetensors"])
+def test_flipped_bits_in_an_explainer_are_refused_or_harmless(model, tmp_path, file):
+    list(train_explainer(model, QUICK, tmp_path))
+    expected = load_scorer(tmp_path, model).state_dict()
+    whole, rng = (tmp_path / file).read_bytes(), random.Random(0)
+    for _ in range(40):
+        damaged = bytearray(whole)
+        damaged[rng.randrange(min(len(whole), 2_000))] ^= 1 << rng.randrange(8)
+        (tmp_path / file).write_bytes(damaged)
+        with suppress(ModelError):
+            found = load_scorer(tmp_path, model).state_dict()
+            assert all(torch.equal(weight, found[name]) for name, weight in expected.items())
+
+
+@pytest.mark.parametrize("name", ["explainer.safetensors", "training.safetensors"])
+def test_foreign_files_are_not_replaced_by_an_explainer(model, tmp_path, name):
+    save_file({"weights": torch.zeros(3)}, tmp_path / name)
+    content = (tmp_path / name).read_bytes()
+    with pytest.raises(CallError, match=f"{name} was not written by cody, and would be replaced"):
+        train_explainer(model, QUICK, tmp_path)
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [(name, content)]
 
 
 def test_links_without_a_past_cannot_be_learned_from():

@@ -2,6 +2,8 @@
 
 import builtins
 import errno
+import os
+import stat
 import sys
 from pathlib import Path
 
@@ -224,6 +226,24 @@ def test_a_full_disk_leaves_no_empty_figure_and_names_the_path(tmp_path, monkeyp
     with pytest.raises(CodyError, match=r"cannot write .*fidelity-sparsity-tgn\.svg: No space left"):
         save_figures([record()], tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_foreign_files_are_not_replaced_by_figures(tmp_path, kind):
+    thesis = tmp_path / f"fidelity-sparsity-tgn.{kind}"
+    thesis.write_text("years of work")
+    with pytest.raises(CallError, match=rf"fidelity-sparsity-tgn\.{kind} exists and was not drawn by this version"):
+        save_figures([record()], tmp_path)
+    assert [(file, file.read_text()) for file in tmp_path.iterdir()] == [(thesis, "years of work")]
+
+
+def test_figures_are_replaced_and_have_the_usual_mode(tmp_path):
+    mask = os.umask(0)
+    os.umask(mask)
+    written = save_figures([record()], tmp_path)
+    assert save_figures([record(event=2)], tmp_path) == written
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o666 & ~mask}
+    assert len(list(tmp_path.iterdir())) == len(written)
 
 
 def test_a_file_is_no_folder_for_figures(tmp_path):

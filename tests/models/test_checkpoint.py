@@ -1,12 +1,27 @@
 import json
+import os
+import random
+import resource
+import stat
+from contextlib import suppress
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
-from cody.errors import ModelError
+from cody.errors import CallError, ModelError
+from cody.files import with_checksum
 from cody.inference import load_model
-from cody.models.checkpoint import Checkpoint, load_checkpoint, network_identity, save_model, shipped_models
+from cody.models.checkpoint import (
+    Checkpoint,
+    load_checkpoint,
+    network_identity,
+    save_model,
+    shipped_models,
+    write_tensors,
+)
+from cody.models.train import Settings, train
 from random_events import random_graph, random_network
 
 
@@ -47,8 +62,9 @@ def test_a_model_made_for_other_data_is_refused_unless_asked_for(saved):
 
 
 def change(file, **entries):
+    """Say something else, with the right checksum."""
     document = json.loads(file.read_text())
-    file.write_text(json.dumps(document | entries))
+    file.write_text(json.dumps(with_checksum(document | entries)))
 
 
 @pytest.mark.parametrize(
@@ -70,6 +86,83 @@ def test_a_damaged_model_is_named(saved, damage, message):
     damage(folder)
     with pytest.raises(ModelError, match=message):
         load_checkpoint(folder)
+
+
+@pytest.mark.parametrize("file", ["model.json", "model.safetensors"])
+def test_flipped_bits_are_refused_or_harmless(saved, file):
+    graph, folder = saved
+    whole, rng = (folder / file).read_bytes(), random.Random(0)
+    identity = network_identity(random_network(graph, "tgn"))
+    for _ in range(60):
+        damaged = bytearray(whole)
+        damaged[rng.randrange(min(len(whole), 3_000))] ^= 1 << rng.randrange(8)
+        (folder / file).write_bytes(damaged)
+        with suppress(ModelError):
+            checkpoint = load_checkpoint(folder)
+            assert network_identity(checkpoint.network) == identity
+            assert (checkpoint.data, checkpoint.origin) == (graph.identity, {"note": "a test"})
+
+
+def test_a_description_that_was_edited_is_refused_and_says_how_to_insist(saved):
+    _, folder = saved
+    document = json.loads((folder / "model.json").read_text())
+    document["sizes"]["batch"] = 9
+    (folder / "model.json").write_text(json.dumps(document))
+    with pytest.raises(ModelError, match=r"checksum.*if you changed it yourself, remove its entry 'checksum'"):
+        load_checkpoint(folder)
+    del document["checksum"]
+    (folder / "model.json").write_text(json.dumps(document))
+    assert load_checkpoint(folder).network.sizes.batch == 9
+
+
+def test_weights_of_another_model_are_refused(saved):
+    graph, folder = saved
+    write_tensors(folder / "model.safetensors", dict(random_network(graph, "tgn", 1).state_dict()))
+    with pytest.raises(ModelError, match=r"model\.safetensors is not the file that model\.json was written for"):
+        load_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"dimension": 10_000, "layers": 10},
+        {"dimension": 10_000, "edge_features": 1_000_000},
+        {"layers": 10},
+        {"edge_features": 1_000_000},
+    ],
+)
+def test_no_memory_is_taken_for_sizes_that_the_weights_do_not_have(saved, sizes):
+    _, folder = saved
+    document = json.loads((folder / "model.json").read_text())
+    change(folder / "model.json", sizes=document["sizes"] | sizes)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ModelError, match=r"has shape|is missing"):
+        load_checkpoint(folder)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 100_000  # kB
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+def test_foreign_files_are_not_replaced_by_a_model(saved, name, tmp_path):
+    graph, _ = saved
+    (tmp_path / "theirs").mkdir()
+    if name == "model.json":
+        (tmp_path / "theirs" / name).write_text('{"weights": "theirs"}')
+    else:
+        save_file({"weights": torch.zeros(3)}, tmp_path / "theirs" / name, metadata={"format": "pt"})
+    content = (tmp_path / "theirs" / name).read_bytes()
+    network = random_network(graph, "tgn")
+    with pytest.raises(CallError, match=f"{name} was not written by cody, and would be replaced"):
+        save_model(tmp_path / "theirs", Checkpoint(network, graph.identity))
+    with pytest.raises(CallError, match="choose another folder"):
+        train(graph, network, Settings(epochs=1), tmp_path / "theirs")
+    assert [(file.name, file.read_bytes()) for file in (tmp_path / "theirs").iterdir()] == [(name, content)]
+
+
+def test_files_have_the_usual_mode(saved):
+    _, folder = saved
+    mask = os.umask(0)
+    os.umask(mask)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o666 & ~mask}
 
 
 def test_weights_that_are_no_numbers_are_refused(tmp_path):

@@ -1,5 +1,6 @@
 import json
 import os
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,53 @@ def test_weights_that_do_not_fit_are_refused(change, message):
     change(weights)
     with pytest.raises(ModelError, match=message):
         network_from_original(weights, **SIZES)
+
+
+STACKED = "embedding_module.attention_models.0.multi_head_target.in_proj_weight"
+HUGE = {
+    "time_encoder.w.weight": torch.zeros(10_000, 1),
+    "embedding_module.attention_models.0.multi_head_target.k_proj_weight": torch.zeros(1, 20_000),
+}
+ODD = {
+    "no axis": torch.tensor(1.0),
+    "no rows": torch.zeros(0, 16),
+    "many axes": torch.zeros(1, 1, 1, 1, 1),
+    "NaN": torch.full((1,), float("nan")),
+    "too large": torch.full((1,), 1e300, dtype=torch.float64),
+    "whole numbers": torch.zeros(1, dtype=torch.int64),
+    "complex": torch.zeros(1, dtype=torch.complex64),
+    "truth": torch.zeros(1, dtype=torch.bool),
+    "sparse": torch.zeros(1).to_sparse(),
+    "no values": torch.zeros(1, device="meta"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("stacked", [True, False])
+def test_odd_weights_are_one_clear_error(odd, stacked):
+    weights = original_weights(random_network(random_graph(np.random.default_rng(0)), "tgn"), stacked=stacked)
+    for name in weights:
+        with pytest.raises(ModelError, match=r"parameter|weights|must be"):
+            network_from_original(weights | {name: ODD[odd]}, **SIZES)
+
+
+def test_a_parameter_that_is_no_numbers_is_named():
+    weights = original_weights(random_network(random_graph(np.random.default_rng(0)), "tgn"), stacked=True)
+    for odd in ("NaN", "too large"):
+        with pytest.raises(ModelError, match=r"'score\.out\.bias' holds a NaN or an infinity"):
+            network_from_original(weights | {"affinity_score.fc2.bias": ODD[odd]}, **SIZES)
+    with pytest.raises(ModelError, match=r"'score\.out\.bias' is strided int64, not plain floating-point numbers"):
+        network_from_original(weights | {"affinity_score.fc2.bias": ODD["whole numbers"]}, **SIZES)
+    with pytest.raises(ModelError, match=r"in_proj_weight' should stack three projections, but has 0 rows"):
+        network_from_original(weights | {STACKED: ODD["no axis"]}, **SIZES)
+
+
+def test_no_memory_is_taken_for_a_size_that_only_one_parameter_has():
+    weights = original_weights(random_network(random_graph(np.random.default_rng(0)), "tgn"), stacked=False)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ModelError, match="has shape"):
+        network_from_original(weights | HUGE, **(SIZES | {"layers": 10}))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 100_000  # kB
 
 
 def test_the_wrong_number_of_layers_is_refused():

@@ -9,15 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from cody._version import __version__
 from cody.baselines.differentiable import SoftModel
-from cody.baselines.pgexplainer import Scorer, learned_order
-from cody.errors import CallError, ModelError, did_you_mean
+from cody.baselines.pgexplainer import Scorer, learned_order, scorer_shapes
+from cody.errors import ModelError, did_you_mean
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.model import Model
-from cody.models.checkpoint import network_identity, read_json, read_tensors, write_json, write_tensors
+from cody.models.checkpoint import (
+    load_weights,
+    network_identity,
+    read_description,
+    refuse_foreign,
+    write_json,
+    write_tensors,
+)
 from cody.oracle import Oracle
 from cody.policies import Policy
 
@@ -27,6 +33,7 @@ NOTES, WEIGHTS = "explainer.json", "explainer.safetensors"
 
 def save_scorer(folder: Path, scorer: Scorer, model: SoftModel, origin: dict[str, Any]) -> None:
     """Write the two files; `explainer.json` comes last, and a folder without it is no explainer."""
+    refuse_foreign(folder, "explainer")
     document = {
         "schema": SCHEMA,
         "model": network_identity(model.network),
@@ -34,8 +41,8 @@ def save_scorer(folder: Path, scorer: Scorer, model: SoftModel, origin: dict[str
         "hidden": scorer.hidden.out_features,
         "origin": origin,
         "cody": __version__,
+        "weights": write_tensors(folder / WEIGHTS, dict(scorer.state_dict())),
     }
-    write_tensors(folder / WEIGHTS, dict(scorer.state_dict()))
     write_json(folder / NOTES, document)
 
 
@@ -45,9 +52,7 @@ def load_scorer(name: str | Path, model: SoftModel, *, other_data: bool = False)
     To rank events of other data than it was trained on, say `other_data=True`.
     """
     folder = find_explainer(name)
-    document = read_json(folder / NOTES)
-    if document.get("schema") != SCHEMA:
-        raise ModelError(f"{folder / NOTES} has schema {document.get('schema')!r}; this version reads {SCHEMA!r}")
+    document = read_description(folder / NOTES, SCHEMA)
     identity = network_identity(model.network)
     if document.get("model") != identity:
         raise ModelError(
@@ -59,14 +64,12 @@ def load_scorer(name: str | Path, model: SoftModel, *, other_data: bool = False)
             f"explainer {str(name)!r} belongs to other data: it was trained on {document.get('data')}, "
             f"the graph is {model.graph.identity} (other_data=True ranks its events all the same)"
         )
-    try:
-        scorer = Scorer(model.network.sizes, document["hidden"])
-        weights = read_tensors(folder / WEIGHTS)[0]
-        scorer.load_state_dict(weights)
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise ModelError(f"{folder} is damaged: {error!r}") from None
-    if not all(torch.isfinite(weight).all() for weight in weights.values()):
-        raise ModelError(f"{folder / WEIGHTS} holds a NaN or an infinity")
+    hidden = document.get("hidden")
+    if type(hidden) is not int or not 1 <= hidden <= 1_000_000:
+        raise ModelError(f"{folder / NOTES} is damaged: hidden must be a number from 1 to 1,000,000, not {hidden!r}")
+    weights = load_weights(folder / WEIGHTS, scorer_shapes(model.network.sizes, hidden), document.get("weights"))
+    scorer = Scorer(model.network.sizes, hidden)
+    scorer.load_state_dict(weights)
     return scorer.requires_grad_(False)
 
 
@@ -134,9 +137,3 @@ def find_explainer(name: str | Path) -> Path:
         f"{did_you_mean(str(name), shipped)}; cody train-explainer --data D --model M --out FOLDER trains one, "
         "and --scorer FOLDER uses it"
     )
-
-
-def refuse_taken(folder: Path) -> None:
-    """A trained explainer is not overwritten."""
-    if (folder / NOTES).exists():
-        raise CallError(f"{folder} already holds a trained explainer; choose another folder, or remove it first")

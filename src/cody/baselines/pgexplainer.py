@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from cody.baselines.differentiable import SoftModel
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
+from cody.models.shapes import Shapes, linear
 from cody.models.sizes import Sizes
 from cody.oracle import Oracle
 from cody.policies import Policy
@@ -44,6 +45,12 @@ class Scorer(nn.Module):
         """Bring embeddings, features and encodings to one scale. What hardly varies is not blown up."""
         self.mean.copy_(described.mean(0))
         self.scale.copy_(described.std(0, correction=0).clamp_min(0.01))
+
+
+def scorer_shapes(sizes: Sizes, hidden: int) -> Shapes:
+    """The shapes of a scorer's weights, known without building it."""
+    width = 5 * sizes.dimension + sizes.edge_features
+    return {"mean": (width,), "scale": (width,), **linear("hidden", width, hidden), **linear("out", hidden, 1)}
 
 
 def new_scorer(sizes: Sizes, hidden: int, seed: int) -> Scorer:

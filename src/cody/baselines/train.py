@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cody.baselines.checkpoint import refuse_taken, save_scorer
+from cody.baselines.checkpoint import save_scorer
 from cody.baselines.differentiable import SoftLinks, SoftModel
 from cody.baselines.pgexplainer import Scorer, describe, new_scorer
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import IntArray, Query
-from cody.models.checkpoint import make_folder, network_identity
+from cody.models.checkpoint import make_folder, network_identity, refuse_taken
 from cody.models.interrupted import Interrupted
 from cody.nearby import candidates
 
@@ -82,7 +82,7 @@ def train_explainer(model: SoftModel, settings: Settings, folder: Path) -> Itera
     Called again with the same arguments, an interrupted training goes on after its last epoch, and ends with the same
     weights as one that was not interrupted.
     """
-    refuse_taken(folder)
+    refuse_taken(folder, "explainer", "trained explainer")
     begun = not folder.exists()
     make_folder(folder)
     scorer = new_scorer(model.network.sizes, settings.hidden, settings.seed)

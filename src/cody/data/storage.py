@@ -1,4 +1,8 @@
-"""A saved graph: a folder of `.npy` columns and `graph.json`, opened memory-mapped."""
+"""A saved graph: a folder of `.npy` columns and `graph.json`, opened memory-mapped.
+
+`graph.json` names the columns' files and holds their checksums, and its own. Each save writes new files and then
+replaces `graph.json`, so that the folder holds one whole graph at every moment. Other files in it are left alone.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,11 @@ import json
 import os
 import re
 import shutil
+import sys
 import time
 import uuid
+from collections import defaultdict
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,10 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cody.data.intact import QUICKLY_READ, check_files
 from cody.errors import DataError
-from cody.graph import TemporalGraph
+from cody.files import STALE, file_checksum, flush, is_as_written, load_array, with_checksum, write_atomically
+from cody.graph import TemporalGraph, verify_graph
 
-SCHEMA = "cody/graph/1"
+SCHEMA = "cody/graph/2"
+WITHOUT_CHECKSUMS = "cody/graph/1"  # columns are called src.npy, dst.npy, …
 DESCRIPTION = "graph.json"
 COLUMN_TYPES = {
     "src": "<i4",
@@ -32,27 +42,24 @@ COLUMN_TYPES = {
 }
 OPTIONAL = {"features", "node_features", "names"}
 TABLES = {"features", "node_features"}  # of two dimensions
-STALE = 15 * 60.0  # seconds after which nobody is still writing what a save left behind
+COLUMN_FILE = re.compile(rf"({'|'.join(COLUMN_TYPES)})-([0-9a-f]{{16}})\.npy")  # a column, and which save wrote it
+PARTIAL_DESCRIPTION = re.compile(rf"\.{re.escape(DESCRIPTION)}\.[0-9a-f]{{8}}\.partial")
+BEGINNING = re.compile(rb'\s*\{\s*"schema":\s*"cody/graph/[12]"')  # of a description that we wrote
 SAMPLES = 64  # rows that are looked at when a graph is opened
+AGAIN = "save the graph again, or import its events again (cody data import)"
 
 
 def save_graph(graph: TemporalGraph, folder: str | os.PathLike[str]) -> Path:
-    """Write the graph as a folder. It appears whole or not at all; a graph saved there before is replaced.
+    """Write the graph into a folder. A graph saved there before is replaced in one moment; other files stay.
 
-    If `folder` is a link, what it points to is replaced. Returns `folder`.
+    Whoever opens it meanwhile gets the old graph or the new one, and who has the old one open keeps it. If `folder`
+    is a link, the graph is saved where it points to. Returns `folder`.
     """
     try:
         target = Path(folder).resolve()
         clear_up(target)
         _check_replaceable(target)
-        partial = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.partial"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            partial.mkdir()
-            _write_columns(graph, partial)
-            _swap(partial, target)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        _replace(graph, target)
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"the graph could not be saved as {folder}: {reason}") from error
@@ -60,22 +67,27 @@ def save_graph(graph: TemporalGraph, folder: str | os.PathLike[str]) -> Path:
 
 
 def open_graph(folder: str | os.PathLike[str]) -> TemporalGraph:
-    """Open a saved graph without reading its columns: they are mapped, and read where they are used.
+    """Open a saved graph: its columns are mapped, and read where they are used.
 
-    Only samples of them are checked; `verify_graph` checks all.
+    Damage is noticed by checksums. Those of a large graph are computed when it is first opened, and remembered as long
+    as its files stay as they are. Graphs saved by earlier versions have none: of large ones, samples are checked.
     """
     source = Path(folder)
     clear_up(source)
-    description = _read_description(source)
-    columns = {name: _map_column(source / f"{name}.npy", said) for name, said in description["columns"].items()}
-    _check_shapes(source, description, columns)
-    _check_samples(source, columns)
-    every: dict[str, Any] = {name: columns.get(name) for name in COLUMN_TYPES}
-    return TemporalGraph(**every, identity=description["identity"])
+    while True:
+        description = _read_description(source)
+        try:
+            return _open_columns(source, description)
+        except DataError:
+            if _read_description(source) == description:
+                raise  # otherwise the graph was replaced while it was being opened
 
 
 def clear_up(folder: Path) -> None:
-    """After a save to `folder` that was killed: give the old graph its name again, remove what is of no use."""
+    """After a save by an earlier version that was killed: give the old graph its name again, remove what is of no use.
+
+    Earlier versions wrote a folder beside this one, and swapped the two.
+    """
     with suppress(OSError, RuntimeError, ValueError):  # not ours to change: then it stays as it is
         folder = folder.resolve()
         if not folder.exists() and _leftovers(folder, "old"):
@@ -102,21 +114,51 @@ def is_saved_graph(folder: Path) -> bool:
 
 
 def _check_replaceable(target: Path) -> None:
+    """Refuse to save where something is that we did not write, and cannot work beside."""
     if not target.exists():
         return
-    if not is_saved_graph(target) and not (target.is_dir() and not any(target.iterdir())):
-        raise DataError(f"{target} exists and is not a saved graph; choose another folder, or remove it first")
-    if Path.cwd().is_relative_to(target):
-        raise DataError(f"{target} is the working directory, which cannot be replaced; change to another one first")
+    if not target.is_dir():
+        raise DataError(f"{target} exists and is not a saved graph; choose another folder")
+    file, present = target / DESCRIPTION, sorted(path.name for path in target.iterdir())
+    if DESCRIPTION in present:
+        with file.open("rb") as stream:
+            if BEGINNING.match(stream.read(100)):
+                return
+        raise DataError(f"{file} is not one that this version of cody writes; choose another folder")
+    foreign = [name for name in present if not COLUMN_FILE.fullmatch(name) and not PARTIAL_DESCRIPTION.fullmatch(name)]
+    if foreign:
+        raise DataError(f"{target} holds {foreign[0]!r} and is not a saved graph; choose another folder")
 
 
-def _write_columns(graph: TemporalGraph, folder: Path) -> None:
+def _replace(graph: TemporalGraph, target: Path) -> None:
+    """Write the columns, then the description that makes them the graph of this folder; then clear up."""
+    save, is_new = uuid.uuid4().hex[:16], not target.exists()
+    target.mkdir(parents=True, exist_ok=True)
+    try:
+        description = _write_columns(graph, target, save)
+        superseded = _files_described(target)
+        write_atomically(target / DESCRIPTION, json.dumps(description, indent=2) + "\n")
+    except BaseException:
+        with suppress(OSError):
+            _remove(file for file in _column_files(target) if save in file.name)
+            if is_new:
+                target.rmdir()
+        raise
+    _remove(superseded)
+    _remove(_abandoned(target))
+
+
+def _write_columns(graph: TemporalGraph, folder: Path, save: str) -> dict[str, Any]:
+    """Write the columns under names of their own, and describe them."""
     columns = {}
     for name, dtype in COLUMN_TYPES.items():
         column = getattr(graph, name)
         if column is not None:
-            np.save(folder / f"{name}.npy", column.astype(dtype or column.dtype, copy=False), allow_pickle=False)
-            columns[name] = {"dtype": dtype or column.dtype.str, "shape": list(column.shape)}
+            file = folder / f"{name}-{save}.npy"
+            np.save(file, column.astype(dtype or column.dtype, copy=False), allow_pickle=False)
+            flush(file)
+            columns[name] = {"file": file.name, "dtype": dtype or column.dtype.str, "shape": list(column.shape)}
+            columns[name]["crc32"] = file_checksum(file)
     description = {
         "schema": SCHEMA,
         "nodes": graph.num_nodes,
@@ -124,21 +166,41 @@ def _write_columns(graph: TemporalGraph, folder: Path) -> None:
         "identity": graph.identity,
         "columns": columns,
     }
-    (folder / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+    return with_checksum(description)
 
 
-def _swap(partial: Path, target: Path) -> None:
-    # A folder cannot be renamed onto a full one; the old graph steps aside for the moment between two renames.
-    old = partial.with_suffix(".old")
-    if target.exists():
-        target.rename(old)
+def _files_described(folder: Path) -> set[Path]:
+    """The columns of the graph that is saved in `folder`, if there is one whose description can be read."""
     try:
-        partial.rename(target)
-    except OSError:
-        if old.exists():
-            old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+        return set(_column_paths(folder, _read_description(folder)).values())
+    except DataError:
+        return set()
+
+
+def _abandoned(folder: Path) -> set[Path]:
+    """What saves that were killed left of their columns. One that goes on has written to some of its files lately."""
+    saves: dict[str, list[Path]] = defaultdict(list)
+    for file in _column_files(folder) - _files_described(folder):
+        saves[file.stem.rpartition("-")[2]].append(file)
+    return {file for files in saves.values() if min(map(_age, files)) > STALE for file in files}
+
+
+def _column_files(folder: Path) -> set[Path]:
+    """What saves wrote into `folder`, to the end or not."""
+    return {path for path in folder.iterdir() if COLUMN_FILE.fullmatch(path.name)}
+
+
+def _age(file: Path) -> float:
+    try:
+        return time.time() - file.stat().st_mtime
+    except OSError:  # another save removed it
+        return 0.0
+
+
+def _remove(files: Iterable[Path]) -> None:
+    for file in files:
+        with suppress(OSError):  # a file too many does no harm
+            file.unlink(missing_ok=True)
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
@@ -149,11 +211,13 @@ def _read_description(folder: Path) -> dict[str, Any]:
         description = json.loads(file.read_text(encoding="utf-8"))
         schema = description["schema"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"{file} is damaged ({error}); save the graph again") from None
-    if schema != SCHEMA:
+        raise DataError(f"{file} is damaged ({error}); {AGAIN}") from None
+    if schema not in (SCHEMA, WITHOUT_CHECKSUMS):
         _refuse_schema(file, schema)
+    if schema == SCHEMA and not is_as_written(description):
+        raise DataError(f"{file} is damaged: it does not have the checksum it was written with; {AGAIN}")
     if not _describes_a_graph(description):
-        raise DataError(f"{file} is damaged: it does not describe the columns of a graph; save the graph again")
+        raise DataError(f"{file} is damaged: it does not describe the columns of a graph; {AGAIN}")
     return dict(description)
 
 
@@ -165,7 +229,20 @@ def _describes_a_graph(description: dict[str, Any]) -> bool:
         and isinstance(columns, dict)
         and set(COLUMN_TYPES) - OPTIONAL <= set(columns) <= set(COLUMN_TYPES)
         and all(isinstance(column, dict) for column in columns.values())
+        and (description["schema"] == WITHOUT_CHECKSUMS or all(map(_is_file_of, columns, columns.values())))
     )
+
+
+def _is_file_of(name: str, described: dict[str, Any]) -> bool:
+    found = COLUMN_FILE.fullmatch(str(described.get("file")))
+    return found is not None and found[1] == name
+
+
+def _column_paths(folder: Path, description: dict[str, Any]) -> dict[str, Path]:
+    columns = description["columns"]
+    if description["schema"] == WITHOUT_CHECKSUMS:
+        return {name: folder / f"{name}.npy" for name in columns}
+    return {name: folder / column["file"] for name, column in columns.items()}
 
 
 def _refuse_schema(file: Path, schema: Any) -> None:
@@ -174,38 +251,64 @@ def _refuse_schema(file: Path, schema: Any) -> None:
     raise DataError(f"{file} has the format {schema!r}, which is not a saved graph ({SCHEMA!r})")
 
 
-def _map_column(file: Path, described: dict[str, Any]) -> NDArray[Any]:
+def _open_columns(folder: Path, description: dict[str, Any]) -> TemporalGraph:
+    described, files = description["columns"], _column_paths(folder, description)
     try:
-        mapped = np.load(file, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise DataError(f"{file} is missing; save the graph again") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{file} is truncated or not an npy file ({error}); save the graph again") from None
-    column = np.asarray(mapped)  # a plain view of the map: indexing a memmap object is slower
-    expected = COLUMN_TYPES[file.stem]
+        columns = {name: _map_column(name, file, described[name]) for name, file in files.items()}
+        _check_shapes(files, description, columns)
+        if description["schema"] == SCHEMA:
+            check_files({file: str(described[name].get("crc32")) for name, file in files.items()})
+        _check_samples(files, columns)
+        every: dict[str, Any] = {name: columns.get(name) for name in COLUMN_TYPES}
+        graph = TemporalGraph(**every, identity=description["identity"])
+        if description["schema"] == WITHOUT_CHECKSUMS and _size(columns) <= QUICKLY_READ:
+            _verify(graph, folder)
+    except DataError as error:
+        raise DataError(f"{error}; {AGAIN}") from None
+    return graph
+
+
+def _verify(graph: TemporalGraph, folder: Path) -> None:
+    """Check what can be checked without checksums: all but the names, of which only strange letters are noticed."""
+    try:
+        verify_graph(graph)
+    except DataError as error:
+        raise DataError(f"{folder}: {error}") from None
+    names = graph.names
+    if names is not None and names.dtype.kind == "U" and (names.view(f"{names.dtype.str[0]}u4") > sys.maxunicode).any():
+        raise DataError(f"{folder / 'names.npy'} is damaged: it holds letters that do not exist")
+
+
+def _size(columns: dict[str, NDArray[Any]]) -> int:
+    return sum(column.nbytes for column in columns.values())
+
+
+def _map_column(name: str, file: Path, described: dict[str, Any]) -> NDArray[Any]:
+    column = load_array(file, mapped=True)
+    expected = COLUMN_TYPES[name]
     right_type = column.dtype.str == expected if expected else column.dtype.kind in "iuU"
     if not right_type or [column.dtype.str, list(column.shape)] != [described.get("dtype"), described.get("shape")]:
         raise DataError(
             f"{file} holds {column.dtype.str} {list(column.shape)}, but {DESCRIPTION} says "
-            f"{described.get('dtype')} {described.get('shape')}; the files do not belong together"
+            f"{described.get('dtype')} {described.get('shape')}: the files do not belong together"
         )
     return column
 
 
-def _check_shapes(folder: Path, description: dict[str, Any], columns: dict[str, NDArray[Any]]) -> None:
+def _check_shapes(files: dict[str, Path], description: dict[str, Any], columns: dict[str, NDArray[Any]]) -> None:
     """Whether the columns fit each other, as far as their shapes can tell."""
     nodes, events = description["nodes"], description["events"]
     lengths = {"src": events, "dst": events, "time": events, "features": events}
     lengths |= {"node_features": nodes, "names": nodes, "offsets": nodes + 1}
     for name, column in columns.items():
         if column.ndim != (2 if name in TABLES else 1):
-            raise DataError(f"{folder / name}.npy has the shape {column.shape}; save the graph again")
+            raise DataError(f"{files[name]} has the shape {column.shape}")
         length = lengths.get(name, len(column))
         if len(column) != length:
-            raise DataError(f"{folder / name}.npy has {len(column)} rows instead of {length}; save the graph again")
+            raise DataError(f"{files[name]} has {len(column)} rows instead of {length}")
 
 
-def _check_samples(folder: Path, columns: dict[str, NDArray[Any]]) -> None:
+def _check_samples(files: dict[str, Path], columns: dict[str, NDArray[Any]]) -> None:
     """Whether a few rows, spread evenly, could be those of a graph."""
     offsets, incidence = columns["offsets"], columns["incidence"]
     nodes, events = len(offsets) - 1, len(columns["time"])
@@ -220,7 +323,7 @@ def _check_samples(folder: Path, columns: dict[str, NDArray[Any]]) -> None:
     right |= {name: np.isfinite(columns[name][_spread(len(columns[name]))]).all() for name in TABLES & set(columns)}
     for name, fine in right.items():
         if not fine:
-            raise DataError(f"{folder / name}.npy is damaged: its values are not those of a graph; save it again")
+            raise DataError(f"{files[name]} is damaged: its values are not those of a graph")
 
 
 def _spread(length: int) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ from cody.errors import CallError, CodyError
 from cody.evaluate.arrange import DATA, EXPLAINERS, MODELS, POLICIES, arrange, in_order, setting
 from cody.evaluate.metrics import groups, jaccard, link_of, mean_seconds
 from cody.evaluate.record import KINDS, Record
+from cody.files import write_atomically
 from cody.graph import FloatArray
 
 try:
@@ -67,6 +68,7 @@ LETTER = 0.06  # inches that a letter of a label takes
 WIDEST, THINNEST = 2.4, 1.0  # lines, in points
 MARKS = 5  # of a curve
 SPARSITIES = (0, 0.02, 0.1, 0.2, 0.4, 0.7, 1.0)  # that an axis names
+DRAWN_BY = "cody figures"  # in the metadata of every file, so that it is known which ones may be replaced
 LOOKING = 0.9  # share of counterfactuals that must be met and answered with by an explainer that looks for them
 
 
@@ -80,23 +82,25 @@ class Look(NamedTuple):
 
 
 def save_figures(records: Sequence[Record], folder: Path) -> list[Path]:
-    """Draw every figure that the records allow. The same records give the same files."""
+    """Draw every figure that the records allow. The same records give the same files; only figures are replaced."""
     arranged = arrange(records)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CallError(f"{str(folder)!r} cannot be the folder of the figures: {error.strerror}") from None
-    written: list[Path] = []
+    drawn: dict[Path, bytes] = {}
     with rc_context(STYLE):
         for name, figure in draw(arranged):
-            stem = _file_name(name, {path.stem for path in written})
-            for kind, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
-                path = folder / f"{stem}.{kind}"
-                drawn = io.BytesIO()
-                figure.savefig(drawn, format=kind, dpi=200, metadata=metadata)
-                _write(path, drawn.getvalue())
-                written.append(path)
-    return written
+            stem = _file_name(name, {path.stem for path in drawn})
+            for kind, metadata in (("svg", {"Date": None, "Creator": DRAWN_BY}), ("png", {"Software": DRAWN_BY})):
+                content = io.BytesIO()
+                figure.savefig(content, format=kind, dpi=200, metadata=metadata)
+                drawn[folder / f"{stem}.{kind}"] = content.getvalue()
+    for path in drawn:
+        _refuse_foreign(path)
+    for path, written in drawn.items():
+        _write(path, written)
+    return list(drawn)
 
 
 def _file_name(name: str, taken: Set[str]) -> str:
@@ -106,16 +110,24 @@ def _file_name(name: str, taken: Set[str]) -> str:
     return next(free for free in itertools.chain([stem], others) if free not in taken)
 
 
-def _write(path: Path, content: bytes) -> None:
-    """All of it or nothing."""
-    partial = path.with_name(f".{path.name}.partial")
+def _refuse_foreign(path: Path) -> None:
+    """Refuse to replace a file that does not say that it was drawn here."""
     try:
-        partial.write_bytes(content)
-        partial.replace(path)
+        with path.open("rb") as file:
+            ours = DRAWN_BY.encode() in file.read(4096)
+    except FileNotFoundError:
+        return
     except OSError as error:
         raise CodyError(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    if not ours:
+        raise CallError(f"{path} exists and was not drawn by this version of cody; choose another folder, or move it")
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise CodyError(f"cannot write {path}: {error.strerror}") from None
 
 
 def draw(records: Sequence[Record]) -> Iterator[tuple[str, Figure]]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from importlib import resources
 from pathlib import Path
@@ -17,7 +20,9 @@ from torch import Tensor
 
 from cody._version import __version__
 from cody.errors import CallError, ModelError, did_you_mean
-from cody.models import ARCHITECTURES, Network
+from cody.files import is_as_written, replacing, with_checksum, write_atomically
+from cody.models import ARCHITECTURES, TGN, Network
+from cody.models.shapes import Shapes, check_shapes, network_shapes
 from cody.models.sizes import Sizes
 
 SCHEMA = "cody/model/1"
@@ -35,6 +40,7 @@ class Checkpoint:
 def save_model(folder: Path, checkpoint: Checkpoint) -> None:
     """Write the two files; `model.json` comes last, and a folder without it is no model."""
     make_folder(folder)
+    refuse_foreign(folder, "model")
     network = checkpoint.network
     document = {
         "schema": SCHEMA,
@@ -43,8 +49,8 @@ def save_model(folder: Path, checkpoint: Checkpoint) -> None:
         "data": checkpoint.data,
         "origin": checkpoint.origin,
         "cody": __version__,
+        "weights": write_tensors(folder / "model.safetensors", dict(network.state_dict())),
     }
-    write_tensors(folder / "model.safetensors", dict(network.state_dict()))
     write_json(folder / "model.json", document)
 
 
@@ -70,41 +76,60 @@ def make_folder(folder: Path) -> None:
         raise CallError(f"{str(folder)!r} cannot be the folder of a model: it cannot be written")
 
 
+def refuse_taken(folder: Path, kind: str, called: str) -> None:
+    """Refuse a folder for a model or explainer where there is one, or a file that would be replaced is not ours."""
+    if (folder / f"{kind}.json").exists():
+        raise CallError(f"{folder} already holds a {called}; choose another folder, or remove it first")
+    refuse_foreign(folder, kind)
+
+
+def refuse_foreign(folder: Path, kind: str) -> None:
+    """Refuse to save a model or explainer in place of files that we did not write."""
+    description, weights = folder / f"{kind}.json", folder / f"{kind}.safetensors"
+    if description.exists() and not str(read_json(description).get("schema")).startswith(f"cody/{kind}/"):
+        raise CallError(f"{description} was not written by cody, and would be replaced; choose another folder")
+    if weights.exists() and not is_ours(weights):
+        raise CallError(f"{weights} was not written by cody, and would be replaced; choose another folder")
+
+
 def load_checkpoint(name: str | Path) -> Checkpoint:
     """Read a model folder, or a model that ships with the package, by name."""
     folder = find_model(name)
-    document = read_json(folder / "model.json")
-    if document.get("schema") != SCHEMA:
-        raise ModelError(
-            f"{folder / 'model.json'} has schema {document.get('schema')!r}; this version reads {SCHEMA!r}"
-        )
+    document = read_description(folder / "model.json", SCHEMA)
     try:
         known = {entry.name for entry in fields(Sizes)}
         sizes = Sizes(**{key: value for key, value in document["sizes"].items() if key in known})
-        network = ARCHITECTURES[document["architecture"]](sizes)
-        checkpoint = Checkpoint(network.eval(), document["data"], document["origin"])
+        architecture = ARCHITECTURES[document["architecture"]]
+        data, origin = document["data"], document["origin"]
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{folder / 'model.json'} is damaged: {error!r}") from None
-    weights = {name: weight.float() for name, weight in read_tensors(folder / "model.safetensors")[0].items()}
-    check_weights(weights, network, str(folder / "model.safetensors"))
+    weights = load_weights(
+        folder / "model.safetensors", network_shapes(sizes, memory=architecture is TGN), document.get("weights")
+    )
+    network: Network = architecture(sizes)
     network.load_state_dict(weights)
-    return checkpoint
+    return Checkpoint(network.eval(), data, origin)
 
 
-def check_weights(weights: dict[str, Tensor], network: Network, source: str) -> None:
-    """Refuse weights that are not exactly those of the network, or no numbers."""
-    wanted = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
+def load_weights(file: Path, shapes: Shapes, checksum: str | None) -> dict[str, Tensor]:
+    """The weights in `file`, if they have these shapes and this checksum. Weights of other shapes are not even read."""
+    tensors, notes = read_tensors(file, shapes)
+    if checksum is not None and notes.get("tensors") != checksum:
+        raise ModelError(f"{file} is not the file that {file.with_suffix('.json').name} was written for")
+    return as_numbers(tensors, str(file))
+
+
+def as_numbers(weights: dict[str, Tensor], source: str) -> dict[str, Tensor]:
+    """The weights as float32. Refuses what is not numbers, or not there: sparse, quantized, without values."""
+    numbers = {}
     for name, weight in weights.items():
-        if name not in wanted:
-            layers = f" (the network has {network.sizes.layers} layers)" if name.startswith("attention.") else ""
-            raise ModelError(f"{source}: parameter {name!r} has no place in this architecture{layers}")
-        if tuple(weight.shape) != wanted[name]:
-            raise ModelError(f"{source}: parameter {name!r} has shape {tuple(weight.shape)}, expected {wanted[name]}")
-        if not torch.isfinite(weight).all():
+        if not weight.is_floating_point() or weight.layout is not torch.strided or weight.is_meta:
+            kind = "without values" if weight.is_meta else f"{weight.layout} {weight.dtype}".replace("torch.", "")
+            raise ModelError(f"{source}: parameter {name!r} is {kind}, not plain floating-point numbers")
+        numbers[name] = weight.detach().float()
+        if not torch.isfinite(numbers[name]).all():
             raise ModelError(f"{source}: parameter {name!r} holds a NaN or an infinity")
-    missing = sorted(wanted.keys() - weights.keys())
-    if missing:
-        raise ModelError(f"{source}: parameter {missing[0]!r} is missing")
+    return numbers
 
 
 def shipped_models() -> dict[str, Path]:
@@ -149,28 +174,82 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return weights
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Named tensors, and the notes that `write_tensors` put beside them."""
+def is_ours(path: Path) -> bool:
+    """Whether `write_tensors` wrote this file."""
+    try:
+        with _opened(path) as file:
+            return "notes" in (file.metadata() or {})
+    except ModelError:
+        return False
+
+
+def read_tensors(path: Path, wanted: Shapes | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Named tensors, and the notes that `write_tensors` put beside them. Other shapes are refused before reading."""
+    with _opened(path) as file:
+        if wanted is not None:
+            check_shapes({name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}, wanted, str(path))  # noqa: SIM118
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        notes = _notes(file)
+    if "tensors" in notes and not (is_as_written(notes) and notes["tensors"] == _tensors_checksum(tensors)):
+        raise ModelError(f"{path} is damaged: it does not have the checksum it was written with; copy or make it again")
+    return tensors, notes
+
+
+def _notes(file: Any) -> dict[str, Any]:
+    """What `write_tensors` noted in a file; nothing, if it is somebody else's."""
+    try:
+        notes = json.loads((file.metadata() or {}).get("notes", ""))
+    except (ValueError, RecursionError):
+        return {}
+    return notes if isinstance(notes, dict) else {}
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """An open safetensors file; whatever is wrong with it is one clear error."""
     try:
         with safe_open(path, framework="pt") as file:
-            notes = json.loads((file.metadata() or {}).get("notes", "{}"))
-            return {name: file.get_tensor(name) for name in file.keys()}, notes  # noqa: SIM118
+            yield file
     except FileNotFoundError:
         raise ModelError(f"{path} is missing") from None
-    except (SafetensorError, OSError, ValueError) as error:
+    except ModelError:
+        raise
+    except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
         raise ModelError(f"{path} is damaged: {error}") from None
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, Any] | None = None) -> None:
-    """Write all or nothing: the file appears under its name only when it is complete."""
-    partial = path.with_name(path.name + ".partial")
+def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, Any] | None = None) -> str:
+    """Write all or nothing: the file appears under its name only when it is complete. The checksum of the tensors."""
     whole = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    checksum = _tensors_checksum(whole)
+    noted = with_checksum((notes or {}) | {"tensors": checksum})
     try:
-        save_file(whole, partial, metadata={"notes": json.dumps(notes or {})})
-        partial.replace(path)
+        with replacing(path) as partial:
+            save_file(whole, partial, metadata={"notes": json.dumps(noted)})
     except (SafetensorError, OSError) as error:
-        partial.unlink(missing_ok=True)
         raise ModelError(f"{path} cannot be written: {error}") from None
+    return checksum
+
+
+def _tensors_checksum(tensors: dict[str, Tensor]) -> str:
+    checksum = 0
+    for name, tensor in sorted(tensors.items()):
+        checksum = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), checksum)
+        checksum = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().data, checksum)
+    return f"{checksum:08x}"
+
+
+def read_description(path: Path, schema: str) -> dict[str, Any]:
+    """What a model's or explainer's file says about it, if it has the schema and is as it was written."""
+    document = read_json(path)
+    if document.get("schema") != schema:
+        raise ModelError(f"{path} has schema {document.get('schema')!r}; this version reads {schema!r}")
+    if "checksum" in document and not is_as_written(document):
+        raise ModelError(
+            f"{path} is damaged: it does not have the checksum it was written with; copy or make it again "
+            "(if you changed it yourself, remove its entry 'checksum')"
+        )
+    return document
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -184,6 +263,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
+    try:
+        write_atomically(path, json.dumps(with_checksum(document), indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise ModelError(f"{path} cannot be written: {error.strerror}") from None

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from cody.errors import CallError, ModelError
-from cody.models.checkpoint import read_tensors, write_tensors
+from cody.models.checkpoint import is_ours, read_tensors, write_tensors
 
 
 class Interrupted:
@@ -38,7 +38,12 @@ class Interrupted:
         """
         if not self.file.exists():
             return None
-        tensors, notes = read_tensors(self.file)
+        try:
+            tensors, notes = read_tensors(self.file)
+        except ModelError as error:
+            raise ModelError(f"{error} (without it, training begins anew)") from None
+        if not is_ours(self.file):
+            raise CallError(f"{self.file} was not written by cody, and would be replaced; choose another folder")
         differences = list(_differences(notes, self.told, may_change))
         if differences:
             raise CallError(
@@ -52,6 +57,8 @@ class Interrupted:
         moments = _group(tensors, "optimizer")
         for name, parameter in self.module.named_parameters():
             state = {key.rpartition(".")[2]: moments[key] for key in moments if key.rpartition(".")[0] == name}
+            if any(moment.ndim and moment.shape != parameter.shape for moment in state.values()):
+                raise ModelError(f"{self.file} is damaged: the optimizer's state does not fit parameter {name!r}")
             if state:
                 self.optimizer.state[parameter] = state
         return notes, _group(tensors, "other")

@@ -8,9 +8,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cody.errors import CallError, ModelError
+from cody.errors import ModelError
 from cody.graph import TemporalGraph
-from cody.models.checkpoint import Checkpoint, check_weights, read_weights, save_model
+from cody.models.checkpoint import Checkpoint, as_numbers, read_weights, refuse_taken, save_model
+from cody.models.shapes import check_shapes, network_shapes
 from cody.models.sizes import Sizes, node_inputs
 from cody.models.tgat import TGAT
 from cody.models.tgn import TGN
@@ -37,12 +38,14 @@ def network_from_original(
     weights: dict[str, Tensor], *, layers: int, heads: int, neighbours: int, batch: int
 ) -> TGN | TGAT:
     """A network with these weights; with a memory if the weights have one."""
-    renamed = _rename(weights)
+    renamed = as_numbers(_rename(weights), "the imported weights")
     (dimension,) = _shape(renamed, "encode.frequency", 1)
     edge_features = _shape(renamed, "attention.0.key.weight", 2)[1] - 2 * dimension
     sizes = Sizes(dimension, layers, heads, neighbours, batch, edge_features)
-    network = TGN(sizes) if any(name.startswith("memory.") for name in renamed) else TGAT(sizes)
-    check_weights(renamed, network, "the imported weights")
+    memory = any(name.startswith("memory.") for name in renamed)
+    shapes = {name: tuple(weight.shape) for name, weight in renamed.items()}
+    check_shapes(shapes, network_shapes(sizes, memory=memory), "the imported weights")
+    network = TGN(sizes) if memory else TGAT(sizes)
     network.load_state_dict(renamed)
     return network.eval()
 
@@ -51,8 +54,7 @@ def import_original(
     file: Path, graph: TemporalGraph, folder: Path, *, layers: int, heads: int, neighbours: int, batch: int
 ) -> Sizes:
     """Save the weights in `file` as a model for `graph`."""
-    if (folder / "model.json").exists():
-        raise CallError(f"{folder} already holds a model; choose another folder, or remove it first")
+    refuse_taken(folder, "model", "model")
     weights = read_weights(file)
     network = network_from_original(weights, layers=layers, heads=heads, neighbours=neighbours, batch=batch)
     node_inputs(graph, network.sizes)  # refuses a graph that does not fit
@@ -71,8 +73,9 @@ def _rename(weights: dict[str, Tensor]) -> dict[str, Tensor]:
             renamed["encode.frequency"] = weight.flatten()
         elif attention and attention[2].startswith("multi_head_target.in_proj_"):
             part = attention[2].removeprefix("multi_head_target.in_proj_")
-            if len(weight) % 3:
-                raise ModelError(f"parameter {name!r} should stack three projections, but has {len(weight)} rows")
+            rows = weight.shape[0] if weight.ndim else 0
+            if rows % 3 or not rows:
+                raise ModelError(f"parameter {name!r} should stack three projections, but has {rows} rows")
             for which, third in zip(("query", "key", "value"), weight.chunk(3), strict=True):
                 renamed[f"attention.{attention[1]}.{which}.{part}"] = third.contiguous()
         elif attention:

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cody.errors import CallError, DataError, ModelError
+from cody.errors import DataError, ModelError
 from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph
 from cody.models import Network
-from cody.models.checkpoint import Checkpoint, make_folder, save_model
+from cody.models.checkpoint import Checkpoint, make_folder, refuse_taken, save_model
 from cody.models.interrupted import Interrupted
 from cody.models.metrics import auc, average_precision
 from cody.models.plan import plan
@@ -156,8 +156,7 @@ def train(graph: TemporalGraph, network: Network, settings: Settings, folder: Pa
     After each epoch the state of the training is saved; called again with the same arguments, an interrupted training
     goes on from there, and ends with the same weights as one that was not interrupted.
     """
-    if (folder / "model.json").exists():
-        raise CallError(f"{folder} already holds a trained model; choose another folder, or remove it first")
+    refuse_taken(folder, "model", "trained model")
     make_folder(folder)
     parts = split(graph, settings)
     return _train(graph, network, settings, parts, TrainingState(network, settings, graph.identity, folder))

@@ -1,0 +1,70 @@
+"""Whether the files of a saved graph are as they were written, by their checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from cody.errors import DataError
+from cody.files import cache_directory, file_checksum
+
+QUICKLY_READ = 64 << 20  # bytes that are read whenever a graph is opened
+REMEMBERED = 7 * 86_400.0  # seconds after which more bytes are read again: a disk can fail without anybody writing
+TICK = 2.0  # seconds, the coarsest clock of a file system: within it, a file can change and look as before
+
+
+def check_files(checksums: Mapping[Path, str]) -> None:
+    """Refuse files that do not have these checksums. Many bytes are read once, and again when a file was changed."""
+    try:
+        if sum(file.stat().st_size for file in checksums) <= QUICKLY_READ:
+            _compare(checksums)
+            return
+        note = cache_directory() / "intact" / _state(checksums)
+        if not _is_recent(note):
+            settled = time.time() - TICK > max(_changed(file) for file in checksums)
+            _compare(checksums)
+            if settled:
+                _remember(note)
+    except OSError as error:
+        raise DataError(f"{error.filename or 'a column'} cannot be read: {error.strerror or error}") from None
+
+
+def _compare(checksums: Mapping[Path, str]) -> None:
+    for file, checksum in checksums.items():
+        if file_checksum(file) != checksum:
+            raise DataError(f"{file} is damaged: it does not have the checksum it was written with")
+
+
+def _state(checksums: Mapping[Path, str]) -> str:
+    """A hash of all that changes when one of the files is written to, moved or replaced."""
+    digest = hashlib.blake2b(digest_size=16)
+    for file, checksum in checksums.items():
+        status = file.stat()
+        where = (str(file.resolve()), status.st_dev, status.st_ino)
+        digest.update(repr((*where, status.st_size, status.st_mtime_ns, status.st_ctime_ns, checksum)).encode())
+    return digest.hexdigest()
+
+
+def _changed(file: Path) -> float:
+    status = file.stat()
+    return max(status.st_mtime, status.st_ctime)
+
+
+def _is_recent(note: Path) -> bool:
+    try:
+        return abs(time.time() - note.stat().st_mtime) < REMEMBERED
+    except OSError:
+        return False
+
+
+def _remember(note: Path) -> None:
+    """Leave an empty file, whose name says it all, and remove those that no longer count."""
+    with suppress(OSError):  # where nothing can be kept, the files are read each time
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.touch()
+        for other in note.parent.iterdir():
+            if not _is_recent(other):
+                other.unlink()

@@ -1,0 +1,129 @@
+"""Files: arrays that open or give one clear error, files that appear whole or not at all, and checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import time
+import uuid
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cody.errors import DataError
+
+STALE = 15 * 60.0  # seconds after which nobody is still writing what a killed process left behind
+BLOCK = 1 << 20  # bytes read at once for a checksum
+
+
+def load_array(file: Path, *, mapped: bool) -> NDArray[Any]:
+    """The array in a `.npy` file, read or only mapped. Whatever is wrong with the file is a DataError that names it.
+
+    Nothing is allocated before the size that the header speaks of was found to be that of the file.
+    """
+    try:
+        with file.open("rb") as stream:
+            _check_size(stream)
+        array: NDArray[Any] = np.load(file, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except FileNotFoundError:
+        raise DataError(f"{file} is missing") from None
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror or error}") from None
+    except Exception as error:  # numpy reads the header with Python's own parser, and raises whatever that meets
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{file} is truncated, damaged or not a .npy file ({reason})") from None
+    return np.asarray(array)  # a plain view of a map: indexing a memmap object is slower
+
+
+def _check_size(stream: IO[bytes]) -> None:
+    """Refuse an array that the rest of the file cannot hold, or that is not all of it."""
+    version = np.lib.format.read_magic(stream)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(stream)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects")
+    expected = math.prod(shape) * dtype.itemsize
+    found = os.fstat(stream.fileno()).st_size - stream.tell()
+    if min(shape, default=0) < 0 or expected != found:
+        raise ValueError(f"{dtype} {list(shape)} takes {expected:,} bytes, but there are {found:,}")
+
+
+def write_atomically(file: Path, content: bytes | str) -> None:
+    """Write the file all at once: whoever opens it sees the old content or the new one, also after a crash."""
+    with replacing(file) as partial:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def replacing(file: Path) -> Iterator[Path]:
+    """The path of an empty file to write to, which becomes `file` when the block ends, and vanishes if it fails.
+
+    It gets the mode of any file that the user makes, whatever the writer thought of. A link is replaced itself, not
+    what it points to.
+    """
+    _clear_leftovers(file)
+    partial = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}.partial")
+    try:
+        partial.touch()
+        usual_mode = partial.stat().st_mode
+        yield partial
+        partial.chmod(usual_mode)
+        flush(partial)
+        partial.replace(file)
+    finally:
+        with suppress(OSError):  # what stopped the writing may stop this, and is the better message
+            partial.unlink(missing_ok=True)
+
+
+def flush(file: Path) -> None:
+    """Wait until the file is on the disk, so that nothing points at it before it is safe from a power cut."""
+    with file.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def file_checksum(file: Path) -> str:
+    """The CRC-32 of a file's bytes, which finds what chance does to them, at some gigabytes a second."""
+    checksum, block = 0, memoryview(bytearray(BLOCK))
+    with file.open("rb", buffering=0) as stream:
+        while count := stream.readinto(block):
+            checksum = zlib.crc32(block[:count], checksum)
+    return f"{checksum:08x}"
+
+
+def with_checksum(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with an entry that tells whether it is still as it was written."""
+    return document | {"checksum": _document_checksum(document)}
+
+
+def is_as_written(document: dict[str, Any]) -> bool:
+    """Whether a document has the checksum that `with_checksum` gave it."""
+    return document.get("checksum") == _document_checksum(document)
+
+
+def _document_checksum(document: dict[str, Any]) -> str:
+    rest = {key: value for key, value in document.items() if key != "checksum"}
+    rest = json.loads(json.dumps(rest))  # as it will be read again: all keys are text
+    return hashlib.blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def cache_directory() -> Path:
+    """Where files are kept that can be made or downloaded again."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "cody"
+
+
+def _clear_leftovers(file: Path) -> None:
+    """Remove what killed processes left of this file. What was written to lately may be work in progress."""
+    pattern = re.compile(rf"\.{re.escape(file.name)}\.[0-9a-f]{{8}}\.partial")
+    with suppress(OSError):
+        for leftover in filter(lambda path: pattern.fullmatch(path.name), file.parent.iterdir()):
+            if time.time() - leftover.stat().st_mtime > STALE:
+                leftover.unlink(missing_ok=True)
