@@ -17,7 +17,7 @@ from cody.errors import DataError
 from cody.graph import Query
 from cody.oracle import Removal
 from cody.search.found import EVALUATIONS, EXHAUSTED, ITERATIONS, SECONDS, flips
-from cody.words import count, decision, earlier, moment, plain, probability
+from cody.words import count, decision, earlier, moment, plain, probability, to_json
 
 if TYPE_CHECKING:
     import pandas
@@ -244,8 +244,8 @@ class Explanation:
         return document
 
     def to_json(self) -> str:
-        """One line of JSON, with the version of its form."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        """One line of JSON, with the version of its form. Unprintable characters are escapes."""
+        return to_json(self.to_dict())
 
     @classmethod
     def from_json(cls, text: str) -> Explanation:
