@@ -579,8 +579,8 @@ def check_it_can_be_shown(why):
 
 def test_a_document_with_any_value_replaced_is_refused_or_can_be_shown():
     protected = Protected(events=[1], nodes=[4], times=[(0, 1)])
-    found = explain(toy(bias=-5.5), GRAPH, QUERY, protect=protected, evaluations=3)
-    nothing = explain(toy(bias=50.0), GRAPH, QUERY, evaluations=3)
+    found = explain(toy(bias=-5.5), GRAPH, QUERY, protect=protected, size=3)
+    nothing = explain(toy(bias=50.0), GRAPH, QUERY, evaluations=3, size=3)
     shown = set()
     for why in (found, nothing):
         document = json.loads(why.to_json())
