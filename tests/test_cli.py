@@ -1,5 +1,6 @@
 """The command line as a user meets it: output, exit codes, errors."""
 
+import io
 import json
 import os
 from pathlib import Path
@@ -14,6 +15,7 @@ from cody.cli.explain import _time_range
 from cody.data import load, open_graph, save_graph
 from cody.errors import CallError, CodyError
 from cody.explanation import Explanation
+from cody.graph import TemporalGraph
 from cody.models.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
 
@@ -165,6 +167,36 @@ def test_markup_and_control_characters_in_names_are_printed_as_text(tmp_path):
     assert "[red]a[/]" in shown
     assert ":smile:" in shown
     assert "\x1b" not in shown
+
+
+@pytest.fixture
+def tricky(made):
+    """A graph whose names try to fool a terminal, and a model for it."""
+    graph = random_graph(np.random.default_rng(0), nodes=30, events=300)
+    names = [f"\x1b[31m{node}\x7f\x9b\u202e\u2066\u200bé" for node in range(graph.num_nodes)]
+    graph = TemporalGraph.from_arrays(graph.src, graph.dst, graph.time, features=graph.features, names=names)
+    save_graph(graph, made / "tricky")
+    return made / "tricky"
+
+
+@pytest.mark.parametrize("asked", [("--event", 250), ("--events", "250,251")])
+def test_no_command_prints_what_a_terminal_would_obey_and_json_has_the_true_names(made, tricky, asked):
+    names = set(load(str(tricky)).names.tolist())
+    words = ("explain", "--data", tricky, "--model", made / "model", "--other-data", *asked)
+    printed = run(*words, "--json")
+    assert all(line.isprintable() for line in printed.splitlines())
+    assert "é" in printed
+    for line in printed.splitlines():
+        assert {event["src"] for event in json.loads(line)["candidates"]} <= names
+    shown = run(*words) if "--event" in asked else ""
+    assert all(line.isprintable() for line in shown.splitlines())
+
+
+def test_json_keeps_the_true_names_where_the_terminal_lacks_their_letters(monkeypatch):
+    raw = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding="ascii", errors="replace"))
+    common.print_json({"name": "é\x7f"})
+    assert raw.getvalue() == b'{"name": "\\u00e9\\u007f"}\n'
 
 
 def test_times_that_are_no_unix_seconds_are_shown_as_numbers(tmp_path):

@@ -1,5 +1,7 @@
 """From a question to an explanation: what is reported, how it is confirmed, and what it survives."""
 
+import io
+import itertools
 import json
 import time
 from dataclasses import replace
@@ -8,8 +10,10 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 import cody
+from cody import show
 from cody.baselines import tgnnexplainer
 from cody.deadline import check_deadline
 from cody.errors import CallError, DataError, ModelError
@@ -539,6 +543,101 @@ def test_a_foreign_newer_or_damaged_document_is_refused(change, says):
     for text in ("", "[1]", "null", "{", None, 5, {}):
         with pytest.raises(DataError, match="no explanation"):
             Explanation.from_json(text)
+
+
+ODD = [
+    None, True, False, 0, -1, 7, 1.5, -0.0, float("inf"), float("nan"), 10**400, 2**63, "", "x", "\x1b[31m\u202e\ud800",
+    [], [1], [[1, 2]], {}, {"a": 1},
+]  # fmt: skip
+
+
+def paths(document, start=()):
+    """Where the values of a document stand: each with the keys that lead to it."""
+    yield start
+    keys = document if isinstance(document, dict) else range(len(document)) if isinstance(document, list) else ()
+    for key in keys:
+        yield from paths(document[key], (*start, key))
+
+
+def put(document, path, value):
+    """A copy of the document with another value at that place."""
+    if not path:
+        return value
+    copied = document.copy()
+    copied[path[0]] = put(document[path[0]], path[1:], value)
+    return copied
+
+
+def check_it_can_be_shown(why):
+    texts = [str(why), repr(why), why.question, why.sentence, why.certainty, why.effort, why.protection]
+    texts += [why.verdict, why._repr_html_()]
+    assert all(line.isprintable() for text in texts for line in text.splitlines())
+    assert len(why.to_frame()) == len(why.removed)
+    for part in show.explanation(why):
+        Console(file=io.StringIO()).print(part)
+
+
+def test_a_document_with_any_value_replaced_is_refused_or_can_be_shown():
+    protected = Protected(events=[1], nodes=[4], times=[(0, 1)])
+    found = explain(toy(bias=-5.5), GRAPH, QUERY, protect=protected, size=3)
+    nothing = explain(toy(bias=50.0), GRAPH, QUERY, evaluations=3, size=3)
+    shown = set()
+    for why in (found, nothing):
+        document = json.loads(why.to_json())
+        for path, value in itertools.product(paths(document), ODD):
+            try:
+                again = Explanation.from_json(json.dumps(put(document, path, value)))
+            except DataError as error:
+                assert len(str(error)) < 300, path  # noqa: PT017
+                continue
+            assert Explanation.from_json(again.to_json()) == again
+            if str(again) not in shown:
+                shown.add(str(again))
+                check_it_can_be_shown(again)
+    assert len(shown) > 20
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"parameters": {"protect": "x"}}, "parameters: protect is 'x', not an object"),
+        ({"parameters": {"protect": {"times": [[1]]}}}, r"parameters: \[1\] is not a pair"),
+        ({"parameters": {"search": {"alpha": float("inf")}}}, "parameters: "),
+        ({"seconds": 10**400}, "seconds: 1000+…0+ is not a finite number"),
+        ({"event": "x"}, "event: 'x' is not a whole number"),
+        ({"candidates": {}}, "candidates: {} is not a list"),
+        ({"query": {"src": 1}}, r"query: {'src': 1} is not an object of src, dst, time, before"),
+        ({"src": 5}, "src: 5 is not text"),
+        ({"factual": 1}, "factual: 1 is neither true nor false"),
+        ({"seed": 10**4000}, "seed: "),
+    ],
+)
+def test_a_damaged_document_is_refused_with_the_name_of_the_part(change, says):
+    document = explain(toy(bias=-5.5), GRAPH, QUERY).to_dict()
+    with pytest.raises(DataError, match=f"this explanation is damaged: {says}"):
+        Explanation.from_dict(document | change)
+
+
+def test_numbers_that_json_does_not_know_are_refused():
+    text = explain(toy(bias=-5.5), GRAPH, QUERY).to_json()
+    for number in ("NaN", "Infinity", "-Infinity", "1e400", "1" + "0" * 400):
+        with pytest.raises(DataError, match="this explanation is damaged"):
+            Explanation.from_json(text.replace('"seed": 0', f'"seed": {number}, "seconds": {number}'))
+
+
+def test_deep_documents_are_refused():
+    document = explain(toy(bias=-5.5), GRAPH, QUERY).to_dict()
+    deep = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    with pytest.raises(DataError, match="damaged"):
+        Explanation.from_dict(document | {"parameters": deep})
+
+
+def test_a_search_cut_short_whose_counterfactual_was_not_confirmed_can_be_shown():
+    why = replace(explain(toy(bias=50.0), GRAPH, QUERY, evaluations=3), without_all=None)
+    assert why.was_cut_short
+    check_it_can_be_shown(why)
 
 
 def test_a_table_says_what_is_predicted_after_each_event():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
@@ -206,6 +207,40 @@ def test_nodes_are_found_by_the_name_the_user_gave() -> None:
         words.node("anne")
 
 
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        ([1, "a", 1.5], ["1", "a", "1.5"]),
+        ([True, False, None], ["True", "False", "None"]),
+        ([b"a", "b", "x" * 1_000], ["a", "b", "x" * 1_000]),
+        ([-1, 2**63, 5], ["-1", str(2**63), "5"]),
+        ([2**63, 0, 1], [str(2**63), "0", "1"]),
+        (np.array(["a", "bb", "c"], dtype=">U2000"), ["a", "bb", "c"]),
+        (np.array([b"a", b"b", b"c"]), ["a", "b", "c"]),
+        (np.array([0.5, 1.0, 2.0], dtype=np.float32), ["0.5", "1.0", "2.0"]),
+        (np.array([3, 2, 1], dtype=np.uint8), ["3", "2", "1"]),
+    ],
+)
+def test_whatever_names_a_node_is_shown_as_it_was_given(names: Any, shown: list[str]) -> None:
+    graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2], names=names)
+    assert [graph.name(node) for node in range(3)] == shown
+    assert [graph.node(name) for name in shown] == [0, 1, 2]
+
+
+def test_long_texts_are_refused_before_they_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes, long = 2_000, "x" * 1_000_000  # 8 GB, if each of the names took as much room as the longest
+    many = [str(node) for node in range(nodes - 1)]
+    tracemalloc.start()
+    for columns in ({"names": [*many, long]}, {"src": [*many, long], "dst": range(nodes), "time": range(nodes)}):
+        with pytest.raises(DataError, match="1,000,000"):
+            TemporalGraph.from_arrays(**{"src": [0], "dst": [1], "time": [1]} | columns)  # type: ignore[arg-type]
+    monkeypatch.setattr("cody.graph.MOST_ROOM_FOR_NAMES", 2**20)
+    with pytest.raises(DataError, match=r"the names of 2,000 nodes would take 0\.0 GiB, .* longest, of 900 characters"):
+        TemporalGraph.from_arrays([0], [1], [1], names=[*many, "x" * 900])
+    assert tracemalloc.get_traced_memory()[1] < 2**22
+    tracemalloc.stop()
+
+
 def test_a_link_sees_events_up_to_and_including_its_time() -> None:
     graph = TemporalGraph.from_arrays([0, 1, 0], [1, 2, 2], [1, 2, 2])
     assert graph.link(0, 2, 2) == Query(0, 2, 2.0, 3)
@@ -261,6 +296,17 @@ def test_select_keeps_nodes_and_numbers_events_anew() -> None:
         ({"dst": [0, 2_000_000_000]}, "2,000,000,001 nodes are too many for 2 events: the ids are sparse"),
         ({"num_nodes": 10**13}, "10,000,000,000,000 nodes are too many for 2 events"),
         ({"num_nodes": 0}, "num_nodes says 0 nodes"),
+        ({"names": ["a", "b" * 1_001]}, "names must have at most 1,000 characters; that of node 1 has 1,001"),
+        ({"names": np.array(["a", "b" * 1_001])}, "names must have at most 1,000 characters; that of node 1 has"),
+        ({"names": np.array(["a", "b" * 1_001], dtype=object)}, "at most 1,000 characters; that of node 1 has 1,001"),
+        ({"names": np.array([b"a", b"b" * 1_001])}, "names must have at most 1,000 characters; that of node 1"),
+        ({"names": ["a", 10**1_001]}, "names must have at most 1,000 characters; that of node 1 has 1,002"),
+        ({"names": ["a", 10**5_000]}, "that of node 1: Exceeds the limit"),
+        ({"names": ["a", "\ud800"]}, r"that of node 1 has half a character: '\\ud800'"),
+        ({"names": ["a", b"\xff"]}, "that of node 1: 'utf-8' codec can't decode"),
+        ({"src": [0, "x" * 1_001]}, "src must be an array of numbers: row 1 has a text of 1,001 characters"),
+        ({"time": [0, "1" * 1_001]}, "time must be an array of numbers: row 1 has a text of 1,001 characters"),
+        ({"features": [[0, 0], [0, "1" * 1_001]]}, "features must be an array of numbers: row 1 has a text of 1,001"),
     ],
 )
 def test_columns_that_make_no_graph_are_refused(columns: dict[str, object], message: str) -> None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_type_hints
 
 from cody.errors import DataError
 from cody.graph import Query
 from cody.model import Change
 from cody.search.found import EVALUATIONS, EXHAUSTED, ITERATIONS, SECONDS, flips
-from cody.words import count, decision, earlier, moment, plain, probability
+from cody.words import count, decision, earlier, moment, plain, probability, to_json
 
 if TYPE_CHECKING:
     import pandas
@@ -181,14 +181,14 @@ class Explanation:
         smaller = "Smaller sets may exist." if not self.factual else "It did not look for the smallest such set."
         if self.is_minimal:
             smaller = "No smaller set of these candidates does it." if len(self.removed) > 1 else "No set is smaller."
-        return f"Confirmed: {self.confirmed.by}. {smaller}"
+        return f"Confirmed: {plain(self.confirmed.by, 200)}. {smaller}"
 
     @property
     def _doubt(self) -> str:
         """Why a counterfactual that was found is not confirmed."""
         if self.confirmed is None:
             return "there was no time left for it; allow more seconds"
-        return f"{self.confirmed.by}, the logit is {self.confirmed.without:.5f}, which changes nothing"
+        return f"{plain(self.confirmed.by, 200)}, the logit is {self.confirmed.without:.5f}, which changes nothing"
 
     @property
     def effort(self) -> str:
@@ -244,8 +244,8 @@ class Explanation:
         return document
 
     def to_json(self) -> str:
-        """One line of JSON, with the version of its form."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        """One line of JSON, with the version of its form. Unprintable characters are escapes."""
+        return to_json(self.to_dict())
 
     @classmethod
     def from_json(cls, text: str) -> Explanation:
@@ -263,21 +263,11 @@ class Explanation:
         if schema != SCHEMA:
             raise DataError(_schema_error(schema))
         try:
-            known = {field.name: document[field.name] for field in fields(cls)}
-            if not isinstance(known["factual"], bool):
-                raise ValueError(f"factual is {known['factual']!r}")
-            known["query"] = _read(Query, known["query"])
-            known["candidates"] = tuple(_read(Event, event) for event in known["candidates"])
-            if known["confirmed"] is not None:
-                known["confirmed"] = _read(Confirmation, known["confirmed"])
-            known["explored"] = tuple((tuple(map(_row_number, rows)), _finite(to)) for rows, to in known["explored"])
-            known["removed"] = tuple(map(_row_number, known["removed"]))
-            known["logits"] = tuple(None if logit is None else _finite(logit) for logit in known["logits"])
-            made = cls(**known)
+            made = cls(**{field.name: _read_field(field.name, document[field.name]) for field in fields(cls)})
             _check(made)
         except KeyError as error:
             raise DataError(f"this explanation is damaged: {error} is missing") from None
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise DataError(f"this explanation is damaged: {error}") from None
         return made
 
@@ -331,33 +321,130 @@ def _row(*cells: str, tag: str = "td") -> str:
     return f"<tr>{''.join(made)}</tr>"
 
 
+Item = TypeVar("Item")
+First = TypeVar("First")
+Second = TypeVar("Second")
 Part = TypeVar("Part", Query, Event, Confirmation)
 
 
-def _read(part: type[Part], document: dict[str, Any]) -> Part:
-    """A named tuple of words and numbers."""
-    made = part(**document)
-    for name, kind in part.__annotations__.items():
-        value = getattr(made, name)
-        if "float" in str(kind):
-            _finite(value)
-        elif "int" in str(kind):
-            _row_number(value)
-        elif not isinstance(value, str):
-            raise ValueError(f"{name} is {value!r}")
-    return made
+def _read_field(name: str, value: Any) -> Any:
+    try:
+        return READERS[name](value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
-def _finite(number: Any) -> float:
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number):
-        raise ValueError(f"{number!r} is no finite number")
-    return float(number)
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{_shown(value)} is not text")
+    value.encode()  # refuses half a character, which nothing can print
+    return value
 
 
-def _row_number(number: Any) -> int:
-    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        raise ValueError(f"{number!r} is no row")
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{_shown(value)} is neither true nor false")
+    return value
+
+
+def _finite(value: Any) -> float:
+    try:
+        number = float("nan") if isinstance(value, bool | str | bytes) else float(value)
+    except (TypeError, OverflowError):
+        number = float("nan")
+    if not math.isfinite(number):
+        raise ValueError(f"{_shown(value)} is not a finite number")
     return number
+
+
+def _row_number(value: Any) -> int:
+    return _whole(value, bits=63)
+
+
+def _seed(value: Any) -> int:
+    return _whole(value, bits=10_000)  # as many as can be printed
+
+
+def _whole(value: Any, bits: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0 or value.bit_length() > bits:
+        raise ValueError(f"{_shown(value)} is not a whole number from 0 to 2^{bits} - 1")
+    return value
+
+
+def _tuple_of(read: Callable[[Any], Item]) -> Callable[[Any], tuple[Item, ...]]:
+    def read_all(value: Any) -> tuple[Item, ...]:
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"{_shown(value)} is not a list")
+        return tuple(map(read, value))
+
+    return read_all
+
+
+def _or_none(read: Callable[[Any], Item]) -> Callable[[Any], Item | None]:
+    return lambda value: None if value is None else read(value)
+
+
+def _named_tuple(part: type[Part]) -> Callable[[Any], Part]:
+    readers = {name: READERS_OF_TYPES[kind] for name, kind in get_type_hints(part).items()}
+
+    def read(value: Any) -> Part:
+        if not isinstance(value, dict) or set(value) != set(readers):
+            raise ValueError(f"{_shown(value)} is not an object of {', '.join(readers)}")
+        return part(**{name: read_value(value[name]) for name, read_value in readers.items()})
+
+    return read
+
+
+def _pair(first: Callable[[Any], First], second: Callable[[Any], Second]) -> Callable[[Any], tuple[First, Second]]:
+    def read(value: Any) -> tuple[First, Second]:
+        if not isinstance(value, list | tuple) or len(value) != 2:
+            raise ValueError(f"{_shown(value)} is not a pair")
+        return first(value[0]), second(value[1])
+
+    return read
+
+
+def _parameters(value: Any) -> dict[str, Any]:
+    """Anything that JSON can hold, but what was protected must be what we print."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{_shown(value)} is not an object")
+    to_json(value)  # refuses infinities, wherever they stand
+    protect = value.get("protect")
+    if protect is not None:
+        if not isinstance(protect, dict):
+            raise ValueError(f"protect is {_shown(protect)}, not an object")
+        _tuple_of(_row_number)(protect.get("events", []))
+        _tuple_of(_text)(protect.get("nodes", []))
+        _tuple_of(_pair(_finite, _finite))(protect.get("times", []))
+    return value
+
+
+def _shown(value: Any) -> str:
+    return plain(repr(value))
+
+
+READERS_OF_TYPES: dict[Any, Callable[[Any], Any]] = {int: _row_number, float: _finite, str: _text}
+READERS: dict[str, Callable[[Any], Any]] = {
+    "query": _named_tuple(Query),
+    "src": _text,
+    "dst": _text,
+    "event": _or_none(_row_number),
+    "candidates": _tuple_of(_named_tuple(Event)),
+    "removed": _tuple_of(_row_number),
+    "logits": _tuple_of(_or_none(_finite)),
+    "ended": _text,
+    "factual": _flag,
+    "iterations": _row_number,
+    "evaluations": _row_number,
+    "seconds": _finite,
+    "confirmed": _or_none(_named_tuple(Confirmation)),
+    "without_all": _or_none(_finite),
+    "parameters": _parameters,
+    "seed": _seed,
+    "model": _text,
+    "data": _text,
+    "explored": _tuple_of(_pair(_tuple_of(_row_number), _finite)),
+}
 
 
 def _check(made: Explanation) -> None:
@@ -367,16 +454,6 @@ def _check(made: Explanation) -> None:
     if made.logits[0] is None:
         raise ValueError("the logit with nothing removed is missing")
     made.steps  # noqa: B018  (every removed event is a candidate)
-    for name in ("iterations", "evaluations", "seed"):
-        _row_number(getattr(made, name))
-    _finite(made.seconds)
-    if made.without_all is not None:
-        _finite(made.without_all)
-    for name in ("src", "dst", "ended", "model", "data"):
-        if not isinstance(getattr(made, name), str):
-            raise ValueError(f"{name} is {getattr(made, name)!r}")
-    if not isinstance(made.parameters, dict):
-        raise ValueError("parameters are no object")
 
 
 def _link(src: str, dst: str) -> str:

@@ -25,6 +25,8 @@ IntArray = NDArray[np.integer[Any]]
 FloatArray = NDArray[np.floating[Any]]
 BoolArray = NDArray[np.bool_]
 
+LONGEST_NAME = 1_000  # characters; the names of all nodes take as much room as the longest
+MOST_ROOM_FOR_NAMES = 2 * 2**30  # bytes
 LATEST_TIME = 1e19  # nanoseconds since 1970 stay below; what is beyond, float32 models cannot compute with
 
 
@@ -392,6 +394,7 @@ def _array(column: str, values: Any) -> NDArray[Any]:
     if isinstance(values, np.ma.MaskedArray):
         raise DataError(f"{column} is a masked array; fill in or drop what is masked")
     try:
+        refuse_long_texts(values)
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
         raise DataError(f"{column} must be an array of numbers: {error}") from None
@@ -400,6 +403,17 @@ def _array(column: str, values: Any) -> NDArray[Any]:
     if array.dtype.kind == "c":
         raise DataError(f"{column} must be real numbers, not {array.dtype}")
     return array
+
+
+def refuse_long_texts(values: Any) -> None:
+    """Look into a list before numpy does: in an array of text, each takes as much room as the longest."""
+    if not isinstance(values, list | tuple):
+        return
+    table = np.array(values, dtype=object)
+    for position, value in enumerate(table.ravel()):
+        if isinstance(value, str | bytes) and len(value) > LONGEST_NAME:
+            row = position * len(values) // table.size
+            raise ValueError(f"row {row} has a text of {len(value):,} characters")
 
 
 def _times(time: ArrayLike) -> FloatArray:
@@ -486,18 +500,59 @@ def _count_nodes(
 
 
 def _labels(names: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
+    """The names as an array of whole numbers, or of text of a fixed width."""
     try:
-        labels = np.array(names)
-        if labels.dtype.kind not in "iuU":
-            labels = labels.astype(str)
+        given = np.array(names, dtype=None if isinstance(names, np.ndarray) else object)
+        if given.dtype.kind == "O" and all(type(name) is int or isinstance(name, np.integer) for name in given.flat):
+            numbers = np.array(given.tolist())
+            given = numbers if numbers.dtype.kind in "iu" else given  # not if they are too large, and become floats
     except (TypeError, ValueError) as error:
         raise DataError(f"names must be one word or number for each node: {error}") from None
-    if labels.ndim != 1:
-        raise DataError(f"names must be one-dimensional, not an array of shape {labels.shape}")
+    if given.ndim != 1:
+        raise DataError(f"names must be one-dimensional, not an array of shape {given.shape}")
+    labels = given if given.dtype.kind in "iu" else _texts(given)
     distinct, counts = np.unique(labels, return_counts=True)
     if len(distinct) < len(labels):
         raise DataError(f"names must differ from node to node; {str(distinct[counts > 1][0])!r} stands more than once")
     return labels
+
+
+def _texts(names: NDArray[Any]) -> NDArray[np.str_]:
+    """Names as text of the width of the longest, if that is not too long for all."""
+    texts = names if names.dtype.kind == "U" else [_text(node, name) for node, name in enumerate(names)]
+    lengths = np.strings.str_len(names) if texts is names else np.array([len(text) for text in texts], dtype=np.int64)
+    bad = np.flatnonzero(lengths > LONGEST_NAME)
+    if bad.size:
+        raise DataError(
+            f"names must have at most {LONGEST_NAME:,} characters; that of node {bad[0]} has {lengths[bad[0]]:,}"
+        )
+    longest = int(lengths.max(initial=1))
+    check_room_for_names(len(names), longest)
+    labels = np.array(texts, dtype=f"U{longest}")
+    letters = labels.view(np.uint32).reshape(len(labels), longest)
+    bad = np.flatnonzero(((letters >= 0xD800) & (letters < 0xE000)).any(axis=1))
+    if bad.size:
+        raise DataError(f"names must be text; that of node {bad[0]} has half a character: {str(labels[bad[0]])!a}")
+    return labels
+
+
+def _text(node: int, name: Any) -> str:
+    if isinstance(name, list | tuple | dict | np.ndarray):
+        raise DataError(f"names must be one word or number for each node; node {node} has {_shortened(name)}")
+    try:
+        return name.decode() if isinstance(name, bytes) else str(name)
+    except ValueError as error:  # bytes that are not UTF-8, a number of thousands of digits
+        raise DataError(f"names must be one word or number for each node; that of node {node}: {error}") from None
+
+
+def check_room_for_names(nodes: int, longest: int) -> None:
+    """Refuse names before they fill the memory: each takes as much room as the longest."""
+    room = 4 * nodes * longest
+    if room > MOST_ROOM_FOR_NAMES:
+        raise DataError(
+            f"the names of {nodes:,} nodes would take {room / 2**30:.1f} GiB, because each takes as much room as "
+            f"the longest, of {longest:,} characters; shorten the longest ones, or number the nodes"
+        )
 
 
 def _assemble(

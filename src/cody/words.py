@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import UTC, datetime
+from typing import Any
 
 from cody.errors import CallError
 
@@ -85,6 +87,26 @@ def plain(text: object, width: int = 60) -> str:
     clean = "".join(letter if letter.isprintable() else "?" for letter in str(text))
     half = (width - 1) // 2
     return clean if len(clean) <= width else clean[: width - 1 - (half + 1)] + "…" + clean[-(half + 1) :]
+
+
+def to_json(document: Any, *, ascii_only: bool = False) -> str:
+    r"""One line of JSON whose characters are all printable, so that no name can fool a terminal.
+
+    What is not printable (control characters, changes of direction, spaces without width) is written as an escape,
+    which every reader of JSON turns back: the values stay what they are. NaN and infinities are a ValueError.
+
+    >>> print(to_json({"name": "Ünal\u202e\x7f"}))
+    {"name": "Ünal\u202e\u007f"}
+    """
+    text = json.dumps(document, ensure_ascii=ascii_only, allow_nan=False)
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else _escaped(letter) for letter in text)
+
+
+def _escaped(letter: str) -> str:
+    units = letter.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 def count(number: int, thing: str) -> str:

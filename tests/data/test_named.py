@@ -5,12 +5,17 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import hashlib
+import http.client
 import io
+import json
+import socket
 import subprocess
 import sys
 import threading
+import urllib.request
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,8 +24,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
+from cody.cli import app
 from cody.data import Dataset, datasets, fetch, is_here, load, save_graph, summarise
+from cody.data.named import pin_note
 from cody.errors import CallError, DataError
 from cody.graph import TemporalGraph
 
@@ -246,30 +254,82 @@ def test_the_public_file_gives_the_same_events_as_ours(
     assert theirs.names is not None
 
 
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [("uci-messages", snap_messages), ("uci-forums", network_repository_forums), ("wikipedia", jodie_wikipedia)],
+)
+def test_other_events_in_the_same_number_are_refused_in_every_format(
+    name: str, published: object, data_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = load(name)
+    monkeypatch.setenv("CODY_DATA", str(tmp_path))
+    order = np.arange(ours.num_events)
+    order[:2] = [1, 0]  # two events change places, but not times
+    assert (ours.src[0], ours.dst[0]) != (ours.src[1], ours.dst[1])
+    other = TemporalGraph.from_arrays(ours.src[order], ours.dst[order], ours.time, num_nodes=ours.num_nodes)
+    pd.DataFrame({"src": other.src, "dst": other.dst, "t": other.time}).to_parquet(tmp_path / named(name).file)
+    with pytest.raises(DataError, match=f"is not the data set '{name}': it has as many .* but others"):
+        load(name)
+    (tmp_path / named(name).published).write_bytes(published(other))  # type: ignore[operator]
+    with pytest.raises(DataError, match=f"{named(name).published} is not the data set '{name}': it has as many"):
+        load(name)
+
+
+@pytest.mark.parametrize("name", ["collegemsg", "uci-messages", "uci-forums"])
+def test_a_public_file_that_unpacks_to_too_much_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cody.data.named.LARGEST_TEXT", 10**6)
+    file, text = tmp_path / named(name).published, b"1 2 3\n" * 10**6
+    if name == "uci-forums":
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("fb-forum.edges", text.replace(b" ", b","))
+    else:
+        file.write_bytes(gzip.compress(text.replace(b"\n", b" ") if name == "collegemsg" else text))
+    with pytest.raises(DataError, match=f"{file.name}: it unpacks to more than 1,000,000 bytes"):
+        named(name).read_published(file)
+
+
 # Fetching, from a server on this machine
 
 
 class Server:
     def __init__(self) -> None:
-        self.content, self.announced, self.status = b"", None, 200
+        self.content, self.announced, self.status, self.location = b"", None, 200, ""
+        self.answer = b""  # instead of all that
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self.send_response(outer.status)
-                self.send_header("Content-Length", str(outer.announced or len(outer.content)))
+                if outer.answer:
+                    self.wfile.write(outer.answer)
+                    return
+                moved = outer.location and self.path != "/moved"
+                self.send_response(302 if moved else outer.status)
+                if moved:
+                    self.send_header("Location", outer.location)
+                if outer.announced != "":
+                    self.send_header("Content-Length", outer.announced or str(len(outer.content)))
                 self.end_headers()
-                self.wfile.write(outer.content)
+                with suppress(ConnectionError):  # who has seen enough hangs up
+                    self.wfile.write(outer.content)
 
             def log_message(self, *_: object) -> None:
                 pass
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/small.csv"
+        self.url = f"https://127.0.0.1:{self.http.server_port}/small.csv"
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server whose https addresses are spoken to without encryption, as there is no certificate for it."""
+
+    def unencrypted(handler: urllib.request.HTTPSHandler, request: urllib.request.Request) -> Any:
+        return handler.do_open(http.client.HTTPConnection, request)
+
+    monkeypatch.setattr(urllib.request.HTTPSHandler, "https_open", unencrypted)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     made = Server()
     thread = threading.Thread(target=made.http.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -288,12 +348,27 @@ def small(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Da
     monkeypatch.setenv("CODY_DATA", str(tmp_path / "data"))
     server.content = CONTENT
     return dataclasses.replace(
-        named("wikipedia"), name="small", published="small.csv", url=server.url, nodes=3, events=2, unique_edges=2
+        named("wikipedia"),
+        name="small",
+        published="small.csv",
+        url=server.url,
+        nodes=3,
+        events=2,
+        unique_edges=2,
+        sha256=hashlib.sha256(CONTENT).hexdigest(),
+        largest=1_000,
+        content=TemporalGraph.from_arrays([0, 1], [2, 2], [1, 2]).identity,
     )
 
 
+@pytest.fixture
+def unknown(small: Dataset) -> Dataset:
+    """The same, but nobody knows the checksum of the file."""
+    return dataclasses.replace(small, sha256=None)
+
+
 def kept(tmp_path: Path) -> list[str]:
-    return [file.name for file in (tmp_path / "data").iterdir()]
+    return sorted(file.name for file in (tmp_path / "data").iterdir())
 
 
 def test_a_fetched_file_is_whole_and_progress_is_told(small: Dataset, tmp_path: Path) -> None:
@@ -313,11 +388,14 @@ def test_a_right_checksum_is_accepted_and_a_wrong_one_leaves_nothing(small: Data
     assert kept(tmp_path) == ["small.csv"]
 
 
-@pytest.mark.parametrize("content", [CONTENT + b"0,1,3,0,7\n", b"<html>moved</html>", b""])
-def test_something_else_is_not_kept(small: Dataset, server: Server, tmp_path: Path, content: bytes) -> None:
+SHUFFLED = CONTENT.replace(b"0,0,1,0,5\n1,0,2,0,6\n", b"1,0,1,0,5\n0,0,2,0,6\n")
+
+
+@pytest.mark.parametrize("content", [CONTENT + b"0,1,3,0,7\n", b"<html>moved</html>", b"", SHUFFLED])
+def test_something_else_is_not_kept(unknown: Dataset, server: Server, tmp_path: Path, content: bytes) -> None:
     server.content = content
     with pytest.raises(DataError, match="is not Wikipedia, and was not kept"):
-        fetch(small)
+        fetch(unknown)
     assert kept(tmp_path) == []
 
 
@@ -325,7 +403,7 @@ def test_a_broken_connection_leaves_nothing_and_keeps_what_was_there(
     small: Dataset, server: Server, tmp_path: Path
 ) -> None:
     fetch(small)
-    server.announced = len(CONTENT) + 100
+    server.announced = str(len(CONTENT) + 100)
     with pytest.raises(DataError, match="could not be downloaded"):
         fetch(small)
     assert kept(tmp_path) == ["small.csv"]
@@ -336,13 +414,139 @@ def test_without_a_network_the_error_says_which_file_to_put_where(
     small: Dataset, server: Server, tmp_path: Path
 ) -> None:
     server.status = 404
-    unreachable = dataclasses.replace(small, url="http://127.0.0.1:9/small.csv")
+    unreachable = dataclasses.replace(small, url="https://127.0.0.1:9/small.csv")
     for dataset in (small, unreachable):
         with pytest.raises(DataError) as caught:
             fetch(dataset)
         for word in (dataset.url, str(tmp_path / "data" / "small.csv"), "CODY_DATA"):
             assert word in str(caught.value)
     assert kept(tmp_path) == []
+
+
+@pytest.mark.parametrize("length", ["-5", "many", "1e3", "\xb2", "9" * 5_000, "", " ", "+93", "0x5d"])
+def test_an_odd_length_is_not_believed(small: Dataset, server: Server, tmp_path: Path, length: str) -> None:
+    server.announced = length
+    told: list[int | None] = []
+    fetch(small, progress=lambda done, total: told.append(total))
+    assert told == [None]
+    assert kept(tmp_path) == ["small.csv"]
+
+
+@pytest.mark.parametrize("length", ["0", "5", "92", "94", "1000", "1001", "9" * 18])
+def test_a_wrong_length_leaves_nothing(small: Dataset, server: Server, tmp_path: Path, length: str) -> None:
+    server.announced = length
+    with pytest.raises(DataError, match=r"could not be downloaded|has the sha256"):
+        fetch(small)
+    assert kept(tmp_path) == []
+
+
+@pytest.mark.parametrize("announced", [None, ""])
+def test_a_longer_file_than_expected_is_not_read_to_its_end(
+    small: Dataset, server: Server, tmp_path: Path, announced: str | None
+) -> None:
+    server.content, server.announced = bytes(20 * 10**6), announced
+    told: list[int] = []
+    with pytest.raises(
+        DataError, match=r"could not be downloaded .*the file has .* bytes .* should have at most 1,000"
+    ):
+        fetch(small, progress=lambda done, total: told.append(done))
+    assert told == []
+    assert kept(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"garbage\r\n\r\n",
+        b"HTTP/1.1 abc OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabc",
+        b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 70_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: https://[::1/x\r\n\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: https://x y\n/\r\n\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: https://127.0.0.1:port/\r\n\r\n",
+        b"HTTP/1.1 401 No\r\nWWW-Authenticate: x\r\n\r\n",
+    ],
+)
+def test_whatever_a_server_answers_is_one_error(small: Dataset, server: Server, tmp_path: Path, answer: bytes) -> None:
+    server.answer = answer
+    with pytest.raises(DataError, match="could not be downloaded"):
+        fetch(small)
+    assert kept(tmp_path) == []
+
+
+def test_only_https_is_spoken(small: Dataset, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain_address = server.url.replace("https", "http")
+    reached: list[object] = []
+    connect = socket.create_connection
+    monkeypatch.setattr(socket, "create_connection", lambda *to, **how: reached.append(to) or connect(*to, **how))
+    for url in (plain_address, "ftp://127.0.0.1/x", (tmp_path / "x").as_uri(), "data:,x"):
+        with pytest.raises(DataError, match="over https alone"):
+            fetch(dataclasses.replace(small, url=url))
+    assert reached == []
+    for location in (plain_address, "http:///moved", "ftp://127.0.0.1/x", "file:///etc/hostname", "HTTP://127.0.0.1/"):
+        server.location = location
+        reached.clear()
+        with pytest.raises(DataError, match="could not be downloaded"):
+            fetch(small)
+        assert len(reached) == 1
+        assert kept(tmp_path) == []
+    for location in ("/moved", server.url.replace("small.csv", "moved")):
+        server.location = location
+        assert fetch(small).read_bytes() == CONTENT
+    assert all(dataset.url.startswith("https://") for dataset in datasets() if dataset.url)
+
+
+def test_a_file_whose_checksum_is_unknown_is_pinned_and_must_stay_the_same(
+    unknown: Dataset, server: Server, tmp_path: Path
+) -> None:
+    assert pin_note(unknown) == ""
+    fetch(unknown)
+    assert kept(tmp_path) == ["downloads.json", "small.csv"]
+    pins, sha256 = tmp_path / "data" / "downloads.json", hashlib.sha256(CONTENT).hexdigest()
+    assert json.loads(pins.read_text())["sha256"] == {"small.csv": sha256}
+    assert sha256 in pin_note(unknown)
+    assert str(pins) in pin_note(unknown)
+    server.content = CONTENT.replace(b"0,5\n", b"0,7\n")  # the same events with other features
+    with pytest.raises(DataError, match=f"not {sha256}, as when it was first downloaded; it was not kept.*{pins}"):
+        fetch(unknown)
+    assert (tmp_path / "data" / "small.csv").read_bytes() == CONTENT
+    assert kept(tmp_path) == ["downloads.json", "small.csv"]
+    pins.unlink()
+    fetch(unknown)
+    assert (tmp_path / "data" / "small.csv").read_bytes() == server.content
+
+
+def test_pins_of_several_files_stand_side_by_side(unknown: Dataset, tmp_path: Path) -> None:
+    fetch(unknown)
+    fetch(dataclasses.replace(unknown, published="other.csv"))
+    assert set(json.loads((tmp_path / "data" / "downloads.json").read_text())["sha256"]) == {"small.csv", "other.csv"}
+
+
+def test_what_is_not_kept_is_not_pinned(unknown: Dataset, server: Server, tmp_path: Path) -> None:
+    server.content = SHUFFLED
+    with pytest.raises(DataError, match="but others: their identity is"):
+        fetch(unknown)
+    assert kept(tmp_path) == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "cody/downloads/1", "sha256": {"small.csv": 5}}', "\0"])
+def test_damaged_pins_are_refused(unknown: Dataset, tmp_path: Path, text: str) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "downloads.json").write_text(text)
+    with pytest.raises(DataError, match=r"downloads\.json, which says what .* is damaged; remove it"):
+        fetch(unknown)
+    assert kept(tmp_path) == ["downloads.json"]
+
+
+def test_the_command_says_that_a_file_was_pinned(
+    unknown: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cody.data.named.DATASETS", (unknown,))
+    printed = CliRunner().invoke(app, ["data", "fetch", "small"]).stdout
+    assert f"small is at {tmp_path / 'data' / 'small.csv'}" in printed
+    assert pin_note(unknown) in printed
 
 
 def test_a_data_directory_that_is_a_file_is_refused(

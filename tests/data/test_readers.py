@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -196,6 +202,192 @@ def test_categories_are_text() -> None:
     assert ends(from_table(frame)) == [("b", "a"), ("a", "c")]
 
 
+TEXT = [pa.array(["b", "a"], kind) for kind in (pa.string(), pa.large_string(), pa.string_view())]
+NUMBERS = [
+    *(pa.array([7, 5], kind) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())),
+    *(pa.array([7, 5], kind) for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())),
+    *(pa.array([7.0, 5.0], kind) for kind in (pa.float16(), pa.float32(), pa.float64())),
+    *(pa.array([Decimal(7), Decimal(5)], kind) for kind in (pa.decimal128(38, 0), pa.decimal256(50, 2))),
+]
+NO_IDS = [
+    pa.array([True, False]),
+    pa.array([date(2020, 1, 1)] * 2),
+    pa.array([1, 2]).cast(pa.timestamp("s")),
+    pa.array([1, 2]).cast(pa.time64("us")),
+    pa.array([2**60, 2]).cast(pa.duration("s")),
+    pa.array([b"a", b"b"]),
+    pa.array([b"a", b"b"], pa.large_binary()),
+    pa.array([b"a", b"b"], pa.binary_view()),
+    pa.array([b"a", b"b"], pa.binary(1)),
+    pa.array([[1], [2]]),
+    pa.array([["a"], ["b"]], pa.list_view(pa.string())),
+    pa.array([{"a": 1}, {"a": 2}]),
+    pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64())),
+    pa.array([(1, 2, 3), (1, 2, 3)], pa.month_day_nano_interval()),
+    pa.RunEndEncodedArray.from_arrays([1, 2], ["a", "b"]),
+    pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])]),
+    pa.ExtensionArray.from_storage(pa.uuid(), pa.array([uuid.uuid4().bytes] * 2, pa.binary(16))),
+]
+NOT_UTF8 = pa.Array.from_buffers(
+    pa.string(), 2, [None, pa.py_buffer(np.array([0, 1, 2], "<i4").tobytes()), pa.py_buffer(b"a\xff")]
+)
+
+
+def in_pieces(table: pa.Table) -> pa.Table:
+    return pa.concat_tables([table.slice(0, 1), table.slice(1, 1)])
+
+
+def dictionaries(column: pa.Array) -> list[pa.Array]:
+    """The same column, looked up in a dictionary with words that do not occur, and with one that occurs twice."""
+    longer, twice = column.to_pylist() + column.to_pylist()[:1], pa.array([2, 1], pa.uint8())
+    return [pa.DictionaryArray.from_arrays(twice, pa.array(longer, column.type))]
+
+
+@pytest.mark.parametrize("column", TEXT + NUMBERS, ids=lambda column: str(column.type))
+def test_ids_of_every_sensible_type_are_read(column: pa.Array) -> None:
+    expected = sorted({str(name) if isinstance(name, str) else str(int(name)) for name in column.to_pylist()})
+    kinds = (
+        [column] if pa.types.is_decimal(column.type) or column.type == pa.float16() else [column, *dictionaries(column)]
+    )
+    for kind in kinds:
+        table = pa.table({"src": kind, "dst": kind.slice(0), "t": [1, 2]})
+        for given in (table, in_pieces(table)):
+            graph = from_table(given)
+            assert [graph.name(node) for node in range(graph.num_nodes)] == expected
+            assert graph.src.tolist() == graph.dst.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("column", NO_IDS, ids=lambda column: str(column.type))
+def test_ids_times_and_features_of_any_other_type_are_refused_in_one_sentence(column: pa.Array) -> None:
+    good = {"src": pa.array([0, 1]), "dst": pa.array([1, 0]), "t": pa.array([1, 2])}
+    with pytest.raises(DataError, match="column 'src' must hold node ids, integers or text, not "):
+        from_table(pa.table(good | {"src": column}))
+    for role in ("t", "f0"):
+        try:
+            from_table(pa.table(good | {role: column}))
+        except DataError as error:
+            assert "must be numbers" in str(error)  # noqa: PT017
+
+
+def test_bad_text_and_bad_decimals_are_refused_with_column_and_row() -> None:
+    good = {"src": ["a", "b"], "dst": ["a", "b"], "t": [1, 2]}
+    half = {"src": pa.array([Decimal(1), Decimal("1.5")]), "dst": [0, 1]}
+    empty = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
+    for columns, message in [
+        ({"dst": NOT_UTF8}, "column 'dst' cannot be used as node ids: Invalid UTF8"),
+        ({"t": NOT_UTF8}, "time must be numbers or datetimes; column 't' holds string"),
+        ({"f0": NOT_UTF8}, "features must be numbers; column 'f0' holds string"),
+        (half, r"'src' must hold integer node ids up to 9223372036854775807; row 1 has 1\.5"),
+        ({"src": pa.array([Decimal(10) ** 30, Decimal(1)]), "dst": [0, 1]}, "row 0 has 1000000"),
+        ({"src": empty}, "column 'src' has no id in row 1"),
+        ({"dst": pa.array(["a", ""], pa.string_view())}, "column 'dst' has no id in row 1"),
+        ({"dst": pa.nulls(2)}, "column 'dst' has no id in row 0"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            from_table(pa.table(good | columns))
+    with pytest.raises(DataError, match="the table cannot be used: Python int too large"):
+        from_table(pd.DataFrame({"src": [2**70, 1], "dst": [0, 1], "t": [1, 2]}))
+
+
+# Long names, and files that unpack to more than there is room for
+
+
+@contextmanager
+def peak_below(limit: int) -> Iterator[None]:
+    """What Python and Arrow allocate meanwhile stays below so many bytes."""
+    usual = pa.default_memory_pool()
+    watched = pa.proxy_memory_pool(usual)
+    pa.set_memory_pool(watched)
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < limit
+        assert watched.max_memory() < limit
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(usual)
+
+
+LONG = "x" * 500_000
+
+
+def test_a_long_name_is_refused_with_row_and_column_before_it_fills_the_memory(tmp_path: Path) -> None:
+    names = [f"n{number}" for number in range(4_000)]
+    frame = pd.DataFrame({"src": names, "dst": [*names[:-1], LONG], "t": range(4_000)})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_parquet(tmp_path / "x.parquet")
+    view = pa.table({"src": names, "dst": pa.array(frame["dst"].tolist(), pa.string_view()), "t": range(4_000)})
+    with peak_below(20 * 2**20):
+        for source in (str(tmp_path / "x.csv"), str(tmp_path / "x.parquet"), frame, view):
+            with pytest.raises(DataError, match=r"column 'dst' has a name of 500,000 characters in row 3999; .* 1,000"):
+                load(source)
+        data = SimpleNamespace(src=range(4_000), dst=[*names[:-1], LONG], t=range(4_000))
+        with pytest.raises(DataError, match="'dst' must be an array of numbers: row 3999 has a text of 500,000"):
+            load(data)
+
+
+def test_one_longish_name_among_very_many_nodes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cody.graph.MOST_ROOM_FOR_NAMES", 2**20)
+    names = [f"n{number}" for number in range(4_000)]
+    frame = pd.DataFrame({"src": names, "dst": [*names[:-1], "x" * 999], "t": range(4_000)})
+    with (
+        peak_below(4 * 2**20),
+        pytest.raises(DataError, match=r"the names of 4,001 nodes would take .* of 999 characters"),
+    ):
+        load(frame)
+
+
+@pytest.mark.parametrize("line", [b"0,1,1\n", b"\n", b"0"])
+def test_a_text_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes
+) -> None:
+    monkeypatch.setattr("cody.data.readers.largest_unpacked", lambda: 3 * 10**6)
+    path = write(tmp_path / "x.csv.gz", gzip.compress(b"src,dst,t\n" + line * (60 * 10**6 // len(line)), 1))
+    with (
+        peak_below(40 * 2**20),
+        pytest.raises(DataError, match=r"x\.csv\.gz: (it unpacks to more than 3,000,000|.*straddl)"),
+    ):
+        read_events(path)
+
+
+def zeros(rows: int, **more: Any) -> pa.Table:
+    return pa.table({"src": np.zeros(rows, int), "dst": np.ones(rows, int), "t": np.zeros(rows), **more})
+
+
+@pytest.mark.parametrize("compression", ["zstd", "gzip", "snappy", "none"])
+def test_a_parquet_file_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str
+) -> None:
+    path, many = tmp_path / "x.parquet", 400_000
+    features = pa.array(np.zeros((1_000, many // 1_000)).tolist(), pa.list_(pa.float32()))
+    tables = [zeros(many), zeros(1_000, msg=features)]
+    tables += [zeros(1_000, **{f"f{number}": np.zeros(1_000) for number in range(400)})]
+    monkeypatch.setattr("cody.data.readers.largest_unpacked", lambda: 10**6)
+    for table in tables:
+        parquet.write_table(table, path, compression=compression)
+        with peak_below(8 * 2**20), pytest.raises(DataError, match=r"x\.parquet: it unpacks to more than 1,000,000"):
+            read_events(path)
+
+
+def test_a_parquet_file_is_given_up_where_it_exceeds_what_it_declared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parquet.write_table(zeros(400_000), tmp_path / "x.parquet")
+    monkeypatch.setattr("cody.data.readers.largest_unpacked", lambda: 10**6)
+    monkeypatch.setattr("cody.data.readers._declared_size", lambda metadata, columns: 100)
+    with peak_below(8 * 2**20), pytest.raises(DataError, match="it unpacks to more than 1,000,000"):
+        read_events(tmp_path / "x.parquet")
+
+
+def test_a_long_name_in_many_rows_of_a_parquet_file_is_kept_once(tmp_path: Path) -> None:
+    rows, name = 100_000, "x" * 900
+    words = pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([name]))
+    parquet.write_table(pa.table({"src": words, "dst": words, "t": np.arange(rows)}), tmp_path / "x.parquet")
+    with peak_below(20 * 2**20):
+        graph = read_events(tmp_path / "x.parquet")
+    assert (graph.num_events, graph.name(0)) == (rows, name)
+
+
 # Times
 
 
@@ -380,6 +572,37 @@ def test_bad_ml_features_are_refused(tmp_path: Path) -> None:
     np.save(features, np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(DataError, match=r"ml_x\.npy is truncated or not a plain npy file"):
         read_events(path)
+
+
+def test_no_damage_to_the_header_of_an_npy_file_is_a_traceback(tmp_path: Path) -> None:
+    path, features = ml_files(tmp_path), tmp_path / "ml_x.npy"
+    whole = features.read_bytes()
+    rng = np.random.default_rng(0)
+    headers = ["{'descr': '<f8', 'fortran_order': False, 'shape': (", "((", "'", "{", "1", "[" * 5_000, "\0", "(\n"]
+    headers += [f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}" for shape in (
+        "(3, 2**60)", "(3, 1152921504606846976)", "(-3, -2)", "(3, 2.0)", "(True, 2)", "3", "()", "(10**12,)",
+    )]  # fmt: skip
+    headers += [f"{{'descr': {kind!r}, 'fortran_order': False, 'shape': (3, 2)}}" for kind in (
+        "|O", "<f99", "", 5, [("a", "<f8")], [("a", "|O")], "<U1000000000", "|V16", "<c8",
+    )]  # fmt: skip
+    contents = [
+        b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header.encode() + bytes(48) for header in headers
+    ]
+    for _ in range(100):
+        damaged = bytearray(whole)
+        for position in rng.integers(0, 128, rng.integers(1, 4)):
+            damaged[position] = rng.integers(0, 256)
+        contents.append(bytes(damaged))
+    np.savez(tmp_path / "packed.npz", np.zeros((3, 2)))
+    contents.append((tmp_path / "packed.npz").read_bytes())
+    with peak_below(2**22):
+        for content in contents:
+            features.write_bytes(content)
+            try:
+                assert read_events(path).features is not None
+            except DataError as error:
+                assert "ml_x.npy " in str(error)  # noqa: PT017
+                assert len(str(error)) < 500  # noqa: PT017
 
 
 # Bad tables

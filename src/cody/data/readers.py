@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
+import math
 import os
 import re
 import zlib
@@ -35,6 +37,7 @@ from cody.data.columns import (
 from cody.data.storage import clear_up, is_saved_graph, open_graph
 from cody.errors import CallError, DataError, did_you_mean
 from cody.graph import TemporalGraph
+from cody.words import plain
 
 SRC_WORDS = ("src", "source", "u", "user", "user_id", "from", "sender")
 DST_WORDS = ("dst", "target", "destination", "i", "item", "item_id", "to", "receiver", "recipient")
@@ -45,7 +48,10 @@ JODIE_COLUMNS = ["user_id", "item_id", "timestamp", "state_label", "comma_separa
 ML_COLUMNS = ["", "u", "i", "ts", "label", "idx"]
 READABLE = "events are read from Parquet and csv files (cody.load also takes a pandas DataFrame)"
 
-ByteStream = IO[bytes] | gzip.GzipFile
+BATCH = 1 << 14  # rows of a Parquet file that are read at once
+UNKNOWN_MEMORY = 8 * 2**30  # bytes that a machine is taken to have if it does not say
+
+ByteStream = IO[bytes] | io.BufferedReader
 
 
 class Columns(NamedTuple):
@@ -212,7 +218,52 @@ def _starts_with(file: Path, magic: bytes) -> bool:
 
 
 def _open_text(file: Path) -> ByteStream:
-    return gzip.open(file) if _starts_with(file, b"\x1f\x8b") else file.open("rb")
+    return unpack_gzip(file, largest_unpacked()) if _starts_with(file, b"\x1f\x8b") else file.open("rb")
+
+
+def largest_unpacked() -> int:
+    """How many bytes a compressed file may unpack to: a quarter of the machine's memory, as reading makes copies."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        memory = UNKNOWN_MEMORY
+    return memory // 4
+
+
+def unpack_gzip(file: Path, at_most: int) -> io.BufferedReader:
+    return at_most_bytes(gzip.open(file), at_most)
+
+
+def at_most_bytes(stream: IO[bytes] | gzip.GzipFile, at_most: int) -> io.BufferedReader:
+    """The stream, which a DataError ends if it is longer than that."""
+    return io.BufferedReader(_Limited(stream, at_most), buffer_size=1 << 20)
+
+
+class _Limited(io.RawIOBase):
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, at_most: int) -> None:
+        self._stream, self._at_most, self._read = stream, at_most, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._stream.read(len(buffer))
+        self._read += len(block)
+        if self._read > self._at_most:
+            raise _too_large(self._at_most)
+        buffer[: len(block)] = block
+        return len(block)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def _too_large(at_most: int) -> DataError:
+    return DataError(
+        f"it unpacks to more than {at_most:,} bytes, which is more than is read from a compressed file; if it is "
+        "right, unpack it first, or use a machine with more memory"
+    )
 
 
 def _first_lines(file: Path) -> list[bytes]:
@@ -246,14 +297,39 @@ def _read_parquet(
     from pyarrow import parquet
 
     try:
-        with parquet.ParquetFile(file) as opened:
-            schema = opened.schema_arrow
-            lists = [field.name for field in schema if is_list(field.type)]
-            chosen = _choose(schema.names, lists, src, dst, time, features)
-            table = opened.read(columns=list(dict.fromkeys([*chosen[:3], *chosen.features])))
+        schema = parquet.read_schema(file)
+        lists = [field.name for field in schema if is_list(field.type)]
+        chosen = _choose(schema.names, lists, src, dst, time, features)
+        # Ids as dictionaries: a file of a few bytes can repeat a long word in any number of rows.
+        with parquet.ParquetFile(file, read_dictionary=[chosen.src, chosen.dst]) as opened:
+            table = _read_batches(opened, list(dict.fromkeys([*chosen[:3], *chosen.features])), largest_unpacked())
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"the Parquet file is truncated or damaged ({error})") from None
     return _graph(table, chosen, sort)
+
+
+def _read_batches(opened: Any, columns: list[str], at_most: int) -> Any:
+    """Columns of a Parquet file; a DataError as soon as it is clear that they are too large."""
+    import pyarrow as pa
+
+    if _declared_size(opened.metadata, columns) > at_most:
+        raise _too_large(at_most)
+    before, batches = pa.total_allocated_bytes(), []
+    for batch in opened.iter_batches(BATCH, columns=columns):
+        batches.append(batch)
+        if pa.total_allocated_bytes() - before > at_most:
+            raise _too_large(at_most)
+    return pa.Table.from_batches(batches, schema=None if batches else opened.schema_arrow)
+
+
+def _declared_size(metadata: Any, columns: list[str]) -> int:
+    """Bytes that the columns will take. A run of equal values takes no room in the file, but does in the memory."""
+    size = 0
+    for number in range(metadata.num_columns):
+        if metadata.schema.column(number).path.split(".")[0] in {name.split(".")[0] for name in columns}:
+            chunks = [metadata.row_group(group).column(number) for group in range(metadata.num_row_groups)]
+            size += sum(max(chunk.total_uncompressed_size, 8 * chunk.num_values) for chunk in chunks)
+    return size
 
 
 def _csv_table(stream: ByteStream, header: list[str], delimiter: str, chosen: Columns) -> Any:
@@ -320,10 +396,7 @@ def _read_ml(file: Path, sort: bool) -> TemporalGraph:
 def _padded_table(file: Path, rows: int | None) -> NDArray[Any] | None:
     if not file.exists():
         return None
-    try:
-        table: NDArray[Any] = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{file.name} is truncated or not a plain npy file ({error})") from None
+    table = _load_features(file, mapped=False)
     if table.ndim != 2 or table.dtype.kind not in "fiu":
         raise DataError(f"{file.name} must be a table of numbers, not {table.dtype} of shape {table.shape}")
     if rows is not None and len(table) != rows + 1:
@@ -334,6 +407,23 @@ def _padded_table(file: Path, rows: int | None) -> NDArray[Any] | None:
     return table[1:]
 
 
+def _load_features(file: Path, *, mapped: bool) -> NDArray[Any]:
+    """The array in an npy file; nothing is allocated before its size was found to be that of the file."""
+    try:
+        with file.open("rb") as stream:
+            start = io.BytesIO(stream.read(1 << 16))  # a damaged header may claim to be gigabytes long
+        version = np.lib.format.read_magic(start)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(start)
+        size, rest = math.prod(shape) * dtype.itemsize, file.stat().st_size - start.tell()
+        if dtype.hasobject or min(shape, default=0) < 0 or size != rest:
+            raise ValueError(f"{dtype} of shape {shape} is not what {rest:,} bytes hold")
+        return np.asarray(np.load(file, mmap_mode="r" if mapped else None, allow_pickle=False))
+    except Exception as error:  # numpy reads the header with Python's own parser, and raises whatever that meets
+        reason = plain(next(iter(str(error).splitlines()), type(error).__name__), 200)
+        raise DataError(f"{file.name} is truncated or not a plain npy file ({reason})") from None
+
+
 def _as_arrow(table: Any) -> Any:
     import pyarrow as pa
 
@@ -341,7 +431,7 @@ def _as_arrow(table: Any) -> Any:
         if hasattr(table, "iloc"):  # pandas: leave its index behind
             return pa.Table.from_pandas(table, preserve_index=False)
         return pa.table(table)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise DataError(f"the table cannot be used: {'; '.join(str(part) for part in error.args)}") from None
 
 

@@ -1,0 +1,101 @@
+"""Downloads: over https alone, no longer than expected, and the same file every time.
+
+Where the sha256 of a public file is not known beforehand, that of the first download is written down (pinned) in
+`downloads.json` beside the files, and later downloads must have it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cody.errors import DataError
+from cody.words import plain
+
+Progress = Callable[[int, int | None], None]  # bytes done, bytes in all if known
+
+PINS = "downloads.json"
+SCHEMA = "cody/downloads/1"
+BLOCK = 1 << 16
+TIMEOUT = 30  # seconds without a byte
+
+
+def download(url: str, target: Path, largest: int, progress: Progress | None = None) -> str:
+    """Write what is at `url` to the new file `target`, and return its sha256. What goes wrong is an OSError."""
+    digest, done = hashlib.sha256(), 0
+    try:
+        with _open(url) as response, target.open("xb") as out:
+            total = _announced(response.headers.get("Content-Length"))
+            if total is not None:
+                _check_size(total, largest)
+            while block := response.read(BLOCK):
+                done += len(block)
+                _check_size(done, largest)
+                digest.update(block)
+                out.write(block)
+                if progress is not None:
+                    progress(done, total)
+    except (http.client.HTTPException, ValueError) as error:  # what is sent is not HTTP, or an address is none
+        raise OSError(f"the server's answer makes no sense: {plain(error, 200) or type(error).__name__}") from error
+    if total is not None and done != total:
+        raise OSError(f"the connection broke after {done:,} of {total:,} bytes")
+    return digest.hexdigest()
+
+
+class _HttpsAlone(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, req: urllib.request.Request, *answer: Any) -> urllib.request.Request | None:
+        _check_https(answer[-1])
+        return super().redirect_request(req, *answer)
+
+
+def _open(url: str) -> Any:
+    _check_https(url)
+    return urllib.request.build_opener(_HttpsAlone).open(url, timeout=TIMEOUT)
+
+
+def _check_https(url: str) -> None:
+    if not url.lower().startswith("https://"):
+        raise urllib.error.URLError(f"files are downloaded over https alone, not from {plain(url, 200)}")
+
+
+def _announced(length: str | None) -> int | None:
+    """How long the file will be, if the server says it in a way that can be meant."""
+    return int(length) if length is not None and re.fullmatch("[0-9]{1,18}", length) else None
+
+
+def _check_size(size: int, largest: int) -> None:
+    if size > largest:
+        raise OSError(f"the file has {size:,} bytes or more, and should have at most {largest:,}")
+
+
+def pinned(folder: Path, name: str) -> str | None:
+    """The sha256 that file `name` had when it was first downloaded to the folder."""
+    return _read_pins(folder / PINS).get(name)
+
+
+def pin(folder: Path, name: str, sha256: str) -> None:
+    """Write down what later downloads of the file must be."""
+    pins = _read_pins(folder / PINS) | {name: sha256}
+    partial = folder / f".{PINS}.{sha256[:8]}.partial"
+    partial.write_text(json.dumps({"schema": SCHEMA, "sha256": pins}, indent=2) + "\n", encoding="utf-8")
+    partial.replace(folder / PINS)
+
+
+def _read_pins(file: Path) -> dict[str, str]:
+    if not file.exists():
+        return {}
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        pins = document["sha256"] if document["schema"] == SCHEMA else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        pins = None
+    if not isinstance(pins, dict) or not all(isinstance(value, str) for value in pins.values()):
+        raise DataError(f"{file}, which says what downloaded files must be, is damaged; remove it to accept new ones")
+    return pins
