@@ -12,9 +12,10 @@ SOURCE = Path(cody.__file__).parent
 # Each line may import from the lines above it, and from itself.
 ORDER = [
     {"cody._version", "cody.errors"},
-    {"cody.words", "cody.files"},
+    {"cody.words", "cody.files", "cody.deadline", "cody.edits"},
     {"cody.graph"},
     {"cody.nearby"},
+    {"cody.model"},
     {"cody.oracle"},
     {"cody.toy", "cody.policies"},
     {"cody.search"},

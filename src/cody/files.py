@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -13,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from cody.errors import DataError
 
 STALE = 15 * 60.0  # seconds after which nobody is still writing what a killed process left behind
+LONGEST_HEADER = 1 << 16  # bytes; a damaged one may claim to be gigabytes long
 BLOCK = 1 << 20  # bytes read at once for a checksum
 
 
@@ -31,7 +33,7 @@ def load_array(file: Path, *, mapped: bool) -> NDArray[Any]:
     """
     try:
         with file.open("rb") as stream:
-            _check_size(stream)
+            _check_size(stream.read(LONGEST_HEADER), os.fstat(stream.fileno()).st_size)
         array: NDArray[Any] = np.load(file, mmap_mode="r" if mapped else None, allow_pickle=False)
     except FileNotFoundError:
         raise DataError(f"{file} is missing") from None
@@ -43,15 +45,16 @@ def load_array(file: Path, *, mapped: bool) -> NDArray[Any]:
     return np.asarray(array)  # a plain view of a map: indexing a memmap object is slower
 
 
-def _check_size(stream: IO[bytes]) -> None:
+def _check_size(beginning: bytes, size: int) -> None:
     """Refuse an array that the rest of the file cannot hold, or that is not all of it."""
+    stream = io.BytesIO(beginning)
     version = np.lib.format.read_magic(stream)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read_header(stream)
     if dtype.hasobject:
         raise ValueError("it holds Python objects")
     expected = math.prod(shape) * dtype.itemsize
-    found = os.fstat(stream.fileno()).st_size - stream.tell()
+    found = size - stream.tell()
     if min(shape, default=0) < 0 or expected != found:
         raise ValueError(f"{dtype} {list(shape)} takes {expected:,} bytes, but there are {found:,}")
 

@@ -169,7 +169,7 @@ def check_is_model(model: Any) -> None:
     if not callable(getattr(model, "logits", None)):
         raise CallError(
             f"a model has a method logits(query, changes); {describe(model)} has none "
-            "(cody.load_model? For a plain function: cody.model)"
+            "(cody.load_model? For a plain function: cody.as_model)"
         )
 
 
@@ -209,7 +209,7 @@ class FunctionModel:
         return FunctionModel(self.function, graph, self.identity, self.hops)
 
 
-def model(
+def as_model(
     function: Callable[[TemporalGraph, Query, Sequence[Change]], Any],
     graph: TemporalGraph,
     *,
@@ -221,7 +221,7 @@ def model(
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 0], dst=[1, 1, 1], time=[1.0, 2.0, 3.0])
     >>> def count(graph, query, changes):
     ...     return [query.before - len(change) - 1.5 for change in changes]
-    >>> model(count, graph, identity="counts the past").logits(graph.query(2), [frozenset(), frozenset({0})])
+    >>> as_model(count, graph, identity="counts the past").logits(graph.query(2), [frozenset(), frozenset({0})])
     array([ 0.5, -0.5])
     """
     if not callable(function):

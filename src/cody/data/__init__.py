@@ -1,7 +1,7 @@
 """Events from names, files and tables; graphs saved to disk; a campus with known causes."""
 
 from cody.data.campus import Campus, campus
-from cody.data.named import Dataset, cache_directory, data_directory, datasets, fetch, is_here, load
+from cody.data.named import Dataset, data_directory, datasets, fetch, is_here, load
 from cody.data.readers import from_table, from_temporal_data, read_events
 from cody.data.storage import open_graph, save_graph
 from cody.data.summary import Summary, summarise
@@ -11,7 +11,6 @@ __all__ = [
     "Campus",
     "Dataset",
     "Summary",
-    "cache_directory",
     "campus",
     "data_directory",
     "datasets",

@@ -38,6 +38,7 @@ from cody.data.readers import (
 )
 from cody.data.summary import summarise
 from cody.errors import CallError, DataError, did_you_mean
+from cody.files import cache_directory
 from cody.graph import TemporalGraph
 
 PACIFIC_DAYLIGHT_TIME = 7 * 3600.0  # SNAP counts UCI-Messages in UTC, the original in local time
@@ -72,12 +73,6 @@ def data_directory() -> Path:
     if given := os.environ.get("CODY_DATA"):
         return Path(given).expanduser()
     return cache_directory()
-
-
-def cache_directory() -> Path:
-    """Where files are kept that can be made or downloaded again."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "cody"
 
 
 def is_here(dataset: Dataset) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import math
 import os
 import re
 import zlib
@@ -36,8 +35,8 @@ from cody.data.columns import (
 )
 from cody.data.storage import clear_up, is_saved_graph, open_graph
 from cody.errors import CallError, DataError, did_you_mean
+from cody.files import load_array
 from cody.graph import TemporalGraph
-from cody.words import plain
 
 SRC_WORDS = ("src", "source", "u", "user", "user_id", "from", "sender")
 DST_WORDS = ("dst", "target", "destination", "i", "item", "item_id", "to", "receiver", "recipient")
@@ -396,7 +395,7 @@ def _read_ml(file: Path, sort: bool) -> TemporalGraph:
 def _padded_table(file: Path, rows: int | None) -> NDArray[Any] | None:
     if not file.exists():
         return None
-    table = _load_features(file, mapped=False)
+    table = load_array(file, mapped=False)
     if table.ndim != 2 or table.dtype.kind not in "fiu":
         raise DataError(f"{file.name} must be a table of numbers, not {table.dtype} of shape {table.shape}")
     if rows is not None and len(table) != rows + 1:
@@ -405,23 +404,6 @@ def _padded_table(file: Path, rows: int | None) -> NDArray[Any] | None:
     if bad.size:
         raise DataError(f"{file.name} must hold finite numbers; row {bad[0] + 1} has a NaN or an infinity")
     return table[1:]
-
-
-def _load_features(file: Path, *, mapped: bool) -> NDArray[Any]:
-    """The array in an npy file; nothing is allocated before its size was found to be that of the file."""
-    try:
-        with file.open("rb") as stream:
-            start = io.BytesIO(stream.read(1 << 16))  # a damaged header may claim to be gigabytes long
-        version = np.lib.format.read_magic(start)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(start)
-        size, rest = math.prod(shape) * dtype.itemsize, file.stat().st_size - start.tell()
-        if dtype.hasobject or min(shape, default=0) < 0 or size != rest:
-            raise ValueError(f"{dtype} of shape {shape} is not what {rest:,} bytes hold")
-        return np.asarray(np.load(file, mmap_mode="r" if mapped else None, allow_pickle=False))
-    except Exception as error:  # numpy reads the header with Python's own parser, and raises whatever that meets
-        reason = plain(next(iter(str(error).splitlines()), type(error).__name__), 200)
-        raise DataError(f"{file.name} is truncated or not a plain npy file ({reason})") from None
 
 
 def _as_arrow(table: Any) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cody.data import cache_directory
 from cody.errors import ModelError
+from cody.files import cache_directory
 from cody.graph import TemporalGraph
 from cody.inference.replay import Replay
 from cody.inference.tgat import FastTGAT
