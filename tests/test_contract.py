@@ -12,7 +12,8 @@ SOURCE = Path(cody.__file__).parent
 # Each line may import from the lines above it, and from itself.
 ORDER = [
     {"cody._version", "cody.errors"},
-    {"cody.words", "cody.files", "cody.deadline", "cody.edits"},
+    {"cody.words", "cody.files", "cody.deadline", "cody.decision", "cody.edits"},
+    {"cody.document"},
     {"cody.graph"},
     {"cody.nearby"},
     {"cody.model"},

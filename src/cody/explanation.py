@@ -1,4 +1,4 @@
-"""The answer: which past events, had they not happened, would have changed this prediction?
+"""The answer: what would have had to be otherwise for this prediction to be another one?
 
 An `Explanation` knows the names and times of all events it speaks of, so it can be read, stored and shown without the
 graph and the model it came from.
@@ -8,45 +8,66 @@ from __future__ import annotations
 
 import html
 import json
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cody import document
+from cody.decision import decision, flips, probability, scores
 from cody.errors import DataError
+from cody.files import with_checksum
 from cody.graph import Query
 from cody.model import Change
-from cody.search.found import EVALUATIONS, EXHAUSTED, ITERATIONS, SECONDS, flips
-from cody.words import count, decision, earlier, moment, plain, probability, to_json
+from cody.search.result import ENDINGS, EVALUATIONS, ITERATIONS, SECONDS, Asked, lower_bound, met
+from cody.words import count, earlier, moment, plain, to_json
 
 if TYPE_CHECKING:
     import pandas
 
-SCHEMA = "cody/explanation/1"
+SCHEMA = "cody/explanation/2"
+REMOVED, ADDED, MOVED, ALTERED = "removed", "added", "moved", "altered"
 
 
 class Event(NamedTuple):
-    """A past event, with its nodes as the user calls them."""
+    """What could be otherwise, with its nodes as the user calls them: an event that happened, or an imagined one."""
 
     row: int
     src: str
     dst: str
     time: float
+    edit: str = REMOVED  # what a change that names it means: it is removed, added, moved here, or altered
+    replaces: int | None = None  # the event that is moved or altered
+    was: float | None = None  # when that one happened
 
 
 class Confirmation(NamedTuple):
     """The decisive answers, computed once more, on their own, with nothing remembered."""
 
     by: str  # how, in words
-    original: float  # logit with nothing removed
-    without: float  # logit without the removed events
+    original: float  # logit with nothing otherwise
+    without: float  # logit with the change
 
 
-class Step(NamedTuple):
-    """One more event taken away, and what the model says then."""
+class Counterfactual(NamedTuple):
+    """Another change that would have led to the other decision."""
 
-    event: Event
-    logit: float | None  # None: there was no time to ask
+    rows: tuple[int, ...]
+    confirmed: Confirmation
+
+
+class Line(NamedTuple):
+    """One line of the table that shows an answer: one edit more, and what the model says then."""
+
+    edit: str
+    link: str
+    when: str
+    before: str
+    logit: str
+    score: str
+    predicted: str
+
+
+COLUMNS = ("link", "when", "before", "logit", "score", "predicted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -57,36 +78,51 @@ class Explanation:
     src: str  # the query's nodes as the user calls them
     dst: str
     event: int | None  # the row of the event, if the link is one that happened
-    candidates: tuple[Event, ...]  # what could be removed, oldest first
-    removed: tuple[int, ...]  # rows, in the order in which the search took them away
-    logits: tuple[float | None, ...]  # after 0, 1, … all of them are removed; None: there was no time to ask
-    ended: str  # why the search ended: a word of cody.search.found
+    candidates: tuple[Event, ...]  # what could be otherwise, oldest first
+    rows: tuple[int, ...]  # the answer, in the order in which the search put it together
+    logits: tuple[float | None, ...]  # after 0, 1, … all of them; None: there was no time to ask
+    ended: str  # why the search ended: a word of cody.search.result
     factual: bool  # the explainer names what speaks for the decision; it did not look for what would change it
     iterations: int
     evaluations: int  # distinct sets that the explainer asked the model about
     seconds: float  # for all of it but the confirmation
     confirmed: Confirmation | None  # None: nothing claims to change the decision, or there was no time
-    without_all: float | None  # the logit without any of the candidates; None: confirmed, or no time
-    parameters: dict[str, Any]  # what the explainer was told
+    without_all: float | None  # the logit with all candidates otherwise; None: confirmed, or no time
+    parameters: dict[str, Any]  # what the explainer was given
     seed: int
     model: str  # identities of what it is about
     data: str
     explored: tuple[tuple[tuple[int, ...], float], ...] = ()  # every set asked about, and the answer
+    alternatives: tuple[Counterfactual, ...] = ()  # other ways out, best first; none contains another
 
     @property
     def original(self) -> float:
-        """The logit with nothing removed."""
+        """The logit with nothing otherwise."""
         assert self.logits[0] is not None  # it is always asked for, and documents are checked
         return self.logits[0]
 
     @property
     def without(self) -> float | None:
-        """The logit once all of them are removed."""
+        """The logit with the whole answer."""
         return self.logits[-1]
 
     @property
+    def change(self) -> Change:
+        return frozenset(self.rows)
+
+    @property
+    def removed(self) -> tuple[int, ...]:
+        """The events that did not happen in the answer; none if it names events without taking them away."""
+        return () if self.factual else tuple(row for row in self.rows if self._events[row].edit == REMOVED)
+
+    @property
+    def imagined(self) -> tuple[int, ...]:
+        """The imagined events that did."""
+        return tuple(row for row in self.rows if self._events[row].edit != REMOVED)
+
+    @property
     def is_counterfactual(self) -> bool:
-        """Whether the decision changes without the removed events; confirmed."""
+        """Whether the decision changes with the answer; confirmed."""
         return self.confirmed is not None and flips(self.confirmed.original, self.confirmed.without)
 
     @property
@@ -96,9 +132,24 @@ class Explanation:
         return changed and not self.is_counterfactual
 
     @property
+    def counterfactuals(self) -> Asked:
+        """All that the search met, with their logits, best first: fewest edits, then furthest; not all confirmed."""
+        return met(tuple((frozenset(rows), logit) for rows, logit in self.explored))
+
+    @property
+    def proven(self) -> int:
+        """Every set of fewer than so many candidates was tried; it follows from what was asked."""
+        return lower_bound([frozenset(rows) for rows, _ in self.explored], [event.row for event in self.candidates])
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every set of candidates was tried."""
+        return self.proven > len(self.candidates)
+
+    @property
     def is_minimal(self) -> bool:
         """Whether it is certain that no smaller set of the candidates changes the decision."""
-        return self.is_counterfactual and (self.ended == EXHAUSTED or len(self.removed) == 1)
+        return self.is_counterfactual and len(self.rows) <= self.proven
 
     @property
     def verdict(self) -> str:
@@ -107,7 +158,7 @@ class Explanation:
             return "counterfactual"
         if self.is_unconfirmed and not self.factual:
             return "not confirmed"
-        if self.ended == EXHAUSTED:
+        if self.is_exhausted:
             return "none among the candidates"
         if self.factual:
             return "factual"
@@ -119,56 +170,77 @@ class Explanation:
         return self.ended in (ITERATIONS, EVALUATIONS, SECONDS)
 
     @property
-    def removal(self) -> Change:
-        return frozenset(self.removed)
+    def _events(self) -> dict[int, Event]:
+        return {event.row: event for event in self.candidates}
 
     @property
-    def steps(self) -> list[Step]:
-        """The removed events in order, each with the logit once it is gone too."""
-        known = {event.row: event for event in self.candidates}
-        return [Step(known[row], logit) for row, logit in zip(self.removed, self.logits[1:], strict=True)]
+    def steps(self) -> list[tuple[Event, float | None]]:
+        """The rows of the answer in order, each with the logit once it is otherwise too."""
+        events = self._events
+        return [(events[row], logit) for row, logit in zip(self.rows, self.logits[1:], strict=True)]
 
     @property
     def question(self) -> str:
         """The link, when, and what the model says about it."""
-        logit = self.original
         name = "" if self.event is None else f"Event {self.event}, "
-        said = f"{decision(logit)} (score {probability(logit):.2f})"
+        said = f"{decision(self.original)} (score {scores(self.original)[0]})"
         return f"{name}{_link(self.src, self.dst)}, {moment(self.query.time)}: the model says {said}."
 
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
-        share = f"{len(self.removed)} of {count(len(self.candidates), 'past event')}"
-        moved = self._moved
         if self.is_counterfactual and not self.factual:
-            return f"Without {share} {moved}."
+            return f"{_capital(self._otherwise)} {self._moved}."
         if self.is_unconfirmed and not self.factual:
-            return f"Not confirmed: without {share} {moved}."
+            return f"Not confirmed: {self._otherwise} {self._moved}."
         if not self.candidates:
             return "There are no past events near this link that could be taken away."
         if self.factual:
-            without = f"Without them {moved}." if self.removed and moved else ""
-            return f"Named as important: {share}. {without}".rstrip()
-        closest = "No set that was tried leads closer to one." if self.evaluations > 1 else "No set was tried."
-        if self.removed:
-            closest = f"Closest: without {share} {moved.partition(':')[0]}."
-        if self.without_all is not None and self.ended != EXHAUSTED:
-            closest += f" Without all {len(self.candidates)} it is {probability(self.without_all):.2f}."
-        if self.ended == EXHAUSTED:
-            number = count(len(self.candidates), "past event")
-            return f"No set of the {number} near this link changes the decision. {closest}"
+            named = f"{len(self.rows)} of {count(len(self.candidates), 'past event')}"
+            effect = f"Without them {self._moved}." if self.rows and self._moved else ""
+            return f"Named as important: {named}. {effect}".rstrip()
+        return f"{self._none_found} {self._closest}"
+
+    @property
+    def _none_found(self) -> str:
+        if self.is_exhausted:
+            return f"No set of the {count(len(self.candidates), 'past event')} near this link changes the decision."
         limit = {ITERATIONS: count(self.iterations, "iteration"), EVALUATIONS: count(self.evaluations, "evaluation")}
         within = f" within {limit.get(self.ended, f'{self.seconds:.2f} seconds')}" if self.was_cut_short else ""
-        return f"No counterfactual was found{within}; there may be one. {closest}"
+        return f"No counterfactual was found{within}; there may be one."
+
+    @property
+    def _closest(self) -> str:
+        """What came closest to the other decision."""
+        closest = "No set that was tried leads closer to one." if self.evaluations > 1 else "No set was tried."
+        if self.rows:
+            closest = f"Closest: {self._otherwise} {self._moved.partition(':')[0]}."
+        if self.without_all is not None and not self.is_exhausted:
+            closest += f" Without all {len(self.candidates)} it is {scores(self.without_all)[0]}."
+        return closest
+
+    @property
+    def _otherwise(self) -> str:
+        """The answer in words: what did not happen, and what did."""
+        events = self._events
+        number = {edit: sum(events[row].edit == edit for row in self.rows) for edit in (REMOVED, ADDED, MOVED, ALTERED)}
+        past = sum(event.edit == REMOVED for event in self.candidates)
+        parts = {
+            REMOVED: f"without {number[REMOVED]} of {count(past, 'past event')}",
+            ADDED: f"with {count(number[ADDED], 'event')} more",
+            MOVED: f"with {count(number[MOVED], 'event')} at another time",
+            ALTERED: f"with {count(number[ALTERED], 'event')} altered",
+        }
+        return " and ".join(words for edit, words in parts.items() if number[edit])
 
     @property
     def _moved(self) -> str:
-        """What the removal does to the score and the decision; empty if nobody knows."""
+        """What the answer does to the score and the decision; empty if nobody knows."""
         first, last = self.original, self.without
         if last is None:
             return ""
-        moved = f"{'falls' if last < first else 'rises'} from {probability(first):.2f} to {probability(last):.2f}"
+        before, after = scores(first, last)
+        moved = f"stays at {before}" if first == last else f"{_direction(first, last)} from {before} to {after}"
         return f"the score {moved}: {'' if flips(first, last) else 'still '}{decision(last)}"
 
     @property
@@ -180,15 +252,17 @@ class Explanation:
             return ""
         smaller = "Smaller sets may exist." if not self.factual else "It did not look for the smallest such set."
         if self.is_minimal:
-            smaller = "No smaller set of these candidates does it." if len(self.removed) > 1 else "No set is smaller."
-        return f"Confirmed: {plain(self.confirmed.by, 200)}. {smaller}"
+            smaller = "No smaller set of these candidates does it." if len(self.rows) > 1 else "No set is smaller."
+        elif self.proven > 1 and not self.factual:
+            smaller = f"No set of fewer than {self.proven} does it; between, smaller ones may exist."
+        return f"Confirmed: {self.confirmed.by}. {smaller}"
 
     @property
     def _doubt(self) -> str:
         """Why a counterfactual that was found is not confirmed."""
         if self.confirmed is None:
             return "there was no time left for it; allow more seconds"
-        return f"{plain(self.confirmed.by, 200)}, the logit is {self.confirmed.without:.5f}, which changes nothing"
+        return f"{self.confirmed.by}, the logit is {self.confirmed.without:.5f}, which changes nothing"
 
     @property
     def effort(self) -> str:
@@ -199,49 +273,75 @@ class Explanation:
     @property
     def protection(self) -> str:
         """What was not allowed to be removed; empty if everything was."""
-        told = self.parameters.get("protect") or {}
+        protected = self.parameters.get("protect") or {}
         parts = []
         for name, thing in (("events", "event"), ("nodes", "node"), ("times", "time")):
-            entries = told.get(name, [])
+            entries = protected.get(name, [])
             shown = [" to ".join(map(moment, entry)) if name == "times" else plain(entry, 24) for entry in entries[:4]]
             if shown:
                 parts.append(f"{thing if len(entries) == 1 else name} {', '.join(shown)}{', …' * (len(entries) > 4)}")
         return f"Protected: {'; '.join(parts)}." if parts else ""
 
+    @property
+    def lines(self) -> list[Line]:
+        """The table that every form of this answer shows: nothing otherwise, then one edit more in each line."""
+        written = scores(*self.logits)
+        said = [("–", "–") if logit is None else (f"{logit:.3f}", decision(logit)) for logit in self.logits]
+        lines = [Line("(none)", "", "", "", said[0][0], written[0], said[0][1])]
+        for number, (event, score, (logit, predicted)) in enumerate(
+            zip((event for event, _ in self.steps), written[1:], said[1:], strict=True)
+        ):
+            name = f"{'+ ' if number else ''}{_edit(event)}"
+            times = moment(event.time), earlier(event.time, self.query.time)
+            lines.append(Line(name, _link(event.src, event.dst, 14), *times, logit, score, predicted))
+        return lines
+
+    @property
+    def heading(self) -> str:
+        """What the first column of the table lists."""
+        if self.factual:
+            return "named"
+        return "otherwise" if self.imagined else "without"
+
     def to_frame(self) -> pandas.DataFrame:
-        """The removed events as a table: one row each, in order, with what the model says once it is gone too."""
+        """The answer as a table: one row for each edit, in order, with what the model says once it is made too."""
         import pandas
 
         rows = [
             {
-                "event": step.event.row,
-                "src": step.event.src,
-                "dst": step.event.dst,
-                "time": step.event.time,
-                "before": self.query.time - step.event.time,
-                "logit": step.logit,
-                "score": None if step.logit is None else probability(step.logit),
-                "predicted": None if step.logit is None else step.logit > 0,
+                "event": event.row,
+                "edit": event.edit,
+                "src": event.src,
+                "dst": event.dst,
+                "time": event.time,
+                "before": self.query.time - event.time,
+                "logit": logit,
+                "score": None if logit is None else probability(logit),
+                "predicted": None if logit is None else logit > 0,
             }
-            for step in self.steps
+            for event, logit in self.steps
         ]
-        columns = ["event", "src", "dst", "time", "before", "logit", "score", "predicted"]
+        columns = ["event", "edit", "src", "dst", "time", "before", "logit", "score", "predicted"]
         return pandas.DataFrame(rows, columns=columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        document = {
+        written: dict[str, Any] = {
             "schema": SCHEMA,
             "verdict": self.verdict,
             "is_counterfactual": self.is_counterfactual,
             "is_minimal": self.is_minimal,
+            "proven": self.proven,
             "sentence": self.sentence,
         }
-        document |= {field.name: getattr(self, field.name) for field in fields(self)}
-        document["query"] = self.query._asdict()
-        document["candidates"] = [event._asdict() for event in self.candidates]
-        document["confirmed"] = None if self.confirmed is None else self.confirmed._asdict()
-        return document
+        written |= {field.name: getattr(self, field.name) for field in fields(self)}
+        written["query"] = self.query._asdict()
+        written["candidates"] = [event._asdict() for event in self.candidates]
+        written["confirmed"] = None if self.confirmed is None else self.confirmed._asdict()
+        written["alternatives"] = [
+            {"rows": other.rows, "confirmed": other.confirmed._asdict()} for other in self.alternatives
+        ]
+        return with_checksum(written)
 
     def to_json(self) -> str:
         """One line of JSON, with the version of its form. Unprintable characters are escapes."""
@@ -251,19 +351,17 @@ class Explanation:
     def from_json(cls, text: str) -> Explanation:
         """What `to_json` wrote."""
         try:
-            document = json.loads(text)
+            read = json.loads(text)
         except (TypeError, ValueError, RecursionError) as error:
             raise DataError(f"this is no explanation: not JSON ({error})") from None
-        return cls.from_dict(document)
+        return cls.from_dict(read)
 
     @classmethod
-    def from_dict(cls, document: Any) -> Explanation:
-        """What `to_dict` made."""
-        schema = document.get("schema") if isinstance(document, dict) else None
-        if schema != SCHEMA:
-            raise DataError(_schema_error(schema))
+    def from_dict(cls, written: Any) -> Explanation:
+        """What `to_dict` made, also in its first form."""
+        known = document.upgraded(written, SCHEMA)
         try:
-            made = cls(**{field.name: _read_field(field.name, document[field.name]) for field in fields(cls)})
+            made = cls(**{name: document.read_field(READERS, name, known[name]) for name in READERS})
             _check(made)
         except KeyError as error:
             raise DataError(f"this explanation is damaged: {error} is missing") from None
@@ -272,19 +370,17 @@ class Explanation:
         return made
 
     def __repr__(self) -> str:
-        scores = " → ".join(shown(logit)[1] for logit in (self.original, self.without))
-        return (
-            f"Explanation({_link(self.src, self.dst)}: {self.verdict}, "
-            f"{len(self.removed)} of {len(self.candidates)} events removed, score {scores})"
-        )
+        before, after = scores(self.original, self.without)
+        share = f"{len(self.rows)} of {len(self.candidates)} events {'named' if self.factual else 'otherwise'}"
+        return f"Explanation({_link(self.src, self.dst)}: {self.verdict}, {share}, score {before} → {after})"
 
     def __str__(self) -> str:
-        lines = [self.question, self.sentence]
-        for number, (event, logit) in enumerate(self.steps):
-            happened = f"{_link(event.src, event.dst)}, {earlier(event.time, self.query.time)} before"
-            start = "and without" if number else "without"
-            lines.append(f"  {start} event {event.row}, {happened}: score {shown(logit)[1]}")
-        return "\n".join(line for line in [*lines, self.certainty, self.effort, self.protection] if line)
+        parts = [self.question, self.sentence, *(_aligned([self._titles, *self.lines]) if self.rows else [])]
+        return "\n".join(part for part in [*parts, self.certainty, self.effort, self.protection] if part)
+
+    @property
+    def _titles(self) -> Line:
+        return Line(self.heading, *COLUMNS)
 
     def _repr_html_(self) -> str:
         """The sentence, and the difference it makes, in a notebook."""
@@ -292,13 +388,9 @@ class Explanation:
 
     def _html(self) -> Iterator[str]:
         yield f"<p>{html.escape(self.question)}</p><p><b>{html.escape(self.sentence)}</b></p>"
-        if self.removed:
-            head = ("without", "link", "when", "before", "logit", "score", "predicted")
-            yield "<table><thead>" + _row(*head, tag="th") + "</thead><tbody>"
-            yield _row("(none)", "", "", "", *shown(self.original))
-            for number, (event, logit) in enumerate(self.steps):
-                times = (moment(event.time), earlier(event.time, self.query.time))
-                yield _row(f"{'+ ' if number else ''}{event.row}", _link(event.src, event.dst), *times, *shown(logit))
+        if self.rows:
+            yield "<table><thead>" + _row(*self._titles, tag="th") + "</thead><tbody>"
+            yield from (_row(*line) for line in self.lines)
             yield "</tbody></table>"
         yield f"<p><small>{html.escape(f'{self.certainty} {self.effort} {self.protection}')}</small></p>"
 
@@ -306,9 +398,30 @@ class Explanation:
 NUMBERS = {0, 4, 5}  # columns of the table
 
 
-def shown(logit: float | None) -> tuple[str, str, str]:
-    """A logit, its score and the decision, as a table shows them."""
-    return ("–", "–", "–") if logit is None else (f"{logit:.3f}", f"{probability(logit):.2f}", decision(logit))
+def _edit(event: Event) -> str:
+    """What is otherwise, as a table names it."""
+    named = event.row if event.replaces is None else event.replaces
+    return {REMOVED: f"{named}", ADDED: "added", MOVED: f"{named} moved", ALTERED: f"{named} altered"}[event.edit]
+
+
+def _direction(first: float, last: float) -> str:
+    return "falls" if last < first else "rises"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _aligned(lines: list[Line]) -> list[str]:
+    """A table as plain text."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return [
+        "  ".join(
+            cell.rjust(width) if column in NUMBERS else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
 
 
 def _row(*cells: str, tag: str = "td") -> str:
@@ -321,147 +434,47 @@ def _row(*cells: str, tag: str = "td") -> str:
     return f"<tr>{''.join(made)}</tr>"
 
 
-Item = TypeVar("Item")
-First = TypeVar("First")
-Second = TypeVar("Second")
-Part = TypeVar("Part", Query, Event, Confirmation)
-
-
-def _read_field(name: str, value: Any) -> Any:
-    try:
-        return READERS[name](value)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{_shown(value)} is not text")
-    value.encode()  # refuses half a character, which nothing can print
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{_shown(value)} is neither true nor false")
-    return value
-
-
-def _finite(value: Any) -> float:
-    try:
-        number = float("nan") if isinstance(value, bool | str | bytes) else float(value)
-    except (TypeError, OverflowError):
-        number = float("nan")
-    if not math.isfinite(number):
-        raise ValueError(f"{_shown(value)} is not a finite number")
-    return number
-
-
-def _row_number(value: Any) -> int:
-    return _whole(value, bits=63)
-
-
-def _seed(value: Any) -> int:
-    return _whole(value, bits=10_000)  # as many as can be printed
-
-
-def _whole(value: Any, bits: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0 or value.bit_length() > bits:
-        raise ValueError(f"{_shown(value)} is not a whole number from 0 to 2^{bits} - 1")
-    return value
-
-
-def _tuple_of(read: Callable[[Any], Item]) -> Callable[[Any], tuple[Item, ...]]:
-    def read_all(value: Any) -> tuple[Item, ...]:
-        if not isinstance(value, list | tuple):
-            raise ValueError(f"{_shown(value)} is not a list")
-        return tuple(map(read, value))
-
-    return read_all
-
-
-def _or_none(read: Callable[[Any], Item]) -> Callable[[Any], Item | None]:
-    return lambda value: None if value is None else read(value)
-
-
-def _named_tuple(part: type[Part]) -> Callable[[Any], Part]:
-    readers = {name: READERS_OF_TYPES[kind] for name, kind in get_type_hints(part).items()}
-
-    def read(value: Any) -> Part:
-        if not isinstance(value, dict) or set(value) != set(readers):
-            raise ValueError(f"{_shown(value)} is not an object of {', '.join(readers)}")
-        return part(**{name: read_value(value[name]) for name, read_value in readers.items()})
-
-    return read
-
-
-def _pair(first: Callable[[Any], First], second: Callable[[Any], Second]) -> Callable[[Any], tuple[First, Second]]:
-    def read(value: Any) -> tuple[First, Second]:
-        if not isinstance(value, list | tuple) or len(value) != 2:
-            raise ValueError(f"{_shown(value)} is not a pair")
-        return first(value[0]), second(value[1])
-
-    return read
-
-
-def _parameters(value: Any) -> dict[str, Any]:
-    """Anything that JSON can hold, but what was protected must be what we print."""
-    if not isinstance(value, dict):
-        raise ValueError(f"{_shown(value)} is not an object")
-    to_json(value)  # refuses infinities, wherever they stand
-    protect = value.get("protect")
-    if protect is not None:
-        if not isinstance(protect, dict):
-            raise ValueError(f"protect is {_shown(protect)}, not an object")
-        _tuple_of(_row_number)(protect.get("events", []))
-        _tuple_of(_text)(protect.get("nodes", []))
-        _tuple_of(_pair(_finite, _finite))(protect.get("times", []))
-    return value
-
-
-def _shown(value: Any) -> str:
-    return plain(repr(value))
-
-
-READERS_OF_TYPES: dict[Any, Callable[[Any], Any]] = {int: _row_number, float: _finite, str: _text}
-READERS: dict[str, Callable[[Any], Any]] = {
-    "query": _named_tuple(Query),
-    "src": _text,
-    "dst": _text,
-    "event": _or_none(_row_number),
-    "candidates": _tuple_of(_named_tuple(Event)),
-    "removed": _tuple_of(_row_number),
-    "logits": _tuple_of(_or_none(_finite)),
-    "ended": _text,
-    "factual": _flag,
-    "iterations": _row_number,
-    "evaluations": _row_number,
-    "seconds": _finite,
-    "confirmed": _or_none(_named_tuple(Confirmation)),
-    "without_all": _or_none(_finite),
-    "parameters": _parameters,
-    "seed": _seed,
-    "model": _text,
-    "data": _text,
-    "explored": _tuple_of(_pair(_tuple_of(_row_number), _finite)),
-}
-
-
 def _check(made: Explanation) -> None:
     """Refuse a document whose parts do not belong together."""
-    if len(set(made.removed)) < len(made.removed) or len(made.logits) != len(made.removed) + 1:
-        raise ValueError("the removed events and their logits do not belong together")
+    if len(set(made.rows)) < len(made.rows) or len(made.logits) != len(made.rows) + 1:
+        raise ValueError("the rows of the answer and their logits do not belong together")
     if made.logits[0] is None:
-        raise ValueError("the logit with nothing removed is missing")
-    made.steps  # noqa: B018  (every removed event is a candidate)
+        raise ValueError("the logit with nothing otherwise is missing")
+    known = {event.row for event in made.candidates}
+    if len(known) < len(made.candidates):
+        raise ValueError("an event stands twice among the candidates")
+    for rows in (made.rows, *(other.rows for other in made.alternatives)):
+        if not known.issuperset(rows):
+            raise ValueError(f"{min(set(rows) - known)} is not the row of a candidate")
 
 
-def _link(src: str, dst: str) -> str:
-    return f"{plain(src, 24)} → {plain(dst, 24)}"
+def _link(src: str, dst: str, width: int = 24) -> str:
+    return f"{plain(src, width)} → {plain(dst, width)}"
 
 
-def _schema_error(schema: object) -> str:
-    family, _, version = str(schema).rpartition("/")
-    if family == SCHEMA.rpartition("/")[0] and version.isdecimal():
-        return f"this explanation has the form {schema!r}; this version of CoDy reads {SCHEMA!r}: upgrade it"
-    return f"this is no explanation: its schema is {plain(schema)!r}, not {SCHEMA!r}"
+READERS: document.Readers = {
+    "query": document.named_tuple(Query),
+    "src": document.text,
+    "dst": document.text,
+    "event": document.or_none(document.row_number),
+    "candidates": document.tuple_of(document.named_tuple(Event, edit=document.one_of(REMOVED, ADDED, MOVED, ALTERED))),
+    "rows": document.tuple_of(document.row_number),
+    "logits": document.tuple_of(document.or_none(document.finite)),
+    "ended": document.one_of(*ENDINGS),
+    "factual": document.flag,
+    "iterations": document.row_number,
+    "evaluations": document.row_number,
+    "seconds": document.finite,
+    "confirmed": document.or_none(document.named_tuple(Confirmation)),
+    "without_all": document.or_none(document.finite),
+    "parameters": document.parameters,
+    "seed": document.seed,
+    "model": document.text,
+    "data": document.text,
+    "explored": document.tuple_of(document.pair(document.tuple_of(document.row_number), document.finite)),
+    "alternatives": document.tuple_of(
+        document.named_tuple(
+            Counterfactual, rows=document.tuple_of(document.row_number), confirmed=document.named_tuple(Confirmation)
+        )
+    ),
+}

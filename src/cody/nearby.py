@@ -35,19 +35,19 @@ class Protected:
 
     def mask(self, graph: TemporalGraph, rows: IntArray) -> BoolArray:
         """Which of the rows are protected. [n] → [n]"""
-        told = self.told()
-        for event in told["events"]:
+        given = self.as_parameters()
+        for event in given["events"]:
             graph.query(event)  # refuses what is no event
-        nodes = [graph.node(name) for name in told["nodes"]]
-        protected = np.isin(rows, told["events"])
+        nodes = [graph.node(name) for name in given["nodes"]]
+        protected = np.isin(rows, given["events"])
         protected |= np.isin(graph.src[rows], nodes) | np.isin(graph.dst[rows], nodes)
-        for first, last in told["times"]:
+        for first, last in given["times"]:
             if not first <= last:
                 raise CallError(f"a time range must not end before it begins: {first} to {last}")
             protected |= (first <= graph.time[rows]) & (graph.time[rows] <= last)
         return protected
 
-    def told(self) -> dict[str, list[Any]]:
+    def as_parameters(self) -> dict[str, list[Any]]:
         """The same as plain data."""
         if isinstance(self.nodes, str):
             raise CallError(f"nodes must be a list of names, not {self.nodes!r}")
@@ -112,6 +112,7 @@ def candidates(
     """Rows of the events that an explanation may remove: the `size` most recent ones near the query, ascending.
 
     `near` decides what near means: `events_on_paths` or `events_among_nodes`. Events that `protect` names are left out.
+    Imagined rows that the query would see are always among them, in the order of time.
 
     >>> graph = TemporalGraph.from_arrays(src=[0, 1, 3, 0], dst=[1, 2, 4, 2], time=[1.0, 2.0, 3.0, 4.0])
     >>> candidates(graph, graph.query(3))
@@ -122,6 +123,18 @@ def candidates(
         raise CallError(f"hops and size must be at least 1, not {hops} and {size}")
     check_query(graph, query)
     hops = min(hops, graph.num_nodes)  # no path is longer than that
+    real = _allowed(graph, query, hops, size, near, protect)
+    imagined = graph.imagined_before(query)
+    if not len(imagined):
+        return real
+    both = np.concatenate([real, imagined])
+    return both[np.argsort(graph.order(both))]
+
+
+def _allowed(
+    graph: TemporalGraph, query: Query, hops: int, size: int, near: Near, protect: Protected | None
+) -> IntArray:
+    """The latest real events near the query that may be removed."""
     if protect is None:
         return near(graph, query, hops, size)
     looked = size

@@ -129,7 +129,7 @@ class Oracle:
         self._ahead += len(unknown)
         self._evaluate(unknown, wanted=False)
 
-    def tell(self, changes: Sequence[Change]) -> list[float]:
+    def look_up(self, changes: Sequence[Change]) -> list[float]:
         """The logit of each change, charged to nobody and whatever the budget: for a report."""
         self._evaluate(changes, limited=False)
         return [self._answers[change] for change in changes]

@@ -9,12 +9,18 @@ from collections.abc import Callable
 
 import numpy as np
 
+from cody.decision import shift
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.nearby import distances
 from cody.oracle import Oracle
 
 Policy = Callable[[TemporalGraph, Query, IntArray, Oracle, np.random.Generator], IntArray]
+
+
+def latest_first(graph: TemporalGraph, events: IntArray) -> IntArray:
+    """Rows, real and imagined ones, the most recent first."""
+    return events[np.argsort(graph.order(events))[::-1]]
 
 
 def random(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator) -> IntArray:
@@ -26,15 +32,15 @@ def random(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle,
 def temporal(
     graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
 ) -> IntArray:
-    """The most recent first. Rows are in time order, so equal times go by row."""
-    return np.sort(events)[::-1]
+    """The most recent first; of equal times, the later row."""
+    return latest_first(graph, events)
 
 
 def spatio_temporal(
     graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
 ) -> IntArray:
     """The nearest first, of equally near ones the most recent."""
-    recent = np.sort(events)[::-1]
+    recent = latest_first(graph, events)
     return recent[np.argsort(distances(graph, query, recent), kind="stable")]
 
 
@@ -47,15 +53,6 @@ def event_impact(
             f"event-impact asks about each of {len(events)} candidates: a budget of {oracle.evaluations} evaluations "
             f"is too small, it must be at least {len(events) + 1}"
         )
-    recent = np.sort(events)[::-1]
+    recent = latest_first(graph, events)
     original, *without = oracle.ask([frozenset(), *(frozenset({row}) for row in recent.tolist())])
     return recent[np.argsort([-shift(original, logit) for logit in without], kind="stable")]
-
-
-def shift(original: float, logit: float) -> float:
-    """How far a logit has moved from the original one towards the other decision; below 0: away from it.
-
-    >>> shift(2.0, 0.5), shift(-2.0, 0.5), shift(-2.0, -3.0)
-    (1.5, 2.5, -1.0)
-    """
-    return original - logit if original > 0 else logit - original

@@ -14,11 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from cody.data import Dataset, Summary, is_here
-from cody.explanation import Explanation, shown
+from cody.decision import decision, flips, probability, scores
+from cody.edits import Add, Move
+from cody.explanation import COLUMNS, Explanation
 from cody.graph import IntArray, TemporalGraph
-from cody.search.found import EVALUATIONS, ITERATIONS, flips
+from cody.search.result import EVALUATIONS, ITERATIONS
 from cody.what_if import Case, Effects
-from cody.words import count, decision, earlier, moment, plain, probability
+from cody.words import count, earlier, moment, plain
 
 if TYPE_CHECKING:
     from cody.bench import EngineCost, ExplanationCost, GrowthCost
@@ -96,11 +98,29 @@ def trained(folder: Path, document: dict[str, Any]) -> Table:
 
 
 def answers(graph: TemporalGraph, cases: Sequence[Case], logits: Sequence[float]) -> Table:
-    rows = table("#event", "link", "without", "#logit", "#score", "predicted")
-    for case, logit in zip(cases, logits, strict=True):
-        numbers = (f"{logit:.4f}", f"{probability(logit):.2f}")
-        rows.add_row(str(case.event), _link(graph, case.event), _rows(case), *numbers, decision(logit))
+    """What was asked, and what the model says. Scores that differ have digits enough to tell."""
+    heading = "otherwise" if any(case.edits for case in cases) else "without"
+    rows = table("#event", "link", heading, "#logit", "#score", "predicted")
+    for case, logit, score in zip(cases, logits, scores(*logits), strict=True):
+        event = "" if case.event is None else str(case.event)
+        link = " → ".join(plain(_name(graph, node), 20) for node in (case.query.src, case.query.dst))
+        rows.add_row(event, link, _otherwise(graph, case), f"{logit:.4f}", score, decision(logit))
     return rows
+
+
+def _name(graph: TemporalGraph, node: int) -> str:
+    return graph.name(node) if node < graph.num_nodes else "?"
+
+
+def _otherwise(graph: TemporalGraph, case: Case) -> str:
+    """What is otherwise in a case, in words."""
+    parts = [("without " if case.edits else "") + _rows(case)] if case.removed else []
+    for edit in case.edits:
+        if isinstance(edit, Add):
+            parts.append(f"+ {plain(edit.src, 14)} → {plain(edit.dst, 14)}, {moment(edit.time)}")
+        elif isinstance(edit, Move):
+            parts.append(f"{edit.row} moved to {moment(edit.time)}")
+    return "\n".join(parts)
 
 
 def effects(graph: TemporalGraph, found: Effects, most: int) -> Iterable[RenderableType]:
@@ -125,9 +145,9 @@ def explanation(why: Explanation) -> Iterable[RenderableType]:
     """The question, the answer, the events it is about, and how far it can be trusted."""
     yield Text(why.question)
     yield Text(why.sentence, style="bold")
-    if why.removed:
+    if why.rows:
         yield ""
-        yield removals(why)
+        yield answer(why)
         yield ""
     if why.certainty:
         yield Text(why.certainty)
@@ -147,17 +167,13 @@ def _advice(why: Explanation) -> str:
     return f"A larger budget may find one: {larger}."
 
 
-def removals(why: Explanation) -> Table:
-    """The removed events, one after the other, with what the model says then."""
-    rows = table("#without", "link", "when", "before", "#logit", "#score", "predicted")
-    rows.add_row("(none)", "", "", "", *shown(why.original))
-    for number, (event, logit) in enumerate(why.steps):
-        *numbers, said = shown(logit)
-        verdict = Text(said, style="bold green" if logit is not None and flips(why.original, logit) else "")
-        link = f"{plain(event.src, 14)} → {plain(event.dst, 14)}"
-        times = (moment(event.time), earlier(event.time, why.query.time))
-        name = f"{'+ ' if number else ''}{event.row}"
-        rows.add_row(name, link, *times, *numbers, verdict)
+def answer(why: Explanation) -> Table:
+    """What is otherwise, one edit after the other, with what the model says then."""
+    link, when, before, logit, score, predicted = COLUMNS
+    rows = table(f"#{why.heading}", link, when, before, f"#{logit}", f"#{score}", predicted)
+    for line, said in zip(why.lines, why.logits, strict=True):
+        changed = said is not None and flips(why.original, said)
+        rows.add_row(*line[:-1], Text(line.predicted, style="bold green" if changed else ""))
     return rows
 
 

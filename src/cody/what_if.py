@@ -1,23 +1,29 @@
-"""Questions about removal sets: what would the model have said had these events not happened?"""
+"""Questions about a past that is otherwise: what would the model have said then?"""
 
 from __future__ import annotations
 
 import json
+import shlex
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from cody.edits import Add, Edit, Move
 from cody.errors import CallError
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
-from cody.model import Change, Model, check_changes, check_logits
+from cody.model import Change, Model, check_changes, checked_logits, model_on, open_session
 from cody.nearby import candidates
+from cody.words import parse_moment
 
 
 class Case(NamedTuple):
-    """The link of event `event`, asked just before it happened, with the rows in `removed` taken out of its past."""
+    """A link, and what is otherwise: rows that did not happen, and edits that were made."""
 
-    event: int
-    removed: Change
+    query: Query
+    event: int | None  # the row of the event, if the link is one that happened, asked just before it did
+    removed: Change = frozenset()
+    edits: tuple[Edit, ...] = ()
 
 
 class Effects(NamedTuple):
@@ -32,29 +38,29 @@ class Effects(NamedTuple):
 def effects(model: Model, graph: TemporalGraph, query: Query) -> Effects:
     """Remove the candidates of a query, one at a time."""
     near = candidates(graph, query)
-    removals = [frozenset(), *(frozenset({row}) for row in near.tolist())]
-    answers = model.logits(query, removals)
-    check_logits(query, removals, answers.tolist())
+    changes: list[Change] = [frozenset(), *(frozenset({row}) for row in near.tolist())]
+    answers = open_session(model, query, near.tolist()).logits(changes)
+    checked_logits(query, changes, answers)
     return Effects(query, float(answers[0]), near, answers[1:])
 
 
-def check_cases(graph: TemporalGraph, cases: list[Case]) -> None:
-    """Refuse cases about events that are not there."""
-    for case in cases:
-        graph.query(case.event)
+def answer_cases(
+    model: Model, graph: TemporalGraph, cases: Sequence[Case], *, new_nodes: Sequence[Any] = ()
+) -> list[float]:
+    """The logit of each case, in their order. Cases of the same link are asked together."""
     check_changes(graph, [case.removed for case in cases])
-
-
-def answer_cases(model: Model, graph: TemporalGraph, cases: list[Case]) -> list[float]:
-    """The logit of each case, in their order. Cases of the same event are asked together."""
+    edits = list(dict.fromkeys(edit for case in cases for edit in case.edits))
+    if edits or new_nodes:
+        graph = graph.imagine(edits, new_nodes=new_nodes)
+        model = model_on(model, graph)
+    row_of = {edit: graph.num_events + place for place, edit in enumerate(edits)}
     places = defaultdict(list)
     for place, case in enumerate(cases):
-        places[case.event].append(place)
+        places[case.query].append(place)
     logits = [0.0] * len(cases)
-    for event, same in places.items():
-        query, removals = graph.query(event), [cases[place].removed for place in same]
-        answers = model.logits(query, removals).tolist()
-        check_logits(query, removals, answers)
+    for query, same in places.items():
+        changes = [cases[place].removed.union(row_of[edit] for edit in cases[place].edits) for place in same]
+        answers = checked_logits(query, changes, open_session(model, query).logits(changes))
         for place, logit in zip(same, answers, strict=True):
             logits[place] = logit
     return logits
@@ -85,8 +91,45 @@ def read_rows(text: str) -> list[int]:
         raise CallError(f"{text[:60]!r} is neither a list of event rows nor a file that can be read: {error}") from None
 
 
-def read_cases(path: Path) -> list[Case]:
-    """The cases in a JSON file: `[{"event": 218, "removed": [196, 213]}, …]`; other keys are ignored."""
+def parse_add(text: str) -> Add:
+    """An event that did not happen, as a person types it: source, destination, and when.
+
+    >>> parse_add("1395 1772 2004-07-28 04:00")
+    Add(src='1395', dst='1772', time=1090987200.0, features=None)
+    """
+    words = _words("--add", text, 3)
+    return Add(words[0], words[1], parse_moment(" ".join(words[2:])))
+
+
+def parse_move(text: str) -> Move:
+    """An event at another time, as a person types it: its row, and when.
+
+    >>> parse_move("53159 2004-07-28 04:00")
+    Move(row=53159, time=1090987200.0)
+    """
+    row, *when = _words("--move", text, 2)
+    if not row.strip(", "):
+        raise CallError(f"--move {text[:60]!r} does not begin with the row of an event")
+    return Move(parse_rows(row)[0], parse_moment(" ".join(when)))
+
+
+def _words(option: str, text: str, least: int) -> list[str]:
+    try:
+        words = shlex.split(text)  # a name with spaces may stand in quotes
+    except ValueError:
+        words = []
+    if len(words) < least:
+        form = {"--add": '"SRC DST TIME"', "--move": '"ROW TIME"'}[option]
+        raise CallError(f"{option} {text[:60]!r} is not understood; write {option} {form}")
+    return words
+
+
+def read_cases(path: Path, graph: TemporalGraph) -> list[Case]:
+    """The cases in a JSON file, a list of objects; keys other than these are ignored.
+
+    `"event": row`, or `"src"`, `"dst"` and `"time"`; `"removed": [rows]`; `"added": [[src, dst, time], …]`; `"moved":
+    [[row, time], …]`.
+    """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -97,14 +140,31 @@ def read_cases(path: Path) -> list[Case]:
         document = document.get("cases")
     if not isinstance(document, list):
         raise CallError(f'{path} must hold a list of {{"event": row, "removed": [rows]}}')
-    return [_case(entry, f"{path}, case {number}") for number, entry in enumerate(document)]
+    return [_case(entry, f"{path}, case {number}", graph) for number, entry in enumerate(document)]
 
 
-def _case(entry: object, where: str) -> Case:
-    if not isinstance(entry, dict) or not {"event", "removed"} <= entry.keys():
+def _case(entry: object, where: str, graph: TemporalGraph) -> Case:
+    is_link = isinstance(entry, dict) and {"src", "dst", "time"} <= entry.keys()
+    if not isinstance(entry, dict) or not (is_link or "event" in entry):
         raise CallError(f'{where}: expected {{"event": row, "removed": [rows]}}, not {json.dumps(entry)[:80]}')
-    event, removed = entry["event"], entry["removed"]
-    rows = [event, *removed] if isinstance(removed, list) else [None]
-    if not all(type(row) is int for row in rows):
+    removed, added, moved = (_list(entry.get(key, []), key, where) for key in ("removed", "added", "moved"))
+    if not all(type(row) is int for row in removed):
         raise CallError(f"{where}: event and removed must be whole numbers, not {json.dumps(entry)[:80]}")
-    return Case(event, frozenset(removed))
+    edits: list[Edit] = []
+    for parts, kind, length in ((added, Add, 3), (moved, Move, 2)):
+        for part in parts:
+            if not isinstance(part, list) or len(part) != length:
+                form = "[src, dst, time]" if kind is Add else "[row, time]"
+                raise CallError(f"{where}: expected {form}, not {json.dumps(part)[:80]}")
+            edits.append(kind(*part))
+    if is_link:
+        return Case(graph.link(entry["src"], entry["dst"], entry["time"]), None, frozenset(removed), tuple(edits))
+    if type(entry["event"]) is not int:
+        raise CallError(f"{where}: event and removed must be whole numbers, not {json.dumps(entry)[:80]}")
+    return Case(graph.query(entry["event"]), entry["event"], frozenset(removed), tuple(edits))
+
+
+def _list(value: object, key: str, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise CallError(f"{where}: {key} must be a list, not {json.dumps(value)[:80]}")
+    return value

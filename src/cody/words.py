@@ -12,19 +12,6 @@ from cody.errors import CallError
 UNIX_TIMES = (1e8, 1e11)  # seconds that are taken for dates, 1973 to 5138; others are shown as numbers
 
 
-def probability(logit: float) -> float:
-    """What a logit means.
-
-    >>> probability(0.0)
-    0.5
-    """
-    return 1 / (1 + math.exp(-min(max(logit, -700.0), 700.0)))
-
-
-def decision(logit: float) -> str:
-    return "link" if logit > 0 else "no link"
-
-
 def ago(seconds: float) -> str:
     """A duration in the unit a person would use.
 

@@ -15,7 +15,7 @@ from cody.graph import TemporalGraph
 from cody.oracle import Oracle
 from cody.policies import event_impact, spatio_temporal
 from cody.search import Found, cody, greedy, greedy_then_cody, tree
-from cody.search.found import best_asked
+from cody.search.result import best_asked
 from cody.testing import ToyModel
 from search.plain_tree import changed, plain_search
 

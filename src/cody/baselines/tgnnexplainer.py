@@ -24,12 +24,12 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cody.decision import shift
 from cody.errors import BudgetError, CallError
 from cody.graph import IntArray, whole_number
 from cody.model import Change
 from cody.oracle import Oracle
-from cody.policies import shift
-from cody.search.found import EXHAUSTED, FOUND, ITERATIONS, Found
+from cody.search.result import EXHAUSTED, FOUND, ITERATIONS, Found, result
 
 ROOT = 0
 AT_ONCE = 200  # sets that are worth a call of the model
@@ -46,7 +46,7 @@ class Level(NamedTuple):
 class Explored(NamedTuple):
     """What the search settled for, and what it would have settled for had it been asked for fewer events."""
 
-    found: Found  # `removed` holds the kept events: they are the explanation
+    found: Found  # its rows are the kept events: they are the explanation
     levels: tuple[Level, ...]  # by size, from the smallest that was visited
 
 
@@ -71,7 +71,7 @@ def explore(
         raise CallError(f"exploration must be a number of at least 0, not {exploration}")
     tree = Tree(ranking[:size].tolist(), exploration)
     if not tree.events:
-        return Explored(Found((), 0, EXHAUSTED, factual=True), ())
+        return Explored(result(oracle, ranking, (), 0, EXHAUSTED, factual=True), ())
     done, ended = 0, ITERATIONS
     try:
         original = oracle.ask([frozenset()])[0]
@@ -88,7 +88,8 @@ def explore(
     except BudgetError as spent:
         ended = str(spent)
     levels = tuple(_levels(tree))
-    return Explored(Found(levels[-1].kept if levels else (), done, ended, factual=True), levels)
+    kept = levels[-1].kept if levels else ()
+    return Explored(result(oracle, ranking, kept, done, ended, factual=True), levels)
 
 
 class Tree:

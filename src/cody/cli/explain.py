@@ -40,13 +40,24 @@ from cody.cli.common import (
     use_threads,
 )
 from cody.data import load
+from cody.decision import probability
+from cody.edits import Add, Edit, Move
 from cody.errors import CallError
 from cody.explain import explain as explain_link
 from cody.graph import Query, TemporalGraph
 from cody.nearby import Protected
 from cody.policies import Policy
 from cody.search import Search
-from cody.what_if import Case, answer_cases, check_cases, effects, parse_rows, read_cases, read_rows
+from cody.what_if import (
+    Case,
+    answer_cases,
+    effects,
+    parse_add,
+    parse_move,
+    parse_rows,
+    read_cases,
+    read_rows,
+)
 
 
 @app.command()
@@ -65,56 +76,82 @@ def what_if(
     data: DataOption = "collegemsg",
     model: ModelOption = "tgn-collegemsg",
     event: Annotated[int | None, typer.Option(help="Row of the event whose link is scored.")] = None,
+    src: Annotated[str | None, typer.Option(help="Source of a link that need not have happened.")] = None,
+    dst: Annotated[str | None, typer.Option(help="Destination of that link.")] = None,
+    time: Annotated[str | None, typer.Option(help="When: a number, or a date like '2004-07-28 05:08'.")] = None,
     without: Annotated[str, typer.Option(help="Rows of events that did not happen: 3,7,9")] = "",
+    add: Annotated[
+        list[str] | None, typer.Option(metavar="EVENT", help='An event that did happen: "SRC DST TIME". Repeatable.')
+    ] = None,
+    move: Annotated[
+        list[str] | None, typer.Option(metavar="EVENT", help='An event at another time: "ROW TIME". Repeatable.')
+    ] = None,
+    new_node: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A node that --add may name, and nobody knows. Repeatable.")
+    ] = None,
     each: Annotated[bool, typer.Option("--each", help="Leave out past events near the link, one at a time.")] = False,
-    cases: Annotated[Path | None, typer.Option(help='A JSON list of {"event": row, "removed": [rows]}.')] = None,
+    cases: Annotated[
+        Path | None, typer.Option(help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …}.')
+    ] = None,
     engine: Annotated[Engine, typer.Option(help="The fast one, or the slow one that defines right.")] = Engine.fast,
     sort: SortOption = False,
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
 ) -> None:
-    """Ask what a model would say without some past events."""
-    if (event is None) == (cases is None) or (without and (each or cases is not None)) or (each and cases is not None):
-        raise CallError("give --event ROW with --without ROWS or --each, or give --cases FILE")
-    asked = read_cases(cases) if cases is not None else _one_link(int(event or 0), without)
+    """Ask what a model would say were the past otherwise: without some events, with others, at other times."""
+    edits: tuple[Edit, ...] = (*map(parse_add, add or []), *map(parse_move, move or []))
+    removed, link = frozenset(parse_rows(without)), [src, dst, time]
+    if cases is not None and (each or removed or edits or event is not None or any(part is not None for part in link)):
+        raise CallError("--cases says everything; leave out --event, --src, --without, --add, --move and --each")
+    if each and (removed or edits):
+        raise CallError("--each leaves out one event at a time; leave out --without, --add and --move")
     graph = load(data, sort=sort)
-    check_cases(graph, asked)
-    for case in asked:
-        later = [row for row in case.removed if row >= case.event]
-        if later and cases is None:
-            say(f"event {min(later)} does not lie before event {case.event}: leaving it out changes nothing")
+    if cases is not None:
+        asked = read_cases(cases, graph)
+    else:
+        (query,) = _questions(graph, event, None, src, dst, time)
+        asked = [Case(query, event)]
+        if removed or edits:
+            asked.append(Case(query, event, removed, edits))
+        _say_what_is_too_late(graph, query, event, removed)
     from cody.inference import fast_model, load_model, plain_model
 
     use_threads(1)
     engines = {Engine.fast: fast_model, Engine.replay: plain_model}
     loaded = load_model(model, graph, engine=engines[engine], other_data=other_data)
     if each:
-        found = effects(loaded, graph, graph.query(asked[0].event))
-        asked += [Case(asked[0].event, frozenset({row})) for row in found.candidates.tolist()]
+        found = effects(loaded, graph, asked[0].query)
+        asked += [asked[0]._replace(removed=frozenset({row})) for row in found.candidates.tolist()]
         logits = [found.logit, *found.without.tolist()]
     else:
-        logits = answer_cases(loaded, graph, asked)
+        logits = answer_cases(loaded, graph, asked, new_nodes=new_node or [])
     if json_:
-        print_json([_answer(case, logit) for case, logit in zip(asked, logits, strict=True)])
+        print_json([_answer(graph, case, logit) for case, logit in zip(asked, logits, strict=True)])
     elif each:
         print_parts(show.effects(graph, found, most=10))
     else:
         print_parts([show.answers(graph, asked, logits)])
 
 
-def _one_link(event: int, without: str) -> list[Case]:
-    removed = frozenset(parse_rows(without))
-    return [Case(event, frozenset()), Case(event, removed)] if removed else [Case(event, frozenset())]
+def _say_what_is_too_late(graph: TemporalGraph, query: Query, event: int | None, removed: frozenset[int]) -> None:
+    later = [row for row in removed if query.before <= row < graph.num_events]
+    if later:
+        what = f"event {event}" if event is not None else "the link"
+        say(f"event {min(later)} does not lie before {what}: leaving it out changes nothing")
 
 
-def _answer(case: Case, logit: float) -> dict[str, Any]:
+def _answer(graph: TemporalGraph, case: Case, logit: float) -> dict[str, Any]:
     # Batches of other sizes round the last digits differently; six decimals are the same in all of them.
-    score = round(words.probability(logit), 6)
-    return {
-        "event": case.event,
-        "removed": sorted(case.removed),
+    answer: dict[str, Any] = {"event": case.event}
+    if case.event is None:
+        answer |= {"src": graph.name(case.query.src), "dst": graph.name(case.query.dst), "time": case.query.time}
+    answer["removed"] = sorted(case.removed)
+    for name, kind in (("added", Add), ("moved", Move)):
+        if any(isinstance(edit, kind) for edit in case.edits):
+            answer[name] = [edit._asdict() for edit in case.edits if isinstance(edit, kind)]
+    return answer | {
         "logit": round(logit, 6),
-        "score": score,
+        "score": round(probability(logit), 6),
         "predicted": logit > 0,
     }
 
@@ -279,7 +316,7 @@ def _questions(
     if (event is not None) + (events is not None) + any(part is not None for part in link) != 1 or (
         any(part is None for part in link) and event is None and events is None
     ):
-        raise CallError("give --event ROW, or --events ROWS, or --src, --dst and --time of a link")
+        raise CallError("give --event ROW, or --src, --dst and --time of a link (explain also: --events ROWS)")
     if event is not None:
         return [graph.query(event)]
     if events is not None:

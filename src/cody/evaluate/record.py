@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from cody.decision import flips
 from cody.errors import DataError
-from cody.search.found import flips
 from cody.words import plain
 
 SCHEMA = "cody/record/1"
@@ -30,7 +30,7 @@ class Record:
     original: float  # logit with nothing removed
     without: float  # logit without X
     only: float  # logit of a past that consists of X only
-    ended: str  # why the search ended: a word of cody.search.found; whether it found something is `is_necessary`
+    ended: str  # why the search ended: a word of cody.search.result; whether it found something is `is_necessary`
     iterations: int
     evaluations: int  # distinct sets that the explainer asked about
     first: int | None  # how many of them until the first that changes the decision; None: no such set

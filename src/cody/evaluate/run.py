@@ -13,19 +13,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cody._version import __version__
+from cody.decision import flips
 from cody.errors import CallError, DataError
 from cody.evaluate.arrange import setting
 from cody.evaluate.instances import TEST_PERIOD, check_sample, sample_kinds
 from cody.evaluate.record import KINDS, Record, is_count
 from cody.evaluate.records import Appender, Header, appending
-from cody.explain import explain, identity, reach, told
+from cody.explain import explain
+from cody.explain import parameters as parameters_of
 from cody.explanation import Explanation
-from cody.graph import Query, TemporalGraph, whole_number
-from cody.model import Change, Model, check_logits
+from cody.graph import TemporalGraph, whole_number
+from cody.model import DECIMALS, Change, Model, identity_of, logit_of_only, reach
 from cody.nearby import Near, events_on_paths
 from cody.policies import Policy
 from cody.search import Search
-from cody.search.found import flips
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Explainer:
     def parameters(self, model: Model) -> dict[str, Any]:
         """What it is told, as plain data."""
         hops = reach(model) if self.hops is None else self.hops
-        return told(self.policy, self.search, self.size, hops, self.near) | {"evaluations": self.evaluations}
+        return parameters_of(self.policy, self.search, self.size, hops, self.near) | {"evaluations": self.evaluations}
 
 
 class Link(NamedTuple):
@@ -182,10 +183,10 @@ def _record(
         kind=link.kind,
         event=link.event,
         candidates=len(why.candidates),
-        removed=why.removed,
+        removed=why.rows,
         original=why.original,
         without=why.without,
-        only=_only(model, query, why.removal),
+        only=round(logit_of_only(model, query, why.change), DECIMALS),
         ended=why.ended,
         iterations=why.iterations,
         evaluations=why.evaluations,
@@ -197,18 +198,6 @@ def _record(
         data_identity=why.data,
         version=__version__,
     )
-
-
-def _only(model: Model, query: Query, kept: Change) -> float:
-    """The logit when everything else did not happen: by the model's own short way if it has one."""
-    if hasattr(model, "only"):
-        logit = float(model.only(query, kept))
-    else:
-        removal = frozenset(range(query.before)) - kept
-        logits = [float(answer) for answer in model.logits(query, [removal])]
-        check_logits(query, [removal], logits)
-        (logit,) = logits
-    return round(logit, 5)
 
 
 def _first_flip(why: Explanation) -> int | None:
@@ -262,7 +251,7 @@ def _settings(model: Model, graph: TemporalGraph, plan: Plan, sample: Sample) ->
         "data": plan.data,
         "model": plan.model,
         "data_identity": graph.identity,
-        "model_identity": identity(model),
+        "model_identity": identity_of(model),
         "seed": plan.seed,
         "share": plan.share,
         "period": sample.period,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cody.decision import flips, shift
 from cody.errors import BudgetError, CallError
 from cody.graph import IntArray, whole_number
 from cody.oracle import Oracle
-from cody.policies import shift
-from cody.search.found import EXHAUSTED, FOUND, STUCK, Found, best_asked, flips
+from cody.search.result import EXHAUSTED, FOUND, STUCK, Found, best_asked, result
 
 
 class Walk(NamedTuple):
@@ -26,7 +26,7 @@ def greedy(oracle: Oracle, ranking: IntArray, *, children: int = 10) -> Found:
     Ends without success when none of them leads closer. Algorithm GreeDy of the paper, appendix A.
     """
     found = walk(oracle, ranking, children)
-    return Found(found.best, found.steps, found.ended)
+    return result(oracle, ranking, found.best, found.steps, found.ended)
 
 
 def walk(oracle: Oracle, ranking: IntArray, children: int) -> Walk:

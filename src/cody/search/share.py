@@ -5,7 +5,7 @@ from __future__ import annotations
 from cody.errors import CallError
 from cody.graph import IntArray
 from cody.oracle import Oracle
-from cody.search.found import EXHAUSTED, FOUND, Found
+from cody.search.result import EXHAUSTED, FOUND, Found, result
 
 
 def top_share(oracle: Oracle, ranking: IntArray, *, sparsity: float = 0.2) -> Found:
@@ -18,4 +18,5 @@ def top_share(oracle: Oracle, ranking: IntArray, *, sparsity: float = 0.2) -> Fo
     count = round(sparsity * len(ranking))
     if sparsity > 0 and len(ranking):
         count = max(1, count)
-    return Found(tuple(ranking[:count].tolist()), 0, FOUND if len(ranking) else EXHAUSTED, factual=True)
+    named = tuple(ranking[:count].tolist())
+    return result(oracle, ranking, named, 0, FOUND if len(ranking) else EXHAUSTED, factual=True)

@@ -21,13 +21,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from cody.decision import flips, shift
 from cody.errors import BudgetError, CallError
 from cody.graph import FloatArray, IntArray, whole_number
 from cody.model import Change
 from cody.oracle import Oracle
-from cody.policies import shift
-from cody.search.found import EVALUATIONS, EXHAUSTED, FOUND, ITERATIONS, SECONDS, Found, best_asked, flips
 from cody.search.greedy import walk
+from cody.search.result import EVALUATIONS, EXHAUSTED, FOUND, ITERATIONS, SECONDS, Found, best_asked, result
 
 UNVISITED, CLOSED, ROOT = 0, 1, 2  # the first two stand for children that are no nodes
 ALPHA = 2 / 3  # the paper's
@@ -121,11 +121,12 @@ def greedy_then_cody(
     """
     first = walk(oracle, ranking, children)
     if first.ended == FOUND and stop_at_first:
-        return Found(first.best, len(first.visited), FOUND)
+        return result(oracle, ranking, first.best, len(first.visited), FOUND)
     found = _search(oracle, ranking, first.visited, iterations, alpha, ahead, stop_at_first)
     if found.ended == EXHAUSTED:
         return found  # nothing smaller is left to try
-    return found._replace(removed=_needed(oracle, found.removed))
+    needed = _needed(oracle, found.rows)
+    return result(oracle, ranking, needed, found.iterations, found.ended)
 
 
 def _needed(oracle: Oracle, removed: tuple[int, ...]) -> tuple[int, ...]:
@@ -159,7 +160,7 @@ def _search(
     try:
         original = oracle.ask([frozenset()])[0]
     except BudgetError as spent:
-        return Found((), 0, str(spent))
+        return result(oracle, ranking, (), 0, str(spent))
     tree = Tree(ranking.tolist(), original, alpha)
     for path in seen or [()]:  # the root is the first iteration
         parent, rank = _place(tree, path)
@@ -168,7 +169,7 @@ def _search(
     best = tree.events(_best(tree))
     if ended in (EVALUATIONS, SECONDS) and set(best) != set(best_asked(oracle)):
         best = best_asked(oracle)
-    return Found(best, len(tree), ended)
+    return result(oracle, ranking, best, len(tree), ended)
 
 
 def _iterate(tree: Tree, oracle: Oracle, iterations: int, ahead: int, stop_at_first: bool) -> str:

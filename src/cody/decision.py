@@ -1,0 +1,51 @@
+"""What a logit says, and what a change of it means: the decision, whether it is another one, and how far it moved."""
+
+from __future__ import annotations
+
+import math
+
+
+def probability(logit: float) -> float:
+    """What a logit means.
+
+    >>> probability(0.0)
+    0.5
+    """
+    return 1 / (1 + math.exp(-min(max(logit, -700.0), 700.0)))
+
+
+def decision(logit: float) -> str:
+    """The decision in words. A logit of exactly 0 is no link."""
+    return "link" if logit > 0 else "no link"
+
+
+def flips(original: float, logit: float) -> bool:
+    """Whether the decision is another one.
+
+    >>> flips(0.5, 0.0), flips(-0.5, 0.0), flips(0.0, 0.1)
+    (True, False, True)
+    """
+    return (original > 0) != (logit > 0)
+
+
+def shift(original: float, logit: float) -> float:
+    """How far a logit has moved from the original one towards the other decision; below 0: away from it.
+
+    >>> shift(2.0, 0.5), shift(-2.0, 0.5), shift(-2.0, -3.0)
+    (1.5, 2.5, -1.0)
+    """
+    return original - logit if original > 0 else logit - original
+
+
+def scores(*logits: float | None) -> list[str]:
+    """Probabilities as a person reads them: with as few digits, at least two, as tell different ones apart.
+
+    >>> scores(2.448, -2.73), scores(2.448, 2.449), scores(1.0, None)
+    (['0.92', '0.06'], ['0.9204', '0.9205'], ['0.73', '–'])
+    """
+    known = [logit for logit in logits if logit is not None]
+    for digits in range(2, 7):
+        written = {f"{probability(logit):.{digits}f}" for logit in known}
+        if len(written) == len(set(known)):
+            break
+    return ["–" if logit is None else f"{probability(logit):.{digits}f}" for logit in logits]
