@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import cody
 from cody import cli
 from cody.cli import common
 from cody.cli.explain import _time_range
 from cody.data import load, open_graph, save_graph
+from cody.edits import Add, Move
 from cody.errors import CallError, CodyError
 from cody.explanation import Explanation
 from cody.graph import TemporalGraph
+from cody.model import model_on
 from cody.models.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
 
@@ -99,11 +102,19 @@ def test_import_model_and_what_if_reproduce_the_original_code(name, engine, tmp_
         (["--event", 300], 2, "event 300 is out of range: rows go from 0 to 299"),
         (["--event", -1], 2, "event -1 is out of range"),
         (["--event", 250, "--without", "3,x"], 2, "'x' is not an event row"),
-        (["--event", 250, "--without", "3,300"], 2, "event 300 cannot be removed"),
+        (["--event", 250, "--without", "3,300"], 2, "event 300 does not exist"),
         ([], 2, "give --event ROW"),
-        (["--event", 3, "--cases", "cases.json"], 2, "give --event ROW"),
-        (["--cases", "cases.json", "--without", "3"], 2, "give --event ROW"),
-        (["--event", 3, "--each", "--without", "3"], 2, "give --event ROW"),
+        (["--event", 3, "--cases", "cases.json"], 2, "--cases says everything"),
+        (["--cases", "cases.json", "--without", "3"], 2, "--cases says everything"),
+        (["--event", 3, "--each", "--without", "3"], 2, "--each leaves out one event at a time"),
+        (["--event", 3, "--src", "3", "--dst", "4", "--time", "5"], 2, "give --event ROW"),
+        (["--src", "3", "--time", "5"], 2, "give --event ROW"),
+        (["--event", 250, "--add", "3 4"], 2, "--add '3 4' is not understood; write --add \"SRC DST TIME\""),
+        (["--event", 250, "--add", "3 4 soon"], 2, "'soon' is not a time"),
+        (["--event", 250, "--add", "3 400 5"], 2, "node 400 is out of range"),
+        (["--event", 250, "--move", "x 5"], 2, "'x' is not an event row"),
+        (["--event", 250, "--move", "300 5"], 2, "event 300 is out of range"),
+        (["--event", 250, "--add", "3 new 5", "--new-node", "other"], 2, "there is no node 'new'"),
         (["--event", 250, "--without", "9" * 5000], 2, "is not an event row"),
         (["--cases", "missing.json"], 2, "cannot read missing.json"),
     ],
@@ -119,6 +130,41 @@ def test_impossible_what_ifs_are_refused(made, words, code, message):
 def test_cases_that_are_not_cases_are_refused(made, text):
     (made / "cases.json").write_text(text)
     assert "cases.json" in run("what-if", "--cases", made / "cases.json", code=2)
+
+
+def test_what_if_adds_and_moves_events_in_text_json_cases_and_python(made):
+    where = ("--data", made / "events", "--model", made / "model")
+    graph = cody.load(made / "events")
+    time = float(graph.time[240]) + 0.5
+    edits = ("--add", f"3 4 {time}", "--move", f"245 {time}")
+    shown = run("what-if", *where, "--event", 250, "--without", 249, *edits)
+    assert "otherwise" in shown
+    assert f"+ 3 → 4, {time:g}" in shown
+    whole, changed = json.loads(run("what-if", *where, "--event", 250, "--without", 249, *edits, "--json"))
+    assert whole["removed"] == []
+    assert (changed["removed"], changed["moved"]) == ([249], [{"row": 245, "time": time}])
+    asked = ("--event", 250, "--without", 249, *edits, "--json")
+    replayed = json.loads(run("what-if", *where, *asked, "--engine", "replay"))
+    assert replayed[1]["logit"] == pytest.approx(changed["logit"], abs=1e-4)
+    case = {"event": 250, "removed": [249], "added": [["3", "4", time]], "moved": [[245, time]]}
+    (made / "cases.json").write_text(json.dumps([case]))
+    (answer,) = json.loads(run("what-if", *where, "--cases", made / "cases.json", "--json"))
+    assert answer == changed
+    longer = graph.imagine([Add(3, 4, time), Move(245, time)])
+    model = model_on(cody.load_model(made / "model", graph), longer)
+    assert model.logits(graph.query(250), [frozenset({249, 300, 301})])[0] == pytest.approx(changed["logit"], abs=1e-5)
+
+
+def test_what_if_asks_about_links_that_need_not_have_happened(made):
+    where = ("--data", made / "events", "--model", made / "model")
+    graph = cody.load(made / "events")
+    asked = ("--src", 3, "--dst", 4, "--time", float(graph.time[-1]) + 1)
+    (answer,) = json.loads(run("what-if", *where, *asked, "--json"))
+    assert (answer["event"], answer["src"], answer["dst"]) == (None, "3", "4")
+    (made / "cases.json").write_text(json.dumps([{"src": 3, "dst": 4, "time": asked[-1], "removed": []}]))
+    (same,) = json.loads(run("what-if", *where, "--cases", made / "cases.json", "--json"))
+    assert same == answer
+    assert "3 → 4" in run("what-if", *where, *asked)
 
 
 def test_what_if_each_ranks_single_events(made):
@@ -401,13 +447,13 @@ def test_factual_explainers_are_called_like_the_others(explainer, events, candid
     why = Explanation.from_json(run("explain", "--event", 53854, "--explainer", explainer, *options, "--json"))
     assert len(why.candidates) == candidates
     if events is not None:
-        assert (len(why.removed), why.evaluations) == (events, asked)  # a fifth of the candidates
+        assert (len(why.rows), why.removed, why.evaluations) == (events, (), asked)  # a fifth of the candidates
     assert why.verdict in ("counterfactual", "factual")
 
 
 def test_the_sparsity_asked_is_the_sparsity_given():
     words = ("explain", "--event", 53854, "--explainer", "pbone", "--json", "--sparsity")
-    assert [len(json.loads(run(*words, share))["removed"]) for share in (0, 0.001, 0.5, 1)] == [0, 1, 32, 64]
+    assert [len(json.loads(run(*words, share))["rows"]) for share in (0, 0.001, 0.5, 1)] == [0, 1, 32, 64]
 
 
 def test_an_explainer_that_was_not_trained_says_how_to_train_it(made):

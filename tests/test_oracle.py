@@ -74,7 +74,7 @@ def test_a_model_that_answers_nonsense_is_named_with_the_set(bad):
     model = Sum()
     model.logits = lambda query, removals: np.array([bad if 7 in removal else 1.0 for removal in removals])
     oracle = Oracle(model, QUERY)
-    with pytest.raises(ModelError, match=r"without events \[3, 7\]"):
+    with pytest.raises(ModelError, match=r"the change \[3, 7\]"):
         oracle.ask(sets({1}, {7, 3}))
     assert not oracle.knows(frozenset({7, 3}))
 
@@ -82,7 +82,7 @@ def test_a_model_that_answers_nonsense_is_named_with_the_set(bad):
 def test_a_model_with_too_few_answers_is_refused():
     model = Sum()
     model.logits = lambda query, removals: np.zeros(1)
-    with pytest.raises(ModelError, match="gave 1 logits for 2 removal sets"):
+    with pytest.raises(ModelError, match="gave 1 logits for 2 changes"):
         Oracle(model, QUERY).ask(sets({1}, {2}))
 
 
@@ -97,7 +97,7 @@ def test_asking_ahead_computes_no_more_than_the_budget_has_room_for():
 def test_a_model_with_too_few_answers_is_refused_also_when_asked_ahead():
     model = Sum()
     model.logits = lambda query, removals: np.zeros(1)
-    with pytest.raises(ModelError, match="gave 1 logits for 2 removal sets"):
+    with pytest.raises(ModelError, match="gave 1 logits for 2 changes"):
         Oracle(model, QUERY).ask_ahead(sets({1}, {2}))
 
 

@@ -38,14 +38,15 @@ def shift(original: float, logit: float) -> float:
 
 
 def scores(*logits: float | None) -> list[str]:
-    """Probabilities as a person reads them: with as few digits, at least two, as tell different ones apart.
+    """Probabilities as a person reads them: two digits, or as many, up to six, as tell different ones apart.
 
-    >>> scores(2.448, -2.73), scores(2.448, 2.449), scores(1.0, None)
-    (['0.92', '0.06'], ['0.9204', '0.9205'], ['0.73', '–'])
+    >>> scores(2.448, -2.73), scores(2.448, 2.449), scores(50.0, 60.0), scores(1.0, None)
+    (['0.92', '0.06'], ['0.9204', '0.9205'], ['1.00', '1.00'], ['0.73', '–'])
     """
-    known = [logit for logit in logits if logit is not None]
-    for digits in range(2, 7):
-        written = {f"{probability(logit):.{digits}f}" for logit in known}
-        if len(written) == len(set(known)):
-            break
+    known = {logit for logit in logits if logit is not None}
+
+    def written(digits: int) -> int:
+        return len({f"{probability(logit):.{digits}f}" for logit in known})
+
+    digits = next((digits for digits in range(2, 7) if written(digits) == len(known)), 2)
     return ["–" if logit is None else f"{probability(logit):.{digits}f}" for logit in logits]

@@ -10,15 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cody.errors import CallError
-
-if TYPE_CHECKING:
-    from cody.graph import TemporalGraph
 
 NOTHING = -1  # an added row replaces no other
 
@@ -49,6 +46,16 @@ class Alter(NamedTuple):
 Edit = Add | Move | Alter
 
 
+class Log(Protocol):
+    """What has to be known of a graph to imagine edits of it; `TemporalGraph` is one."""
+
+    @property
+    def features(self) -> NDArray[np.floating[Any]] | None: ...
+    def query(self, row: int) -> Any: ...
+    def link(self, src: Any, dst: Any, time: Any) -> Any: ...
+    def name(self, node: int) -> str: ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Imagined:
     """The imagined rows of a log, as columns. [k] each; row number = number of real events + place in the columns."""
@@ -67,7 +74,7 @@ class Imagined:
         return len(self.src)
 
 
-def imagined_rows(graph: TemporalGraph, edits: Sequence[Edit], log: str) -> Imagined:
+def imagined_rows(graph: Log, edits: Sequence[Edit], log: str) -> Imagined:
     """The rows of some edits of a graph."""
     events = [_event(graph, edit) for edit in edits]
     src, dst, time, place, replaces = (np.array(column) for column in zip(*events, strict=True))
@@ -87,7 +94,7 @@ def imagined_rows(graph: TemporalGraph, edits: Sequence[Edit], log: str) -> Imag
     )
 
 
-def _event(graph: TemporalGraph, edit: Edit) -> tuple[int, int, float, int, int]:
+def _event(graph: Log, edit: Edit) -> tuple[int, int, float, int, int]:
     """Source, destination, time, the real row before which it stands, and the real row that it replaces."""
     if isinstance(edit, Add):
         link = graph.link(edit.src, edit.dst, edit.time)
@@ -101,7 +108,7 @@ def _event(graph: TemporalGraph, edit: Edit) -> tuple[int, int, float, int, int]
     return link.src, link.dst, link.time, link.before, event.before
 
 
-def _features(graph: TemporalGraph, edit: Edit) -> NDArray[np.float32]:
+def _features(graph: Log, edit: Edit) -> NDArray[np.float32]:
     """The features of an imagined event; the graph has some."""
     assert graph.features is not None
     if isinstance(edit, Move):
@@ -118,7 +125,7 @@ def _features(graph: TemporalGraph, edit: Edit) -> NDArray[np.float32]:
     return features.astype(np.float32)
 
 
-def check_features(graph: TemporalGraph, edits: Sequence[Edit]) -> None:
+def check_features(graph: Log, edits: Sequence[Edit]) -> None:
     """Refuse features where the events of the graph have none."""
     given = [edit for edit in edits if isinstance(edit, Add | Alter) and edit.features is not None]
     if graph.features is None and given:

@@ -215,7 +215,7 @@ def _confirm(
     for answered, confirmed in zip((original, without), answers, strict=True):
         if abs(answered - confirmed) > CONTRADICTION * max(1.0, abs(confirmed)):
             raise ModelError(
-                f"the model contradicts itself about {query} with events {sorted(change)} otherwise: {answered} and, "
+                f"the model contradicts itself about {query} and the change {sorted(change)}: {answered} and, "
                 f"{by}, {confirmed:.5f}; cody.testing.check_model tells which rule it breaks"
             )
     return Confirmation(by, round(answers[0], 5), round(answers[1], 5))

@@ -55,6 +55,13 @@ class Counterfactual(NamedTuple):
     confirmed: Confirmation
 
 
+class Step(NamedTuple):
+    """One more row of the answer, and what the model says then."""
+
+    event: Event
+    logit: float | None  # None: there was no time to ask
+
+
 class Line(NamedTuple):
     """One line of the table that shows an answer: one edit more, and what the model says then."""
 
@@ -174,10 +181,10 @@ class Explanation:
         return {event.row: event for event in self.candidates}
 
     @property
-    def steps(self) -> list[tuple[Event, float | None]]:
+    def steps(self) -> list[Step]:
         """The rows of the answer in order, each with the logit once it is otherwise too."""
         events = self._events
-        return [(events[row], logit) for row, logit in zip(self.rows, self.logits[1:], strict=True)]
+        return [Step(events[row], logit) for row, logit in zip(self.rows, self.logits[1:], strict=True)]
 
     @property
     def question(self) -> str:
@@ -240,7 +247,10 @@ class Explanation:
         if last is None:
             return ""
         before, after = scores(first, last)
-        moved = f"stays at {before}" if first == last else f"{_direction(first, last)} from {before} to {after}"
+        moved = f"{_direction(first, last)} from {before} to {after}"
+        if before == after:
+            by = "" if first == last else f" (its logit {_direction(first, last)} from {first:.3f} to {last:.3f})"
+            moved = f"stays at {before}{by}"
         return f"the score {moved}: {'' if flips(first, last) else 'still '}{decision(last)}"
 
     @property
@@ -359,8 +369,8 @@ class Explanation:
     @classmethod
     def from_dict(cls, written: Any) -> Explanation:
         """What `to_dict` made, also in its first form."""
-        known = document.upgraded(written, SCHEMA)
         try:
+            known = document.upgraded(written, SCHEMA)
             made = cls(**{name: document.read_field(READERS, name, known[name]) for name in READERS})
             _check(made)
         except KeyError as error:

@@ -265,14 +265,7 @@ def check_logits(query: Query, changes: Sequence[Change], logits: Sequence[float
         raise ModelError(f"the model gave {len(logits)} logits for {len(changes)} changes")
     for change, logit in zip(changes, logits, strict=True):
         if not abs(logit) < LARGEST_LOGIT:
-            raise ModelError(f"the model's logit is {logit} for {query} with {otherwise(change)}")
-
-
-def otherwise(change: Change) -> str:
-    """A change in words, for messages."""
-    rows = sorted(change)
-    shown = ", ".join(map(str, rows[:8])) + (", …" if len(rows) > 8 else "")
-    return f"events [{shown}] otherwise" if rows else "nothing otherwise"
+            raise ModelError(f"the model's logit is {logit} for {query} and the change {sorted(change)[:8]}")
 
 
 def looks_like_probabilities(logits: Iterable[float]) -> bool:

@@ -145,7 +145,8 @@ def read_cases(path: Path, graph: TemporalGraph) -> list[Case]:
 
 def _case(entry: object, where: str, graph: TemporalGraph) -> Case:
     is_link = isinstance(entry, dict) and {"src", "dst", "time"} <= entry.keys()
-    if not isinstance(entry, dict) or not (is_link or "event" in entry):
+    says = isinstance(entry, dict) and {"removed", "added", "moved"} & entry.keys()
+    if not isinstance(entry, dict) or not says or not (is_link or "event" in entry):
         raise CallError(f'{where}: expected {{"event": row, "removed": [rows]}}, not {json.dumps(entry)[:80]}')
     removed, added, moved = (_list(entry.get(key, []), key, where) for key in ("removed", "added", "moved"))
     if not all(type(row) is int for row in removed):

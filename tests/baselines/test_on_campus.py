@@ -51,9 +51,9 @@ def test_ranking_methods_put_the_cause_first_where_chance_would_put_it_at_1_in_6
     first, within = {}, {}
     for name, policy in [("pgexplainer", learned_policy), ("pbone", event_impact), ("random", random)]:
         found = list(found_sets(model, policy, top_share, answers))
-        first[name] = np.mean([one.removed[0] == cause for one, cause, _ in found])
-        within[name] = np.mean([cause in one.removed[:5] for one, cause, _ in found])
-        assert all(len(one.removed) == max(1, round(0.2 * count)) for one, _, count in found)
+        first[name] = np.mean([one.rows[0] == cause for one, cause, _ in found])
+        within[name] = np.mean([cause in one.rows[:5] for one, cause, _ in found])
+        assert all(len(one.rows) == max(1, round(0.2 * count)) for one, _, count in found)
     assert first["random"] < 0.1
     assert first["pbone"] > 0.8
     assert first["pgexplainer"] > 0.4
@@ -63,6 +63,6 @@ def test_ranking_methods_put_the_cause_first_where_chance_would_put_it_at_1_in_6
 def test_tgnnexplainer_keeps_the_cause(learned):
     model, learned_policy, answers = learned
     found = list(found_sets(model, learned_policy, explore, answers[:15]))
-    assert np.mean([cause in explored.found.removed for explored, cause, _ in found]) > 0.7
+    assert np.mean([cause in explored.found.rows for explored, cause, _ in found]) > 0.7
     # Asked for a single event, it answers with the cause.
     assert np.mean([explored.levels[0].kept == (cause,) for explored, cause, _ in found]) > 0.7

@@ -38,7 +38,7 @@ def test_without_the_events_that_a_shipped_explainer_names_the_logit_moves_far(n
             query = graph.query(row)
             oracle, events = Oracle(model, query), cody.candidates(graph, query)
             ranking = policy(graph, query, events, oracle, np.random.default_rng(row))
-            original, without = oracle.ask([frozenset(), frozenset(top_share(oracle, ranking).removed)])
+            original, without = oracle.ask([frozenset(), frozenset(top_share(oracle, ranking).rows)])
             shifts.append(shift(original, without))
         moved[policy.__name__] = np.mean(shifts)
     assert moved["pgexplainer"] > 3 * abs(moved["random"])

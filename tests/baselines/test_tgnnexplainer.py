@@ -74,20 +74,20 @@ def test_when_all_sets_were_visited_it_has_the_best_one_of_each_size(seed, bias)
         best = max(within, key=lambda kept: (reward(oracle, ranking, kept), -len(kept)))
         assert level.kept == best  # both in the navigator's order
         assert level.reward == pytest.approx(reward(oracle, ranking, best), abs=1e-4)
-    assert explored.found.removed == explored.levels[-1].kept
+    assert explored.found.rows == explored.levels[-1].kept
 
 
 def test_of_equally_good_sets_the_smallest_wins():
     oracle, ranking = make(6, pairs=False)
     oracle.model.weights[:] = [0, 0, 3, 0, 0, 0, 0]
-    assert tgnnexplainer(oracle, ranking, rollouts=10_000).removed == (2,)
+    assert tgnnexplainer(oracle, ranking, rollouts=10_000).rows == (2,)
 
 
 def test_only_the_first_of_the_ranking_are_dropped():
     oracle, ranking = make(8)
     found = tgnnexplainer(oracle, ranking, size=4)
     assert set().union(*oracle.asked) == set(ranking[:4].tolist())
-    assert set(found.removed) <= set(ranking[:4].tolist())
+    assert set(found.rows) <= set(ranking[:4].tolist())
 
 
 @pytest.mark.parametrize("evaluations", [1, 3, 9, 10, 50, 77])
@@ -97,7 +97,7 @@ def test_a_budget_of_evaluations_is_used_up_and_not_exceeded(evaluations):
     assert explored.found.ended == "evaluations"
     assert oracle.counts.evaluated == evaluations
     best = max(reward(oracle, ranking, set(ranking.tolist()) - removal) for removal in oracle.asked)
-    assert reward(oracle, ranking, explored.found.removed) == pytest.approx(best, abs=1e-4)
+    assert reward(oracle, ranking, explored.found.rows) == pytest.approx(best, abs=1e-4)
 
 
 def test_a_budget_of_seconds_ends_it():

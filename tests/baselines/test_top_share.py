@@ -6,7 +6,7 @@ from cody.graph import TemporalGraph
 from cody.nearby import candidates
 from cody.oracle import Oracle
 from cody.policies import event_impact, random
-from cody.search import Found, top_share
+from cody.search import top_share
 from cody.toy import ToyModel
 
 
@@ -22,13 +22,14 @@ def oracle():
 def test_the_sparsity_given_is_the_sparsity_asked(oracle, candidates_, sparsity, events):
     ranking = np.random.default_rng(1).permutation(candidates_)
     found = top_share(oracle, ranking, sparsity=sparsity)
-    assert found.removed == tuple(ranking[:events].tolist())
+    assert found.rows == tuple(ranking[:events].tolist())
     assert oracle.counts.asked == 0
 
 
 def test_a_share_of_0_or_of_nothing_is_nothing(oracle):
-    assert top_share(oracle, np.arange(5), sparsity=0).removed == ()
-    assert top_share(oracle, np.arange(0)) == Found((), 0, "exhausted", factual=True)
+    assert top_share(oracle, np.arange(5), sparsity=0).rows == ()
+    found = top_share(oracle, np.arange(0))
+    assert (found.rows, found.ended, found.factual) == ((), "exhausted", True)
 
 
 @pytest.mark.parametrize("sparsity", [-0.1, 1.1, float("nan")])
@@ -44,9 +45,9 @@ def test_pbone_puts_the_event_first_whose_absence_lowers_the_decided_side_most(o
     found = top_share(oracle, ranking)
     original, *without = oracle.model.logits(query, [frozenset(), *(frozenset({row}) for row in events.tolist())])
     drops = np.sign(original) * (original - np.array(without))
-    assert found.removed[0] == ranking[0] == events[drops.argmax()]
-    assert len(found.removed) == 8  # of 39
-    assert set(found.removed) == set(events[np.argsort(-drops)[:8]].tolist())
+    assert found.rows[0] == ranking[0] == events[drops.argmax()]
+    assert len(found.rows) == 8  # of 39
+    assert set(found.rows) == set(events[np.argsort(-drops)[:8]].tolist())
     assert oracle.counts.evaluated == 1 + len(events)
 
 
@@ -54,7 +55,6 @@ def test_random_sets_depend_on_the_seed_alone(oracle):
     graph, query = oracle.model.graph, oracle.query
     events = candidates(graph, query)
     sets = [
-        top_share(oracle, random(graph, query, events, oracle, np.random.default_rng(seed))).removed
-        for seed in (1, 1, 2)
+        top_share(oracle, random(graph, query, events, oracle, np.random.default_rng(seed))).rows for seed in (1, 1, 2)
     ]
     assert sets[0] == sets[1] != sets[2]

@@ -14,7 +14,7 @@ from cody.errors import CallError
 from cody.graph import TemporalGraph
 from cody.oracle import Oracle
 from cody.policies import event_impact, spatio_temporal
-from cody.search import Found, cody, greedy, greedy_then_cody, tree
+from cody.search import cody, greedy, greedy_then_cody, tree
 from cody.search.result import best_asked
 from cody.testing import ToyModel
 from search.plain_tree import changed, plain_search
@@ -68,7 +68,7 @@ def test_the_search_visits_the_sets_of_its_plain_twin(seed, events, iterations, 
     expected, best, complete = plain_search(model.function, ranking.tolist(), iterations, alpha)
     visited, found, _ = visited_by(cody, model, ranking, iterations=iterations, alpha=alpha, ahead=ahead)
     assert visited == [frozenset(node.events) for node in expected]
-    assert found.removed == best
+    assert found.rows == best
     assert found.iterations == len(expected)
     assert (found.ended == "exhausted") == complete
 
@@ -101,11 +101,11 @@ def test_with_enough_budget_a_counterfactual_is_found_if_there_is_one_and_it_is_
     smallest = [subset for subset in subsets if changed(original, model.function(subset))]
     for search in (cody, greedy_then_cody):
         _, found, _ = visited_by(search, model, rng.permutation(events), iterations=10**6)
-        logit = model.function(frozenset(found.removed))
+        logit = model.function(frozenset(found.rows))
         assert changed(original, logit) == bool(smallest)
         if found.ended == "exhausted" and smallest:
             size = min(map(len, smallest))
-            assert len(found.removed) == size
+            assert len(found.rows) == size
             rivals = [abs(model.function(subset) - original) for subset in smallest if len(subset) == size]
             assert abs(logit - original) == pytest.approx(max(rivals))
         assert found.ended == "exhausted"
@@ -118,8 +118,8 @@ def test_the_worked_greedy_example_of_the_paper():
     answers |= {(1, 2, 3): 0.4, (1, 2, 4): 0.5, (1, 2, 5): -0.052}
     model = Lookup(lambda removal: answers[tuple(sorted(removal))])
     visited, found, oracle = visited_by(greedy, model, np.array([1, 2, 3, 4, 5, 6]), children=3)
-    assert found == Found((2, 1, 5), 3, "found")
-    assert [answers[tuple(sorted(found.removed[:size]))] for size in range(4)] == [2.854, 1.996, 0.816, -0.052]
+    assert (found.rows, found.iterations, found.ended) == ((2, 1, 5), 3, "found")
+    assert [answers[tuple(sorted(found.rows[:size]))] for size in range(4)] == [2.854, 1.996, 0.816, -0.052]
     assert len(visited) == 10
     assert oracle.counts.batches == 4  # the children of a step are asked together
 
@@ -127,18 +127,18 @@ def test_the_worked_greedy_example_of_the_paper():
 def test_greedy_stops_where_no_child_improves():
     answers = {(): 2.0, (0,): 1.0, (1,): 3.0, (0, 1): 1.0}
     found = visited_by(greedy, Lookup(lambda removal: answers[tuple(sorted(removal))]), np.array([1, 0]))[1]
-    assert found == Found((0,), 2, "stuck")
+    assert (found.rows, found.iterations, found.ended) == ((0,), 2, "stuck")
 
 
 def test_greedy_looks_only_at_the_first_children_of_the_ranking():
     model = Lookup(lambda removal: 1.0 - 2 * (5 in removal) - 0.1 * len(removal))
-    assert visited_by(greedy, model, np.arange(6), children=6)[1].removed == (5,)
-    assert visited_by(greedy, model, np.arange(6), children=2)[1].removed == (0, 1, 2, 3, 5)
+    assert visited_by(greedy, model, np.arange(6), children=6)[1].rows == (5,)
+    assert visited_by(greedy, model, np.arange(6), children=2)[1].rows == (0, 1, 2, 3, 5)
 
 
 def test_greedy_proves_nothing_when_it_has_removed_everything():
     found = visited_by(greedy, Lookup(lambda removal: 9.0 - len(removal)), np.arange(3))[1]
-    assert found == Found((0, 1, 2), 3, "stuck")
+    assert (found.rows, found.iterations, found.ended) == ((0, 1, 2), 3, "stuck")
 
 
 def test_greedy_looks_at_ten_children_unless_told_otherwise():
@@ -149,7 +149,7 @@ def test_greedy_looks_at_ten_children_unless_told_otherwise():
 def test_when_the_budget_ends_greedy_answers_with_its_path_in_order():
     model = Lookup(lambda removal: 9.0 - sum(removal))
     found = greedy(Oracle(model, QUERY, evaluations=6), np.array([1, 3, 2]), children=3)
-    assert found == Found((3, 2), 2, "evaluations")
+    assert (found.rows, found.iterations, found.ended) == ((3, 2), 2, "evaluations")
 
 
 def golden_cases():
@@ -182,7 +182,7 @@ def golden_run(case):
         ]
         for node in range(tree.ROOT, tree.ROOT + len(last))
     ]
-    return {"ranking": ranking.tolist(), "nodes": nodes, "removed": list(found.removed), "ended": found.ended}
+    return {"ranking": ranking.tolist(), "nodes": nodes, "removed": list(found.rows), "ended": found.ended}
 
 
 @pytest.mark.parametrize("case", golden_cases(), ids=lambda case: case["name"])
@@ -229,16 +229,16 @@ def test_the_search_stops_at_the_first_counterfactual_if_told_to():
     model = Lookup(lambda removal: 1.0 - 0.4 * len(removal) - 5.0 * (9 in removal))
     everything = visited_by(cody, model, np.arange(10))[1]
     first = visited_by(cody, model, np.arange(10), stop_at_first=True)[1]
-    assert everything.removed == (9,)
+    assert everything.rows == (9,)
     assert first.ended == "found"
     assert first.iterations < everything.iterations
-    assert len(first.removed) == 3
+    assert len(first.rows) == 3
 
 
 def test_a_first_counterfactual_of_all_candidates_is_one_to_stop_at():
     model = Lookup(lambda removal: 2.5 - len(removal))
     found = visited_by(cody, model, np.arange(3), alpha=1.0, stop_at_first=True)[1]
-    assert found == Found((0, 1, 2), 4, "found")
+    assert (found.rows, found.iterations, found.ended) == ((0, 1, 2), 4, "found")
 
 
 def test_cody_goes_on_from_what_greedy_saw():
@@ -253,14 +253,14 @@ def test_cody_goes_on_from_what_greedy_saw():
     assert stuck[1].ended == "stuck"
     visited, found, _ = visited_by(greedy_then_cody, model, ranking, children=3)
     assert visited[: len(stuck[0])] == stuck[0]
-    assert set(found.removed) == {1, 2}
+    assert set(found.rows) == {1, 2}
     assert found.ended == "exhausted"
 
 
 def test_where_greedy_was_stuck_cody_stops_at_the_first_counterfactual_if_told_to():
     model = Lookup(lambda removal: -1.0 if len(removal) > 2 else 1.0 - 0.1 * (0 in removal))
     first = visited_by(greedy_then_cody, model, np.arange(6), children=3, stop_at_first=True)[1]
-    assert (len(first.removed), first.ended) == (3, "found")
+    assert (len(first.rows), first.ended) == (3, "found")
 
 
 @settings(max_examples=100, deadline=None)
@@ -270,12 +270,12 @@ def test_no_event_of_what_the_combined_search_finds_can_be_left_out(seed, events
     model = random_model(rng, events, bias=rng.choice([3.0, -3.0]))
     _, found, oracle = visited_by(greedy_then_cody, model, rng.permutation(events), iterations=int(rng.integers(5, 60)))
     original = model.function(frozenset())
-    if changed(original, model.function(frozenset(found.removed))):
-        for event in found.removed:
-            assert not changed(original, model.function(frozenset(found.removed) - {event}))
+    if changed(original, model.function(frozenset(found.rows))):
+        for event in found.rows:
+            assert not changed(original, model.function(frozenset(found.rows) - {event}))
     if events > 3:  # a budget that ends in the middle leaves a counterfactual a counterfactual
         tight = Oracle(model, QUERY, evaluations=len(oracle.asked) - 1)
-        assert len(greedy_then_cody(tight, rng.permutation(events), iterations=30).removed) <= events
+        assert len(greedy_then_cody(tight, rng.permutation(events), iterations=30).rows) <= events
 
 
 def test_after_greedy_has_found_something_cody_looks_for_less():
@@ -285,10 +285,10 @@ def test_after_greedy_has_found_something_cody_looks_for_less():
 
     model, ranking = Lookup(logit), np.arange(6)
     first = visited_by(greedy, model, ranking, children=3)[1]
-    assert (set(first.removed), first.ended) == ({0, 1, 2}, "found")
-    assert visited_by(greedy_then_cody, model, ranking, children=3, stop_at_first=True)[1].removed == first.removed
+    assert (set(first.rows), first.ended) == ({0, 1, 2}, "found")
+    assert visited_by(greedy_then_cody, model, ranking, children=3, stop_at_first=True)[1].rows == first.rows
     found = visited_by(greedy_then_cody, model, ranking, children=3)[1]
-    assert (set(found.removed), found.ended) == ({3, 4}, "exhausted")
+    assert (set(found.rows), found.ended) == ({3, 4}, "exhausted")
 
 
 def test_each_set_that_greedy_saw_is_an_iteration_of_the_combined_search():
@@ -307,7 +307,7 @@ def test_a_budget_of_evaluations_is_never_exceeded(search, budget):
     assert found.ended == "evaluations"
     assert len(oracle.asked) <= budget < len(oracle.asked) + 10
     best = min(oracle.asked, key=oracle.asked.get)
-    assert frozenset(found.removed) == best
+    assert frozenset(found.rows) == best
 
 
 def best_of(answers):
@@ -334,7 +334,7 @@ def test_a_search_without_candidates_is_exhausted_at_once(search):
 @pytest.mark.parametrize("original", [0.0, 1e-5, -1e-5])
 def test_an_original_logit_of_nothing_divides_nothing(original):
     model = Lookup(lambda removal: original + (0.5 if 3 in removal else 0.0) * (-1 if original > 0 else 1))
-    assert visited_by(cody, model, np.arange(5))[1].removed == (3,)
+    assert visited_by(cody, model, np.arange(5))[1].rows == (3,)
 
 
 @pytest.mark.parametrize(

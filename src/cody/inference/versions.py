@@ -73,7 +73,7 @@ class VersionTable:
             words = self.words[index]
             if not self._is_right(words, index).all():
                 raise ModelError(
-                    f"the memory table {self.file or ''} is damaged again and again; check disk and memory"
+                    f"the memory table {self.file or ''} stays damaged; check the machine's disk and memory"
                 )
         return words[:, :-2].view(self.dtype)
 
