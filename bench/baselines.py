@@ -20,8 +20,9 @@ from cody.baselines.train import train_scorer
 from cody.data import campus
 from cody.evaluate.instances import sample_links
 from cody.inference import fast_model
-from cody.models import TGAT, TGN
 from cody.models.sizes import Sizes
+from cody.models.tgat import TGAT
+from cody.models.tgn import TGN
 from cody.models.train import Settings as ModelSettings
 from cody.models.train import new_network, new_optimizer, run_epoch, split
 from cody.oracle import Oracle

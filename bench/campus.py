@@ -24,7 +24,7 @@ from cody.evaluate.metrics import recall
 from cody.evaluate.run import Explainer, Link, Plan, evaluate
 from cody.files import write_atomically
 from cody.inference import fast_model
-from cody.models import ARCHITECTURES
+from cody.models.architectures import ARCHITECTURES
 from cody.models.sizes import Sizes
 from cody.models.train import Settings as ModelSettings
 from cody.models.train import new_network, new_optimizer, run_epoch, split

@@ -9,8 +9,8 @@ import torch
 import cody
 from cody.inference import FastTGN
 from cody.inference.versions import VersionTable
-from cody.models import TGN
 from cody.models.sizes import Sizes
+from cody.models.tgn import TGN
 
 
 def main() -> None:

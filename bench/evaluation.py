@@ -27,9 +27,9 @@ from cody.data import load, save_graph
 from cody.evaluate.instances import sample_kinds
 from cody.evaluate.run import KINDS, Explainer, Link, Plan, evaluate
 from cody.inference import load_model
-from cody.models import TGN
 from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.sizes import PRESETS
+from cody.models.tgn import TGN
 from cody.policies import spatio_temporal
 from cody.search import cody, greedy
 

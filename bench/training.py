@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 import cody
 from cody.graph import FloatArray, IntArray, TemporalGraph
-from cody.models import ARCHITECTURES, Network
+from cody.models.architectures import ARCHITECTURES, Network
 from cody.models.layers import Hop
 from cody.models.plan import Plan, plan
 from cody.models.sizes import PRESETS

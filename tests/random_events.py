@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from cody.graph import TemporalGraph
-from cody.models import ARCHITECTURES
+from cody.models.architectures import ARCHITECTURES
 from cody.models.sizes import Sizes, edge_width
 
 

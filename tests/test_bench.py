@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cody.cli import app
-from cody.models.checkpoint import shipped_models
+from cody.models.folder import shipped_models
 
 SHIPPED = shipped_models()["tgn-collegemsg"].parent
 CAMPUS = "--students 30 --epochs 1 --scorer-links 5 --links 1 --out out.json"

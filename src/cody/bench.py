@@ -28,7 +28,7 @@ from cody.inference import FastTGN, Replay, fast, fast_model, tgn
 from cody.inference.fast import FastModel
 from cody.inference.weights import Weights
 from cody.model import Change
-from cody.models import ARCHITECTURES
+from cody.models.architectures import ARCHITECTURES
 from cody.models.sizes import PRESETS
 from cody.models.train import new_network
 from cody.nearby import candidates

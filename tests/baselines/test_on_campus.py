@@ -9,8 +9,9 @@ from cody.baselines.pgexplainer import new_scorer
 from cody.baselines.train import train_scorer
 from cody.data import campus
 from cody.inference import fast_model
-from cody.models import TGAT, TGN
 from cody.models.sizes import Sizes
+from cody.models.tgat import TGAT
+from cody.models.tgn import TGN
 from cody.models.train import Settings as ModelSettings
 from cody.models.train import new_network, new_optimizer, run_epoch, split
 from cody.nearby import candidates

@@ -10,7 +10,7 @@ import cody
 from cody.baselines import load_pgexplainer, shipped_explainers
 from cody.cli import app
 from cody.errors import CallError, ModelError
-from cody.models.checkpoint import shipped_models
+from cody.models.folder import shipped_models
 from cody.oracle import Oracle
 from cody.policies import random, shift
 from cody.search import top_share

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cody.graph import Query, TemporalGraph
 from cody.inference import FastTGAT, FastTGN, Replay, fast, fast_model, load_model
-from cody.models import TGN
 from cody.models.checkpoint import Checkpoint, save_model
+from cody.models.tgn import TGN
 from cody.testing import check_model
 from random_events import random_graph, random_network
 

@@ -13,14 +13,9 @@ from safetensors.torch import save_file
 from cody.errors import CallError, ModelError
 from cody.files import with_checksum
 from cody.inference import load_model
-from cody.models.checkpoint import (
-    Checkpoint,
-    load_checkpoint,
-    network_identity,
-    save_model,
-    shipped_models,
-    write_tensors,
-)
+from cody.inference.weights import Weights
+from cody.models.checkpoint import Checkpoint, load_checkpoint, save_model, write_tensors
+from cody.models.folder import shipped_models
 from cody.models.train import Settings, train
 from random_events import random_graph, random_network
 
@@ -30,6 +25,10 @@ def saved(tmp_path):
     graph = random_graph(np.random.default_rng(0))
     save_model(tmp_path / "model", Checkpoint(random_network(graph, "tgn"), graph.identity, {"note": "a test"}))
     return graph, tmp_path / "model"
+
+
+def identity_of(network):
+    return Weights.of(network).identity
 
 
 def test_a_saved_model_comes_back_as_it_was(saved):
@@ -47,10 +46,10 @@ def test_a_saved_model_comes_back_as_it_was(saved):
 def test_the_identity_of_a_network_is_that_of_its_architecture_sizes_and_weights(saved):
     graph, folder = saved
     network = random_network(graph, "tgn")
-    identity = network_identity(network)
-    assert identity == network_identity(load_checkpoint(folder).network) == network_identity(network.double())
+    identity = identity_of(network)
+    assert identity == identity_of(load_checkpoint(folder).network) == identity_of(network.double())
     others = [random_network(graph, "tgat"), random_network(graph, "tgn", batch=9), random_network(graph, "tgn", 1)]
-    assert len({identity, *map(network_identity, others)}) == 4
+    assert len({identity, *map(identity_of, others)}) == 4
 
 
 def test_a_model_made_for_other_data_is_refused_unless_asked_for(saved):
@@ -92,14 +91,14 @@ def test_a_damaged_model_is_named(saved, damage, message):
 def test_flipped_bits_are_refused_or_harmless(saved, file):
     graph, folder = saved
     whole, rng = (folder / file).read_bytes(), random.Random(0)
-    identity = network_identity(random_network(graph, "tgn"))
+    identity = identity_of(random_network(graph, "tgn"))
     for _ in range(60):
         damaged = bytearray(whole)
         damaged[rng.randrange(min(len(whole), 3_000))] ^= 1 << rng.randrange(8)
         (folder / file).write_bytes(damaged)
         with suppress(ModelError):
             checkpoint = load_checkpoint(folder)
-            assert network_identity(checkpoint.network) == identity
+            assert identity_of(checkpoint.network) == identity
             assert (checkpoint.data, checkpoint.origin) == (graph.identity, {"note": "a test"})
 
 

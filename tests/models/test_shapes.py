@@ -3,9 +3,10 @@ from itertools import product
 import pytest
 
 from cody.baselines.pgexplainer import Scorer, scorer_shapes
-from cody.models import TGAT, TGN
 from cody.models.shapes import network_shapes
 from cody.models.sizes import Sizes
+from cody.models.tgat import TGAT
+from cody.models.tgn import TGN
 
 SIZES = [
     Sizes(dimension, layers, heads, edge_features=features)

@@ -9,9 +9,10 @@ from cody.errors import CallError, DataError
 from cody.graph import TemporalGraph
 from cody.inference import fast_model
 from cody.inference.replay import Replay
-from cody.models import TGAT, TGN
 from cody.models.checkpoint import load_checkpoint
 from cody.models.sizes import Sizes
+from cody.models.tgat import TGAT
+from cody.models.tgn import TGN
 from cody.models.train import Settings, link_logits, measure, new_network, new_optimizer, run_epoch, split, train
 from cody.what_if import effects
 from random_events import random_graph, random_network

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from cody._version import __version__
 from cody.baselines.differentiable import SoftModel
@@ -16,14 +17,8 @@ from cody.baselines.pgexplainer import Scorer, learned_order, scorer_shapes
 from cody.errors import ModelError, did_you_mean
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.model import Model
-from cody.models.checkpoint import (
-    load_weights,
-    network_identity,
-    read_description,
-    refuse_foreign,
-    write_json,
-    write_tensors,
-)
+from cody.models.checkpoint import write_tensors
+from cody.models.folder import read_description, read_weights, refuse_foreign, write_json
 from cody.oracle import Oracle
 from cody.policies import Policy
 
@@ -36,7 +31,7 @@ def save_scorer(folder: Path, scorer: Scorer, model: SoftModel, origin: dict[str
     refuse_foreign(folder, "explainer")
     document = {
         "schema": SCHEMA,
-        "model": network_identity(model.network),
+        "model": model.fast.identity,
         "data": model.graph.identity,
         "hidden": scorer.hidden.out_features,
         "origin": origin,
@@ -53,7 +48,7 @@ def load_scorer(name: str | Path, model: SoftModel, *, other_data: bool = False)
     """
     folder = find_explainer(name)
     document = read_description(folder / NOTES, SCHEMA)
-    identity = network_identity(model.network)
+    identity = model.fast.identity
     if document.get("model") != identity:
         raise ModelError(
             f"explainer {str(name)!r} belongs to another model: it was trained for {document.get('model')}, "
@@ -67,9 +62,9 @@ def load_scorer(name: str | Path, model: SoftModel, *, other_data: bool = False)
     hidden = document.get("hidden")
     if type(hidden) is not int or not 1 <= hidden <= 1_000_000:
         raise ModelError(f"{folder / NOTES} is damaged: hidden must be a number from 1 to 1,000,000, not {hidden!r}")
-    weights = load_weights(folder / WEIGHTS, scorer_shapes(model.network.sizes, hidden), document.get("weights"))
+    arrays = read_weights(folder / WEIGHTS, scorer_shapes(model.network.sizes, hidden), document)
     scorer = Scorer(model.network.sizes, hidden)
-    scorer.load_state_dict(weights)
+    scorer.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     return scorer.requires_grad_(False)
 
 

@@ -31,8 +31,9 @@ from cody.inference.tgn import NO_VERSION, FastTGN, Lineage
 from cody.inference.versions import index_of, latest_event
 from cody.inference.weights import Weights
 from cody.model import Model
-from cody.models import ARCHITECTURES, TGN, Network
+from cody.models.architectures import ARCHITECTURES, Network
 from cody.models.plan import Plan, plan
+from cody.models.tgn import TGN
 
 
 @dataclass(frozen=True, slots=True)

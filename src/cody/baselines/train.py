@@ -23,7 +23,7 @@ from cody.baselines.differentiable import SoftLinks, SoftModel
 from cody.baselines.pgexplainer import Scorer, describe, new_scorer
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import IntArray, Query
-from cody.models.checkpoint import make_folder, network_identity, refuse_taken
+from cody.models.folder import make_folder, refuse_taken
 from cody.models.interrupted import Interrupted
 from cody.nearby import candidates
 
@@ -86,7 +86,7 @@ def train_explainer(model: SoftModel, settings: Settings, folder: Path) -> Itera
     begun = not folder.exists()
     make_folder(folder)
     scorer = new_scorer(model.network.sizes, settings.hidden, settings.seed)
-    told = {"settings": asdict(settings), "model": network_identity(model.network), "data": model.graph.identity}
+    told = {"settings": asdict(settings), "model": model.fast.identity, "data": model.graph.identity}
     kept = Interrupted(folder, scorer, new_optimizer(scorer, settings), told)
     before = kept.resume()
     reached = Progress(**before[0]["reached"]) if before else Progress(0, math.nan, 0.0, 0.0)

@@ -104,10 +104,8 @@ def _version(wanted: bool) -> None:
 
 
 def use_threads(count: int) -> None:
-    """The matrices of one question are small: a second thread costs more than it helps."""
-    import torch
-
-    torch.set_num_threads(count)
+    """For torch, if it is imported later: the matrices of one question are small, a second thread only costs."""
+    os.environ["OMP_NUM_THREADS"] = str(count)
 
 
 @app.callback()

@@ -50,7 +50,7 @@ def train(
 ) -> None:
     """Train a model to predict links."""
     graph = load(data, sort=sort)
-    from cody.models import ARCHITECTURES
+    from cody.models.architectures import ARCHITECTURES
     from cody.models.sizes import PRESETS
     from cody.models.train import Settings, new_network, train
 

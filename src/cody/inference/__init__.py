@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cody.errors import ModelError
 from cody.files import cache_directory
 from cody.graph import TemporalGraph
@@ -14,7 +16,7 @@ from cody.inference.tgat import FastTGAT
 from cody.inference.tgn import FastTGN
 from cody.inference.weights import Weights
 from cody.model import Model
-from cody.models.checkpoint import find_model, load_checkpoint
+from cody.models.folder import read_model
 
 __all__ = ["FastTGAT", "FastTGN", "Replay", "fast_model", "load_model", "plain_model"]
 
@@ -42,13 +44,13 @@ def load_model(
     A model belongs to the events it was trained on. To ask it about others, for example about the same log some weeks
     later, say `other_data=True`.
     """
-    folder = find_model(name)
-    checkpoint = load_checkpoint(folder)
-    if checkpoint.data != graph.identity and not other_data:
+    saved = read_model(name)
+    if saved.data != graph.identity and not other_data:
         raise ModelError(
-            f"model {str(name)!r} belongs to other data: it was made for {checkpoint.data}, "
+            f"model {str(name)!r} belongs to other data: it was made for {saved.data}, "
             f"the graph is {graph.identity} "
             "(other_data=True, or --other-data on the command line, asks it all the same)"
         )
     # In the user's own cache: a model folder that is passed on must not carry a table that changes answers.
-    return engine(checkpoint.network, graph, cache_directory() / "versions")
+    weights = Weights(saved.kind, saved.sizes, saved.arrays, np.dtype(np.float32))
+    return engine(weights, graph, cache_directory() / "versions")

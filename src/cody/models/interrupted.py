@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from cody.errors import CallError, ModelError
-from cody.models.checkpoint import is_ours, read_tensors, write_tensors
+from cody.models.checkpoint import read_tensors, write_tensors
+from cody.models.folder import is_ours
 
 
 class Interrupted:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from cody.errors import ModelError
 from cody.graph import TemporalGraph
-from cody.models.checkpoint import Checkpoint, as_numbers, read_weights, refuse_taken, save_model
+from cody.models.checkpoint import Checkpoint, as_numbers, read_foreign_weights, save_model
+from cody.models.folder import refuse_taken
 from cody.models.shapes import check_shapes, network_shapes
 from cody.models.sizes import Sizes, node_inputs
 from cody.models.tgat import TGAT
@@ -55,7 +56,7 @@ def import_original(
 ) -> Sizes:
     """Save the weights in `file` as a model for `graph`."""
     refuse_taken(folder, "model", "model")
-    weights = read_weights(file)
+    weights = read_foreign_weights(file)
     network = network_from_original(weights, layers=layers, heads=heads, neighbours=neighbours, batch=batch)
     node_inputs(graph, network.sizes)  # refuses a graph that does not fit
     save_model(folder, Checkpoint(network, graph.identity, {"imported_from": file.name}))

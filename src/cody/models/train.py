@@ -17,8 +17,9 @@ from torch import Tensor, nn
 
 from cody.errors import DataError, ModelError
 from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph
-from cody.models import Network
-from cody.models.checkpoint import Checkpoint, make_folder, refuse_taken, save_model
+from cody.models.architectures import Network
+from cody.models.checkpoint import Checkpoint, save_model
+from cody.models.folder import make_folder, refuse_taken
 from cody.models.interrupted import Interrupted
 from cody.models.metrics import auc, average_precision
 from cody.models.plan import plan

@@ -1,0 +1,229 @@
+"""A model's folder, `model.safetensors` and `model.json`, read and written without torch. No pickle anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from cody._version import __version__
+from cody.errors import CallError, ModelError, did_you_mean
+from cody.files import is_as_written, replacing, with_checksum, write_atomically
+from cody.models.shapes import Shapes, check_shapes, network_shapes
+from cody.models.sizes import Sizes
+
+SCHEMA = "cody/model/1"
+HAS_MEMORY = {"tgn": True, "tgat": False}  # by architecture
+
+Arrays = dict[str, NDArray[Any]]  # weights by name
+
+
+@dataclass(frozen=True, slots=True)
+class SavedModel:
+    """What a model's folder holds."""
+
+    kind: str  # of architecture
+    sizes: Sizes
+    arrays: Arrays
+    data: str  # identity of the graph it was trained on, or imported for
+    origin: dict[str, Any] = field(default_factory=dict)  # settings and metrics of its training, or its source
+
+
+def write_model(folder: Path, model: SavedModel) -> None:
+    """Write the two files; `model.json` comes last, and a folder without it is no model."""
+    make_folder(folder)
+    refuse_foreign(folder, "model")
+    document = {
+        "schema": SCHEMA,
+        "architecture": model.kind,
+        "sizes": asdict(model.sizes),
+        "data": model.data,
+        "origin": model.origin,
+        "cody": __version__,
+        "weights": write_arrays(folder / "model.safetensors", model.arrays),
+    }
+    write_json(folder / "model.json", document)
+
+
+def read_model(name: str | Path) -> SavedModel:
+    """Read a model folder, or a model that ships with the package, by name."""
+    folder = find_model(name)
+    document = read_description(folder / "model.json", SCHEMA)
+    try:
+        known = {entry.name for entry in fields(Sizes)}
+        sizes = Sizes(**{key: value for key, value in document["sizes"].items() if key in known})
+        kind = document["architecture"]
+        shapes = network_shapes(sizes, memory=HAS_MEMORY[kind])
+        data, origin = document["data"], document["origin"]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ModelError(f"{folder / 'model.json'} is damaged: {error!r}") from None
+    return SavedModel(kind, sizes, read_weights(folder / "model.safetensors", shapes, document), data, origin)
+
+
+def read_weights(file: Path, shapes: Shapes, description: Mapping[str, Any]) -> Arrays:
+    """The weights in `file`, if they have these shapes and are those that were described. Others are not even read."""
+    arrays, notes = read_arrays(file, shapes)
+    if "weights" in description and notes.get("tensors") != description["weights"]:
+        raise ModelError(f"{file} is not the file that {file.with_suffix('.json').name} was written for")
+    for name, array in arrays.items():
+        if array.dtype.kind != "f":
+            raise ModelError(f"{file}: parameter {name!r} is {array.dtype}, not floating-point numbers")
+        with np.errstate(over="ignore"):
+            arrays[name] = array.astype(np.float32)
+        if not np.isfinite(arrays[name]).all():
+            raise ModelError(f"{file}: parameter {name!r} holds a NaN or an infinity")
+    return arrays
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a model, or say why it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CallError(f"{str(folder)!r} cannot be the folder of a model: {error.strerror}") from None
+    if not os.access(folder, os.W_OK):
+        raise CallError(f"{str(folder)!r} cannot be the folder of a model: it cannot be written")
+
+
+def refuse_taken(folder: Path, kind: str, called: str) -> None:
+    """Refuse a folder for a model or explainer where there is one, or a file that would be replaced is not ours."""
+    if (folder / f"{kind}.json").exists():
+        raise CallError(f"{folder} already holds a {called}; choose another folder, or remove it first")
+    refuse_foreign(folder, kind)
+
+
+def refuse_foreign(folder: Path, kind: str) -> None:
+    """Refuse to save a model or explainer in place of files that we did not write."""
+    description, weights = folder / f"{kind}.json", folder / f"{kind}.safetensors"
+    if description.exists() and not str(read_json(description).get("schema")).startswith(f"cody/{kind}/"):
+        raise CallError(f"{description} was not written by cody, and would be replaced; choose another folder")
+    if weights.exists() and not is_ours(weights):
+        raise CallError(f"{weights} was not written by cody, and would be replaced; choose another folder")
+
+
+def shipped_models() -> dict[str, Path]:
+    """The trained models inside the package, by name."""
+    root = Path(str(resources.files("cody.models"))) / "shipped"
+    return {path.parent.name: path.parent for path in sorted(root.glob("*/model.json"))}
+
+
+def find_model(name: str | Path) -> Path:
+    """The folder of a model given by path, or by the name of a shipped one."""
+    path, shipped = Path(name), shipped_models()
+    if str(name) in shipped and not path.exists():
+        return shipped[str(name)]
+    if len(str(name)) > 4000:
+        raise CallError(f"{str(name)[:40]!r}… is too long for a path")
+    if (path / "model.json").is_file():
+        return path
+    if path.is_dir():
+        raise ModelError(f"the folder {str(name)!r} holds no finished model (model.json is missing)")
+    raise ModelError(
+        f"there is no model {str(name)!r}: neither a folder nor a shipped one{did_you_mean(str(name), shipped)}"
+    )
+
+
+def is_ours(path: Path) -> bool:
+    """Whether `write_arrays` wrote this file."""
+    try:
+        with opened(path, "numpy") as file:
+            return "notes" in (file.metadata() or {})
+    except ModelError:
+        return False
+
+
+def read_arrays(path: Path, wanted: Shapes | None = None) -> tuple[Arrays, dict[str, Any]]:
+    """Named arrays, and the notes that `write_arrays` put beside them. Other shapes are refused before reading."""
+    with opened(path, "numpy") as file:
+        if wanted is not None:
+            check_shapes({name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}, wanted, str(path))  # noqa: SIM118
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        notes = _notes(file)
+    if "tensors" in notes and not (is_as_written(notes) and notes["tensors"] == _checksum(arrays)):
+        raise ModelError(f"{path} is damaged: it does not have the checksum it was written with; copy or make it again")
+    return arrays, notes
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], notes: dict[str, Any] | None = None) -> str:
+    """Write all or nothing: the file appears under its name only when it is complete. The checksum of the arrays."""
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    checksum = _checksum(whole)
+    noted = with_checksum((notes or {}) | {"tensors": checksum})
+    try:
+        with replacing(path) as partial:
+            save_file(whole, partial, metadata={"notes": json.dumps(noted)})
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{path} cannot be written: {error}") from None
+    return checksum
+
+
+def _checksum(arrays: Arrays) -> str:
+    checksum = 0
+    for name, array in sorted(arrays.items()):
+        checksum = zlib.crc32(f"{name} {array.dtype} {array.shape}".encode(), checksum)
+        checksum = zlib.crc32(np.ascontiguousarray(array).tobytes(), checksum)
+    return f"{checksum:08x}"
+
+
+def _notes(file: Any) -> dict[str, Any]:
+    """What `write_arrays` noted in a file; nothing, if it is somebody else's."""
+    try:
+        notes = json.loads((file.metadata() or {}).get("notes", ""))
+    except (ValueError, RecursionError):
+        return {}
+    return notes if isinstance(notes, dict) else {}
+
+
+@contextmanager
+def opened(path: Path, framework: str) -> Iterator[Any]:
+    """An open safetensors file; whatever is wrong with it is one clear error."""
+    try:
+        with safe_open(path, framework=framework) as file:
+            yield file
+    except FileNotFoundError:
+        raise ModelError(f"{path} is missing") from None
+    except ModelError:
+        raise
+    except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
+        raise ModelError(f"{path} is damaged: {error}") from None
+
+
+def read_description(path: Path, schema: str) -> dict[str, Any]:
+    """What a model's or explainer's file says about it, if it has the schema and is as it was written."""
+    document = read_json(path)
+    if document.get("schema") != schema:
+        raise ModelError(f"{path} has schema {document.get('schema')!r}; this version reads {schema!r}")
+    if "checksum" in document and not is_as_written(document):
+        raise ModelError(
+            f"{path} is damaged: it does not have the checksum it was written with; copy or make it again "
+            "(if you changed it yourself, remove its entry 'checksum')"
+        )
+    return document
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is damaged: {error}") from None
+    if not isinstance(document, dict):
+        raise ModelError(f"{path} is damaged: it holds no object")
+    return document
+
+
+def write_json(path: Path, document: dict[str, Any]) -> None:
+    try:
+        write_atomically(path, json.dumps(with_checksum(document), indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise ModelError(f"{path} cannot be written: {error.strerror}") from None
