@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Annotated, Any
 
@@ -140,17 +139,19 @@ def _way_to_evaluate(
 ) -> Iterator[evaluation.Evaluate]:
     """Who does the work: this process, several of them, or a cluster."""
     from cody.evaluate.on_ray import evaluate_on_ray
+    from cody.evaluate.scratch import clear_abandoned, scratch_folder
     from cody.evaluate.workers import evaluate_in_processes, open_model
 
     if ray is not None and workers > 1:
         raise CallError("give --workers or --ray, not both")
+    clear_abandoned()
     if ray is not None:
         yield partial(evaluate_on_ray, ray)
     elif workers == 1:
         yield evaluation.evaluate
     else:
-        with TemporaryDirectory(prefix="cody-") as folder:
-            saved = Path(data) if is_saved_graph(Path(data)) else save_graph(graph, Path(folder) / "graph")
+        with scratch_folder() as folder:
+            saved = Path(data) if is_saved_graph(Path(data)) else save_graph(graph, folder / "graph")
             yield partial(evaluate_in_processes, partial(open_model, saved, model, other_data), workers)
 
 
