@@ -138,7 +138,7 @@ def _way_to_evaluate(
     data: str, graph: TemporalGraph, model: str, other_data: bool, workers: int, ray: str | None
 ) -> Iterator[evaluation.Evaluate]:
     """Who does the work: this process, several of them, or a cluster."""
-    from cody.evaluate.on_ray import evaluate_on_ray
+    from cody.evaluate.on_ray import connected, evaluate_on_ray
     from cody.evaluate.scratch import clear_abandoned, scratch_folder
     from cody.evaluate.workers import evaluate_in_processes, open_model
 
@@ -146,7 +146,8 @@ def _way_to_evaluate(
         raise CallError("give --workers or --ray, not both")
     clear_abandoned()
     if ray is not None:
-        yield partial(evaluate_on_ray, ray)
+        with connected(ray):  # a cluster that cannot be reached is noticed before links are drawn
+            yield partial(evaluate_on_ray, ray)
     elif workers == 1:
         yield evaluation.evaluate
     else:
