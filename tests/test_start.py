@@ -11,6 +11,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 SLOW = 'import time\nprint("importing", flush=True)\ntime.sleep(60)\n'
 SCRIPT = "import sys\nfrom cody.cli import main\nsys.exit(main())\n"  # as installers write it
+IN_A_THREAD = "import sys, threading; sys.argv = ['cody']; threading.Thread(target=__import__, args=['cody']).start()"
 
 
 def interrupted(folder, words, module):
@@ -26,12 +27,12 @@ def interrupted(folder, words, module):
 
 
 @pytest.mark.parametrize("module", ["numpy", "typer"])  # the first that takes long, and one of the command line's own
-@pytest.mark.parametrize("name", ["-m", "cody"])
-def test_a_command_that_is_stopped_while_it_starts_ends_without_a_word(tmp_path, name, module):
+@pytest.mark.parametrize("words", [["-m", "cody"], ["-X", "dev", "-Bm", "cody"], ["cody"]], ids=" ".join)
+def test_a_command_that_is_stopped_while_it_starts_ends_without_a_word(tmp_path, words, module):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "cody").write_text(SCRIPT)
-    words = ["-m", "cody", "demo"] if name == "-m" else [str(tmp_path / "bin" / "cody"), "demo"]
-    assert interrupted(tmp_path, words, module) == (130, "")
+    called = [str(tmp_path / "bin" / "cody")] if words == ["cody"] else words
+    assert interrupted(tmp_path, [*called, "demo"], module) == (130, "")
 
 
 def test_a_program_that_imports_the_package_keeps_its_signals(tmp_path):
@@ -41,6 +42,13 @@ def test_a_program_that_imports_the_package_keeps_its_signals(tmp_path):
     code, said = interrupted(tmp_path, ["-m", "program", "-m", "cody"], "numpy")
     assert code == -signal.SIGINT
     assert "KeyboardInterrupt" in said
+
+
+@pytest.mark.parametrize("words", [["-mcody", "--version"], ["-c", IN_A_THREAD]], ids=lambda words: words[0])
+def test_the_package_can_be_imported_however_the_process_was_started(words):
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+    words = [sys.executable, *words]
+    assert subprocess.run(words, env=environment, capture_output=True, timeout=20, check=True).stderr == b""
 
 
 def test_where_ctrl_c_is_ignored_it_stays_ignored(tmp_path):

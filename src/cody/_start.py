@@ -8,6 +8,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
 from types import FrameType
 
 STOPPED = 130  # the exit code of a command that Ctrl-C ended
@@ -19,8 +22,11 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def _is_command() -> bool:
     """Whether this process is `cody` or `python -m cody`; the latter is called "-m" until its module is found."""
-    name, words = (sys.argv or [""])[0], sys.orig_argv
-    return os.path.basename(name) == "cody" or (name == "-m" and words[words.index("-m") + 1 :][:1] == ["cody"])  # noqa: PTH119
+    name = Path((sys.argv or [""])[0]).name
+    if name != "-m":
+        return name == "cody"
+    modules = (word for option, word in pairwise(sys.orig_argv) if option.startswith("-") and option.endswith("m"))
+    return next(modules, None) == "cody"
 
 
 def end() -> None:
@@ -29,5 +35,6 @@ def end() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # workers ignore it, for example
-    signal.signal(signal.SIGINT, _stop)
+if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # workers ignore it
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, _stop)
