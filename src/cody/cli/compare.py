@@ -112,7 +112,7 @@ def evaluate(
             _say_what_is_missing(first.links, sample)
             _follow(first, steps)
     except KeyboardInterrupt:
-        kept = f"what is done is in {out_}, and the same command goes on from there"
+        kept = f"what is done is in {words.plain(out_, 2000)}, and the same command goes on from there"
         say(f"stopped; {kept if out_.exists() else 'nothing was done yet'}")
         raise typer.Exit(130) from None
     wanted = {evaluation.key(each.name, link) for each in chosen for link in first.links}
