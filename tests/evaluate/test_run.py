@@ -459,7 +459,7 @@ def test_impossible_plans_are_refused():
         replace(SAMPLE, kinds=("right",))
 
 
-WORDS = ["--instances", "3", "--explainers", "greedy-temporal,cody-random", "--iterations", "60"]
+WORDS = ["--instances", "3", "--explainers", "greedy-temporal,cody-random", "--iterations", "200"]
 
 
 def command(path, *words):

@@ -170,16 +170,8 @@ def alive(process):
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_a_run_that_is_stopped_ends_its_workers_and_can_go_on(tmp_path, how, code):
     path = tmp_path / "run.jsonl"
-    words = [
-        "--instances",
-        "3",
-        "--explainers",
-        "greedy-temporal,cody-random",
-        "--iterations",
-        "60",
-        "--out",
-        str(path),
-    ]
+    much = ["--instances", "20", "--iterations", "1000"]  # the signal comes long before all of it is done
+    words = ["--explainers", "greedy-temporal,cody-random", *much, "--out", str(path)]
     command = [sys.executable, "-m", "cody", "evaluate", "--workers", "2", *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True, text=True) as process:
         until = time.monotonic() + 60
