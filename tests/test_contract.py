@@ -11,7 +11,7 @@ SOURCE = Path(cody.__file__).parent
 
 # Each line may import from the lines above it, and from itself.
 ORDER = [
-    {"cody._version", "cody.errors"},
+    {"cody._start", "cody._version", "cody.errors"},
     {"cody.words", "cody.files", "cody.deadline", "cody.decision", "cody.edits"},
     {"cody.document"},
     {"cody.graph"},

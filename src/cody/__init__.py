@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from cody import _start  # noqa: F401  (the first of them)
 from cody._version import __version__
 from cody.data import load
 from cody.errors import CodyError

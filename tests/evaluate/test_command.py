@@ -177,6 +177,17 @@ def test_impossible_evaluations_are_refused(where, words, message, tmp_path):
     assert not (tmp_path / "run.jsonl").exists()
 
 
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:1"])
+def test_a_cluster_that_is_not_there_is_noticed_before_links_are_drawn(where, address, monkeypatch, tmp_path):
+    pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    monkeypatch.setattr("cody.evaluate.run.sample_kinds", lambda *words, **options: pytest.fail("links are drawn"))
+    result = command(*where, "--ray", address)
+    assert isinstance(result.exception, CallError), result.exception
+    assert f"there is no Ray cluster at {address!r}" in str(result.exception)
+    assert not (tmp_path / "run.jsonl").exists()
+
+
 def test_a_file_of_another_run_is_refused(where):
     assert command(*where, "--instances", 1, "--kinds", "correct").exit_code == 0
     result = command(*where, "--instances", 1, "--kinds", "correct", "--seed", 1)

@@ -4,17 +4,23 @@ import gzip
 import json
 import math
 import os
+import re
 import resource
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from cody import policies, search
 from cody.cli import app
 from cody.errors import CallError, DataError
 from cody.evaluate.record import FIELDS, Record
-from cody.evaluate.records import appending, read_records
+from cody.evaluate.records import HEADER_FIELDS, appending, read_records
+from cody.evaluate.run import Explainer, Plan, Sample, run
+from cody.testing import ToyModel
+from random_events import random_graph
 from some_records import record
 
 WRONG = [
@@ -115,6 +121,11 @@ def test_a_damaged_compressed_file_is_one_error(tmp_path):
         {"links": {"correct": [1.5]}},
         {"links": {"correct": ["1"]}},
         {"links": {"right": [1]}},
+        {"links": {"correct": [3, 1]}},
+        {"links": {"correct": [1, 1]}},
+        {"links": {"correct": [1, 2], "incorrect": [2]}},
+        {"links": {"correct": [1, 2]}, "instances": 1},
+        {"instances": "2"},
     ],
     ids=str,
 )
@@ -122,6 +133,105 @@ def test_a_damaged_header_is_one_error(tmp_path, header):
     (tmp_path / "run.jsonl").write_text(json.dumps({"schema": "cody/evaluation/1"} | header) + "\n")
     with pytest.raises(DataError, match=r"run\.jsonl, line 1: this header is damaged"):
         read_records(tmp_path / "run.jsonl")
+
+
+HEADER = {"version": "0", "seed": 0, "explainers": {"cody-temporal": {}}, "links": {"correct": [100]}}
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A file of a header and a record, as an evaluation writes it."""
+    with appending(tmp_path / "run.jsonl") as file:
+        file.write_header(HEADER)
+        file.write(record())
+    return tmp_path / "run.jsonl"
+
+
+def refusal(path):
+    """What is said about a file that cannot be read."""
+    try:
+        return f"nothing, but {len(read_records(path))} records"
+    except DataError as error:
+        return str(error)
+
+
+def test_no_flipped_bit_goes_unnoticed(written):
+    content = written.read_bytes()
+    said = []
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << place % 8  # all bits of all bytes would take ten seconds
+        written.write_bytes(damaged)
+        said.append(refusal(written))
+    assert not [message for message in said if not re.search(r"run\.jsonl, line [12]: this", message)]
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "message"),
+    [
+        ('"seed": 0, "explainers"', '"seed": 1, "explainers"', "line 1: this header is damaged: .*its checksum differs"),
+        ('"original": 1.0', '"original": 1.5', "line 2: this record is damaged: .*its checksum differs"),
+        ('"0", "checksum"', '"0", "chucksum"', "line 2: this record is damaged: there is no field 'chucksum'"),
+        ("[100]}, ", '[100]}, "chuck": "", ', "this header is damaged: there is no field 'chuck'"),
+    ],
+)
+def test_a_line_that_was_changed_is_named(written, was, becomes, message):
+    content = written.read_text()
+    assert was in content
+    written.write_text(content.replace(was, becomes))
+    with pytest.raises(DataError, match=rf"run\.jsonl, .*{message}"):
+        read_records(written)
+
+
+def test_lines_of_earlier_versions_have_no_checksum_and_are_read(written):
+    lines = [json.loads(line) for line in written.read_text().splitlines()]
+    written.write_text("".join(json.dumps(line | {"checksum": None}) + "\n" for line in lines))
+    with pytest.raises(DataError, match="checksum"):
+        read_records(written)
+    for line in lines:
+        del line["checksum"]
+    written.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert read_records(written) == [record()]
+
+
+def test_line_ends_of_windows_are_no_damage(written):
+    written.write_bytes(written.read_bytes().replace(b"\n", b"\r\n"))
+    assert read_records(written) == [record()]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "line", "message"),
+    [
+        (b"\xef\xbb\xbf", 1, "this line begins with a byte order mark; save the file as UTF-8 without one"),
+        (b"\n", 1, "this line is empty"),
+        (record().to_json().encode() + b"\n \n", 2, "this line is empty"),
+        (b"\xff", 1, "this is no record: it is not UTF-8"),
+        (b"x", 1, r"this is no header: it is not JSON from character 1 on \(Expecting value\)$"),
+    ],
+)
+def test_what_does_not_belong_into_a_file_is_said_with_its_line(written, prefix, line, message):
+    written.write_bytes(prefix + written.read_bytes())
+    with pytest.raises(DataError, match=rf"run\.jsonl, line {line}: {message}"):
+        read_records(written)
+
+
+def test_a_header_holds_no_field_that_its_reader_does_not_know(tmp_path):
+    graph = random_graph(np.random.default_rng(0), nodes=10, events=60)
+    plan = Plan("made", "toy", (Explainer("greedy-temporal", policies.temporal, search.greedy),))
+    next(run(tmp_path / "run.jsonl", ToyModel(graph), graph, plan, Sample(1, ("correct",))))
+    header = json.loads((tmp_path / "run.jsonl").read_text())
+    assert header.keys() == HEADER_FIELDS | {"schema", "checksum"}
+
+
+def test_names_that_could_move_a_cursor_are_escaped_in_a_file(tmp_path):
+    name = "a\x1b[2J\u202e\x7f\x85\u2028é\n"
+    with appending(tmp_path / "run.jsonl") as file:
+        file.write_header(HEADER | {"data": name, "explainers": {name: {"policy": {"name": name}}}})
+        file.write(record(data=name, model=name, explainer=name, parameters={name: name}))
+    content = (tmp_path / "run.jsonl").read_text()
+    assert content.isascii()
+    assert all(line.isprintable() for line in content.splitlines())
+    assert read_records(tmp_path / "run.jsonl")[0].parameters == {name: name}
 
 
 @pytest.mark.parametrize("path", ["/dev/full", "/dev/null", "/tmp", ""])

@@ -19,6 +19,7 @@ from cody import policies, search
 from cody.cli import app
 from cody.errors import CallError, CodyError, DataError
 from cody.evaluate.instances import sample_links
+from cody.evaluate.record import Record
 from cody.evaluate.records import appending, read_records
 from cody.evaluate.run import Explainer, Link, Plan, Sample, evaluate, run
 from cody.explain import explain
@@ -281,6 +282,72 @@ def test_a_record_with_other_options_in_the_file_is_refused(tmp_path, toy):
         records(path, *toy)
 
 
+def rewrite_header(path, change):
+    """As an earlier version would have written it, without a checksum."""
+    first, *lines = path.read_text().splitlines(keepends=True)
+    header = json.loads(first)
+    del header["checksum"]
+    change(header)
+    path.write_text("".join([json.dumps(header) + "\n", *lines]))
+
+
+@pytest.mark.parametrize("stop", [0, 1])
+def test_a_header_whose_kinds_are_swapped_is_refused(tmp_path, toy, stop):
+    path = tmp_path / "run.jsonl"
+    records(path, *toy, stop=stop)
+
+    def swap(header):
+        header["links"] = dict(zip(header["links"], reversed(header["links"].values()), strict=True))
+
+    rewrite_header(path, swap)
+    content = path.read_bytes()
+    with pytest.raises(DataError, match=r"run\.jsonl.*event \d+.* another (file|run)"):
+        records(path, *toy)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("event", [59, 200, 2**60])
+def test_a_header_with_a_link_outside_the_period_is_refused(tmp_path, toy, event):
+    path = tmp_path / "run.jsonl"
+    records(path, *toy, stop=0)
+    rewrite_header(path, lambda header: header["links"].update(correct=[event]))
+    with pytest.raises(DataError, match=rf"header names event {event}, and the period has events 60 to 199"):
+        records(path, *toy)
+
+
+def test_a_record_that_no_header_speaks_of_is_refused(tmp_path, toy):
+    path = tmp_path / "run.jsonl"
+    first = records(path, *toy, stop=1)[0]
+    links = json.loads(path.read_text().splitlines()[0])["links"]
+    unknown = next(row for row in range(first.event, 200) if row not in links["correct"] + links["incorrect"])
+    with path.open("a") as file:
+        file.write(replace(first, event=unknown).to_json() + "\n")
+    with pytest.raises(DataError, match=rf"another run: cody-temporal, event {unknown}"):
+        records(path, *toy)
+
+
+def test_a_record_of_the_wrong_kind_is_refused(tmp_path, toy):
+    path = tmp_path / "run.jsonl"
+    records(path, *toy, stop=1)
+    lines = path.read_text().splitlines()
+    wrong = Record.from_json(lines[1])
+    path.write_text(f"{lines[0]}\n{replace(wrong, original=-wrong.original).to_json()}\n")
+    with pytest.raises(DataError, match=f"another run: cody-temporal, event {wrong.event}"):
+        records(path, *toy)
+
+
+def test_a_file_of_another_model_that_has_no_identity_is_refused(tmp_path, toy):
+    model, graph = toy
+    path = tmp_path / "run.jsonl"
+    records(path, model, graph, stop=3)
+    content = path.read_bytes()
+    other = ToyModel(graph, model.weights * 1.1)
+    with pytest.raises(DataError, match=r"another model.*event \d+ has the logit .*, here .*choose another file"):
+        records(path, other, graph)
+    assert path.read_bytes() == content
+    assert len(records(path, ToyModel(graph, model.weights), graph)) == 16
+
+
 def test_a_run_that_got_another_explainer_can_go_on_without_it(tmp_path, toy):
     path, one = tmp_path / "run.jsonl", replace(PLAN, explainers=EXPLAINERS[:1])
     records(path, *toy, plan=one)
@@ -392,7 +459,7 @@ def test_impossible_plans_are_refused():
         replace(SAMPLE, kinds=("right",))
 
 
-WORDS = ["--instances", "3", "--explainers", "greedy-temporal,cody-random", "--iterations", "60"]
+WORDS = ["--instances", "3", "--explainers", "greedy-temporal,cody-random", "--iterations", "200"]
 
 
 def command(path, *words):

@@ -18,6 +18,7 @@ from cody.data import open_graph, save_graph
 from cody.errors import CallError, CodyError, ModelError
 from cody.evaluate.records import read_records
 from cody.evaluate.run import Explainer, Link, Plan, evaluate
+from cody.evaluate.scratch import clear_abandoned, scratch_folder
 from cody.evaluate.workers import evaluate_in_processes, open_model
 from cody.models.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
@@ -113,6 +114,47 @@ def test_no_worker_is_refused():
         list(by_workers(None, workers=0))
 
 
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """An empty folder for temporary files."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    return tmp_path / "temporary"
+
+
+def test_what_a_killed_run_left_is_cleared_by_the_next(saved, temporary):
+    code = f"""
+import os, signal, tempfile
+from cody.data import open_graph, save_graph
+from cody.evaluate.scratch import scratch_folder
+tempfile.tempdir = {str(temporary)!r}
+with scratch_folder() as folder:
+    save_graph(open_graph({str(saved)!r}), folder / "graph")
+    (folder / ".graph.0123abcd.partial").mkdir()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == -signal.SIGKILL
+    (left,) = temporary.iterdir()
+    assert (left / "graph" / "graph.json").exists()
+    clear_abandoned()
+    assert not list(temporary.iterdir())
+
+
+def test_what_another_run_uses_and_what_is_somebody_elses_stays(temporary):
+    with scratch_folder() as mine:
+        (mine / "graph").mkdir()
+        for other in ("cody-workers-notours1", "cody-workers-notour", "cody-workers"):
+            (temporary / other).mkdir()
+            (temporary / other / "graph").mkdir()
+        (temporary / "cody-workers-notours1" / "thesis.txt").touch()
+        (temporary / "cody-workers-notours2").symlink_to(mine)
+        (temporary / "cody-workers-notours3").touch()
+        before = sorted(temporary.rglob("*"))
+        clear_abandoned()
+        assert sorted(temporary.rglob("*")) == before
+    assert not mine.exists()
+
+
 def children(process):
     """Processes whose parent this one is."""
     listed = Path(f"/proc/{process}/task/{process}/children")
@@ -128,16 +170,8 @@ def alive(process):
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_a_run_that_is_stopped_ends_its_workers_and_can_go_on(tmp_path, how, code):
     path = tmp_path / "run.jsonl"
-    words = [
-        "--instances",
-        "3",
-        "--explainers",
-        "greedy-temporal,cody-random",
-        "--iterations",
-        "60",
-        "--out",
-        str(path),
-    ]
+    much = ["--instances", "20", "--iterations", "1000"]  # the signal comes long before all of it is done
+    words = ["--explainers", "greedy-temporal,cody-random", *much, "--out", str(path)]
     command = [sys.executable, "-m", "cody", "evaluate", "--workers", "2", *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True, text=True) as process:
         until = time.monotonic() + 60

@@ -17,7 +17,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from cody import words
+from cody import _start, words
 from cody._version import __version__
 from cody.errors import CallError, CodyError
 
@@ -63,7 +63,10 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without → gets a question mark
     try:
+        _start.end()
         app()
+    except KeyboardInterrupt:  # commands that have something to say about it do that
+        sys.exit(_start.STOPPED)
     except CodyError as error:
         say(Text.assemble(("error: ", "bold red"), words.plain(error, 2000)))
         sys.exit(2 if isinstance(error, CallError) else 1)

@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Annotated, Any
 
@@ -113,7 +112,7 @@ def evaluate(
             _say_what_is_missing(first.links, sample)
             _follow(first, steps)
     except KeyboardInterrupt:
-        kept = f"what is done is in {out_}, and the same command goes on from there"
+        kept = f"what is done is in {words.plain(out_, 2000)}, and the same command goes on from there"
         say(f"stopped; {kept if out_.exists() else 'nothing was done yet'}")
         raise typer.Exit(130) from None
     wanted = {evaluation.key(each.name, link) for each in chosen for link in first.links}
@@ -139,18 +138,21 @@ def _way_to_evaluate(
     data: str, graph: TemporalGraph, model: str, other_data: bool, workers: int, ray: str | None
 ) -> Iterator[evaluation.Evaluate]:
     """Who does the work: this process, several of them, or a cluster."""
-    from cody.evaluate.on_ray import evaluate_on_ray
+    from cody.evaluate.on_ray import connected, evaluate_on_ray
+    from cody.evaluate.scratch import clear_abandoned, scratch_folder
     from cody.evaluate.workers import evaluate_in_processes, open_model
 
     if ray is not None and workers > 1:
         raise CallError("give --workers or --ray, not both")
+    clear_abandoned()
     if ray is not None:
-        yield partial(evaluate_on_ray, ray)
+        with connected(ray):  # a cluster that cannot be reached is noticed before links are drawn
+            yield partial(evaluate_on_ray, ray)
     elif workers == 1:
         yield evaluation.evaluate
     else:
-        with TemporaryDirectory(prefix="cody-") as folder:
-            saved = Path(data) if is_saved_graph(Path(data)) else save_graph(graph, Path(folder) / "graph")
+        with scratch_folder() as folder:
+            saved = Path(data) if is_saved_graph(Path(data)) else save_graph(graph, folder / "graph")
             yield partial(evaluate_in_processes, partial(open_model, saved, model, other_data), workers)
 
 

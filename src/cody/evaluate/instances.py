@@ -66,9 +66,14 @@ def check_sample(count: int, period: tuple[float, float], margin: float) -> None
         raise CallError(f"margin must be a number of at least 0, not {margin}")
 
 
-def _scored(model: Model, graph: TemporalGraph, period: tuple[float, float], seed: int) -> Iterator[tuple[int, float]]:
+def rows_of(period: tuple[float, float], graph: TemporalGraph) -> range:
+    """The events between two shares of all."""
     first, last = (round(share * graph.num_events) for share in period)
-    for row in np.random.default_rng(seed).permutation(np.arange(first, last)).tolist():
+    return range(first, last)
+
+
+def _scored(model: Model, graph: TemporalGraph, period: tuple[float, float], seed: int) -> Iterator[tuple[int, float]]:
+    for row in np.random.default_rng(seed).permutation(np.array(rows_of(period, graph))).tolist():
         query = graph.query(row)
         (logit,) = model.logits(query, [frozenset()])
         check_logits(query, [frozenset()], [float(logit)])

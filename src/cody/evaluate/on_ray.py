@@ -12,6 +12,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -38,19 +39,26 @@ def evaluate_on_ray(
 
     Nodes need this package; nothing else has to be there. A model of your own must be one that can be pickled.
     """
-    ray = _ray()
-    begun = not ray.is_initialized()
-    if begun:
-        _check_reachable(address)
-        try:
-            ray.init(address=address, log_to_driver=False, configure_logging=False)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise CallError(f"there is no Ray cluster at {address!r}: {error}") from None
-    try:
+    with connected(address) as ray:
         yield from _submit(ray, model, graph, links, plan, done)
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """Ray with a connection to the cluster at `address`, or with the one that is there already, which stays open."""
+    ray = _ray()
+    if ray.is_initialized():
+        yield ray
+        return
+    _check_reachable(address)
+    try:
+        ray.init(address=address, log_to_driver=False, configure_logging=False)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise CallError(f"there is no Ray cluster at {address!r}: {error}") from None
+    try:
+        yield ray
     finally:
-        if begun:
-            ray.shutdown()
+        ray.shutdown()
 
 
 def _submit(

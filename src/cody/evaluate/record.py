@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
@@ -10,7 +9,7 @@ from typing import Any
 
 from cody.decision import flips
 from cody.errors import DataError
-from cody.words import plain
+from cody.evaluate.lines import check_line, parse_line, shown, write_line
 
 SCHEMA = "cody/record/1"
 KINDS = ("correct", "incorrect")
@@ -58,23 +57,18 @@ class Record:
 
     def to_json(self) -> str:
         """One line."""
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, allow_nan=False)
+        return write_line({"schema": SCHEMA, **asdict(self)})
 
     @classmethod
     def from_json(cls, line: str) -> Record:
         """What `to_json` wrote; anything else is an error that says which field is wrong."""
-        try:
-            document = json.loads(line, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"this is no record: {error}") from None
-        schema = document.get("schema") if isinstance(document, dict) else None
-        if schema != SCHEMA:
-            raise DataError(f"this is no record: its schema is {_shown(schema)}, not {SCHEMA!r}")
+        document = parse_line(line, "record", SCHEMA)
         for name, (is_right, meant) in FIELDS.items():
             if name not in document:
                 raise DataError(f"this record is damaged: {name!r} is missing")
             if not is_right(document[name]):
-                raise DataError(f"this record is damaged: {name} must be {meant}, not {_shown(document[name])}")
+                raise DataError(f"this record is damaged: {name} must be {meant}, not {shown(document[name])}")
+        check_line(document, "record", set(FIELDS))
         values = {field.name: document[field.name] for field in fields(cls)}
         record = cls(**values | {"removed": tuple(values["removed"])})
         if len(set(record.removed)) < len(record.removed) or len(record.removed) > record.candidates:
@@ -87,14 +81,6 @@ class Record:
         if (record.first or 0) > record.evaluations:
             raise DataError(f"this record is damaged: first is {record.first} of {record.evaluations} evaluations")
         return record
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def _shown(value: Any) -> str:
-    return "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else plain(repr(value))
 
 
 def _is_text(value: Any) -> bool:

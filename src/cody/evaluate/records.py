@@ -2,13 +2,13 @@
 
 A line counts once its newline is written, so a run that is killed loses at most the line it was writing. Besides
 records there are headers (`"schema": "cody/evaluation/1"`): what was asked for, and which links were drawn. The first
-line is one; a run that is continued with more links or more explainers adds another.
+line is one; a run that is continued with more links or more explainers adds another. Each line ends with a checksum, so
+that one that was damaged is noticed.
 """
 
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import time
 import zlib
@@ -19,9 +19,14 @@ from typing import Any, BinaryIO, cast
 
 from cody import words
 from cody.errors import CallError, CodyError, DataError
+from cody.evaluate.lines import check_line, is_complete, parse_line, shown, write_line
 from cody.evaluate.record import KINDS, Record, is_count
 
 HEADER = "cody/evaluation/1"
+HEADER_FIELDS = {
+    *("version", "data", "model", "data_identity", "model_identity", "seed", "share"),
+    *("period", "margin", "instances", "explainers", "links"),
+}
 BEGINNINGS = (b'{"schema": "cody/evaluation/', b'{"schema": "cody/record/')  # of every line
 SYNC_EVERY = 1.0  # seconds; a crash of the machine, not of the process, can cost what is younger
 LONGEST = 2**28  # bytes of a line; the header of a million links has 8 million
@@ -63,25 +68,29 @@ def _entries(path: Path, file: BinaryIO, *, last: bool = False) -> Iterator[Reco
         try:
             text = line.decode("utf-8")
             yield _header(text) if f'"{HEADER}"' in text[:100] else Record.from_json(text)
-        except (UnicodeDecodeError, DataError) as error:
-            if not is_whole:
-                return
+        except UnicodeDecodeError:
+            raise DataError(f"{path}, line {number}: this is no record: it is not UTF-8") from None
+        except DataError as error:
+            if not is_whole and not is_complete(line):
+                return  # it is being written
             raise DataError(f"{path}, line {number}: {error}") from None
 
 
 def _header(text: str) -> Header:
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"this header is damaged: {error}") from None
-    if not isinstance(header, dict) or header.get("schema") != HEADER:
-        raise DataError(f"this is no header: its schema is not {HEADER!r}")
+    header = parse_line(text, "header", HEADER)
     explainers, links = header.get("explainers", {}), header.get("links", {})
     if not isinstance(explainers, dict) or not all(isinstance(told, dict) for told in explainers.values()):
         raise DataError("this header is damaged: explainers must be an object of objects, the options of each")
-    rows = list(links.values()) if isinstance(links, dict) and links.keys() <= set(KINDS) else [None]
+    rows: list[Any] = list(links.values()) if isinstance(links, dict) and links.keys() <= set(KINDS) else [None]
     if not all(isinstance(events, list) and all(map(is_count, events)) for events in rows):
         raise DataError(f"this header is damaged: links must be lists of rows, for {' and '.join(map(repr, KINDS))}")
+    if any(sorted(set(events)) != events for events in rows) or len(set().union(*rows)) < sum(map(len, rows)):
+        raise DataError("this header is damaged: the rows of its links must grow, and have one kind each")
+    most = max(map(len, rows), default=0)
+    instances = header.get("instances", most)
+    if not is_count(instances) or instances < most:
+        raise DataError(f"this header is damaged: it has {most} links of a kind, and instances is {shown(instances)}")
+    check_line(header, "header", HEADER_FIELDS)
     return header
 
 
@@ -112,7 +121,7 @@ class Appender:
         self.file.seek(complete)
 
     def write_header(self, header: Header) -> None:
-        self._write(json.dumps({"schema": HEADER, **header}, allow_nan=False))
+        self._write(write_line({"schema": HEADER, **header}))
 
     def write(self, record: Record) -> None:
         self._write(record.to_json())

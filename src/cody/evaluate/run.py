@@ -16,14 +16,14 @@ from cody._version import __version__
 from cody.decision import flips
 from cody.errors import CallError, DataError
 from cody.evaluate.arrange import setting
-from cody.evaluate.instances import TEST_PERIOD, check_sample, sample_kinds
+from cody.evaluate.instances import TEST_PERIOD, check_sample, rows_of, sample_kinds
 from cody.evaluate.record import KINDS, Record, is_count
 from cody.evaluate.records import Appender, Header, appending
 from cody.explain import explain
 from cody.explain import parameters as parameters_of
 from cody.explanation import Explanation
 from cody.graph import TemporalGraph, whole_number
-from cody.model import DECIMALS, Change, Model, identity_of, logit_of_only, reach
+from cody.model import DECIMALS, Change, Model, checked_logits, identity_of, logit_of_only, reach
 from cody.nearby import Near, events_on_paths
 from cody.policies import Policy
 from cody.search import Search
@@ -232,13 +232,18 @@ def run(
     """
     settings = _settings(model, graph, plan, sample)
     with appending(path) as file:
-        latest, known = _read_back(file, settings)
+        latest, known = _read_back(file, settings, model, graph, sample)
         links = _links(file, latest, model, graph, plan, sample, settings)
         wanted = {key(explainer.name, link) for link in links for explainer in plan.explainers}
         done = known & wanted
         finished = len(done)
         yield Progress(finished, len(wanted), None, links)
         for record in evaluate(model, graph, links, plan, done):
+            if _is_of_other_kind(record):
+                raise DataError(
+                    f"{file.path} has event {record.event} among the {record.kind} predictions, but its logit is "
+                    f"{record.original}: the file belongs to another run; choose another file"
+                )
             file.write(record)
             finished += 1
             yield Progress(finished, len(wanted), record, links)
@@ -263,23 +268,32 @@ def _settings(model: Model, graph: TemporalGraph, plan: Plan, sample: Sample) ->
     return plain
 
 
+SAME = 1e-3  # that two computations of a logit may differ by
 MUST_AGREE = ("data_identity", "model_identity", "seed", "share", "period", "margin")
 
 
-def _read_back(file: Appender, settings: Header) -> tuple[Header, set[Key]]:
+def _read_back(
+    file: Appender, settings: Header, model: Model, graph: TemporalGraph, sample: Sample
+) -> tuple[Header, set[Key]]:
     """The latest header of the file and what its records are about. Lines of another run are refused."""
     explainers = dict(settings["explainers"])
     latest: Header = {}
+    last: Record | None = None
+    links: set[Link] = set()
     done: set[Key] = set()
     for entry in file.known():
         if isinstance(entry, Record):
-            _check_record(file, entry, settings, explainers)
+            _check_record(file, entry, settings, explainers, links)
             if key_of(entry) in done:
                 raise DataError(f"{file.path} holds two records of {entry.explainer} about event {entry.event}")
             done.add(key_of(entry))
+            last = entry
         else:
             latest = entry
             _check_header(file, entry, settings, explainers)
+            links |= _links_of(file, entry, rows_of(sample.period, graph))
+    if last is not None:
+        _check_answer(file, last, model, graph)
     return latest, done
 
 
@@ -301,6 +315,17 @@ def _check_header(file: Appender, header: Header, settings: Header, explainers: 
                 )
 
 
+def _links_of(file: Appender, header: Header, rows: range) -> set[Link]:
+    links = {Link(event, kind) for kind, events in header.get("links", {}).items() for event in events}
+    for link in sorted(links):
+        if link.event not in rows:
+            raise DataError(
+                f"{file.path} belongs to another run: its header names event {link.event}, and the period has events "
+                f"{rows.start} to {rows.stop - 1}; choose another file"
+            )
+    return links
+
+
 def _setting(parameters: dict[str, Any]) -> dict[str, str]:
     """What must be the same. The same scorer may be called otherwise."""
     told = setting(parameters)
@@ -309,11 +334,30 @@ def _setting(parameters: dict[str, Any]) -> dict[str, str]:
     return told
 
 
-def _check_record(file: Appender, record: Record, settings: Header, explainers: dict[str, Any]) -> None:
+def _check_record(
+    file: Appender, record: Record, settings: Header, explainers: dict[str, Any], links: Set[Link]
+) -> None:
     agrees = all(getattr(record, name) == settings[name] for name in ("data_identity", "model_identity", "seed"))
+    agrees = agrees and Link(record.event, record.kind) in links and not _is_of_other_kind(record)
     if not agrees or _setting(record.parameters) != _setting(explainers.get(record.explainer, {})):
         raise DataError(
             f"{file.path} holds a record of another run: {record.explainer}, event {record.event}; choose another file"
+        )
+
+
+def _is_of_other_kind(record: Record) -> bool:
+    """Whether a link was drawn as what the model's answer says it is not."""
+    return abs(record.original) > SAME and (record.original > 0) != (record.kind == "correct")
+
+
+def _check_answer(file: Appender, record: Record, model: Model, graph: TemporalGraph) -> None:
+    """Two models that bring no identity of their own are told apart by what they say about one link."""
+    query, nothing = graph.query(record.event), [frozenset[int]()]
+    (logit,) = checked_logits(query, nothing, model.logits(query, nothing))
+    if abs(logit - record.original) > SAME * max(1.0, abs(logit)):
+        raise DataError(
+            f"{file.path} holds records of another model: there event {record.event} has the logit {record.original}, "
+            f"here it has {logit:.5f}; choose another file"
         )
 
 

@@ -1,0 +1,40 @@
+"""Ctrl-C while the command is still importing what it needs: nothing has begun yet, so it ends without a word.
+
+The package imports this module first. A program that imports the package is not the command, and keeps its signals.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
+
+STOPPED = 130  # the exit code of a command that Ctrl-C ended
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    os._exit(STOPPED)  # an exception would come out of a half-imported module, if at all
+
+
+def _is_command() -> bool:
+    """Whether this process is `cody` or `python -m cody`; the latter is called "-m" until its module is found."""
+    name = Path((sys.argv or [""])[0]).name
+    if name != "-m":
+        return name == "cody"
+    modules = (word for option, word in pairwise(sys.orig_argv) if option.startswith("-") and option.endswith("m"))
+    return next(modules, None) == "cody"
+
+
+def end() -> None:
+    """From here on Ctrl-C is an exception, which a command can handle."""
+    if signal.getsignal(signal.SIGINT) is _stop:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # workers ignore it
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, _stop)

@@ -1,0 +1,54 @@
+"""One line of a file of records: a JSON object with a checksum. Those of earlier versions have none, and are read too."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from cody.errors import DataError
+from cody.files import is_as_written, with_checksum
+from cody.words import plain, to_json
+
+
+def write_line(document: dict[str, Any]) -> str:
+    return to_json(with_checksum(document), ascii_only=True)
+
+
+def parse_line(line: str, what: str, schema: str) -> dict[str, Any]:
+    """The document in a line that should be a record or a header, whichever `what` says."""
+    if line.startswith("\ufeff"):
+        raise DataError("this line begins with a byte order mark; save the file as UTF-8 without one")
+    if not line.strip():
+        raise DataError("this line is empty, and evaluations write none; remove it")
+    try:
+        document = json.loads(line, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise DataError(f"this is no {what}: it is not JSON from character {error.pos + 1} on ({error.msg})") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"this is no {what}: {error}") from None
+    found = document.get("schema") if isinstance(document, dict) else None
+    if found != schema:
+        raise DataError(f"this is no {what}: its schema is {shown(found)}, not {schema!r}")
+    return dict(document)
+
+
+def check_line(document: dict[str, Any], what: str, fields: set[str]) -> None:
+    """Refuse what is not as it was written. Where the name of the checksum is damaged, that is an unknown field."""
+    for name in document.keys() - fields - {"schema", "checksum"}:
+        raise DataError(f"this {what} is damaged: there is no field {plain(repr(name))}")
+    if "checksum" in document and not is_as_written(document):
+        raise DataError(f"this {what} is damaged: it is not as it was written (its checksum differs)")
+
+
+def is_complete(line: bytes) -> bool:
+    """Whether a line that cannot be read was once written to its end, checksum and all."""
+    return re.search(rb', "checksum": "\w+"\}', line) is not None
+
+
+def shown(value: Any) -> str:
+    return "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else plain(repr(value))
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")

@@ -1,0 +1,73 @@
+"""Asking in a forked process what was asked before it was forked."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from cody.inference import forks
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+TESTS = Path(__file__).parents[1]
+PROGRAM = """
+import multiprocessing
+import numpy as np, torch
+from cody.inference import fast_model
+from random_events import random_graph, random_network
+
+torch.set_num_threads(2)
+graph = random_graph(np.random.default_rng(0), nodes=30, events=200, edge_features=8)
+models = [fast_model(random_network(graph, kind, dimension=32), graph) for kind in ("tgn", "tgat")]
+sets = [frozenset({row}) for row in range(150, 190)]
+known = [model.logits(graph.query(199), sets) for model in models]
+large = torch.ones(1000, 1000)
+root = float((large @ large).sqrt().max())  # both kinds of work that torch shares among threads
+
+def ask():
+    for model, answers in zip(models, known):
+        assert np.allclose(model.logits(graph.query(199), sets), answers, atol=1e-4), "the answers differ"
+        assert np.isfinite(model.logits(graph.query(198), sets)).all()
+    assert float((large @ large).sqrt().max()) == root
+
+child = multiprocessing.get_context("fork").Process(target=ask)
+child.start()
+child.join(20)
+child.kill()
+child.join()
+print("exit code", child.exitcode, "threads", torch.get_num_threads())
+"""
+
+
+def test_a_process_that_was_forked_after_a_question_can_ask_too():
+    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path, "OMP_WAIT_POLICY": "passive"}  # threads that wait take no time
+    words = [sys.executable, "-c", PROGRAM]
+    ended = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.stdout, ended.stderr) == ("exit code 0 threads 2\n", "")
+
+
+class Locked:
+    """Does all its work under a lock, as models do that remember something."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def __setstate__(self, state):
+        self.lock = threading.Lock()
+
+
+def test_a_lock_that_another_thread_holds_is_free_in_the_child():
+    model = Locked()
+    forks.reset_in_children(model)
+    with model.lock:  # as another thread would while it asks
+        child = multiprocessing.get_context("fork").Process(target=lambda: model.lock.acquire())
+        child.start()
+        child.join(20)
+        child.kill()
+        child.join()
+    assert child.exitcode == 0
