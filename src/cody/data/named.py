@@ -37,7 +37,7 @@ from cody.data.readers import (
     unpack_gzip,
 )
 from cody.data.summary import summarise
-from cody.errors import CallError, DataError, did_you_mean
+from cody.errors import CallError, DataError, did_you_mean, first_line
 from cody.files import cache_directory
 from cody.graph import TemporalGraph
 
@@ -234,7 +234,7 @@ def _read_collegemsg(file: Path) -> TemporalGraph:
         except DataError:  # it unpacks to too much
             raise
         except ValueError as error:
-            raise DataError(f"a line is not like 1,2,4/15/04 2:56 PM ({error})") from None
+            raise DataError(f"a line is not like 1,2,4/15/04 2:56 PM ({first_line(error)})") from None
         if not rows:
             raise DataError("there are no events")
         src, dst, time = (np.array(column) for column in zip(*rows, strict=True))
@@ -279,7 +279,7 @@ def _read_network_repository_forums(file: Path) -> TemporalGraph:
         with errors_about(file), zipfile.ZipFile(file) as archive, archive.open("fb-forum.edges") as packed:
             table = _three_columns(at_most_bytes(packed, LARGEST_TEXT), ",")
     except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError) as error:
-        raise DataError(f"{file} is not the zip of fb-forum.edges ({error})") from None
+        raise DataError(f"{file} is not the zip of fb-forum.edges ({first_line(error)})") from None
     users, forums, time = (table[name].to_numpy() for name in table.column_names)
     src, dst, names = two_sided(users, forums, ("user ", "forum "))
     return TemporalGraph.from_arrays(src, dst, time, names=names, sort=True)
