@@ -145,8 +145,9 @@ class SoftModel:
         memory = None
         if isinstance(self.fast, FastTGN):
             rows = latest_event(self.graph, plan_.nodes, plan_.before)
-            memory = self.read_versions(index_of(self.graph, rows, plan_.nodes))
-            memory[torch.from_numpy(rows < 0)] = 0.0
+            known = rows >= 0  # the memory of the others is empty
+            memory = torch.zeros(len(rows), self.network.sizes.dimension, dtype=self.dtype)
+            memory[torch.from_numpy(known)] = self.read_versions(index_of(self.graph, rows[known], plan_.nodes[known]))
         return self.network.embed(plan_, self.add_features(plan_.nodes, memory))
 
     def read_versions(self, index: IntArray) -> Tensor:
