@@ -19,11 +19,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from cody._version import __version__
-from cody.errors import CallError, ModelError, did_you_mean
+from cody.errors import CallError, ModelError, did_you_mean, first_line
 from cody.files import is_as_written, replacing, with_checksum, write_atomically
 from cody.models import ARCHITECTURES, TGN, Network
 from cody.models.shapes import Shapes, check_shapes, network_shapes
 from cody.models.sizes import Sizes
+from cody.words import plain
 
 SCHEMA = "cody/model/1"
 
@@ -102,7 +103,7 @@ def load_checkpoint(name: str | Path) -> Checkpoint:
         architecture = ARCHITECTURES[document["architecture"]]
         data, origin = document["data"], document["origin"]
     except (KeyError, TypeError, AttributeError) as error:
-        raise ModelError(f"{folder / 'model.json'} is damaged: {error!r}") from None
+        raise ModelError(f"{folder / 'model.json'} is damaged: {plain(repr(error))}") from None
     weights = load_weights(
         folder / "model.safetensors", network_shapes(sizes, memory=architecture is TGN), document.get("weights")
     )
@@ -113,8 +114,8 @@ def load_checkpoint(name: str | Path) -> Checkpoint:
 
 def load_weights(file: Path, shapes: Shapes, checksum: str | None) -> dict[str, Tensor]:
     """The weights in `file`, if they have these shapes and this checksum. Weights of other shapes are not even read."""
-    tensors, notes = read_tensors(file, shapes)
-    if checksum is not None and notes.get("tensors") != checksum:
+    tensors, _ = read_tensors(file, shapes)
+    if checksum is not None and _tensors_checksum(tensors) != checksum:
         raise ModelError(f"{file} is not the file that {file.with_suffix('.json').name} was written for")
     return as_numbers(tensors, str(file))
 
@@ -176,11 +177,16 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 def is_ours(path: Path) -> bool:
     """Whether `write_tensors` wrote this file."""
+    return read_notes(path) is not None
+
+
+def read_notes(path: Path) -> dict[str, Any] | None:
+    """The notes in a file that `write_tensors` wrote, whole or not; None if it is somebody else's, or damaged."""
     try:
         with _opened(path) as file:
-            return "notes" in (file.metadata() or {})
+            return _notes(file)
     except ModelError:
-        return False
+        return None
 
 
 def read_tensors(path: Path, wanted: Shapes | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -189,19 +195,20 @@ def read_tensors(path: Path, wanted: Shapes | None = None) -> tuple[dict[str, Te
         if wanted is not None:
             check_shapes({name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}, wanted, str(path))  # noqa: SIM118
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        notes = _notes(file)
-    if "tensors" in notes and not (is_as_written(notes) and notes["tensors"] == _tensors_checksum(tensors)):
+        notes = _notes(file) or {}
+    has_checksums = bool({"tensors", "checksum"} & notes.keys())  # earlier versions wrote none
+    if has_checksums and not (is_as_written(notes) and notes.get("tensors") == _tensors_checksum(tensors)):
         raise ModelError(f"{path} is damaged: it does not have the checksum it was written with; copy or make it again")
     return tensors, notes
 
 
-def _notes(file: Any) -> dict[str, Any]:
-    """What `write_tensors` noted in a file; nothing, if it is somebody else's."""
+def _notes(file: Any) -> dict[str, Any] | None:
+    """What `write_tensors` noted in a file; None if it is somebody else's, who may have notes of their own."""
     try:
         notes = json.loads((file.metadata() or {}).get("notes", ""))
     except (ValueError, RecursionError):
-        return {}
-    return notes if isinstance(notes, dict) else {}
+        return None
+    return notes if isinstance(notes, dict) else None
 
 
 @contextmanager
@@ -215,7 +222,7 @@ def _opened(path: Path) -> Iterator[Any]:
     except ModelError:
         raise
     except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
-        raise ModelError(f"{path} is damaged: {error}") from None
+        raise ModelError(f"{path} is damaged: {first_line(error)}") from None
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, Any] | None = None) -> str:
@@ -227,7 +234,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, Any] 
         with replacing(path) as partial:
             save_file(whole, partial, metadata={"notes": json.dumps(noted)})
     except (SafetensorError, OSError) as error:
-        raise ModelError(f"{path} cannot be written: {error}") from None
+        raise ModelError(f"{path} cannot be written: {first_line(error)}") from None
     return checksum
 
 
@@ -243,7 +250,7 @@ def read_description(path: Path, schema: str) -> dict[str, Any]:
     """What a model's or explainer's file says about it, if it has the schema and is as it was written."""
     document = read_json(path)
     if document.get("schema") != schema:
-        raise ModelError(f"{path} has schema {document.get('schema')!r}; this version reads {schema!r}")
+        raise ModelError(f"{path} has schema {plain(repr(document.get('schema')))}; this version reads {schema!r}")
     if "checksum" in document and not is_as_written(document):
         raise ModelError(
             f"{path} is damaged: it does not have the checksum it was written with; copy or make it again "
@@ -256,7 +263,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path} is damaged: {error}") from None
+        raise ModelError(f"{path} is damaged: {first_line(error)}") from None
     if not isinstance(document, dict):
         raise ModelError(f"{path} is damaged: it holds no object")
     return document
