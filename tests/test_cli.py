@@ -493,3 +493,24 @@ def test_a_budget_of_time_is_never_an_error(explainer):
     assert "the model says link (score 0.92)" in shown
     lines = run("explain", "--events", "53854,53869", "--explainer", explainer, "--seconds", 0.0001).splitlines()
     assert [json.loads(line)["event"] for line in lines] == [53854, 53869]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "--data", "collegemsg", "--model", "tgn", "--out", "x", "--preset", "LONG"],
+        ["train", "--data", "collegemsg", "--model", "LONG", "--out", "x"],
+        ["evaluate", "--near", "LONG"],
+        ["explain", "--event", "LONG"],
+        ["explain", "--LONG", "3"],
+        ["explain", "LONG"],
+        ["LONG"],
+        ["data", "LONG"],
+        ["--LONG"],
+    ],
+)
+@pytest.mark.parametrize("letter", ["x", "\x1b"])
+def test_of_a_very_long_word_that_is_not_understood_some_is_repeated(words, letter):
+    said = run(*(word.replace("LONG", letter * 10_000) for word in words), code=2)
+    assert len(said) < 1_000
+    assert all(line.isprintable() for line in said.splitlines())

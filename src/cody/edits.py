@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.errors import CallError
+from cody.errors import CallError, first_line
 
 NOTHING = -1  # an added row replaces no other
 
@@ -119,7 +119,7 @@ def _features(graph: Log, edit: Edit) -> NDArray[np.float32]:
     try:
         features = np.asarray(edit.features, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise CallError(f"features must be {width} numbers: {error}") from None
+        raise CallError(f"features must be {width} numbers: {first_line(error)}") from None
     if features.shape != (width,) or not all(map(math.isfinite, features.tolist())):
         raise CallError(f"features must be {width} finite numbers, as the events of this graph have")
     return features.astype(np.float32)

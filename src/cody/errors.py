@@ -6,7 +6,8 @@
     ├── ModelError    weights, checkpoint or model do not fit                    (exit code 1)
     └── BudgetError   an oracle was asked for more than its budget allows; searches end on it
 
-The message of each repeats what the user gave and says what to do about it.
+The message of each repeats what the user gave and says what to do about it. It is one line that can be read, whatever
+it repeats: see `CodyError`.
 """
 
 from __future__ import annotations
@@ -16,10 +17,25 @@ from collections.abc import Iterable
 
 HANDFUL = 5
 MANY = 5_000
+LONGEST = 1_000  # characters of a message
+LONGEST_QUOTE = 200  # characters of what another library says
+REPORT = "the model does not keep the rules\n"  # and then a table of ours, whose line breaks are meant
 
 
 class CodyError(Exception):
-    """Any error of this package."""
+    """Any error of this package. Its message is one printable line of at most 1,000 characters.
+
+    So nothing that it repeats, be it a name, an entry of a file or what another library says, can fool a terminal or
+    flood it. A message of several lines is given them as so many arguments.
+    """
+
+    def __init__(self, *lines: str) -> None:
+        if len(lines) == 1 and lines[0].startswith(REPORT):
+            lines = tuple(lines[0].split("\n"))
+        super().__init__(*map(readable, lines))
+
+    def __str__(self) -> str:
+        return "\n".join(self.args)
 
 
 class CallError(CodyError, ValueError):
@@ -36,6 +52,33 @@ class ModelError(CodyError, ValueError):
 
 class BudgetError(CodyError):
     """A question that the budget of an oracle has no room for; the message is what ran out."""
+
+
+def readable(text: str, longest: int = LONGEST) -> str:
+    r"""The text with escapes for what cannot be seen (line breaks, control characters, changes of direction).
+
+    >>> print(readable("two\nlines"))
+    two\nlines
+    """
+    text = text if len(text) <= 2 * longest else text[:longest] + text[-longest:]  # the rest is left out anyway
+    shown = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+    return shortened(shown, longest)
+
+
+def shortened(text: str, width: int) -> str:
+    """The text, without its middle if it is too long.
+
+    >>> shortened("a" * 30 + "@example", 20)
+    'aaaaaaaaa…aa@example'
+    """
+    end = (width + 1) // 2
+    return text if len(text) <= width else text[: width - 1 - end] + "…" + text[-end:]
+
+
+def first_line(error: object) -> str:
+    """What another library says in an error, without the lines for its own developers."""
+    text = str(getattr(error, "strerror", None) or error).strip()
+    return readable(text.splitlines()[0], LONGEST_QUOTE) if text else type(error).__name__
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

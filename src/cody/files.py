@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.errors import DataError
+from cody.errors import DataError, first_line
 
 STALE = 15 * 60.0  # seconds after which nobody is still writing what a killed process left behind
 LONGEST_HEADER = 1 << 16  # bytes; a damaged one may claim to be gigabytes long
@@ -38,10 +38,9 @@ def load_array(file: Path, *, mapped: bool) -> NDArray[Any]:
     except FileNotFoundError:
         raise DataError(f"{file} is missing") from None
     except OSError as error:
-        raise DataError(f"{file} cannot be read: {error.strerror or error}") from None
+        raise DataError(f"{file} cannot be read: {first_line(error)}") from None
     except Exception as error:  # numpy reads the header with Python's own parser, and raises whatever that meets
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{file} is truncated, damaged or not a .npy file ({reason})") from None
+        raise DataError(f"{file} is truncated, damaged or not a .npy file ({first_line(error)})") from None
     return np.asarray(array)  # a plain view of a map: indexing a memmap object is slower
 
 

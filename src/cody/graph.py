@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cody.edits import NOTHING, Edit, Imagined, check_features, imagined_rows
-from cody.errors import CallError, DataError, did_you_mean
+from cody.errors import CallError, DataError, did_you_mean, first_line
 from cody.words import parse_moment
 
 IntArray = NDArray[np.integer[Any]]
@@ -397,7 +397,7 @@ def _array(column: str, values: Any) -> NDArray[Any]:
         refuse_long_texts(values)
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise DataError(f"{column} must be an array of numbers: {error}") from None
+        raise DataError(f"{column} must be an array of numbers: {first_line(error)}") from None
     if array.dtype.kind in "mM":
         raise DataError(f"{column} holds {array.dtype}; give seconds, or use cody.load, which converts dates")
     if array.dtype.kind == "c":
@@ -421,7 +421,7 @@ def _times(time: ArrayLike) -> FloatArray:
     try:
         times = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"time must be numbers: {error} (cody.load converts dates)") from None
+        raise DataError(f"time must be numbers: {first_line(error)} (cody.load converts dates)") from None
     if times.ndim != 1:
         raise DataError(f"time must be one column, not an array of shape {times.shape}")
     if not times.size:
@@ -465,7 +465,7 @@ def _feature_table(column: str, table: ArrayLike | None, rows: int, of_what: str
         with np.errstate(over="ignore"):  # too large for float32 becomes infinite, and is refused below
             array = array.astype(np.float32)
     except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"{column} must be numbers: {error}") from None
+        raise DataError(f"{column} must be numbers: {first_line(error)}") from None
     if array.ndim != 2 or len(array) != rows:
         raise DataError(f"{column} must have {rows} rows, one for each of the {of_what}, not shape {array.shape}")
     bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
@@ -507,7 +507,7 @@ def _labels(names: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
             numbers = np.array(given.tolist())
             given = numbers if numbers.dtype.kind in "iu" else given  # not if they are too large, and become floats
     except (TypeError, ValueError) as error:
-        raise DataError(f"names must be one word or number for each node: {error}") from None
+        raise DataError(f"names must be one word or number for each node: {first_line(error)}") from None
     if given.ndim != 1:
         raise DataError(f"names must be one-dimensional, not an array of shape {given.shape}")
     labels = given if given.dtype.kind in "iu" else _texts(given)
@@ -542,7 +542,8 @@ def _text(node: int, name: Any) -> str:
     try:
         return name.decode() if isinstance(name, bytes) else str(name)
     except ValueError as error:  # bytes that are not UTF-8, a number of thousands of digits
-        raise DataError(f"names must be one word or number for each node; that of node {node}: {error}") from None
+        reason = first_line(error)
+        raise DataError(f"names must be one word or number for each node; that of node {node}: {reason}") from None
 
 
 def check_room_for_names(nodes: int, longest: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cody.edits import Add, Edit, Move
-from cody.errors import CallError
+from cody.errors import CallError, first_line
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.model import Change, Model, check_changes, checked_logits, model_on, open_session
 from cody.nearby import candidates
@@ -88,7 +88,9 @@ def read_rows(text: str) -> list[int]:
     except (OSError, ValueError) as error:
         if isinstance(error, CallError):
             raise
-        raise CallError(f"{text[:60]!r} is neither a list of event rows nor a file that can be read: {error}") from None
+        raise CallError(
+            f"{text[:60]!r} is neither a list of event rows nor a file that can be read: {first_line(error)}"
+        ) from None
 
 
 def parse_add(text: str) -> Add:
@@ -135,7 +137,7 @@ def read_cases(path: Path, graph: TemporalGraph) -> list[Case]:
     except OSError as error:
         raise CallError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise CallError(f"{path} is not JSON: {error}") from None
+        raise CallError(f"{path} is not JSON: {first_line(error)}") from None
     if isinstance(document, dict):
         document = document.get("cases")
     if not isinstance(document, list):

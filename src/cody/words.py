@@ -7,7 +7,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from cody.errors import CallError
+from cody.errors import CallError, shortened
 
 UNIX_TIMES = (1e8, 1e11)  # seconds that are taken for dates, 1973 to 5138; others are shown as numbers
 
@@ -72,8 +72,7 @@ def plain(text: object, width: int = 60) -> str:
     'aaaaaaaaa…aa@example'
     """
     clean = "".join(letter if letter.isprintable() else "?" for letter in str(text))
-    half = (width - 1) // 2
-    return clean if len(clean) <= width else clean[: width - 1 - (half + 1)] + "…" + clean[-(half + 1) :]
+    return shortened(clean, width)
 
 
 def to_json(document: Any, *, ascii_only: bool = False) -> str:

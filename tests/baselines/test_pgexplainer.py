@@ -17,6 +17,7 @@ from cody.errors import CallError, DataError, ModelError
 from cody.files import with_checksum
 from cody.graph import TemporalGraph
 from cody.inference import fast_model
+from cody.models.interrupted import Interrupted
 from cody.nearby import candidates
 from random_events import random_graph, random_network
 
@@ -212,12 +213,32 @@ def test_a_trained_explainer_is_not_overwritten(model, tmp_path):
         train_explainer(model, QUICK, tmp_path)
 
 
+def change(folder, **entries):
+    """Say something else, with the right checksum."""
+    document = json.loads((folder / "explainer.json").read_text())
+    (folder / "explainer.json").write_text(json.dumps(with_checksum(document | entries)))
+
+
+def test_what_a_training_that_was_killed_at_its_end_left_is_cleared_up(model, tmp_path, monkeypatch):
+    with monkeypatch.context() as killed:
+        killed.setattr(Interrupted, "discard", lambda kept: None)
+        list(train_explainer(model, QUICK, tmp_path))
+    assert (tmp_path / "training.safetensors").exists()
+    with pytest.raises(CallError, match="already holds a trained explainer"):
+        train_explainer(model, replace(QUICK, seed=5), tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["explainer.json", "explainer.safetensors"]
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
         (lambda folder: (folder / "explainer.json").unlink(), "there is no trained explainer"),
         (lambda folder: (folder / "explainer.json").write_text("{"), "explainer.json is damaged"),
         (lambda folder: (folder / "explainer.json").write_text('{"schema": "x"}'), "has schema 'x'"),
+        (lambda folder: change(folder, schema="é\u202e\n" + "1" * 400), "has schema 'é.*….*this version reads"),
+        (lambda folder: change(folder, model="é\u202e\n" + "1" * 400), "another model: it was trained for é.*…"),
+        (lambda folder: change(folder, data="é\u202e\n" + "1" * 400), "other data: it was trained on é.*…"),
+        (lambda folder: change(folder, hidden=10**400), "hidden must be a number from 1 to 1,000,000, not 1000.*…"),
         (lambda folder: (folder / "explainer.safetensors").unlink(), "explainer.safetensors is missing"),
         (lambda folder: (folder / "explainer.safetensors").write_bytes(b"123"), "explainer.safetensors is damaged"),
     ],
@@ -225,15 +246,16 @@ def test_a_trained_explainer_is_not_overwritten(model, tmp_path):
 def test_a_damaged_explainer_is_refused(model, tmp_path, damage, message):
     list(train_explainer(model, QUICK, tmp_path))
     damage(tmp_path)
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ModelError, match=message) as caught:
         load_scorer(tmp_path, model)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 500
 
 
 @pytest.mark.parametrize("hidden", [-1, 0, 1.5, True, "16", None, 17, 1_000_000, 10**30])
 def test_a_width_that_the_weights_do_not_have_is_refused(model, tmp_path, hidden):
     list(train_explainer(model, QUICK, tmp_path))
-    file = tmp_path / "explainer.json"
-    file.write_text(json.dumps(with_checksum(json.loads(file.read_text()) | {"hidden": hidden})))
+    change(tmp_path, hidden=hidden)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ModelError, match=r"hidden must be a number|has shape"):
         load_scorer(tmp_path, model)

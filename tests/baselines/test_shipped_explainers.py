@@ -1,6 +1,7 @@
 """Each shipped model comes with a trained scorer."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -26,6 +27,21 @@ def test_every_shipped_model_has_an_explainer_of_its_name():
     assert shipped_explainers().keys() == shipped_models().keys()
     for folder in shipped_explainers().values():
         assert sum(file.stat().st_size for file in folder.iterdir()) < 300_000
+
+
+@pytest.mark.parametrize("name", sorted(shipped_models()))
+def test_damage_to_a_shipped_explainer_is_noticed(name, graph, tmp_path):
+    model = cody.load_model(name, graph)
+    folder = shutil.copytree(shipped_explainers()[name], tmp_path / name)
+    for file, place in (("explainer.safetensors", -500), ("explainer.json", -100)):
+        whole = bytearray((folder / file).read_bytes())
+        damaged = whole.copy()
+        damaged[place] ^= 1
+        (folder / file).write_bytes(damaged)
+        with pytest.raises(ModelError, match=r"damaged|is not the file that"):
+            load_pgexplainer(folder, model)
+        (folder / file).write_bytes(whole)
+    load_pgexplainer(folder, model)
 
 
 @pytest.mark.parametrize("name", sorted(shipped_models()))

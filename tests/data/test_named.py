@@ -8,6 +8,7 @@ import hashlib
 import http.client
 import io
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -408,6 +409,34 @@ def test_a_broken_connection_leaves_nothing_and_keeps_what_was_there(
         fetch(small)
     assert kept(tmp_path) == ["small.csv"]
     assert (tmp_path / "data" / "small.csv").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("theirs", [b"my own notes\n", b"src,dst,t\n0,1,2\n", SHUFFLED, b""])
+def test_fetching_keeps_another_file_of_that_name(unknown: Dataset, tmp_path: Path, theirs: bytes) -> None:
+    (tmp_path / "data").mkdir()
+    file = tmp_path / "data" / "small.csv"
+    file.write_bytes(theirs)
+    with pytest.raises(DataError, match=r"small\.csv is there already, and is not Wikipedia .*; rename or remove it"):
+        fetch(unknown)
+    assert file.read_bytes() == theirs
+    assert kept(tmp_path) == ["small.csv"]
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(DataError, match=r"small\.csv is there already, and is not a file; rename or remove it"):
+        fetch(unknown)
+    assert kept(tmp_path) == ["small.csv"]
+
+
+def test_what_a_killed_download_left_is_cleared_up(unknown: Dataset, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    left = [tmp_path / "data" / f".{name}.0123abcd.partial" for name in ("small.csv", "downloads.json")]
+    going_on = tmp_path / "data" / ".small.csv.4567cdef.partial"
+    for file in (*left, going_on):
+        file.write_bytes(b"half of it")
+    for file in left:
+        os.utime(file, (0, 0))
+    fetch(unknown)
+    assert kept(tmp_path) == [going_on.name, "downloads.json", "small.csv"]
 
 
 def test_without_a_network_the_error_says_which_file_to_put_where(

@@ -497,6 +497,35 @@ def test_bad_files_get_one_error_that_names_file_and_row(tmp_path: Path, message
     assert [file.name for file in tmp_path.iterdir()] == ["bad.csv"]
 
 
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        (b"1,2,3," + bytes(300) + b"\n", r"Expected 3 columns, got 4: 1,2,3,\\x00\\x00.*…"),
+        ("1,2,3,\u202e\x1b[2J\n".encode(), r"Expected 3 columns, got 4: 1,2,3,\\u202e\\x1b\[2J"),
+        (b"1,2," + b"9" * 5_000 + b",4\n", r"Expected 3 columns, got 4: 1,2,999"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_shown_in_one_readable_line(tmp_path: Path, rest: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        load(write(tmp_path / "x.csv", b"src,dst,t\n0,1,1\n" + rest))
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 500
+
+
+def test_a_damaged_page_of_a_parquet_file_is_one_line(tmp_path: Path) -> None:
+    table = pa.table({"src": list(range(500)), "dst": [0] * 500, "t": list(range(500))})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    whole, messages = (tmp_path / "x.parquet").read_bytes(), set()
+    for position in range(4, 64):
+        write(tmp_path / "x.parquet", whole[:position] + b"\xff" + whole[position + 1 :])
+        try:
+            load(tmp_path / "x.parquet")
+        except DataError as error:
+            messages.add(str(error))
+    assert any("Parquet file is truncated or damaged" in message for message in messages)
+    assert all(message.isprintable() and "\\n" not in message for message in messages)
+
+
 def test_a_truncated_parquet_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     parquet.write_table(pa.table({"src": range(1_000), "dst": range(1_000), "t": range(1_000)}), path)

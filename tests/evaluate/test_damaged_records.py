@@ -169,7 +169,11 @@ def test_no_flipped_bit_goes_unnoticed(written):
 @pytest.mark.parametrize(
     ("was", "becomes", "message"),
     [
-        ('"seed": 0, "explainers"', '"seed": 1, "explainers"', "line 1: this header is damaged: .*its checksum differs"),
+        (
+            '"seed": 0, "explainers"',
+            '"seed": 1, "explainers"',
+            "line 1: this header is damaged: .*its checksum differs",
+        ),
         ('"original": 1.0', '"original": 1.5', "line 2: this record is damaged: .*its checksum differs"),
         ('"0", "checksum"', '"0", "chucksum"', "line 2: this record is damaged: there is no field 'chucksum'"),
         ("[100]}, ", '[100]}, "chuck": "", ', "this header is damaged: there is no field 'chuck'"),

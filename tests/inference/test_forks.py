@@ -4,12 +4,11 @@ import multiprocessing
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
-from cody.inference import forks
+from cody.inference import threads
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -51,21 +50,9 @@ def test_a_process_that_was_forked_after_a_question_can_ask_too():
     assert (ended.stdout, ended.stderr) == ("exit code 0 threads 2\n", "")
 
 
-class Locked:
-    """Does all its work under a lock, as models do that remember something."""
-
-    def __init__(self):
-        self.lock = threading.Lock()
-
-    def __setstate__(self, state):
-        self.lock = threading.Lock()
-
-
 def test_a_lock_that_another_thread_holds_is_free_in_the_child():
-    model = Locked()
-    forks.reset_in_children(model)
-    with model.lock:  # as another thread would while it asks
-        child = multiprocessing.get_context("fork").Process(target=lambda: model.lock.acquire())
+    with threads._lock:  # as another thread may while it asks
+        child = multiprocessing.get_context("fork").Process(target=lambda: threads._lock.acquire())
         child.start()
         child.join(20)
         child.kill()

@@ -2,6 +2,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import stat
 from contextlib import suppress
 
@@ -76,6 +77,13 @@ def change(file, **entries):
         (lambda folder: change(folder / "model.json", schema="cody/model/9"), "cody/model/9.*this version reads"),
         (lambda folder: change(folder / "model.json", architecture="lstm"), "model.json is damaged: .*lstm"),
         (lambda folder: change(folder / "model.json", sizes={"dimension": 4}), "has shape"),
+        (
+            lambda folder: change(folder / "model.json", schema="é\u202e\n" + "1" * 400),
+            "has schema 'é.*….*this version",
+        ),
+        (lambda folder: change(folder / "model.json", architecture="\u202e\n" + "1" * 400), "json is damaged: .*111…"),
+        (lambda folder: change(folder / "model.json", sizes={"batch": 10**400}), "batch must be .*, not 1000.*…"),
+        (lambda folder: change(folder / "model.json", sizes={"dropout": "\n" + "1" * 400}), "dropout must be .*…"),
         (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors is missing"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"123"), "model.safetensors is damaged"),
     ],
@@ -83,8 +91,10 @@ def change(file, **entries):
 def test_a_damaged_model_is_named(saved, damage, message):
     _, folder = saved
     damage(folder)
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ModelError, match=message) as caught:
         load_checkpoint(folder)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 500
 
 
 @pytest.mark.parametrize("file", ["model.json", "model.safetensors"])
@@ -157,6 +167,15 @@ def test_foreign_files_are_not_replaced_by_a_model(saved, name, tmp_path):
     assert [(file.name, file.read_bytes()) for file in (tmp_path / "theirs").iterdir()] == [(name, content)]
 
 
+def test_weights_with_notes_of_others_are_not_replaced_by_a_model(saved, tmp_path):
+    graph, _ = saved
+    (tmp_path / "theirs").mkdir()
+    for notes in ("trained by Ann", '"two"', "[]"):
+        save_file({"weights": torch.zeros(3)}, tmp_path / "theirs" / "model.safetensors", metadata={"notes": notes})
+        with pytest.raises(CallError, match=r"model\.safetensors was not written by cody, and would be replaced"):
+            save_model(tmp_path / "theirs", Checkpoint(random_network(graph, "tgn"), graph.identity))
+
+
 def test_files_have_the_usual_mode(saved):
     _, folder = saved
     mask = os.umask(0)
@@ -189,6 +208,20 @@ def test_impossible_sizes_are_refused(saved, sizes):
 def test_an_unknown_model_gets_a_suggestion():
     with pytest.raises(ModelError, match="did you mean 'tgn-collegemsg'"):
         load_checkpoint("tgn-colegemsg")
+
+
+@pytest.mark.parametrize("name", ["tgn-collegemsg", "tgat-collegemsg"])
+@pytest.mark.parametrize("file", ["model.json", "model.safetensors"])
+def test_damage_to_a_shipped_model_is_noticed(tmp_path, name, file):
+    folder = shutil.copytree(shipped_models()[name], tmp_path / name)
+    whole = (folder / file).read_bytes()
+    numbers = [position for position, byte in enumerate(whole[:1_000]) if byte in b"0123456789"]
+    for position in random.Random(0).sample(numbers if file == "model.json" else range(len(whole)), 20):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1
+        (folder / file).write_bytes(damaged)
+        with pytest.raises(ModelError, match=r"damaged|is not the file that"):
+            load_checkpoint(folder)
 
 
 def test_the_shipped_models_load_and_are_small():

@@ -3,13 +3,18 @@ import json
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
+from cody.baselines import Settings as ExplainerSettings
+from cody.baselines import train_explainer
+from cody.baselines.differentiable import SoftModel
 from cody.data import campus
 from cody.errors import CallError, DataError
 from cody.graph import TemporalGraph
-from cody.inference import fast_model
+from cody.inference import fast_model, load_model
 from cody.inference.replay import Replay
 from cody.models.checkpoint import load_checkpoint
+from cody.models.interrupted import Interrupted
 from cody.models.sizes import Sizes
 from cody.models.tgat import TGAT
 from cody.models.tgn import TGN
@@ -116,6 +121,37 @@ def test_a_finished_model_is_not_overwritten(tmp_path):
     list(train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=1), tmp_path))
     with pytest.raises(CallError, match="already holds a trained model"):
         list(train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=1), tmp_path))
+
+
+def test_what_a_training_that_was_killed_at_its_end_left_is_cleared_up(tmp_path, monkeypatch):
+    graph = random_graph(np.random.default_rng(2), nodes=30, events=400)
+    with monkeypatch.context() as killed:
+        killed.setattr(Interrupted, "discard", lambda kept: None)
+        list(train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=1), tmp_path))
+    assert (tmp_path / "training.safetensors").exists()
+    with pytest.raises(CallError, match="already holds a trained model"):
+        train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=9, seed=3), tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["model.json", "model.safetensors"]
+    assert load_checkpoint(tmp_path).data == graph.identity
+
+
+@pytest.mark.parametrize("theirs", ["of an explainer", "of others", "with another seed"])
+def test_clearing_up_after_a_training_leaves_other_trainings_alone(tmp_path, theirs):
+    graph = random_graph(np.random.default_rng(2), nodes=30, events=400)
+    list(train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=1), tmp_path))
+    if theirs == "of an explainer":
+        next(train_explainer(SoftModel(load_model(tmp_path, graph)), ExplainerSettings(links=8, epochs=2), tmp_path))
+    elif theirs == "of others":
+        save_file({"weights": torch.zeros(3)}, tmp_path / "training.safetensors")
+    else:
+        for step in train(graph, new_network(TGAT, graph, SMALL, 5), Settings(epochs=1, seed=5), tmp_path / "other"):
+            if step.validation is not None:
+                break
+        (tmp_path / "other" / "training.safetensors").rename(tmp_path / "training.safetensors")
+    content = (tmp_path / "training.safetensors").read_bytes()
+    with pytest.raises(CallError, match="already holds a trained model"):
+        train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=1), tmp_path)
+    assert (tmp_path / "training.safetensors").read_bytes() == content
 
 
 def test_model_json_tells_how_good_the_model_is(tmp_path):

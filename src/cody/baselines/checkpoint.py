@@ -21,6 +21,7 @@ from cody.models.checkpoint import write_tensors
 from cody.models.folder import read_description, read_weights, refuse_foreign, write_json
 from cody.oracle import Oracle
 from cody.policies import Policy
+from cody.words import plain
 
 SCHEMA = "cody/explainer/1"
 NOTES, WEIGHTS = "explainer.json", "explainer.safetensors"
@@ -51,17 +52,18 @@ def load_scorer(name: str | Path, model: SoftModel, *, other_data: bool = False)
     identity = model.fast.identity
     if document.get("model") != identity:
         raise ModelError(
-            f"explainer {str(name)!r} belongs to another model: it was trained for {document.get('model')}, "
+            f"explainer {str(name)!r} belongs to another model: it was trained for {plain(document.get('model'))}, "
             f"the model is {identity}"
         )
     if document.get("data") != model.graph.identity and not other_data:
         raise ModelError(
-            f"explainer {str(name)!r} belongs to other data: it was trained on {document.get('data')}, "
+            f"explainer {str(name)!r} belongs to other data: it was trained on {plain(document.get('data'))}, "
             f"the graph is {model.graph.identity} (other_data=True ranks its events all the same)"
         )
     hidden = document.get("hidden")
     if type(hidden) is not int or not 1 <= hidden <= 1_000_000:
-        raise ModelError(f"{folder / NOTES} is damaged: hidden must be a number from 1 to 1,000,000, not {hidden!r}")
+        found = plain(repr(hidden))
+        raise ModelError(f"{folder / NOTES} is damaged: hidden must be a number from 1 to 1,000,000, not {found}")
     arrays = read_weights(folder / WEIGHTS, scorer_shapes(model.network.sizes, hidden), document)
     scorer = Scorer(model.network.sizes, hidden)
     scorer.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})

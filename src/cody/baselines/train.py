@@ -24,7 +24,7 @@ from cody.baselines.pgexplainer import Scorer, describe, new_scorer
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import IntArray, Query
 from cody.models.folder import make_folder, refuse_taken
-from cody.models.interrupted import Interrupted
+from cody.models.interrupted import Interrupted, clear_up
 from cody.nearby import candidates
 
 
@@ -82,6 +82,7 @@ def train_explainer(model: SoftModel, settings: Settings, folder: Path) -> Itera
     Called again with the same arguments, an interrupted training goes on after its last epoch, and ends with the same
     weights as one that was not interrupted.
     """
+    clear_up(folder, "explainer")
     refuse_taken(folder, "explainer", "trained explainer")
     begun = not folder.exists()
     make_folder(folder)

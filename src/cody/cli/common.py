@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -16,12 +17,37 @@ from rich.console import Console, RenderableType
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 from cody import _start, words
 from cody._version import __version__
 from cody.errors import CallError, CodyError
 
+
+class Commands(TyperGroup):
+    """Commands; where a call is not understood, the parser's message repeats no more of it than a person can read."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        with _readable_errors():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _readable_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _readable_errors() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):  # the parser's; its classes are not public
+            error.message = "\n".join(words.plain(line, 300) for line in message.split("\n"))  # type: ignore[attr-defined]
+        raise
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Which past events, had they not happened, would have changed a prediction?",
     no_args_is_help=True,
     add_completion=False,

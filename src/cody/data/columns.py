@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.errors import DataError
+from cody.errors import DataError, first_line
 from cody.graph import LONGEST_NAME, check_room_for_names, refuse_long_texts
 from cody.words import plain
 
@@ -74,7 +74,7 @@ def _text_ids(column: Any, name: str) -> Any:
         words = column.dictionary
         words.validate(full=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DataError(f"column {name!r} cannot be used as node ids: {error}") from None
+        raise DataError(f"column {name!r} cannot be used as node ids: {first_line(error)}") from None
     lengths = compute.utf8_length(words).fill_null(0).to_numpy(zero_copy_only=False)
     if column.indices.null_count or (lengths == 0).any() or (lengths > LONGEST_NAME).any():
         _check_rows(column, np.append(lengths, 0), name)  # a row without a word is like one of no length
@@ -246,4 +246,4 @@ def to_numpy(value: Any, name: str) -> NDArray[Any]:
         refuse_long_texts(value)
         return np.asanyarray(value)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{name!r} must be an array of numbers: {error}") from None
+        raise DataError(f"{name!r} must be an array of numbers: {first_line(error)}") from None

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cody.errors import DataError
+from cody.files import write_atomically
 from cody.words import plain
 
 Progress = Callable[[int, int | None], None]  # bytes done, bytes in all if known
@@ -28,10 +29,10 @@ TIMEOUT = 30  # seconds without a byte
 
 
 def download(url: str, target: Path, largest: int, progress: Progress | None = None) -> str:
-    """Write what is at `url` to the new file `target`, and return its sha256. What goes wrong is an OSError."""
+    """Write what is at `url` to the file `target`, and return its sha256. What goes wrong is an OSError."""
     digest, done = hashlib.sha256(), 0
     try:
-        with _open(url) as response, target.open("xb") as out:
+        with _open(url) as response, target.open("wb") as out:
             total = _announced(response.headers.get("Content-Length"))
             if total is not None:
                 _check_size(total, largest)
@@ -83,9 +84,7 @@ def pinned(folder: Path, name: str) -> str | None:
 def pin(folder: Path, name: str, sha256: str) -> None:
     """Write down what later downloads of the file must be."""
     pins = _read_pins(folder / PINS) | {name: sha256}
-    partial = folder / f".{PINS}.{sha256[:8]}.partial"
-    partial.write_text(json.dumps({"schema": SCHEMA, "sha256": pins}, indent=2) + "\n", encoding="utf-8")
-    partial.replace(folder / PINS)
+    write_atomically(folder / PINS, json.dumps({"schema": SCHEMA, "sha256": pins}, indent=2) + "\n")
 
 
 def _read_pins(file: Path) -> dict[str, str]:

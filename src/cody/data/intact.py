@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from cody.errors import DataError
+from cody.errors import DataError, first_line
 from cody.files import cache_directory, file_checksum
 
 QUICKLY_READ = 64 << 20  # bytes that are read whenever a graph is opened
@@ -29,7 +29,7 @@ def check_files(checksums: Mapping[Path, str]) -> None:
             if settled:
                 _remember(note)
     except OSError as error:
-        raise DataError(f"{error.filename or 'a column'} cannot be read: {error.strerror or error}") from None
+        raise DataError(f"{error.filename or 'a column'} cannot be read: {first_line(error)}") from None
 
 
 def _compare(checksums: Mapping[Path, str]) -> None:

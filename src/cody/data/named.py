@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import io
 import os
-import uuid
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,8 +36,8 @@ from cody.data.readers import (
     unpack_gzip,
 )
 from cody.data.summary import summarise
-from cody.errors import CallError, DataError, did_you_mean
-from cody.files import cache_directory
+from cody.errors import CallError, DataError, did_you_mean, first_line
+from cody.files import cache_directory, replacing
 from cody.graph import TemporalGraph
 
 PACIFIC_DAYLIGHT_TIME = 7 * 3600.0  # SNAP counts UCI-Messages in UTC, the original in local time
@@ -116,8 +115,9 @@ def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
 def fetch(dataset: str | Dataset, progress: Progress | None = None) -> Path:
     """Download a data set from its public source, check it, and put it in the data directory. Returns its path.
 
-    Its events must be the known ones. Where the sha256 of the file is not known, that of the first download is kept in
-    `downloads.json` in that directory, and later downloads must have it.
+    Its events must be the known ones, and so must those of a file that is there already, or it is not replaced. Where
+    the sha256 of the public file is not known, that of the first download is kept in `downloads.json` in that
+    directory, and later downloads must have it.
     """
     found = dataset if isinstance(dataset, Dataset) else _named(dataset)
     if not found.file:
@@ -127,23 +127,35 @@ def fetch(dataset: str | Dataset, progress: Progress | None = None) -> Path:
     if data_directory().is_file():
         raise DataError(f"data sets are kept in a directory, but CODY_DATA names a file: {data_directory()}")
     target = data_directory() / found.published
-    partial = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
+    _refuse_foreign(found, target)
     first = pinned(target.parent, target.name) if found.sha256 is None else None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        actual = download(found.url, partial, found.largest, progress)
-        _check_download(found, partial, actual, first)
-        if found.sha256 is None:
-            pin(target.parent, target.name, actual)
-        partial.replace(target)
+        with replacing(target) as partial:
+            actual = download(found.url, partial, found.largest, progress)
+            _check_download(found, partial, actual, first)
+            if found.sha256 is None:
+                pin(target.parent, target.name, actual)
     except OSError as error:  # URLError, timeouts, a full disk
+        reason = first_line(getattr(error, "reason", error))
         raise DataError(
-            f"{found.name} could not be downloaded from {found.url} ({getattr(error, 'reason', error)}). Get that file "
+            f"{found.name} could not be downloaded from {found.url} ({reason}). Get that file "
             f"by other means and put it at {target} (the environment variable CODY_DATA names the directory)"
         ) from error
-    finally:
-        partial.unlink(missing_ok=True)
     return target
+
+
+def _refuse_foreign(dataset: Dataset, target: Path) -> None:
+    """Refuse to download in place of something that is not the data set; it may be the only copy of what it is."""
+    if not target.exists():
+        return
+    advice = "rename or remove it, and fetch again"
+    if not target.is_file():
+        raise DataError(f"{target} is there already, and is not a file; {advice}")
+    try:
+        _check_content(dataset, dataset.read_published(target))
+    except DataError as error:
+        raise DataError(f"{target} is there already, and is not {dataset.title} ({error}); {advice}") from None
 
 
 def pin_note(dataset: str | Dataset) -> str:
@@ -234,7 +246,7 @@ def _read_collegemsg(file: Path) -> TemporalGraph:
         except DataError:  # it unpacks to too much
             raise
         except ValueError as error:
-            raise DataError(f"a line is not like 1,2,4/15/04 2:56 PM ({error})") from None
+            raise DataError(f"a line is not like 1,2,4/15/04 2:56 PM ({first_line(error)})") from None
         if not rows:
             raise DataError("there are no events")
         src, dst, time = (np.array(column) for column in zip(*rows, strict=True))
@@ -279,7 +291,7 @@ def _read_network_repository_forums(file: Path) -> TemporalGraph:
         with errors_about(file), zipfile.ZipFile(file) as archive, archive.open("fb-forum.edges") as packed:
             table = _three_columns(at_most_bytes(packed, LARGEST_TEXT), ",")
     except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError) as error:
-        raise DataError(f"{file} is not the zip of fb-forum.edges ({error})") from None
+        raise DataError(f"{file} is not the zip of fb-forum.edges ({first_line(error)})") from None
     users, forums, time = (table[name].to_numpy() for name in table.column_names)
     src, dst, names = two_sided(users, forums, ("user ", "forum "))
     return TemporalGraph.from_arrays(src, dst, time, names=names, sort=True)

@@ -34,7 +34,7 @@ from cody.data.columns import (
     whole_numbers,
 )
 from cody.data.storage import clear_up, is_saved_graph, open_graph
-from cody.errors import CallError, DataError, did_you_mean
+from cody.errors import CallError, DataError, did_you_mean, first_line
 from cody.files import load_array
 from cody.graph import TemporalGraph
 
@@ -161,7 +161,7 @@ def read_text_columns(
     except pa.ArrowInvalid as error:
         if "Empty CSV" in str(error):
             raise DataError("there are no events") from None
-        raise DataError(f"the text cannot be read as a table: {error}") from None
+        raise DataError(f"the text cannot be read as a table: {first_line(error)}") from None
     if not table.num_rows:
         raise DataError("there are no events")
     return table
@@ -176,7 +176,7 @@ def exists(path: Path) -> bool:
         return path.exists()
     except (OSError, ValueError) as error:  # too long, a zero byte in it, not ours to see
         text = str(path) if len(str(path)) <= 60 else f"{str(path)[:60]}…"
-        raise CallError(f"{text!r} cannot be used as a path: {getattr(error, 'strerror', None) or error}") from None
+        raise CallError(f"{text!r} cannot be used as a path: {first_line(error)}") from None
     return True
 
 
@@ -188,11 +188,11 @@ def errors_about(file: Path) -> Iterator[None]:
     except DataError as error:
         raise DataError(f"{file}: {error}") from error.__cause__
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{file}: the gzip file is truncated or damaged ({error})") from None
+        raise DataError(f"{file}: the gzip file is truncated or damaged ({first_line(error)})") from None
     except UnicodeDecodeError:
         raise DataError(f"{file}: the text is not UTF-8; convert it first") from None
     except OSError as error:
-        raise DataError(f"{file}: cannot be read: {error.strerror or error}") from None
+        raise DataError(f"{file}: cannot be read: {first_line(error)}") from None
 
 
 def _open_folder(folder: Path, named: bool) -> TemporalGraph:
@@ -283,7 +283,7 @@ def _header(file: Path) -> tuple[list[str], str]:
     try:
         names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])]
     except csv.Error as error:
-        raise DataError(f"line 1, which must name the columns, cannot be read: {error}") from None
+        raise DataError(f"line 1, which must name the columns, cannot be read: {first_line(error)}") from None
     if all(re.fullmatch(r"[-+.\deE]*", name) for name in names):
         raise DataError(f"line 1 must name the columns (src,dst,time), but it is {text[:80]!r}")
     return names, delimiter
@@ -303,7 +303,7 @@ def _read_parquet(
         with parquet.ParquetFile(file, read_dictionary=[chosen.src, chosen.dst]) as opened:
             table = _read_batches(opened, list(dict.fromkeys([*chosen[:3], *chosen.features])), largest_unpacked())
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"the Parquet file is truncated or damaged ({error})") from None
+        raise DataError(f"the Parquet file is truncated or damaged ({first_line(error)})") from None
     return _graph(table, chosen, sort)
 
 
@@ -414,7 +414,7 @@ def _as_arrow(table: Any) -> Any:
             return pa.Table.from_pandas(table, preserve_index=False)
         return pa.table(table)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"the table cannot be used: {'; '.join(str(part) for part in error.args)}") from None
+        raise DataError(f"the table cannot be used: {'; '.join(map(first_line, error.args))}") from None
 
 
 def _choose(

@@ -23,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cody.data.intact import QUICKLY_READ, check_files
-from cody.errors import DataError
+from cody.errors import DataError, first_line
 from cody.files import STALE, file_checksum, flush, is_as_written, load_array, with_checksum, write_atomically
 from cody.graph import TemporalGraph, verify_graph
+from cody.words import plain
 
 SCHEMA = "cody/graph/2"
 WITHOUT_CHECKSUMS = "cody/graph/1"  # columns are called src.npy, dst.npy, …
@@ -61,8 +62,7 @@ def save_graph(graph: TemporalGraph, folder: str | os.PathLike[str]) -> Path:
         _check_replaceable(target)
         _replace(graph, target)
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
-        reason = getattr(error, "strerror", None) or error
-        raise DataError(f"the graph could not be saved as {folder}: {reason}") from error
+        raise DataError(f"the graph could not be saved as {folder}: {first_line(error)}") from error
     return Path(folder)
 
 
@@ -211,7 +211,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
         description = json.loads(file.read_text(encoding="utf-8"))
         schema = description["schema"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"{file} is damaged ({error}); {AGAIN}") from None
+        raise DataError(f"{file} is damaged ({first_line(error)}); {AGAIN}") from None
     if schema not in (SCHEMA, WITHOUT_CHECKSUMS):
         _refuse_schema(file, schema)
     if schema == SCHEMA and not is_as_written(description):
@@ -246,9 +246,10 @@ def _column_paths(folder: Path, description: dict[str, Any]) -> dict[str, Path]:
 
 
 def _refuse_schema(file: Path, schema: Any) -> None:
+    found = plain(repr(schema))
     if str(schema).startswith(SCHEMA.rpartition("/")[0] + "/"):
-        raise DataError(f"{file} has the format {schema!r}, this version of cody reads {SCHEMA!r}; update cody")
-    raise DataError(f"{file} has the format {schema!r}, which is not a saved graph ({SCHEMA!r})")
+        raise DataError(f"{file} has the format {found}, this version of cody reads {SCHEMA!r}; update cody")
+    raise DataError(f"{file} has the format {found}, which is not a saved graph ({SCHEMA!r})")
 
 
 def _open_columns(folder: Path, description: dict[str, Any]) -> TemporalGraph:
@@ -290,7 +291,7 @@ def _map_column(name: str, file: Path, described: dict[str, Any]) -> NDArray[Any
     if not right_type or [column.dtype.str, list(column.shape)] != [described.get("dtype"), described.get("shape")]:
         raise DataError(
             f"{file} holds {column.dtype.str} {list(column.shape)}, but {DESCRIPTION} says "
-            f"{described.get('dtype')} {described.get('shape')}: the files do not belong together"
+            f"{plain(described.get('dtype'))} {plain(described.get('shape'))}: the files do not belong together"
         )
     return column
 

@@ -11,7 +11,6 @@ import numpy as np
 from cody.errors import ModelError
 from cody.files import cache_directory
 from cody.graph import TemporalGraph
-from cody.inference import forks  # noqa: F401  (works by being imported)
 from cody.inference.replay import Replay
 from cody.inference.tgat import FastTGAT
 from cody.inference.tgn import FastTGN

@@ -5,6 +5,8 @@ The setting of the user is there again afterwards.
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,3 +36,17 @@ def one_thread() -> Iterator[None]:
             limit = _inside.pop() if len(_inside) > 1 else _inside.pop(0)
             if limit is not None:
                 limit.restore_original_limits()
+
+
+def _after_fork() -> None:
+    """No other thread survives a fork: the child must not wait for one, neither here nor in torch."""
+    global _lock
+    _lock = threading.Lock()
+    _inside.clear()
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_after_fork)

@@ -18,10 +18,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from cody._version import __version__
-from cody.errors import CallError, ModelError, did_you_mean
+from cody.errors import CallError, ModelError, did_you_mean, first_line
 from cody.files import is_as_written, replacing, with_checksum, write_atomically
 from cody.models.shapes import Shapes, check_shapes, network_shapes
 from cody.models.sizes import Sizes
+from cody.words import plain
 
 SCHEMA = "cody/model/1"
 HAS_MEMORY = {"tgn": True, "tgat": False}  # by architecture
@@ -67,14 +68,14 @@ def read_model(name: str | Path) -> SavedModel:
         shapes = network_shapes(sizes, memory=HAS_MEMORY[kind])
         data, origin = document["data"], document["origin"]
     except (KeyError, TypeError, AttributeError) as error:
-        raise ModelError(f"{folder / 'model.json'} is damaged: {error!r}") from None
+        raise ModelError(f"{folder / 'model.json'} is damaged: {plain(repr(error))}") from None
     return SavedModel(kind, sizes, read_weights(folder / "model.safetensors", shapes, document), data, origin)
 
 
 def read_weights(file: Path, shapes: Shapes, description: Mapping[str, Any]) -> Arrays:
     """The weights in `file`, if they have these shapes and are those that were described. Others are not even read."""
-    arrays, notes = read_arrays(file, shapes)
-    if "weights" in description and notes.get("tensors") != description["weights"]:
+    arrays, _ = read_arrays(file, shapes)
+    if "weights" in description and _checksum(arrays) != description["weights"]:
         raise ModelError(f"{file} is not the file that {file.with_suffix('.json').name} was written for")
     for name, array in arrays.items():
         if array.dtype.kind != "f":
@@ -136,11 +137,16 @@ def find_model(name: str | Path) -> Path:
 
 def is_ours(path: Path) -> bool:
     """Whether `write_arrays` wrote this file."""
+    return read_notes(path) is not None
+
+
+def read_notes(path: Path) -> dict[str, Any] | None:
+    """The notes in a file that `write_arrays` wrote, whole or not; None if it is somebody else's, or damaged."""
     try:
         with opened(path, "numpy") as file:
-            return "notes" in (file.metadata() or {})
+            return _notes(file)
     except ModelError:
-        return False
+        return None
 
 
 def read_arrays(path: Path, wanted: Shapes | None = None) -> tuple[Arrays, dict[str, Any]]:
@@ -149,8 +155,9 @@ def read_arrays(path: Path, wanted: Shapes | None = None) -> tuple[Arrays, dict[
         if wanted is not None:
             check_shapes({name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}, wanted, str(path))  # noqa: SIM118
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        notes = _notes(file)
-    if "tensors" in notes and not (is_as_written(notes) and notes["tensors"] == _checksum(arrays)):
+        notes = _notes(file) or {}
+    has_checksums = bool({"tensors", "checksum"} & notes.keys())  # earlier versions wrote none
+    if has_checksums and not (is_as_written(notes) and notes.get("tensors") == _checksum(arrays)):
         raise ModelError(f"{path} is damaged: it does not have the checksum it was written with; copy or make it again")
     return arrays, notes
 
@@ -164,7 +171,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], notes: dict[str
         with replacing(path) as partial:
             save_file(whole, partial, metadata={"notes": json.dumps(noted)})
     except (SafetensorError, OSError) as error:
-        raise ModelError(f"{path} cannot be written: {error}") from None
+        raise ModelError(f"{path} cannot be written: {first_line(error)}") from None
     return checksum
 
 
@@ -176,13 +183,13 @@ def _checksum(arrays: Arrays) -> str:
     return f"{checksum:08x}"
 
 
-def _notes(file: Any) -> dict[str, Any]:
-    """What `write_arrays` noted in a file; nothing, if it is somebody else's."""
+def _notes(file: Any) -> dict[str, Any] | None:
+    """What `write_arrays` noted in a file; None if it is somebody else's, who may have notes of their own."""
     try:
         notes = json.loads((file.metadata() or {}).get("notes", ""))
     except (ValueError, RecursionError):
-        return {}
-    return notes if isinstance(notes, dict) else {}
+        return None
+    return notes if isinstance(notes, dict) else None
 
 
 @contextmanager
@@ -196,14 +203,14 @@ def opened(path: Path, framework: str) -> Iterator[Any]:
     except ModelError:
         raise
     except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
-        raise ModelError(f"{path} is damaged: {error}") from None
+        raise ModelError(f"{path} is damaged: {first_line(error)}") from None
 
 
 def read_description(path: Path, schema: str) -> dict[str, Any]:
     """What a model's or explainer's file says about it, if it has the schema and is as it was written."""
     document = read_json(path)
     if document.get("schema") != schema:
-        raise ModelError(f"{path} has schema {document.get('schema')!r}; this version reads {schema!r}")
+        raise ModelError(f"{path} has schema {plain(repr(document.get('schema')))}; this version reads {schema!r}")
     if "checksum" in document and not is_as_written(document):
         raise ModelError(
             f"{path} is damaged: it does not have the checksum it was written with; copy or make it again "
@@ -216,7 +223,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path} is damaged: {error}") from None
+        raise ModelError(f"{path} is damaged: {first_line(error)}") from None
     if not isinstance(document, dict):
         raise ModelError(f"{path} is damaged: it holds no object")
     return document

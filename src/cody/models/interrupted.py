@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,21 @@ import torch
 from torch import Tensor, nn
 
 from cody.errors import CallError, ModelError
+from cody.files import is_as_written
 from cody.models.checkpoint import read_tensors, write_tensors
-from cody.models.folder import is_ours
+from cody.models.folder import is_ours, read_json, read_notes
+from cody.words import plain
+
+FILE = "training.safetensors"
+ANEW = "(without it, training begins anew)"
+LENGTH = ("epochs", "patience")  # what a training may be told otherwise when it goes on: how long it may take
 
 
 class Interrupted:
     """Weights, the optimizer's state and notes of the last finished epoch."""
 
     def __init__(self, folder: Path, module: nn.Module, optimizer: torch.optim.Optimizer, told: dict[str, Any]) -> None:
-        self.file = folder / "training.safetensors"
+        self.file = folder / FILE
         self.module, self.optimizer = module, optimizer
         self.told: dict[str, Any] = json.loads(json.dumps(told))  # as it will be read again: no tuples
 
@@ -39,12 +46,7 @@ class Interrupted:
         """
         if not self.file.exists():
             return None
-        try:
-            tensors, notes = read_tensors(self.file)
-        except ModelError as error:
-            raise ModelError(f"{error} (without it, training begins anew)") from None
-        if not is_ours(self.file):
-            raise CallError(f"{self.file} was not written by cody, and would be replaced; choose another folder")
+        tensors, notes = self._read()
         differences = list(_differences(notes, self.told, may_change))
         if differences:
             raise CallError(
@@ -53,8 +55,8 @@ class Interrupted:
             )
         try:
             self.module.load_state_dict(_group(tensors, "weights"))
-        except RuntimeError as error:
-            raise ModelError(f"{self.file} is damaged: {error}") from None
+        except RuntimeError:
+            raise ModelError(f"{self.file} holds the weights of another network; choose another folder") from None
         moments = _group(tensors, "optimizer")
         for name, parameter in self.module.named_parameters():
             state = {key.rpartition(".")[2]: moments[key] for key in moments if key.rpartition(".")[0] == name}
@@ -64,8 +66,36 @@ class Interrupted:
                 self.optimizer.state[parameter] = state
         return notes, _group(tensors, "other")
 
+    def _read(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        try:
+            tensors, notes = read_tensors(self.file)
+        except ModelError as error:
+            raise ModelError(f"{error} {ANEW}") from None
+        if not is_ours(self.file):
+            raise CallError(
+                f"{self.file} was not written by cody, and would be replaced; choose another folder, or remove it if "
+                f"it is ours and damaged {ANEW}"
+            )
+        if not is_as_written(notes):
+            raise ModelError(
+                f"{self.file} has no checksum: it is damaged, or an earlier version of cody wrote it {ANEW}"
+            )
+        return tensors, notes
+
     def discard(self) -> None:
         self.file.unlink(missing_ok=True)
+
+
+def clear_up(folder: Path, kind: str) -> None:
+    """Remove what the training of a finished model or explainer would have needed to go on.
+
+    It does so itself, unless it is killed after its last step. What belongs to another training stays.
+    """
+    with suppress(OSError, ModelError, KeyError, TypeError):  # there is no result, or it was not trained here
+        result = read_json(folder / f"{kind}.json")
+        trained = {"settings": result["origin"]["settings"], "data": result["data"]}
+        if not list(_differences(read_notes(folder / FILE), trained, LENGTH)):
+            (folder / FILE).unlink()
 
 
 def _group(tensors: dict[str, Tensor], group: str) -> dict[str, Tensor]:
@@ -79,4 +109,4 @@ def _differences(then: Any, now: dict[str, Any], may_change: tuple[str, ...]) ->
         if isinstance(value, dict):
             yield from _differences(before, value, may_change)
         elif before != value and name not in may_change:
-            yield f"{name} was {before} (now {value})"
+            yield f"{name} was {plain(before)} (now {plain(value)})"

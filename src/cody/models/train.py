@@ -20,7 +20,7 @@ from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph
 from cody.models.architectures import Network
 from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.folder import make_folder, refuse_taken
-from cody.models.interrupted import Interrupted
+from cody.models.interrupted import LENGTH, Interrupted, clear_up
 from cody.models.metrics import auc, average_precision
 from cody.models.plan import plan
 from cody.models.sizes import Sizes, edge_width
@@ -157,6 +157,7 @@ def train(graph: TemporalGraph, network: Network, settings: Settings, folder: Pa
     After each epoch the state of the training is saved; called again with the same arguments, an interrupted training
     goes on from there, and ends with the same weights as one that was not interrupted.
     """
+    clear_up(folder, "model")
     refuse_taken(folder, "model", "trained model")
     make_folder(folder)
     parts = split(graph, settings)
@@ -236,7 +237,7 @@ class TrainingState:
         self.best_epoch = 0
         self.best = self._weights()
         self.kept = Interrupted(folder, network, self.optimizer, told)
-        before = self.kept.resume(may_change=("epochs", "patience"))  # how long it may take
+        before = self.kept.resume(may_change=LENGTH)
         if before:
             notes, self.best = before
             self.history, self.best_epoch = notes["history"], notes["best_epoch"]
