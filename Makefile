@@ -23,7 +23,7 @@ bench: .venv/installed-dev  ## side-by-side measurements
 	$(BIN)/python bench/training.py
 	$(BIN)/python bench/graph_scale.py
 
-models: .venv/installed  ## train the shipped models and those of the paper's sizes anew (hours; goes on if interrupted)
+models: .venv/installed-dev  ## train the shipped models and those of the paper's sizes anew (hours; goes on if interrupted)
 	$(TRAIN) --data collegemsg --model tgn --epochs 20 --out runs/tgn-collegemsg
 	$(TRAIN) --data collegemsg --model tgat --epochs 20 --out runs/tgat-collegemsg
 	$(TRAIN) --preset paper --data uci-messages --model tgn --epochs 8 --out runs/tgn-uci-messages
@@ -33,7 +33,7 @@ models: .venv/installed  ## train the shipped models and those of the paper's si
 	$(TRAIN) --preset paper --data wikipedia --model tgn --epochs 2 --out runs/tgn-wikipedia
 	$(TRAIN) --preset paper --data wikipedia --model tgat --epochs 2 --out runs/tgat-wikipedia
 
-explainers: .venv/installed  ## train the shipped explainers anew (minutes)
+explainers: .venv/installed-dev  ## train the shipped explainers anew (minutes)
 	rm -rf src/cody/baselines/shipped
 	for model in tgn-collegemsg tgat-collegemsg; do \
 		$(BIN)/cody train-explainer --model $$model --out src/cody/baselines/shipped/$$model || exit 1; \
@@ -48,7 +48,7 @@ reproduce: .venv/installed-dev  ## the paper's comparison, after `make models` (
 	@touch $@
 
 .venv/installed: .venv/python pyproject.toml constraints.txt
-	@echo "Installing CoDy into .venv (torch is large; this takes a few minutes the first time) ..."
+	@echo "Installing CoDy into .venv ..."
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	@touch $@
 

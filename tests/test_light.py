@@ -1,6 +1,7 @@
 """What a command imports: torch, pandas and matplotlib only where they are needed, because they take seconds."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -45,10 +46,29 @@ def test_answers_need_neither_torch_nor_pandas(words):
 
 
 def test_evaluations_with_searches_and_their_tables_need_no_torch(tmp_path):
-    run = ("evaluate", "--explainers", "greedy-spatio-temporal,pbone", "--instances", 1, "--out", tmp_path / "run.jsonl")
+    run = (
+        "evaluate",
+        "--explainers",
+        "greedy-spatio-temporal,pbone",
+        "--instances",
+        1,
+        "--out",
+        tmp_path / "run.jsonl",
+    )
     assert imported_by(*run) == []
     assert imported_by("tables", tmp_path / "run.jsonl") == []
 
 
 def test_a_trained_explainer_needs_torch():
     assert imported_by("explain", "--event", 53854, "--explainer", "pgexplainer", "--json") == ["torch"]
+
+
+def test_training_without_torch_says_how_to_get_it(tmp_path):
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    for words in (["train", "--out", tmp_path / "model"], ["explain", "--event", 5, "--explainer", "pgexplainer"]):
+        command = [sys.executable, "-m", "cody", *map(str, words)]
+        ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert ended.returncode == 1
+        assert "this needs torch, which is not installed: pip install 'cody-explain[train]'" in ended.stderr
+        assert "Traceback" not in ended.stderr

@@ -46,6 +46,8 @@ def _readable_errors() -> Iterator[None]:
         raise
 
 
+EXTRAS = {"torch": "train", "ray": "ray", "matplotlib": "figures"}  # what some commands need, and how to get it
+
 app = typer.Typer(
     cls=Commands,
     help="Which past events, had they not happened, would have changed a prediction?",
@@ -96,6 +98,12 @@ def main() -> None:
     except CodyError as error:
         say(Text.assemble(("error: ", "bold red"), words.plain(error, 2000)))
         sys.exit(2 if isinstance(error, CallError) else 1)
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        extra = f"pip install 'cody-explain[{EXTRAS[error.name]}]'"
+        say(Text.assemble(("error: ", "bold red"), f"this needs {error.name}, which is not installed: {extra}"))
+        sys.exit(1)
     except OSError as error:
         say(Text.assemble(("error: ", "bold red"), words.plain(error, 2000)))
         sys.exit(1)
@@ -133,8 +141,10 @@ def _version(wanted: bool) -> None:
 
 
 def use_threads(count: int) -> None:
-    """For torch, if it is imported later: the matrices of one question are small, a second thread only costs."""
+    """For torch, now or when it is imported: the matrices of one question are small, a second thread only costs."""
     os.environ["OMP_NUM_THREADS"] = str(count)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(count)
 
 
 @app.callback()
