@@ -6,13 +6,18 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 TRAIN = $(BIN)/cody train --patience 3
 
-.PHONY: demo test check models explainers reproduce bench clean
+QUICK = tests/test_*.py tests/search tests/inference tests/data src/cody/graph.py src/cody/oracle.py src/cody/search
+
+.PHONY: demo test quick check models explainers reproduce bench clean
 
 demo: .venv/installed  ## install into .venv, then show what CoDy does
 	@$(BIN)/cody demo
 
 test: check  ## everything that must hold
 	$(BIN)/python -m pytest
+
+quick: .venv/installed-dev  ## what takes less than a minute
+	CODY_EXAMPLES=20 $(BIN)/python -m pytest $(QUICK) --deselect tests/test_light.py --deselect tests/test_report.py
 
 check: .venv/installed-dev
 	$(BIN)/ruff check .
@@ -40,7 +45,7 @@ explainers: .venv/installed-dev  ## train the shipped explainers anew (minutes)
 	done
 
 reproduce: .venv/installed-dev  ## the paper's comparison, after `make models` (hours; goes on if interrupted)
-	bash bench/reproduce.sh
+	bash reproduce/reproduce.sh
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit("CoDy needs Python 3.11 or later; this is %d.%d. Try: make PYTHON=python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'

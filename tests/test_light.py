@@ -66,7 +66,10 @@ def test_a_trained_explainer_needs_torch():
 def test_training_without_torch_says_how_to_get_it(tmp_path):
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
-    for words in (["train", "--out", tmp_path / "model"], ["explain", "--event", 5, "--explainer", "pgexplainer"]):
+    for words in (
+        ["train", "--data", "collegemsg", "--model", "tgn", "--out", tmp_path / "model"],
+        ["explain", "--event", 5, "--explainer", "pgexplainer"],
+    ):
         command = [sys.executable, "-m", "cody", *map(str, words)]
         ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert ended.returncode == 1

@@ -10,8 +10,8 @@ import pytest
 
 from some_records import random_records, record
 
-BENCH = Path(__file__).parents[1] / "bench"
-sys.path.insert(0, str(BENCH))
+REPRODUCE = Path(__file__).parents[1] / "reproduce"
+sys.path.insert(0, str(REPRODUCE))
 from claims import FAILS, HOLDS, PARTLY, Settings, necessity, of_iterations, of_kinds  # noqa: E402
 
 POLICIES = ("random", "temporal", "spatio-temporal", "event-impact")
@@ -76,7 +76,7 @@ def test_the_report_fills_its_page(tmp_path):
     page.write_text(
         "before\n<!-- paper -->\nformer\n<!-- /paper -->\nbetween\n<!-- test -->\nformer\n<!-- /test -->\nafter\n"
     )
-    command = [sys.executable, BENCH / "report.py", "--folder", tmp_path, "--page", page]
+    command = [sys.executable, REPRODUCE / "report.py", "--folder", tmp_path, "--page", page]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     text = page.read_text()
     assert "former" not in text

@@ -1,6 +1,6 @@
 """Which reading of "the k-hop neighbourhood" finds more? CoDy with the candidates of both, on the same links.
 
-    python bench/neighbourhoods.py --links 100 --out results/neighbourhoods.json
+    python reproduce/neighbourhoods.py --links 100 --out results/neighbourhoods.json
 
 needs the models that `make models` trains. Writes one entry for each data set, model, kind of link and reading, with
 the figures of docs/decisions/neighbourhood.md. Goes on where it was if interrupted.

@@ -1,6 +1,6 @@
 """Do explainers find the cause? On `campus` the cause of a link is planted, so that there is a right answer.
 
-    python bench/campus.py
+    python reproduce/campus.py
 
 trains a small TGN and TGAT on a generated campus, and PGExplainer for each; then every explainer explains the links of
 the test period that have a cause and that the model predicts. Prints the table of docs/results.md, and writes the

@@ -1,7 +1,7 @@
 """How good and how costly the factual baselines are, beside the searches: the figures of docs/baselines.md.
 
-    python bench/baselines.py campus      where the planted cause of a link stands in each ranking
-    python bench/baselines.py shipped     decisions with and without what each explanation names, collegemsg
+    python reproduce/baselines.py campus      where the planted cause of a link stands in each ranking
+    python reproduce/baselines.py shipped     decisions with and without what each explanation names, collegemsg
 
 Times are of the processor, one thread. Prints one line for each model and explainer.
 """

@@ -39,4 +39,4 @@ run --data wikipedia --model runs/tgn-wikipedia --paper --kinds correct --instan
   --explainers "$SEARCHES" --out "$OUT/iterations-1200.jsonl"
 
 for file in "$OUT"/*.jsonl; do gzip -9 -n -c "$file" > "$file.gz"; done
-.venv/bin/python bench/report.py
+.venv/bin/python reproduce/report.py

@@ -1,6 +1,6 @@
 """Tables, figures and the claims of docs/results.md, from the records under results/reproduction.
 
-python bench/report.py
+python reproduce/report.py
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Which search finds most at the same budget? CoDy, GreeDy and both in turn, on the same links.
 
-    python bench/searches.py --links 100
+    python reproduce/searches.py --links 100
 
 needs the models that `make models` trains. Prints the table of docs/decisions/search.md and writes the figures to
 results/searches.json. Goes on where it was if interrupted.
