@@ -13,7 +13,7 @@ from cody.models.folder import shipped_models
 
 SHIPPED = shipped_models()["tgn-collegemsg"].parent
 CAMPUS = "--students 30 --epochs 1 --scorer-links 5 --links 1 --out out.json"
-BENCH = Path(__file__).parent.parent / "bench"
+ROOT = Path(__file__).parent.parent
 
 
 def test_cody_bench_measures_both_models_and_they_agree_with_replay():
@@ -41,15 +41,21 @@ def test_cody_bench_prints_a_table():
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        ("training.py", ["--preset", "compact", "--batches", "1"]),
-        ("graph_scale.py", ["--events", "20000", "--queries", "3"]),
-        ("campus.py", CAMPUS.split()),
-        ("searches.py", ["--links", "1", "--data", "collegemsg", "--models", str(SHIPPED), "--out", "out.json"]),
-        ("neighbourhoods.py", ["--links", "1", "--data", "collegemsg", "--models", str(SHIPPED), "--out", "out.json"]),
+        ("bench/training.py", ["--preset", "compact", "--batches", "1"]),
+        ("bench/graph_scale.py", ["--events", "20000", "--queries", "3"]),
+        ("reproduce/campus.py", CAMPUS.split()),
+        (
+            "reproduce/searches.py",
+            ["--links", "1", "--data", "collegemsg", "--models", str(SHIPPED), "--out", "out.json"],
+        ),
+        (
+            "reproduce/neighbourhoods.py",
+            ["--links", "1", "--data", "collegemsg", "--models", str(SHIPPED), "--out", "out.json"],
+        ),
     ],
 )
 def test_the_scripts_run(script, words, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [script, *words])
-    runpy.run_path(str(BENCH / script), run_name="__main__")
+    runpy.run_path(str(ROOT / script), run_name="__main__")
     assert capsys.readouterr().out.strip()

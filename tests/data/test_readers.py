@@ -593,13 +593,13 @@ def test_bad_ml_features_are_refused(tmp_path: Path) -> None:
     whole = features.read_bytes()
     for content in (whole[:-3], whole[:20], b"", b"no npy at all"):
         features.write_bytes(content)
-        with pytest.raises(DataError, match=r"ml_x\.npy is truncated or not a plain npy file"):
+        with pytest.raises(DataError, match=r"ml_x\.npy is truncated, damaged or not a \.npy file"):
             read_events(path)
     np.save(features, np.array([[0], [1], [np.nan]]))
     with pytest.raises(DataError, match=r"ml_x\.npy must hold finite numbers; row 2 has a NaN"):
         read_events(path)
     np.save(features, np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(DataError, match=r"ml_x\.npy is truncated or not a plain npy file"):
+    with pytest.raises(DataError, match=r"ml_x\.npy is truncated, damaged or not a \.npy file"):
         read_events(path)
 
 

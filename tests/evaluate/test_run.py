@@ -24,6 +24,7 @@ from cody.evaluate.records import appending, read_records
 from cody.evaluate.run import Explainer, Link, Plan, Sample, evaluate, run
 from cody.explain import explain
 from cody.inference import Replay, fast_model
+from cody.model import _AskEachTime
 from cody.testing import ToyModel
 from random_events import random_graph, random_network
 
@@ -70,7 +71,7 @@ def test_a_record_says_what_the_explanation_and_the_model_say(network):
     why = explain(model, graph, query, policy=policies.temporal, search=EXPLAINERS[0].search, size=12, seed=3)
     assert (record.removed, record.original, record.without) == (why.removed, why.logits[0], why.logits[-1])
     assert (record.evaluations, record.candidates, record.ended) == (why.evaluations, len(why.candidates), why.ended)
-    everything_else = frozenset(range(150)) - why.removal
+    everything_else = frozenset(range(150)) - why.change
     plain = Replay(model.network, graph).logits(query, [everything_else])[0]
     assert record.only == pytest.approx(plain, abs=1e-4)
     assert (record.model_identity, record.data_identity, record.seed) == (model.identity, graph.identity, 3)
@@ -410,16 +411,16 @@ def test_answers_are_not_shared_between_links(toy):
     assert timeless(evaluate(*toy, links, replace(PLAN, share=True))) == apart
 
 
-@pytest.mark.parametrize(("share", "times"), [(False, 4), (True, 0)])
-def test_each_explainer_starts_cold_unless_answers_are_shared(toy, share, times):
+def test_each_explainer_starts_cold_in_a_session_of_its_own(toy):
     class Remembering(ToyModel):
-        def forget(self):
-            forgotten.append(self)
+        def session(self, query, rows=()):
+            opened.append(query)
+            return _AskEachTime(self, query)
 
-    forgotten = []
+    opened = []
     links = [Link(150, "correct"), Link(160, "correct")]
-    list(evaluate(Remembering(toy[1]), toy[1], links, replace(PLAN, share=share)))
-    assert len(forgotten) == times
+    list(evaluate(Remembering(toy[1]), toy[1], links, PLAN))
+    assert opened == [toy[1].query(150)] * 2 + [toy[1].query(160)] * 2
 
 
 def test_an_explainer_keeps_to_its_budget(toy):

@@ -164,7 +164,7 @@ def read_arrays(path: Path, wanted: Shapes | None = None) -> tuple[Arrays, dict[
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], notes: dict[str, Any] | None = None) -> str:
     """Write all or nothing: the file appears under its name only when it is complete. The checksum of the arrays."""
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     checksum = _checksum(whole)
     noted = with_checksum((notes or {}) | {"tensors": checksum})
     try:
@@ -179,7 +179,7 @@ def _checksum(arrays: Arrays) -> str:
     checksum = 0
     for name, array in sorted(arrays.items()):
         checksum = zlib.crc32(f"{name} {array.dtype} {array.shape}".encode(), checksum)
-        checksum = zlib.crc32(np.ascontiguousarray(array).tobytes(), checksum)
+        checksum = zlib.crc32(array.tobytes(), checksum)
     return f"{checksum:08x}"
 
 
