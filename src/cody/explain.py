@@ -101,7 +101,11 @@ def explain(
         logits = _along(oracle, found.rows)
         confirmed = _confirm(model, query, found.rows, logits[0], logits[-1], full_replay)
         without_all = None if confirmed else _in_time(oracle, [frozenset(events.tolist())])[0]
-        others = _alternatives(model, query, found, logits[0], full_replay, count - 1) if confirmed else ()
+        others = (
+            _alternatives(model, query, found, logits[0], full_replay, count - 1)
+            if confirmed and not found.factual
+            else ()
+        )
     limits = {
         "protect": None if protect is None else protect.as_parameters(),
         "evaluations": evaluations,
@@ -227,9 +231,12 @@ def _alternatives(
     """Other counterfactuals that the search met, none of which contains another: as many as there is time for."""
     logits = dict(found.counterfactuals)
     others: list[Counterfactual] = []
-    for change in distinct([frozenset(found.rows), *logits])[1:]:
+    answer = frozenset(found.rows)
+    for change in distinct([answer, *logits])[1:]:
         if len(others) == count:
             break
+        if change < answer:
+            continue
         rows = tuple(sorted(change))
         confirmed = _confirm(model, query, rows, original, logits[change], full)
         if confirmed is not None and flips(confirmed.original, confirmed.without):

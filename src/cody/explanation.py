@@ -156,7 +156,8 @@ class Explanation:
     @property
     def is_minimal(self) -> bool:
         """Whether it is certain that no smaller set of the candidates changes the decision."""
-        return self.is_counterfactual and len(self.rows) <= self.proven
+        smaller = any(len(change) < len(self.rows) for change, _ in self.counterfactuals)
+        return self.is_counterfactual and not smaller and len(self.rows) <= self.proven
 
     @property
     def verdict(self) -> str:

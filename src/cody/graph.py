@@ -259,7 +259,9 @@ class TemporalGraph:
         """The imagined rows that a query would see if they were present, in the order of time."""
         if self.imagined is None:
             return np.empty(0, dtype=np.int64)
-        seen = (self.imagined.place <= query.before) & (self.imagined.time <= query.time)
+        # A row stands before the real one at its place, except an altered event, which takes that very place.
+        first = self.imagined.place + (self.imagined.place == self.imagined.replaces)
+        seen = (first <= query.before) & (self.imagined.time <= query.time)
         rows = self.num_events + np.flatnonzero(seen)
         return rows[np.argsort(self.order(rows))]
 

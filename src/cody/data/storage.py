@@ -140,7 +140,9 @@ def _replace(graph: TemporalGraph, target: Path) -> None:
         write_atomically(target / DESCRIPTION, json.dumps(description, indent=2) + "\n")
     except BaseException:
         with suppress(OSError):
-            _remove(file for file in _column_files(target) if save in file.name)
+            # The disk says whether the description was replaced: an interrupt may come right after that.
+            in_use = set(_files_described(target))
+            _remove(file for file in _column_files(target) if save in file.name and file not in in_use)
             if is_new:
                 target.rmdir()
         raise

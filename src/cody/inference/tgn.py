@@ -240,7 +240,8 @@ class MemoryInputs:
         rows = np.array(row)
         elapsed = self.model.graph.time[rows] - np.array(updated)
         edge = self.model.weights.edge(self.model.graph, rows)
-        self.memory.values[np.array(id_)] = self.gates.remember(np.array(own), np.array(other), edge, elapsed)
+        versions = self.gates.remember(np.array(own), np.array(other), edge, elapsed)
+        self.memory.values[np.array(id_)] = versions.astype(self.model.table.dtype)  # as they stand in the table
 
 
 class Gates:
@@ -325,9 +326,11 @@ class FastTGN(FastModel):
         table_dtype: Any = np.float32,
     ) -> None:
         super().__init__(network, graph, has_inputs=True, dtype=dtype)
-        writer = Weights.of(network).astype(table_dtype)
+        kept = np.dtype(table_dtype)
         self.table: VersionTable = (
-            versions_in_memory(writer, graph) if folder is None else open_versions(writer, graph, folder)
+            versions_in_memory(self.weights, graph, kept)
+            if folder is None
+            else open_versions(self.weights, graph, kept, folder)
         )
 
     def inputs(self, query: Query, universe: Universe, nodes: IntArray) -> Inputs:

@@ -53,13 +53,15 @@ class VersionTable:
     A row of `words` holds the values of a version (d numbers, W words) and their checksum (2 words).
     """
 
-    def __init__(self, network: Weights, graph: TemporalGraph, words: Words, file: Path | None = None) -> None:
-        self.network = network
+    def __init__(
+        self, network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], words: Words, file: Path | None = None
+    ) -> None:
+        self.network = network  # in the precision that versions are computed in
         self.graph = graph
         self.words = words  # [2E, W + 2]; of a file: a private copy of what is changed, so that reading needs no right
         self.file = file
-        self.dtype = network.dtype
-        self.key = np.uint64(int(_digest(network, graph)[:16], 16))
+        self.dtype = dtype  # in which they are kept
+        self.key = np.uint64(int(_digest(network, graph, dtype)[:16], 16))
 
     @property
     def nbytes(self) -> int:
@@ -149,7 +151,7 @@ def _scatter(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def build_versions(table: VersionTable) -> None:
     """Let all events happen, and write every version into the table."""
     network, graph = table.network, table.graph
-    memory = np.zeros((graph.num_nodes, network.sizes.dimension), dtype=network.dtype)
+    memory = np.zeros((graph.num_nodes, network.sizes.dimension), dtype=table.dtype)
     updated = np.zeros(graph.num_nodes)
     for first in range(0, graph.num_events, network.sizes.batch):
         rows = _batch_rows(graph, network, first)
@@ -175,37 +177,42 @@ def _ends(graph: TemporalGraph, rows: IntArray) -> tuple[IntArray, IntArray]:
 def _next_versions(
     table: VersionTable, rows: IntArray, own: FloatArray, other: FloatArray, updated: FloatArray
 ) -> FloatArray:
-    """The versions that a batch writes, from those at its start. → [n, d]"""
+    """The versions that a batch writes, from those at its start. → [n, d]
+
+    They are rounded to the precision of the table, as are versions that a session computes: then a version is the same
+    number whether it was read or computed.
+    """
     graph, network = table.graph, table.network
     elapsed = (graph.time[rows] - updated).astype(network.dtype)
-    versions = network.remember(own, other, network.edge(graph, rows), elapsed)
+    parents = own.astype(network.dtype), other.astype(network.dtype)
+    versions = network.remember(*parents, network.edge(graph, rows), elapsed).astype(table.dtype)
     if not np.isfinite(versions).all():
         raise ModelError(f"the model's memory is not finite after events {rows[0]} to {rows[-1]}; train it anew")
     return versions
 
 
-def versions_in_memory(network: Weights, graph: TemporalGraph) -> VersionTable:
+def versions_in_memory(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> VersionTable:
     """The table of a model and a graph, built now."""
-    table = VersionTable(network, graph, np.empty(_shape(network, graph), dtype=np.uint32))
+    table = VersionTable(network, graph, dtype, np.empty(_shape(network, graph, dtype), dtype=np.uint32))
     build_versions(table)
     return table
 
 
-def open_versions(network: Weights, graph: TemporalGraph, folder: Path) -> VersionTable:
+def open_versions(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], folder: Path) -> VersionTable:
     """The table in `folder`, named after what it belongs to; built if it is not there.
 
     It is memory-mapped, so that all processes on a machine share one copy. Where the folder cannot be written, or has
     no room, the table is made in memory.
     """
-    file = folder / f"{_digest(network, graph)}.versions"
+    file = folder / f"{_digest(network, graph, dtype)}.versions"
     try:
-        return _open(network, graph, file) or _build_on_disk(network, graph, file)
+        return _open(network, graph, dtype, file) or _build_on_disk(network, graph, dtype, file)
     except OSError:
-        return versions_in_memory(network, graph)
+        return versions_in_memory(network, graph, dtype)
 
 
-def _open(network: Weights, graph: TemporalGraph, file: Path) -> VersionTable | None:
-    shape = _shape(network, graph)
+def _open(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], file: Path) -> VersionTable | None:
+    shape = _shape(network, graph, dtype)
     try:
         if file.stat().st_size != 4 * shape[0] * shape[1]:
             return None  # damaged beyond repair
@@ -214,28 +221,28 @@ def _open(network: Weights, graph: TemporalGraph, file: Path) -> VersionTable | 
         return None
     with suppress(OSError):
         os.utime(file)  # it is in use
-    return VersionTable(network, graph, words, file)
+    return VersionTable(network, graph, dtype, words, file)
 
 
-def _build_on_disk(network: Weights, graph: TemporalGraph, file: Path) -> VersionTable:
+def _build_on_disk(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], file: Path) -> VersionTable:
     """Build the table beside its name and give it the name when it is whole. Of several processes, one builds it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".partial")
     with _locked(partial):
-        if (opened := _open(network, graph, file)) is not None:
+        if (opened := _open(network, graph, dtype, file)) is not None:
             return opened  # another process was faster
         try:
-            shape = _shape(network, graph)
+            shape = _shape(network, graph, dtype)
             _reserve(partial, 4 * shape[0] * shape[1])
             words = np.memmap(partial, dtype=np.uint32, mode="r+", shape=shape)
-            build_versions(VersionTable(network, graph, np.asarray(words)))
+            build_versions(VersionTable(network, graph, dtype, np.asarray(words)))
             words.flush()
             partial.replace(file)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
     _clear_unused(file.parent)
-    built = _open(network, graph, file)
+    built = _open(network, graph, dtype, file)
     if built is None:
         raise FileNotFoundError(file)
     return built
@@ -292,7 +299,7 @@ def _clear_unused(folder: Path) -> None:
                 partial.unlink()
 
 
-def _digest(network: Weights, graph: TemporalGraph) -> str:
+def _digest(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> str:
     """What the table depends on, as one word: it is the name of the table's file."""
     digest = hashlib.blake2b(digest_size=16)
     for name, array in sorted(network.arrays.items()):
@@ -303,10 +310,10 @@ def _digest(network: Weights, graph: TemporalGraph) -> str:
         "weights": digest.hexdigest(),
         "data": graph.log,
         "batch": network.sizes.batch,
-        "dtype": str(network.dtype),
+        "dtype": f"{network.dtype} as {dtype}",
     }
     return hashlib.blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def _shape(network: Weights, graph: TemporalGraph) -> tuple[int, int]:
-    return 2 * graph.num_events, network.sizes.dimension * network.dtype.itemsize // 4 + 2
+def _shape(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> tuple[int, int]:
+    return 2 * graph.num_events, network.sizes.dimension * dtype.itemsize // 4 + 2
