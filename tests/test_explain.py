@@ -698,3 +698,33 @@ def test_what_was_protected_is_said():
     for text in (str(why), why._repr_html_()):
         assert why.protection in text
     assert explain(toy(), GRAPH, QUERY).protection == ""
+
+
+def test_a_factual_set_is_not_called_minimal_where_a_smaller_one_was_met():
+    search = partial(top_share, sparsity=0.3)
+    why = explain(toy(bias=-5.5), GRAPH, QUERY, policy=event_impact, search=search, count=5)
+    assert (len(why.rows), why.is_counterfactual) == (2, True)
+    assert why.counterfactuals[0][0] == {5}
+    assert not why.is_minimal
+    assert why.alternatives == ()
+
+
+def test_alternatives_are_confirmed_and_none_contains_another():
+    model = toy(weights=(3, 0, 0, 0, 3, 3, 0, 0), bias=-8.5)
+    why = explain(model, GRAPH, QUERY, count=4)
+    assert len(why.rows) == 1
+    sets = [why.change, *(frozenset(other.rows) for other in why.alternatives)]
+    assert len(sets) == 3
+    assert not any(one < other for one in sets for other in sets)
+    for other in why.alternatives:
+        assert other.confirmed.without == pytest.approx(model.logits(QUERY, [frozenset(other.rows)])[0], abs=1e-4)
+    assert Explanation.from_json(why.to_json()) == why
+    assert explain(model, GRAPH, QUERY).alternatives == ()
+
+
+def test_what_is_proven_follows_from_what_was_asked():
+    why = explain(toy(bias=5.0), GRAPH, QUERY, search=partial(greedy, children=7), evaluations=8)
+    assert why.proven == 2  # nothing and all seven single events
+    assert why.verdict == "none within the budget"
+    everything = explain(toy(bias=5.0), GRAPH, QUERY)
+    assert (everything.proven, everything.is_exhausted) == (8, True)

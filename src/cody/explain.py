@@ -101,11 +101,8 @@ def explain(
         logits = _along(oracle, found.rows)
         confirmed = _confirm(model, query, found.rows, logits[0], logits[-1], full_replay)
         without_all = None if confirmed else _in_time(oracle, [frozenset(events.tolist())])[0]
-        others = (
-            _alternatives(model, query, found, logits[0], full_replay, count - 1)
-            if confirmed and not found.factual
-            else ()
-        )
+        wanted = count - 1 if confirmed and not found.factual else 0
+        others = _alternatives(model, query, found, logits[0], full_replay, wanted)
     limits = {
         "protect": None if protect is None else protect.as_parameters(),
         "evaluations": evaluations,

@@ -582,3 +582,18 @@ def test_broken_json_is_named(saved: Path, text: str) -> None:
 def test_a_folder_without_description_is_not_a_graph(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"is not a saved graph: there is no graph\.json"):
         open_graph(tmp_path)
+
+
+def test_an_interrupt_right_after_the_description_was_replaced_loses_nothing(tmp_path, monkeypatch):
+    old, new = (TemporalGraph.from_arrays([0, 1], [1, 2], [1.0, time]) for time in (2.0, 3.0))
+    save_graph(old, tmp_path / "graph")
+    write = storage.write_atomically
+
+    def interrupted(*arguments):
+        write(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(storage, "write_atomically", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save_graph(new, tmp_path / "graph")
+    assert open_graph(tmp_path / "graph").identity == new.identity

@@ -234,3 +234,10 @@ def test_a_past_of_a_few_events_may_hold_imagined_ones(network):
     change = frozenset(range(110)) - kept | {END}
     expected = Replay(network, longer, dtype=np.float64).logits(query, [change])[0]
     assert model.only(query, frozenset(kept)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_altering_the_event_that_is_asked_about_changes_nothing(network):
+    longer = GRAPH.imagine([Alter(110, [9.0, 9.0]), Alter(109, [9.0, 9.0])])
+    whole, itself = logits(network, longer, longer.query(110), [], [END])
+    assert whole == itself
+    assert longer.imagined_before(longer.query(110)).tolist() == [END + 1]

@@ -267,3 +267,12 @@ def test_what_was_remembered_about_a_query_is_freed_at_once(tgn):
             assert {reference() for reference in remembered} == {None}
         finally:
             gc.enable()
+
+
+def test_an_answer_does_not_depend_on_what_else_a_session_may_be_asked(tgn):
+    """A version is the same number whether it was read from the table or computed."""
+    graph, network = tgn
+    model = FastTGN(network, graph)
+    for row in (250, 280, 299):
+        few, many = model.session(graph.query(row), []), model.session(graph.query(row), range(row))
+        np.testing.assert_allclose(few.logits(SETS), many.logits(SETS), rtol=0, atol=1e-12)
