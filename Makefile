@@ -8,7 +8,7 @@ TRAIN = $(BIN)/cody train --patience 3
 
 QUICK = tests/test_*.py tests/search tests/inference tests/data src/cody/graph.py src/cody/oracle.py src/cody/search
 
-.PHONY: demo test quick check models explainers reproduce bench clean
+.PHONY: demo test quick check attack models explainers reproduce bench clean
 
 demo: .venv/installed  ## install into .venv, then show what CoDy does
 	@$(BIN)/cody demo
@@ -23,6 +23,9 @@ check: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+attack: .venv/installed-dev  ## ten minutes of new random cases that try to break what is promised; ATTACK="--minutes 2 --only files"
+	PYTHONPATH=tests $(BIN)/python -m attack $(ATTACK)
 
 bench: .venv/installed-dev  ## side-by-side measurements
 	$(BIN)/python bench/training.py
