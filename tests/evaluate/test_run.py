@@ -72,7 +72,7 @@ def test_a_record_says_what_the_explanation_and_the_model_say(network):
     assert (record.removed, record.original, record.without) == (why.removed, why.logits[0], why.logits[-1])
     assert (record.evaluations, record.candidates, record.ended) == (why.evaluations, len(why.candidates), why.ended)
     everything_else = frozenset(range(150)) - why.change
-    plain = Replay(model.network, graph).logits(query, [everything_else])[0]
+    plain = Replay(model.weights, graph).logits(query, [everything_else])[0]
     assert record.only == pytest.approx(plain, abs=1e-4)
     assert (record.model_identity, record.data_identity, record.seed) == (model.identity, graph.identity, 3)
 
