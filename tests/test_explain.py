@@ -488,7 +488,7 @@ def test_what_the_explainer_was_told_is_recorded():
     }
     assert why.parameters["policy"] == {"name": "temporal"}
     assert why.parameters["candidates"] == {"size": 5, "hops": 1, "near": "events_among_nodes"}
-    assert why.model == "ToyModel"
+    assert why.model == toy().identity
 
 
 def test_json_brings_back_the_same_explanation(network_case):
