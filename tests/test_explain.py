@@ -15,7 +15,7 @@ import cody
 from cody import show
 from cody.baselines import tgnnexplainer
 from cody.deadline import check_deadline
-from cody.errors import CallError, DataError, ModelError
+from cody.errors import CallError, DataError, ModelError, ProbabilityWarning
 from cody.explain import explain
 from cody.explanation import Explanation
 from cody.graph import TemporalGraph
@@ -728,3 +728,44 @@ def test_what_is_proven_follows_from_what_was_asked():
     assert why.verdict == "none within the budget"
     everything = explain(toy(bias=5.0), GRAPH, QUERY)
     assert (everything.proven, everything.is_exhausted) == (8, True)
+
+
+class Squashed(ToyModel):
+    """A model that answers with probabilities, about every link or about one only."""
+
+    link = None
+
+    def logits(self, query, changes):
+        logits = super().logits(query, changes)
+        return 1 / (1 + np.exp(-logits)) if self.link in (None, query) else logits
+
+
+def test_a_model_that_answers_with_probabilities_is_warned_of():
+    graph = random_graph(np.random.default_rng(0))
+    model = Squashed(graph, weights=np.random.default_rng(1).normal(size=80))
+    with pytest.warns(ProbabilityWarning, match=r"let the model return logits: log\(p / \(1 - p\)\)") as caught:
+        why = explain(model, graph, graph.query(79))
+    assert not why.is_counterfactual
+    assert caught[0].filename == __file__
+
+
+def test_logits_that_happen_to_lie_between_0_and_1_are_not_warned_of():
+    graph = random_graph(np.random.default_rng(0))
+    model = Squashed(graph, weights=np.random.default_rng(1).normal(size=80))
+    model.link = graph.query(79)  # other links have logits
+    why = explain(model, graph, model.link)
+    assert why.evaluations > 20
+    assert all(0 < logit < 1 for _, logit in why.explored)
+
+
+def test_probabilities_of_few_sets_or_of_a_model_that_knows_one_link_only_say_nothing():
+    graph = random_graph(np.random.default_rng(0))
+    model = Squashed(graph)
+    explain(model, graph, graph.query(79), evaluations=10)
+
+    class OneLink(Squashed):
+        def logits(self, query, changes):
+            assert query == graph.query(79)
+            return super().logits(query, changes)
+
+    assert explain(OneLink(graph), graph, graph.query(79)).evaluations > 20

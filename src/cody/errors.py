@@ -6,6 +6,10 @@
     ├── ModelError    weights, checkpoint or model do not fit                    (exit code 1)
     └── BudgetError   an oracle was asked for more than its budget allows; searches end on it
 
+and what it warns of:
+
+    ProbabilityWarning   the answers of a model look like probabilities, not like logits
+
 The message of each repeats what the user gave and says what to do about it. It is one line that can be read, whatever
 it repeats: see `CodyError`.
 """
@@ -52,6 +56,10 @@ class ModelError(CodyError, ValueError):
 
 class BudgetError(CodyError):
     """A question that the budget of an oracle has no room for; the message is what ran out."""
+
+
+class ProbabilityWarning(UserWarning):
+    """Answers that look like probabilities: each of them says "link", so nothing can change the decision."""
 
 
 def readable(text: str, longest: int = LONGEST) -> str:

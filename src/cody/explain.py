@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -12,20 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from cody.deadline import until
+from cody.deadline import check_deadline, until
 from cody.decision import flips
 from cody.edits import Add, Alter
-from cody.errors import BudgetError, CallError, ModelError
+from cody.errors import BudgetError, CallError, ModelError, ProbabilityWarning
 from cody.explanation import ADDED, ALTERED, MOVED, Confirmation, Counterfactual, Event, Explanation
 from cody.graph import IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.model import (
     Change,
     Model,
+    as_floats,
     check_is_model,
     checked_logits,
     graph_of,
     identity_of,
     judge_of,
+    looks_like_probabilities,
     model_on,
     reach,
 )
@@ -36,6 +39,11 @@ from cody.search import Found, Search, greedy_then_cody
 from cody.search.result import best_asked, distinct, result
 
 CONTRADICTION = 1e-3  # rounding moves a logit by far less
+MANY_ANSWERS, OTHER_LINKS = 20, 5  # all between 0 and 1: hardly by chance
+PROBABILITIES = (
+    "all answers of the model lie between 0 and 1, so each of them predicts the link, and no counterfactual can be "
+    "found. If they are probabilities, let the model return logits: log(p / (1 - p))"
+)
 SEARCHING = 0.75  # share of a budget of time; the rest is for the confirmation
 
 
@@ -103,6 +111,8 @@ def explain(
         without_all = None if confirmed else _in_time(oracle, [frozenset(events.tolist())])[0]
         wanted = count - 1 if confirmed and not found.factual else 0
         others = _alternatives(model, query, found, logits[0], full_replay, wanted)
+        if _are_probabilities(model, graph, list(oracle.asked.values())):
+            warnings.warn(PROBABILITIES, ProbabilityWarning, stacklevel=2)
     limits = {
         "protect": None if protect is None else protect.as_parameters(),
         "evaluations": evaluations,
@@ -187,6 +197,24 @@ def _search(
     if len(set(found.rows)) < len(found.rows) or not set(found.rows) <= set(events.tolist()):
         raise CallError(f"the search {describe(search)['name']!r} found {found.rows}, which are no distinct candidates")
     return found
+
+
+def _are_probabilities(model: Model, graph: TemporalGraph, answers: list[float]) -> bool:
+    """Whether a model seems to answer with probabilities: then each of them means "link", and none flips another.
+
+    Logits may lie there by chance, so if those of a search do, the model is asked about a few other links.
+    """
+    if len(answers) < MANY_ANSWERS or not min(answers) > 0:
+        return False
+    try:
+        for row in np.linspace(graph.num_events - 1, 0, OTHER_LINKS, dtype=int).tolist():
+            if not looks_like_probabilities(answers):
+                return False
+            check_deadline()
+            answers += as_floats(model.logits(graph.query(row), [frozenset()]))
+    except Exception:  # no time left, or a model that answers about this link only
+        return False
+    return looks_like_probabilities(answers)
 
 
 def _along(oracle: Oracle, rows: tuple[int, ...]) -> tuple[float | None, ...]:
