@@ -23,7 +23,6 @@ HANDFUL = 5
 MANY = 5_000
 LONGEST = 1_000  # characters of a message
 LONGEST_QUOTE = 200  # characters of what another library says
-REPORT = "the model does not keep the rules\n"  # and then a table of ours, whose line breaks are meant
 
 
 class CodyError(Exception):
@@ -34,8 +33,6 @@ class CodyError(Exception):
     """
 
     def __init__(self, *lines: str) -> None:
-        if len(lines) == 1 and lines[0].startswith(REPORT):
-            lines = tuple(lines[0].split("\n"))
         super().__init__(*map(readable, lines))
 
     def __str__(self) -> str:

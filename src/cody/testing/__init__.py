@@ -1,0 +1,15 @@
+"""Does a model keep the rules that every explanation relies on? And a toy model that does, computable by hand.
+
+>>> from cody.graph import TemporalGraph
+>>> graph = TemporalGraph.from_arrays(src=[0, 3, 1, 0, 1], dst=[1, 4, 2, 2, 0], time=[0.0, 5.0, 10.0, 20.0, 30.0])
+>>> report = check_model(ToyModel(graph), graph)
+>>> report.passed
+True
+>>> report.raise_if_failed()  # what a test of your own model says; print(report) shows each check
+"""
+
+from cody.testing.report import Outcome, Report
+from cody.testing.suite import CHECKS, check_model
+from cody.toy import ToyModel
+
+__all__ = ["CHECKS", "Outcome", "Report", "ToyModel", "check_model"]
