@@ -16,7 +16,7 @@ from claims import table as claims_table
 from cody.evaluate import typeset
 from cody.evaluate.arrange import EXPLAINERS, in_order
 from cody.evaluate.metrics import aufsc_plus, fidelity_plus, mean_evaluations
-from cody.evaluate.records import read_records
+from cody.evaluate.record_file import read_records
 from cody.evaluate.tables import tables
 from cody.files import write_atomically
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cody.candidates import Near, Protected, candidates, events_on_paths
 from cody.deadline import until
 from cody.decision import flips
 from cody.edits import Add, Alter
@@ -29,7 +30,6 @@ from cody.model import (
     model_on,
     reach,
 )
-from cody.nearby import Near, Protected, candidates, events_on_paths
 from cody.oracle import Oracle, check_seconds
 from cody.policies import Policy, spatio_temporal
 from cody.search import Found, Search, greedy_then_cody

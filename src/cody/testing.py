@@ -24,10 +24,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from cody.candidates import candidates
 from cody.errors import CallError, ModelError
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query
 from cody.model import Change, Model
-from cody.nearby import candidates
 from cody.toy import ToyModel
 
 __all__ = ["Outcome", "Report", "ToyModel", "check_model"]

@@ -15,11 +15,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from cody import cli, show
+from cody import cli
+from cody.cli import show
 from cody.data import save_graph
 from cody.errors import CallError, CodyError
 from cody.evaluate import metrics
-from cody.evaluate.records import read_records
+from cody.evaluate.record_file import read_records
 from cody.models.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
 from some_records import record

@@ -20,7 +20,7 @@ from cody.cli import app
 from cody.errors import CallError, CodyError, DataError
 from cody.evaluate.instances import sample_links
 from cody.evaluate.record import Record
-from cody.evaluate.records import appending, read_records
+from cody.evaluate.record_file import appending, read_records
 from cody.evaluate.run import Explainer, Link, Plan, Sample, evaluate, run
 from cody.explain import explain
 from cody.inference import Replay, fast_model
@@ -162,7 +162,7 @@ def test_zeros_that_a_crash_of_the_machine_left_are_cut_off(tmp_path, toy):
 
 
 def test_a_file_that_is_removed_while_it_is_written_is_noticed(tmp_path, toy, monkeypatch):
-    monkeypatch.setattr("cody.evaluate.records.SYNC_EVERY", 0.0)
+    monkeypatch.setattr("cody.evaluate.record_file.SYNC_EVERY", 0.0)
     steps = run(tmp_path / "run.jsonl", *toy, PLAN, SAMPLE)
     next(steps)
     (tmp_path / "run.jsonl").unlink()

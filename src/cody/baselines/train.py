@@ -21,11 +21,11 @@ from torch import Tensor, nn
 from cody.baselines.checkpoint import save_scorer
 from cody.baselines.differentiable import SoftLinks, SoftModel
 from cody.baselines.pgexplainer import Scorer, describe, new_scorer
+from cody.candidates import candidates
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import IntArray, Query
 from cody.models.folder import make_folder, refuse_taken
-from cody.models.interrupted import Interrupted, clear_up
-from cody.nearby import candidates
+from cody.models.resume import Interrupted, clear_up
 
 
 @dataclass(frozen=True, slots=True)

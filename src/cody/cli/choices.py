@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from cody import policies, search
-from cody.nearby import events_among_nodes, events_on_paths
+from cody.candidates import events_among_nodes, events_on_paths
 from cody.policies import Policy
 from cody.search import Search
 

@@ -12,7 +12,9 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cody import show, words
+from cody import words
+from cody.candidates import Protected
+from cody.cli import show
 from cody.cli.choices import (
     CANDIDATES,
     NEARBY,
@@ -45,7 +47,6 @@ from cody.edits import Add, Edit, Move
 from cody.errors import CallError
 from cody.explain import explain as explain_link
 from cody.graph import Query, TemporalGraph
-from cody.nearby import Protected
 from cody.policies import Policy
 from cody.search import Search
 from cody.what_if import (

@@ -1,4 +1,4 @@
-"""One line of a file of records: a JSON object with a checksum. Those of earlier versions have none, and are read too."""
+"""One line of a file of records: a JSON object with a checksum. Lines of earlier versions have none, and are read."""
 
 from __future__ import annotations
 

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cody._version import __version__
+from cody.candidates import Near, events_on_paths
 from cody.decision import flips
 from cody.errors import CallError, DataError
 from cody.evaluate.arrange import setting
 from cody.evaluate.instances import TEST_PERIOD, check_sample, rows_of, sample_kinds
 from cody.evaluate.record import KINDS, Record, is_count
-from cody.evaluate.records import Appender, Header, appending
+from cody.evaluate.record_file import Appender, Header, appending
 from cody.explain import explain
 from cody.explain import parameters as parameters_of
 from cody.explanation import Explanation
 from cody.graph import TemporalGraph, whole_number
 from cody.model import DECIMALS, Change, Model, checked_logits, identity_of, logit_of_only, reach
-from cody.nearby import Near, events_on_paths
 from cody.policies import Policy
 from cody.search import Search
 

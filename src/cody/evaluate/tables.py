@@ -14,9 +14,9 @@ import numpy as np
 from cody.evaluate import metrics
 from cody.evaluate.arrange import DATA, EXPLAINERS, MODELS, arrange, in_order
 from cody.evaluate.metrics import Columns, Interval, Metric, columns, interval
-from cody.evaluate.notes import Groups, follows_paper, made_otherwise, missing
-from cody.evaluate.notes import links as links_of
 from cody.evaluate.record import KINDS, Record
+from cody.evaluate.remarks import Groups, follows_paper, made_otherwise, missing
+from cody.evaluate.remarks import links as links_of
 
 SAME_MESSAGES = {"collegemsg": "uci-messages"}  # one to the minute, the paper's to the second
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from cody.evaluate.arrange import DATA, MODELS, POLICIES, in_order
-from cody.evaluate.notes import PAPER
 from cody.evaluate.record import KINDS
+from cody.evaluate.remarks import PAPER
 from cody.evaluate.tables import Cell, Column, Measure, Table, rounded
 from cody.words import count
 

@@ -20,9 +20,9 @@ from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph
 from cody.models.architectures import Network
 from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.folder import make_folder, refuse_taken
-from cody.models.interrupted import LENGTH, Interrupted, clear_up
 from cody.models.metrics import auc, average_precision
 from cody.models.plan import plan
+from cody.models.resume import LENGTH, Interrupted, clear_up
 from cody.models.sizes import Sizes, edge_width
 from cody.models.tgat import TGAT, FeatureStream
 from cody.models.tgn import TGN, MemoryStream

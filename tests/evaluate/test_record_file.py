@@ -17,7 +17,7 @@ from cody import policies, search
 from cody.cli import app
 from cody.errors import CallError, DataError
 from cody.evaluate.record import FIELDS, Record
-from cody.evaluate.records import HEADER_FIELDS, appending, read_records
+from cody.evaluate.record_file import HEADER_FIELDS, appending, read_records
 from cody.evaluate.run import Explainer, Plan, Sample, run
 from cody.testing import ToyModel
 from random_events import random_graph

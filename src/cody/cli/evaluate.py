@@ -15,7 +15,8 @@ import numpy as np
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cody import search, show, words
+from cody import search, words
+from cody.cli import show
 from cody.cli.choices import CANDIDATES, NEARBY, POLICIES, SEARCHES, Explainer, NearName, PolicyName, baseline
 from cody.cli.common import (
     DataOption,
@@ -37,7 +38,7 @@ from cody.errors import CallError, did_you_mean
 from cody.evaluate import metrics
 from cody.evaluate import run as evaluation
 from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD
-from cody.evaluate.records import iterate_records
+from cody.evaluate.record_file import iterate_records
 from cody.graph import TemporalGraph
 from cody.model import Model
 from cody.search import Search
@@ -243,7 +244,7 @@ def tables_(
 ) -> None:
     """Compare explainers as the paper's tables do."""
     from cody.evaluate import typeset
-    from cody.evaluate.records import read_records
+    from cody.evaluate.record_file import read_records
     from cody.evaluate.tables import tables
 
     records = [record for file in files for record in read_records(file)]
@@ -264,7 +265,7 @@ def figures(
 ) -> None:
     """Draw the figures of the paper's evaluation."""
     from cody.evaluate.figures import save_figures
-    from cody.evaluate.records import read_records
+    from cody.evaluate.record_file import read_records
 
     records = [record for file in files for record in read_records(file)]
     for path in save_figures(records, out_):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from cody.candidates import events_among_nodes
 from cody.data import datasets
 from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD
 from cody.evaluate.metrics import link_of
 from cody.evaluate.record import Record
-from cody.nearby import events_among_nodes
 
 Groups = Mapping[tuple[str, str], Mapping[str, Sequence[Record]]]  # data and kind, explainer
 
