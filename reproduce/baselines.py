@@ -18,6 +18,7 @@ from cody.baselines.differentiable import SoftModel
 from cody.baselines.pgexplainer import new_scorer
 from cody.baselines.train import train_scorer
 from cody.data import campus
+from cody.decision import flips
 from cody.evaluate.instances import sample_links
 from cody.inference import fast_model
 from cody.models.sizes import Sizes
@@ -64,9 +65,9 @@ def on_campus():
             print(f"{architecture.__name__} {name}: {places}")
         found = [explored(model, policies["PGExplainer, seed 0"], graph.query(row)) for row in rows]
         causes = [next(iter(made.causes[row])) for row in rows]
-        kept = np.mean([cause in one.found.removed for one, cause in zip(found, causes, strict=True)])
+        kept = np.mean([cause in one.found.rows for one, cause in zip(found, causes, strict=True)])
         single = np.mean([one.levels[0].kept == (cause,) for one, cause in zip(found, causes, strict=True)])
-        size = np.mean([len(one.found.removed) for one in found])
+        size = np.mean([len(one.found.rows) for one in found])
         print(
             f"{architecture.__name__} T-GNNExplainer: keeps the cause {kept:.2f}, with {size:.1f} events; "
             f"alone it keeps the cause {single:.2f}; {len(rows)} links"
@@ -122,12 +123,12 @@ def judged(model, rows, policy, search):
         model.logits(query, [frozenset()])
         started = time.process_time()
         oracle, ranking = ranked(model, policy, query, size)
-        chosen = frozenset(search(oracle, ranking).removed)
+        chosen = frozenset(search(oracle, ranking).rows)
         seconds.append(time.process_time() - started)
         evaluations.append(len(oracle.asked))
-        original, removed, kept = oracle.tell([frozenset(), chosen, events - chosen])
-        without.append((original > 0) != (removed > 0))
-        only.append((original > 0) == (kept > 0))
+        original, removed, kept = oracle.ask([frozenset(), chosen, events - chosen])
+        without.append(flips(original, removed))
+        only.append(not flips(original, kept))
         share.append(len(chosen) / max(1, len(events)))
     return (
         f"changes without it {np.mean(without):.2f}, stays without the other candidates {np.mean(only):.2f}, "

@@ -1,6 +1,7 @@
 """What the package promises about itself: its public names, and which module may know which."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,16 @@ def test_imports_go_one_way():
             there = part(module) if part(module) in level else "cody"
             if module.split(".")[0] == "cody" and there != here:
                 assert level[there] < level[here], f"{file.name} imports {module}"
+
+
+def test_what_a_logit_means_is_said_once():
+    ours = {node.name for node in ast.parse((SOURCE / "decision.py").read_text()).body if hasattr(node, "name")}
+    assert ours == {"decision", "flips", "probability", "scores", "shift"}
+    for file in set(SOURCE.rglob("*.py")) - {SOURCE / "decision.py"}:
+        defined = {getattr(node, "name", "") for node in ast.parse(file.read_text()).body}
+        assert not ours & {name.strip("_") for name in defined}, f"{file} defines it again"
+        if file != SOURCE / "baselines" / "train.py":  # there it is said about tensors
+            assert not re.search(r"> 0\) [!=]= \(.* > 0\)", file.read_text()), f"{file} compares signs by itself"
 
 
 def test_importing_cody_is_light():
