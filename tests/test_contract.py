@@ -26,6 +26,7 @@ ORDER = [
     {"cody.data", "cody.models", "cody.what_if", "cody.testing"},
     {"cody.inference"},
     {"cody.baselines"},
+    {"cody.explainers"},
     {"cody"},
     {"cody.evaluate"},
     {"cody.demo", "cody.bench"},

@@ -178,7 +178,7 @@ def _explained(folder: Path) -> dict[str, Any]:
 
 def _records(folder: Path) -> list[Any]:
     records = read_records(folder / "out.jsonl")
-    return sorted((one.explainer, one.kind, one.event, one.removed, one.without, one.only) for one in records)
+    return sorted((one.explainer, one.kind, one.event, one.rows, one.without, one.only) for one in records)
 
 
 def _weights(file: str) -> Result:

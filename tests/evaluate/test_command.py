@@ -70,7 +70,7 @@ def test_the_summary_is_about_what_was_asked_not_about_the_whole_file(where):
 
 def test_the_longest_name_fits_eighty_columns():
     name = "greedy-then-cody-spatio-temporal"
-    one = record(explainer=name, removed=range(10), necessary=True, evaluations=5688, seconds=12.345)
+    one = record(explainer=name, rows=range(10), necessary=True, evaluations=5688, seconds=12.345)
     console = Console(width=80, file=io.StringIO())
     for part in show.evaluation(metrics.summaries([one])):
         console.print(part)
@@ -91,8 +91,8 @@ def test_all_explainers_and_the_papers_settings(where, tmp_path):
     found = read_records(tmp_path / "run.jsonl")
     assert len({record.explainer for record in found}) == 16
     assert all(60 <= record.event < 180 and abs(record.original) >= 0.2 for record in found)
-    told = {json.dumps(record.parameters["candidates"]) for record in found}
-    assert told == {'{"size": 8, "hops": 2, "near": "events_among_nodes"}'}
+    given = {json.dumps(record.options["candidates"]) for record in found}
+    assert given == {'{"size": 8, "hops": 2, "near": "events_among_nodes"}'}
 
 
 def test_a_scorer_that_was_trained_anew_is_another_one_however_it_is_called(where, tmp_path):

@@ -69,10 +69,10 @@ def test_a_record_says_what_the_explanation_and_the_model_say(network):
     (record,) = evaluate(model, graph, [Link(150, "correct")], replace(PLAN, explainers=EXPLAINERS[:1]))
     query = graph.query(150)
     why = explain(model, graph, query, policy=policies.temporal, search=EXPLAINERS[0].search, size=12, seed=3)
-    assert (record.removed, record.original, record.without) == (why.removed, why.logits[0], why.logits[-1])
+    assert (record.rows, record.original, record.without) == (why.removed, why.logits[0], why.logits[-1])
     assert (record.evaluations, record.candidates, record.ended) == (why.evaluations, len(why.candidates), why.ended)
     everything_else = frozenset(range(150)) - why.change
-    plain = Replay(model.network, graph).logits(query, [everything_else])[0]
+    plain = Replay(model.weights, graph).logits(query, [everything_else])[0]
     assert record.only == pytest.approx(plain, abs=1e-4)
     assert (record.model_identity, record.data_identity, record.seed) == (model.identity, graph.identity, 3)
 
@@ -80,7 +80,7 @@ def test_a_record_says_what_the_explanation_and_the_model_say(network):
 def test_a_model_without_a_short_way_is_asked_to_remove_everything_else(toy):
     model, graph = toy
     (record,) = evaluate(model, graph, [Link(150, "correct")], replace(PLAN, explainers=EXPLAINERS[:1]))
-    everything_else = frozenset(range(150)) - frozenset(record.removed)
+    everything_else = frozenset(range(150)) - frozenset(record.rows)
     assert record.only == pytest.approx(model.logits(graph.query(150), [everything_else])[0], abs=1e-5)
 
 
@@ -278,7 +278,7 @@ def test_a_record_with_other_options_in_the_file_is_refused(tmp_path, toy):
     path = tmp_path / "run.jsonl"
     first = records(path, *toy, stop=1)[0]
     with path.open("a") as file:
-        file.write(replace(first, parameters=first.parameters | {"evaluations": 9}).to_json() + "\n")
+        file.write(replace(first, options=first.options | {"evaluations": 9}).to_json() + "\n")
     with pytest.raises(DataError, match="another run: cody-temporal"):
         records(path, *toy)
 
@@ -427,7 +427,7 @@ def test_an_explainer_keeps_to_its_budget(toy):
     plan = replace(PLAN, explainers=(replace(EXPLAINERS[0], evaluations=5),))
     (record,) = evaluate(*toy, [Link(150, "correct")], plan)
     assert (record.evaluations, record.ended) == (5, "evaluations")
-    assert record.parameters["evaluations"] == 5
+    assert record.options["evaluations"] == 5
 
 
 def test_compressed_records_can_be_read_but_not_appended_to(tmp_path, toy):
