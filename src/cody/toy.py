@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from cody.errors import CallError
 from cody.graph import FloatArray, Query, TemporalGraph, check_query
-from cody.model import Change, check_changes
+from cody.model import Change, check_changes, fingerprint
 
 
 class ToyModel:
@@ -50,6 +50,13 @@ class ToyModel:
         self.pairs = dict(pairs or {})
         check_changes(graph, [frozenset(pair) for pair in self.pairs])
         self.indirect, self.bias = indirect, bias
+
+    @property
+    def identity(self) -> str:
+        """Another one for other weights or options, and for every class that inherits from this."""
+        numbers = [self.half_life, self.indirect, self.bias]
+        pairs = [[*pair, extra] for pair, extra in sorted(self.pairs.items())]
+        return f"{type(self).__qualname__}-{fingerprint(self.weights, numbers, pairs)}"
 
     def logits(self, query: Query, removals: Sequence[Change]) -> FloatArray:
         """One logit for each removal set. [B]"""

@@ -24,7 +24,7 @@ from cody.evaluate.record_file import appending, read_records
 from cody.evaluate.run import Explainer, Link, Plan, Sample, evaluate, run
 from cody.explain import explain
 from cody.inference import Replay, fast_model
-from cody.model import _AskEachTime
+from cody.model import _AskEachTime, fingerprint
 from cody.testing import ToyModel
 from random_events import random_graph, random_network
 
@@ -337,16 +337,44 @@ def test_a_record_of_the_wrong_kind_is_refused(tmp_path, toy):
         records(path, *toy)
 
 
-def test_a_file_of_another_model_that_has_no_identity_is_refused(tmp_path, toy):
+class Nameless:
+    """A model that does not say which one of its class it is."""
+
+    def __init__(self, graph, weights):
+        self.answers = ToyModel(graph, weights)
+
+    def logits(self, query, changes):
+        return self.answers.logits(query, changes)
+
+
+def test_a_model_without_an_identity_is_refused_because_another_could_write_into_its_file(tmp_path, toy):
+    model, graph = toy
+    nameless, path = Nameless(graph, model.weights), tmp_path / "run.jsonl"
+    with pytest.raises(CallError, match=r"Nameless.* has no identity.*identity = cody\.model\.fingerprint\(weights\)"):
+        records(path, nameless, graph)
+    assert not path.exists()
+    with pytest.raises(CallError, match="has no identity"):
+        next(evaluate(nameless, graph, [Link(150, "correct")], PLAN))
+    nameless.identity = fingerprint(model.weights)
+    assert len(records(path, nameless, graph)) == 16
+    other = Nameless(graph, model.weights * 1.1)
+    other.identity = fingerprint(other.answers.weights)
+    with pytest.raises(DataError, match="there model identity is"):
+        records(path, other, graph)
+
+
+def test_a_file_of_another_model_that_has_the_same_identity_is_refused(tmp_path, toy):
     model, graph = toy
     path = tmp_path / "run.jsonl"
-    records(path, model, graph, stop=3)
+    same = [Nameless(graph, weights) for weights in (model.weights, model.weights * 1.1, model.weights)]
+    for one in same:
+        one.identity = "always the same"
+    records(path, same[0], graph, stop=3)
     content = path.read_bytes()
-    other = ToyModel(graph, model.weights * 1.1)
     with pytest.raises(DataError, match=r"another model.*event \d+ has the logit .*, here .*choose another file"):
-        records(path, other, graph)
+        records(path, same[1], graph)
     assert path.read_bytes() == content
-    assert len(records(path, ToyModel(graph, model.weights), graph)) == 16
+    assert len(records(path, same[2], graph)) == 16
 
 
 def test_a_run_that_got_another_explainer_can_go_on_without_it(tmp_path, toy):

@@ -27,6 +27,8 @@ from cody.model import (
     Change,
     Model,
     checked_logits,
+    describe,
+    has_identity,
     identity_of,
     logit_of_only,
 )
@@ -114,11 +116,22 @@ def evaluate(
     ...     print(record.explainer, record.rows, record.is_necessary, record.is_sufficient)
     greedy-temporal (1,) True True
     """
+    check_identity(model)
     for link in links:
         answers: dict[Change, float] | None = {} if plan.share else None
         for explainer in plan.explainers:
             if key(explainer.name, link) not in done:
                 yield _record(model, graph, link, plan, explainer, answers)
+
+
+def check_identity(model: Model) -> None:
+    """Refuse a model whose records nobody could tell from those of another model of its class."""
+    if not has_identity(model):
+        raise CallError(
+            f"the model {describe(model)} has no identity, so its records could not be told from another model's; give "
+            "it an attribute identity, a text that changes whenever its answers may: "
+            "identity = cody.model.fingerprint(weights)"
+        )
 
 
 def key(explainer: str, link: Link) -> Key:
@@ -203,6 +216,7 @@ def run(
     file that belongs to another run (other data, weights, seed, period, margin or options) is refused, and so is a
     file that another run is writing.
     """
+    check_identity(model)
     settings = _settings(model, graph, plan, sample)
     with appending(path) as file:
         latest, known = _read_back(file, settings, model, graph, sample)
@@ -325,7 +339,7 @@ def _is_of_other_kind(record: Record) -> bool:
 
 
 def _check_answer(file: Appender, record: Record, model: Model, graph: TemporalGraph) -> None:
-    """Two models that bring no identity of their own are told apart by what they say about one link."""
+    """Two models that call themselves by the same identity are told apart by what they say about one link."""
     query, nothing = graph.query(record.event), [frozenset[int]()]
     (logit,) = checked_logits(query, nothing, model.logits(query, nothing))
     if abs(logit - record.original) > SAME * max(1.0, abs(logit)):
