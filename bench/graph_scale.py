@@ -42,8 +42,8 @@ def report(what: str, actions: list[Callable[[], Any]]) -> None:
         start = time.process_time()
         wall.append(timed(action)[1] * 1e3)
         processor.append((time.process_time() - start) * 1e3)
-    told = "   ".join(f"{np.median(ms):8.3f} {max(ms):8.3f}" for ms in (wall, processor))
-    print(f"{what:44s} {told}")
+    figures = "   ".join(f"{np.median(ms):8.3f} {max(ms):8.3f}" for ms in (wall, processor))
+    print(f"{what:44s} {figures}")
 
 
 def ask(graph: TemporalGraph, what: str, queries: list[Query]) -> None:

@@ -227,7 +227,7 @@ class TrainingState:
     def __init__(self, network: Network, settings: Settings, data: str, folder: Path) -> None:
         self.network, self.folder = network, folder
         self.optimizer = new_optimizer(network, settings.learning_rate)
-        told = {
+        given = {
             "architecture": network.kind,
             "sizes": asdict(network.sizes),
             "settings": asdict(settings),
@@ -236,7 +236,7 @@ class TrainingState:
         self.history: list[dict[str, Any]] = []  # one entry for each finished epoch
         self.best_epoch = 0
         self.best = self._weights()
-        self.kept = Interrupted(folder, network, self.optimizer, told)
+        self.kept = Interrupted(folder, network, self.optimizer, given)
         before = self.kept.resume(may_change=LENGTH)
         if before:
             notes, self.best = before
