@@ -25,13 +25,13 @@ import torch
 from cody.bench import generated
 from cody.data import load, save_graph
 from cody.evaluate.instances import sample_kinds
-from cody.evaluate.run import KINDS, Explainer, Link, Plan, evaluate
+from cody.evaluate.record import KINDS, SCHEMA
+from cody.evaluate.run import Link, Plan, evaluate
+from cody.explainers import COMPARED, explainer
 from cody.inference import load_model
 from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.sizes import PRESETS
 from cody.models.tgn import TGN
-from cody.policies import spatio_temporal
-from cody.search import cody, greedy
 
 
 def make(folder: Path, events: int) -> tuple[str, str]:
@@ -90,11 +90,11 @@ def print_cost(data: str, model: str, instances: int) -> None:
     spent = {"score": (time.process_time() - begun) / len(rows)}
     drawn = sample_kinds(loaded, graph, instances, KINDS)
     links = [Link(row, kind) for kind in KINDS for row in drawn[kind]]
-    for search in (cody, greedy):
-        plan = Plan(data, model, (Explainer(search.__name__, spatio_temporal, search),))
+    for name in COMPARED:
+        plan = Plan(data, model, (explainer(name),))
         begun = time.process_time()
         records = list(evaluate(loaded, graph, links, plan))
-        spent[search.__name__] = (time.process_time() - begun) / len(records)
+        spent[name] = (time.process_time() - begun) / len(records)
     print(json.dumps({"data": data, "model": model, **{key: round(value, 4) for key, value in spent.items()}}))
 
 
@@ -105,7 +105,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--workers", default="1,2,4")
     parser.add_argument("--instances", type=int, default=20)
-    parser.add_argument("--explainers", default="cody-spatio-temporal,greedy-spatio-temporal")
+    parser.add_argument("--explainers", default=",".join(COMPARED))
     parser.add_argument("--cost", action="store_true")
     given = parser.parse_args()
     if given.cost:
@@ -118,7 +118,7 @@ def main() -> None:
         for workers in map(int, given.workers.split(",")):
             out = folder / f"{workers}.jsonl"
             cost = measure(data, model, workers, given.instances, given.explainers, out)
-            records = out.read_bytes().count(b'"cody/record/1"')
+            records = out.read_bytes().count(f'"{SCHEMA}"'.encode())
             rounded = {key: round(value, 1) for key, value in cost.items()}
             print(json.dumps({"workers": workers, "records": records, **rounded}), flush=True)
 

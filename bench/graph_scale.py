@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from cody.candidates import candidates, events_among_nodes, events_on_paths
 from cody.data import open_graph, save_graph
 from cody.data.intact import TICK
 from cody.graph import Query, TemporalGraph
-from cody.nearby import candidates, events_among_nodes, events_on_paths
 
 
 def power_law_ends(events: int, nodes: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -42,8 +42,8 @@ def report(what: str, actions: list[Callable[[], Any]]) -> None:
         start = time.process_time()
         wall.append(timed(action)[1] * 1e3)
         processor.append((time.process_time() - start) * 1e3)
-    told = "   ".join(f"{np.median(ms):8.3f} {max(ms):8.3f}" for ms in (wall, processor))
-    print(f"{what:44s} {told}")
+    figures = "   ".join(f"{np.median(ms):8.3f} {max(ms):8.3f}" for ms in (wall, processor))
+    print(f"{what:44s} {figures}")
 
 
 def ask(graph: TemporalGraph, what: str, queries: list[Query]) -> None:

@@ -13,12 +13,14 @@ import numpy as np
 import torch
 
 import cody
-from cody.baselines import Settings, explore, learned_order, load_pgexplainer, tgnnexplainer
+from cody.baselines import Settings, explore, learned_order
 from cody.baselines.differentiable import SoftModel
 from cody.baselines.pgexplainer import new_scorer
 from cody.baselines.train import train_scorer
 from cody.data import campus
+from cody.decision import flips
 from cody.evaluate.instances import sample_links
+from cody.explainers import FACTUAL, SEARCHES, Explainer, explainer, find
 from cody.inference import fast_model
 from cody.models.sizes import Sizes
 from cody.models.tgat import TGAT
@@ -27,8 +29,7 @@ from cody.models.train import Settings as ModelSettings
 from cody.models.train import new_network, new_optimizer, run_epoch, split
 from cody.oracle import Oracle
 from cody.policies import event_impact, random, spatio_temporal
-from cody.search import cody as cody_search
-from cody.search import greedy, greedy_then_cody, top_share
+from cody.search import top_share
 
 
 def trained_on_campus(architecture, made):
@@ -64,70 +65,58 @@ def on_campus():
             print(f"{architecture.__name__} {name}: {places}")
         found = [explored(model, policies["PGExplainer, seed 0"], graph.query(row)) for row in rows]
         causes = [next(iter(made.causes[row])) for row in rows]
-        kept = np.mean([cause in one.found.removed for one, cause in zip(found, causes, strict=True)])
+        kept = np.mean([cause in one.found.rows for one, cause in zip(found, causes, strict=True)])
         single = np.mean([one.levels[0].kept == (cause,) for one, cause in zip(found, causes, strict=True)])
-        size = np.mean([len(one.found.removed) for one in found])
+        size = np.mean([len(one.found.rows) for one in found])
         print(
             f"{architecture.__name__} T-GNNExplainer: keeps the cause {kept:.2f}, with {size:.1f} events; "
             f"alone it keeps the cause {single:.2f}; {len(rows)} links"
         )
 
 
-SIZES = {tgnnexplainer: 30}  # candidates, as cody explain and cody evaluate have it; 64 for the others
-
-
-def ranked(model, policy, query, size=64):
+def ranked(model, policy, query, size):
     oracle = Oracle(model, query)
     events = cody.candidates(model.graph, query, size=size)
     return oracle, policy(model.graph, query, events, oracle, np.random.default_rng(query.before))
 
 
 def rank_of_cause(model, policy, query, cause):
-    return ranked(model, policy, query)[1].tolist().index(cause)
+    return ranked(model, policy, query, size=64)[1].tolist().index(cause)
 
 
 def explored(model, policy, query):
-    return explore(*ranked(model, policy, query, SIZES[tgnnexplainer]))
+    return explore(*ranked(model, policy, query, find("tgnnexplainer").size))
 
 
 def on_shipped(links=100):
     graph = cody.load("collegemsg")
     for name in ("tgn-collegemsg", "tgat-collegemsg"):
         model = cody.load_model(name, graph)
-        navigator = load_pgexplainer(name, model)
+        entries = [*FACTUAL, *map(find, SEARCHES)]
         explainers = {
-            "random sets": (random, top_share),
-            "PBONE": (event_impact, top_share),
-            "spatio-temporal": (spatio_temporal, top_share),
-            "PGExplainer": (navigator, top_share),
-            "T-GNNExplainer": (navigator, tgnnexplainer),
-            "GreeDy": (spatio_temporal, greedy),
-            "CoDy": (spatio_temporal, cody_search),
-            "GreeDy, then CoDy": (spatio_temporal, greedy_then_cody),
+            entry.title: explainer(entry.name, scorer=name if entry.needs_scorer else None) for entry in entries
         }
+        explainers["spatio-temporal"] = Explainer("spatio-temporal", spatio_temporal, top_share)
         for correct in (True, False):
             rows = sample_links(model, graph, links, correct=correct)
-            for explainer, (policy, search) in explainers.items():
-                print(
-                    f"{name} {'correct' if correct else 'incorrect'} {explainer}:", judged(model, rows, policy, search)
-                )
+            for title, one in explainers.items():
+                print(f"{name} {'correct' if correct else 'incorrect'} {title}:", judged(model, rows, one))
 
 
-def judged(model, rows, policy, search):
+def judged(model, rows, explainer):
     without, only, share, seconds, evaluations = [], [], [], [], []
     for row in rows.tolist():
         query = model.graph.query(row)
-        size = SIZES.get(search, 64)
-        events = frozenset(cody.candidates(model.graph, query, size=size).tolist())
+        events = frozenset(cody.candidates(model.graph, query, size=explainer.size).tolist())
         model.logits(query, [frozenset()])
         started = time.process_time()
-        oracle, ranking = ranked(model, policy, query, size)
-        chosen = frozenset(search(oracle, ranking).removed)
+        oracle, ranking = ranked(model, explainer.policy, query, explainer.size)
+        chosen = frozenset(explainer.search(oracle, ranking).rows)
         seconds.append(time.process_time() - started)
         evaluations.append(len(oracle.asked))
-        original, removed, kept = oracle.tell([frozenset(), chosen, events - chosen])
-        without.append((original > 0) != (removed > 0))
-        only.append((original > 0) == (kept > 0))
+        original, removed, kept = oracle.ask([frozenset(), chosen, events - chosen])
+        without.append(flips(original, removed))
+        only.append(not flips(original, kept))
         share.append(len(chosen) / max(1, len(events)))
     return (
         f"changes without it {np.mean(without):.2f}, stays without the other candidates {np.mean(only):.2f}, "

@@ -10,43 +10,28 @@ figures to results/campus.json. Ten minutes on one core; the same figures every 
 import argparse
 import json
 import tempfile
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from cody import policies
-from cody.baselines import Settings, pgexplainer, tgnnexplainer, train_explainer
+from cody.baselines import Settings, train_explainer
 from cody.baselines.differentiable import SoftModel
 from cody.data import campus
 from cody.evaluate.metrics import recall
-from cody.evaluate.run import Explainer, Link, Plan, evaluate
+from cody.evaluate.run import Link, Plan, evaluate
+from cody.explainers import EXPLAINERS, explainer
 from cody.files import write_atomically
 from cody.inference import fast_model
 from cody.models.architectures import ARCHITECTURES
 from cody.models.sizes import Sizes
 from cody.models.train import Settings as ModelSettings
 from cody.models.train import new_network, new_optimizer, run_epoch, split
-from cody.search import cody, greedy, greedy_then_cody, top_share
-
-POLICIES = {
-    "random": policies.random,
-    "temporal": policies.temporal,
-    "spatio-temporal": policies.spatio_temporal,
-    "event-impact": policies.event_impact,
-}
 
 
 def explainers(scorer):
-    learned = partial(pgexplainer, scorer=str(scorer))
-    yield Explainer("random", policies.random, top_share)
-    yield Explainer("pbone", policies.event_impact, top_share)
-    yield Explainer("pgexplainer", learned, top_share)
-    yield Explainer("tgnnexplainer", learned, tgnnexplainer, size=30)
-    for name, search in (("greedy", greedy), ("cody", cody), ("greedy-then-cody", greedy_then_cody)):
-        for policy, function in POLICIES.items():
-            yield Explainer(f"{name}-{policy}", function, search)
+    """All of the catalogue."""
+    return tuple(explainer(name, scorer=scorer if entry.needs_scorer else None) for name, entry in EXPLAINERS.items())
 
 
 def trained(kind, graph, epochs):
@@ -72,20 +57,20 @@ def measure(kind, made, options):
         scorer = Path(folder) / "scorer"
         list(train_explainer(SoftModel(model), Settings(links=options.scorer_links), scorer))
         wanted = list(rows_with_causes(made, model, test))
-        plan = Plan("campus", kind, tuple(explainers(scorer)))
+        plan = Plan("campus", kind, explainers(scorer))
         for rule in sorted({what for _, what in wanted}):
             rows = [row for row, what in wanted if what == rule][: options.links]
             records = list(evaluate(model, made.graph, [Link(row, "correct") for row in rows], plan))
-            for explainer in plan.explainers:
-                of_it = [record for record in records if record.explainer == explainer.name]
+            for one in plan.explainers:
+                of_it = [record for record in records if record.explainer == one.name]
                 yield {
                     "model": kind,
                     "links": rule,
                     "count": len(of_it),
-                    "explainer": explainer.name,
+                    "explainer": one.name,
                     "recall": recall(of_it, made.causes),
-                    "cause_alone": float(np.mean([set(r.removed) == made.causes[r.event] for r in of_it])),
-                    "mean_size": float(np.mean([len(r.removed) for r in of_it])),
+                    "cause_alone": float(np.mean([set(r.rows) == made.causes[r.event] for r in of_it])),
+                    "mean_size": float(np.mean([len(r.rows) for r in of_it])),
                     "fidelity+": float(np.mean([r.is_necessary for r in of_it])),
                 }
 

@@ -23,11 +23,16 @@ from cody.evaluate.metrics import (
     within,
 )
 from cody.evaluate.tables import rounded
+from cody.explainers import FACTUAL as FACTUAL_ENTRIES
+from cody.explainers import POLICIES, find
 
-POLICIES = ("random", "temporal", "spatio-temporal", "event-impact")
-CODY = tuple(f"cody-{policy}" for policy in POLICIES)
-GREEDY = tuple(f"greedy-{policy}" for policy in POLICIES)
-FACTUAL = ("random", "pbone", "pgexplainer", "tgnnexplainer")
+RANDOM, TEMPORAL, NEAREST, IMPACT = POLICIES
+CODY = {policy: find("cody", policy).name for policy in POLICIES}
+GREEDY = {policy: find("greedy", policy).name for policy in POLICIES}
+FACTUAL = [entry.name for entry in FACTUAL_ENTRIES]
+TGNN = find("tgnnexplainer").name
+CODY_NEAREST, GREEDY_NEAREST = CODY[NEAREST], GREEDY[NEAREST]
+EVERYONE = [*CODY.values(), *GREEDY.values(), *FACTUAL]
 HOLDS, PARTLY, FAILS = "holds", "partly", "does not hold"
 
 
@@ -72,7 +77,7 @@ class Settings:
         return float(np.mean(gaps)), low, high, sum(gap > 0 for gap in gaps), len(gaps)
 
 
-def told(gap):
+def in_words(gap):
     value, low, high, ahead, count = gap
     return f"{value:+.3f} [{low:+.3f}, {high:+.3f}], ahead in {ahead} of {count}"
 
@@ -84,39 +89,39 @@ def verdict(*, full, part):
 def necessity(settings):
     """AUFSC+."""
     tgn, tgat = settings.only(model="tgn"), settings.only(model="tgat")
-    everyone = (*CODY, *GREEDY, *FACTUAL)
-    won, also = (sum(name in CODY for name in some.best(everyone)) for some in (tgn, tgat))
+    won, also = (sum(name in CODY.values() for name in some.best(EVERYONE)) for some in (tgn, tgat))
     settings_of = len(tgn.records_of)
-    pairs = "; ".join(f"{policy} {told(settings.gap(f'cody-{policy}', f'greedy-{policy}'))}" for policy in POLICIES)
+    pairs = "; ".join(f"{policy} {in_words(settings.gap(CODY[policy], GREEDY[policy]))}" for policy in POLICIES)
     yield (
         "some CoDy has the highest AUFSC+ in all settings but one (TGN)",
         verdict(full=won >= settings_of - 1, part=2 * won >= settings_of),
         f"in {won} of {settings_of} (TGAT: {also}). CoDy − GreeDy by policy, both models: {pairs}",
     )
-    ratios = [100 * (np.mean(np.divide(some.each(CODY[2]), some.each(GREEDY[2]))) - 1) for some in (tgn, tgat)]
+    pair = CODY_NEAREST, GREEDY_NEAREST
+    ratios = [100 * (np.mean(np.divide(*(some.each(name) for name in pair))) - 1) for some in (tgn, tgat)]
     yield (
         "CoDy-spatio-temporal is 16 % above GreeDy-spatio-temporal in AUFSC+ (TGN)",
         verdict(full=ratios[0] > 8, part=ratios[0] > 0),
         f"{ratios[0]:+.0f} % (mean over settings; TGAT {ratios[1]:+.0f} %)",
     )
     messages = tgat.only(data="uci-messages")
-    found = {name: messages.each(name, fidelity_plus) for name in (*CODY, GREEDY[2])}
-    sizes = {name: messages.each(name, mean_size) for name in (CODY[2], GREEDY[2])}
-    ahead = sum(np.greater(found[GREEDY[2]], found[name]).sum() for name in CODY)
+    found = {name: messages.each(name, fidelity_plus) for name in (*CODY.values(), GREEDY_NEAREST)}
+    sizes = {name: messages.each(name, mean_size) for name in pair}
+    ahead = sum(np.greater(found[GREEDY_NEAREST], found[name]).sum() for name in CODY.values())
     yield (
         "for TGAT on UCI-Messages GreeDy-spatio-temporal finds more than nearly every CoDy, in larger sets",
         verdict(full=ahead >= 6 and np.all(np.less(*sizes.values())), part=ahead >= 4),
-        f"more than {ahead} of the 8 (four CoDy, two kinds): fidelity+ {two(found[GREEDY[2]])}, CoDy-spatio-temporal "
-        f"{two(found[CODY[2]])}; mean size of its counterfactuals {two(sizes[GREEDY[2]])}, "
-        f"of CoDy's {two(sizes[CODY[2]])}",
+        f"more than {ahead} of the 8 (four CoDy, two kinds): fidelity+ {two(found[GREEDY_NEAREST])}, "
+        f"CoDy-spatio-temporal {two(found[CODY_NEAREST])}; mean size of its counterfactuals "
+        f"{two(sizes[GREEDY_NEAREST])}, of CoDy's {two(sizes[CODY_NEAREST])}",
     )
     factual = ", ".join(f"{name} {tgn.mean(name):.3f}" for name in FACTUAL)
     searches = f"CoDy {tgn_mean(tgn, CODY):.3f}, GreeDy {tgn_mean(tgn, GREEDY):.3f} (means over policies)"
-    below, even = (100 * (1 - tgn.mean("tgnnexplainer", metric) / tgn.mean(CODY[2])) for metric in (aufsc_plus, of_64))
+    below, even = (100 * (1 - tgn.mean(TGNN, metric) / tgn.mean(CODY_NEAREST)) for metric in (aufsc_plus, of_64))
     best_factual = max(tgn.mean(name) for name in FACTUAL)
     yield (
         "factual methods have a low AUFSC+; T-GNNExplainer is 75 % below CoDy-spatio-temporal (TGN)",
-        verdict(full=best_factual < min(tgn.mean(CODY[2]), tgn.mean(GREEDY[2])) and even > 60, part=even > 30),
+        verdict(full=best_factual < min(map(tgn.mean, pair)) and even > 60, part=even > 30),
         f"T-GNNExplainer {below:.0f} % below as the paper counts (its sparsity is a share of 30 events), {even:.0f} % "
         f"if shares of 64 are counted for both. {factual}; {searches}",
     )
@@ -124,16 +129,16 @@ def necessity(settings):
 
 def of_64(records):
     """AUFSC+ of T-GNNExplainer, had its sparsity been counted among the candidates of the others."""
-    return float(np.mean([record.is_necessary * (1 - len(record.removed) / 64) for record in records]))
+    return float(np.mean([record.is_necessary * (1 - len(record.rows) / 64) for record in records]))
 
 
 def mean_size(records):
     """Of the counterfactuals found."""
-    return float(np.mean([len(record.removed) for record in records if record.is_necessary] or [0.0]))
+    return float(np.mean([len(record.rows) for record in records if record.is_necessary] or [0.0]))
 
 
-def tgn_mean(settings, explainers):
-    return float(np.mean([settings.mean(name) for name in explainers]))
+def tgn_mean(settings, names):
+    return float(np.mean([settings.mean(name) for name in names.values()]))
 
 
 def two(values):
@@ -141,24 +146,26 @@ def two(values):
 
 
 def of_policies(settings):
-    for kind, best, other in (("correct", CODY[2], CODY[3]), ("incorrect", CODY[3], CODY[2])):
+    for kind, best, other in (("correct", NEAREST, IMPACT), ("incorrect", IMPACT, NEAREST)):
         some = settings.only(kind=kind)
-        value, low, _, ahead, count = gap = some.gap(best, other)
-        means = ", ".join(f"{policy} {some.mean(f'cody-{policy}'):.3f}" for policy in POLICIES)
+        value, low, _, ahead, count = gap = some.gap(CODY[best], CODY[other])
+        means = ", ".join(f"{policy} {some.mean(name):.3f}" for policy, name in CODY.items())
         yield (
-            f"{best.removeprefix('cody-')} is CoDy's best policy on {kind} predictions",
+            f"{best} is CoDy's best policy on {kind} predictions",
             verdict(full=low > 0 and 2 * ahead > count, part=value > 0),
-            f"{means}; over {other.removeprefix('cody-')} {told(gap)}",
+            f"{means}; over {other} {in_words(gap)}",
         )
-    worst = [min(names, key=settings.mean).endswith("-random") for names in (CODY, GREEDY)]
+    worst = [min(names.values(), key=settings.mean) == names[RANDOM] for names in (CODY, GREEDY)]
     yield (
         "random is the worst policy",
         verdict(full=all(worst), part=any(worst)),
-        f"for both searches: CoDy {settings.mean(CODY[0]):.3f}, GreeDy {settings.mean(GREEDY[0]):.3f}",
+        f"for both searches: CoDy {settings.mean(CODY[RANDOM]):.3f}, GreeDy {settings.mean(GREEDY[RANDOM]):.3f}",
     )
     tgn = settings.only(model="tgn")
     for names, paper in ((CODY, "14, 37, 30"), (GREEDY, "386, 485, 304")):
-        gains = [100 * (tgn.mean(name) / tgn.mean(names[0]) - 1) for name in names[1:]]
+        gains = [
+            100 * (tgn.mean(names[policy]) / tgn.mean(names[RANDOM]) - 1) for policy in (TEMPORAL, NEAREST, IMPACT)
+        ]
         yield (
             f"every policy gains AUFSC+ over random with {'CoDy' if names is CODY else 'GreeDy'}, spatio-temporal most "
             f"(temporal, spatio-temporal, event-impact: {paper} %; TGN)",
@@ -175,7 +182,7 @@ def of_kinds(settings):
         for name in sorted(found.keys() & others.keys()) if kind == "correct" else ():
             pairs += 1
             easier += [name] * (fidelity_plus(others[name]) > fidelity_plus(found[name]))
-            if data != "uci-forums" and name in (CODY[2], GREEDY[2]):
+            if data != "uci-forums" and name in (CODY_NEAREST, GREEDY_NEAREST):
                 ratios.setdefault(name, []).append(fidelity_plus(others[name]) / fidelity_plus(found[name]))
     yield (
         "every explainer finds more on incorrect predictions",
@@ -194,22 +201,22 @@ def of_kinds(settings):
 def sufficiency(settings):
     tgn = settings.only(model="tgn")
     kinds = {kind: tgn.only(kind=kind) for kind in ("incorrect", "correct")}
-    least = {kind: min(min(some.each(name, aufsc_minus)) for name in CODY) for kind, some in kinds.items()}
+    least = {kind: min(min(some.each(name, aufsc_minus)) for name in CODY.values()) for kind, some in kinds.items()}
     reached = [least["incorrect"] > 0.815, least["correct"] > 0.575]  # as printed: 0.82 and 0.58
     yield (
         "CoDy's AUFSC− is 0.82 and more on incorrect, 0.58 and more on correct predictions (TGN)",
         verdict(full=all(reached), part=any(reached)),
         f"at least {least['incorrect']:.2f} and {least['correct']:.2f}",
     )
-    best = settings.best((*CODY, *GREEDY, *FACTUAL), aufsc_minus)
-    factual = sum(name in FACTUAL for name in best)
+    best = settings.best(EVERYONE, aufsc_minus)
+    factual, tree = (sum(name in names for name in best) for names in (FACTUAL, CODY.values()))
     yield (
         "factual methods, made for it, are not ahead in AUFSC−",
         verdict(full=factual == 0, part=2 * factual < len(best)),
-        f"a factual one is best in {factual} of {len(best)} settings, CoDy in {sum(name in CODY for name in best)}",
+        f"a factual one is best in {factual} of {len(best)} settings, CoDy in {tree}",
     )
-    for kind, expected in (("correct", CODY[2]), ("incorrect", CODY[3])):
-        winners = settings.only(kind=kind).best((*CODY, *GREEDY, *FACTUAL), characterization)
+    for kind, expected in (("correct", CODY_NEAREST), ("incorrect", CODY[IMPACT])):
+        winners = settings.only(kind=kind).best(EVERYONE, characterization)
         hits = winners.count(expected)
         counts = Counter(winners).most_common()
         names = ", ".join(f"{name} {count}" for name, count in counts)
@@ -227,21 +234,23 @@ def of_cost(settings):
         paper.setdefault(row["explainer"], []).append(float(row["calls"]))
     tgn = settings.only(model="tgn")
     for names in (CODY, GREEDY):
-        here = {name: tgn.each(name, mean_evaluations) for name in names}
-        close = [0.75 < np.mean(here[name]) / np.mean(paper[name]) < 1.33 for name in names]
+        here = {policy: tgn.each(name, mean_evaluations) for policy, name in names.items()}
+        there = {policy: paper[name] for policy, name in names.items()}
+        close = [0.75 < np.mean(here[policy]) / np.mean(there[policy]) < 1.33 for policy in POLICIES]
         yield (
             f"{'CoDy' if names is CODY else 'GreeDy'} calls the model so often (TGN): "
-            + ", ".join(f"{name.partition('-')[2]} {min(paper[name]):.0f} to {max(paper[name]):.0f}" for name in names),
+            + ", ".join(f"{policy} {min(calls):.0f} to {max(calls):.0f}" for policy, calls in there.items()),
             verdict(full=all(close), part=any(close)),
-            ", ".join(f"{name.partition('-')[2]} {min(here[name]):.0f} to {max(here[name]):.0f}" for name in names),
+            ", ".join(f"{policy} {min(calls):.0f} to {max(calls):.0f}" for policy, calls in here.items()),
         )
 
 
 def of_similarity(settings):
     found = settings.records_of.get(("tgn", "wikipedia", "correct"), {})
-    if {*CODY, *GREEDY, "tgnnexplainer"} <= found.keys():
-        like = {pair: jaccard(found[pair[0]], found[pair[1]]) for pair in ((CODY[1], CODY[2]), (GREEDY[1], GREEDY[2]))}
-        far = [jaccard(found["tgnnexplainer"], found[name]) for name in (*CODY, *GREEDY)]
+    if {*CODY.values(), *GREEDY.values(), TGNN} <= found.keys():
+        pairs = [(names[TEMPORAL], names[NEAREST]) for names in (CODY, GREEDY)]
+        like = {pair: jaccard(found[pair[0]], found[pair[1]]) for pair in pairs}
+        far = [jaccard(found[TGNN], found[name]) for name in (*CODY.values(), *GREEDY.values())]
         yield (
             "temporal and spatio-temporal explain alike, and unlike T-GNNExplainer (Wikipedia, TGN, correct)",
             verdict(full=min(like.values()) > 0.3 > 2 * max(far), part=min(like.values()) > max(far)),
@@ -252,7 +261,7 @@ def of_similarity(settings):
 
 def of_sensitivity(settings, alphas, sizes):
     """TGAT, UCI-Messages, correct, spatio-temporal. `alphas` and `sizes`: records by value."""
-    base = settings.records_of.get(("tgat", "uci-messages", "correct"), {}).get(CODY[2])
+    base = settings.records_of.get(("tgat", "uci-messages", "correct"), {}).get(CODY_NEAREST)
     if not (base and alphas and sizes):
         return
     alphas, sizes = dict(sorted({**alphas, 2 / 3: base}.items())), dict(sorted({**sizes, 64: base}.items()))
@@ -275,14 +284,12 @@ def of_sensitivity(settings, alphas, sizes):
 
 def of_iterations(longer):
     """TGN, Wikipedia, correct, 1,200 iterations. `longer`: records by explainer."""
-    policies = [policy for policy in POLICIES if {f"cody-{policy}", f"greedy-{policy}"} <= longer.keys()]
+    policies = [policy for policy in POLICIES if {CODY[policy], GREEDY[policy]} <= longer.keys()]
     if not policies:
         return
-    shares = {
-        policy: [share_within(longer[f"cody-{policy}"], calls) for calls in (300, 600, 1200)] for policy in policies
-    }
-    greedy = {policy: fidelity_plus(longer[f"greedy-{policy}"]) for policy in policies}
-    gaps = {policy: paired(longer[f"cody-{policy}"], longer[f"greedy-{policy}"], found_share) for policy in policies}
+    shares = {policy: [share_within(longer[CODY[policy]], calls) for calls in (300, 600, 1200)] for policy in policies}
+    greedy = {policy: fidelity_plus(longer[GREEDY[policy]]) for policy in policies}
+    gaps = {policy: paired(longer[CODY[policy]], longer[GREEDY[policy]], found_share) for policy in policies}
     passed = sum(shares[policy][-1] > greedy[policy] for policy in policies)
     clear = [policy for policy in policies if gaps[policy].low > 0]
     before = sum(shares[policy][0] > greedy[policy] for policy in policies)
@@ -291,7 +298,7 @@ def of_iterations(longer):
         f"[{gaps[policy].low:+.2f}, {gaps[policy].high:+.2f}])"
         for policy in policies
     )
-    links = len(longer[f"cody-{policies[0]}"])
+    links = len(longer[CODY[policies[0]]])
     yield (
         "with 1,200 iterations every CoDy overtakes its GreeDy (TGN, Wikipedia, correct)",
         verdict(full=len(clear) == len(policies), part=passed > before),

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 import cody
+from cody.candidates import events_among_nodes, events_on_paths
 from cody.evaluate.instances import sample_links
 from cody.files import write_atomically
-from cody.nearby import events_among_nodes, events_on_paths
 from cody.policies import event_impact, spatio_temporal
 from cody.search import cody as tree_search
 

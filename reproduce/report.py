@@ -14,10 +14,11 @@ from claims import Settings
 from claims import table as claims_table
 
 from cody.evaluate import typeset
-from cody.evaluate.arrange import EXPLAINERS, in_order
+from cody.evaluate.arrange import in_order
 from cody.evaluate.metrics import aufsc_plus, fidelity_plus, mean_evaluations
-from cody.evaluate.records import read_records
+from cody.evaluate.record_file import read_records
 from cody.evaluate.tables import tables
+from cody.explainers import DEFAULT_SEARCH, EXPLAINERS, find, known
 from cody.files import write_atomically
 
 SHOWN_SIMILARITIES = ("jaccard-tgn-wikipedia-correct", "jaccard-tgat-uci-messages-correct")  # the others fill a folder
@@ -29,8 +30,14 @@ def read(folder, pattern):
     settings = defaultdict(lambda: defaultdict(list))
     for record in records:
         model = Path(record.model).name.split("-")[0]
-        settings[model, record.data, record.kind][record.explainer].append(record)
+        settings[model, record.data, record.kind][name_of(record)].append(record)
     return records, settings
+
+
+def name_of(record):
+    """The explainer of the catalogue, if it is one, whatever the record calls it."""
+    entry = known(record.search, record.policy)
+    return record.explainer if entry is None else entry.name
 
 
 def complete(settings):
@@ -69,7 +76,7 @@ def varied(folder, ending, what):
 def by_explainer(records):
     found = defaultdict(list)
     for record in records:
-        found[record.explainer].append(record)
+        found[name_of(record)].append(record)
     return found
 
 
@@ -100,8 +107,8 @@ def section(folder, ending, title, records, settings):
 def compared(settings):
     """The default search against the others, where users are."""
     for policy in ("spatio-temporal", "event-impact"):
-        default = f"greedy-then-cody-{policy}"
-        for other in (f"greedy-{policy}", f"cody-{policy}"):
+        default, *others = (find(search, policy).name for search in (DEFAULT_SEARCH, "greedy", "cody"))
+        for other in others:
             value, low, high, ahead, count = settings.gap(default, other)
             behind = settings.gap(other, default)[3]
             yield (
@@ -141,7 +148,7 @@ def draw(folder, ending, records):
     figures = folder / "figures"
     written = save_figures(records, figures)
     one = [record for record in records if Path(record.model).name == "tgat-uci-messages"]
-    same = [record for record in one if record.kind == "correct" and record.explainer == "cody-spatio-temporal"]
+    same = [record for record in one if record.kind == "correct" and name_of(record) == find("cody").name]
     other = [record for file in sorted(folder.glob(f"sensitivity-*{ending}")) for record in read_records(file)]
     with TemporaryDirectory() as elsewhere:
         for path in save_figures([*same, *other], Path(elsewhere)):

@@ -30,9 +30,7 @@ SEARCHES = {
 
 
 def measure(model, graph, rows, search):
-    explanations = []
-    for row in rows.tolist():
-        explanations.append(cody.explain(model, graph, graph.query(row), search=search))
+    explanations = [cody.explain(model, graph, graph.query(row), search=search) for row in rows.tolist()]
     flipped = np.array([why.is_counterfactual for why in explanations])
     share = np.array([len(why.removed) / max(1, len(why.candidates)) for why in explanations])
     sizes = [len(why.removed) for why in explanations if why.is_counterfactual]

@@ -3,6 +3,7 @@
 import numpy as np
 
 from cody.evaluate.record import Record
+from cody.explainers import EXPLAINERS
 
 
 def record(**values):
@@ -15,7 +16,7 @@ def record(**values):
         "kind": "correct",
         "event": 100,
         "candidates": 10,
-        "removed": (1, 2),
+        "rows": (1, 2),
         "original": 1.0,
         "without": -1.0 if necessary else 1.0,
         "only": 1.0 if sufficient else -1.0,
@@ -25,12 +26,20 @@ def record(**values):
         "first": 5 if necessary else None,
         "seconds": 0.5,
         "seed": 0,
-        "parameters": {},
+        "options": {},
         "model_identity": "m",
         "data_identity": "d",
         "version": "0",
     }
-    return Record(**defaults | values)
+    made = defaults | values
+    return Record(**parts(made["explainer"]) | made)
+
+
+def parts(explainer):
+    """What an explainer of the catalogue is made of, also one with a setting behind its name; others of themselves."""
+    entry = EXPLAINERS.get(explainer.partition(" (")[0])
+    search, policy = (explainer, "") if entry is None else entry.parts
+    return {"search": search, "policy": policy}
 
 
 def random_records(rng, count=40, **values):
@@ -42,7 +51,7 @@ def random_records(rng, count=40, **values):
         original, without, only = rng.normal(size=3).round(1).tolist()
         first = int(rng.integers(1, 301)) if (original > 0) != (without > 0) else None
         evaluations = 300 if first is None else int(rng.integers(first, 301))
-        own = {"event": 100 + event, "candidates": candidates, "removed": tuple(removed), "original": original}
+        own = {"event": 100 + event, "candidates": candidates, "rows": tuple(removed), "original": original}
         own |= {"without": without, "only": only, "first": first, "evaluations": evaluations}
         made.append(record(**own | {"seconds": float(rng.random())} | values))
     return made

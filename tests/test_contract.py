@@ -1,6 +1,7 @@
 """What the package promises about itself: its public names, and which module may know which."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ ORDER = [
     {"cody.words", "cody.files", "cody.deadline", "cody.decision", "cody.edits"},
     {"cody.document"},
     {"cody.graph"},
-    {"cody.nearby"},
+    {"cody.candidates"},
     {"cody.model"},
     {"cody.oracle"},
     {"cody.toy", "cody.policies"},
@@ -25,10 +26,10 @@ ORDER = [
     {"cody.data", "cody.models", "cody.what_if", "cody.testing"},
     {"cody.inference"},
     {"cody.baselines"},
+    {"cody.explainers"},
     {"cody"},
     {"cody.evaluate"},
     {"cody.demo", "cody.bench"},
-    {"cody.show"},
     {"cody.cli"},
     {"cody.__main__"},
 ]
@@ -64,6 +65,16 @@ def test_imports_go_one_way():
                 assert level[there] < level[here], f"{file.name} imports {module}"
 
 
+def test_what_a_logit_means_is_said_once():
+    ours = {node.name for node in ast.parse((SOURCE / "decision.py").read_text()).body if hasattr(node, "name")}
+    assert ours == {"decision", "flips", "probability", "scores", "shift"}
+    for file in set(SOURCE.rglob("*.py")) - {SOURCE / "decision.py"}:
+        defined = {getattr(node, "name", "") for node in ast.parse(file.read_text()).body}
+        assert not ours & {name.strip("_") for name in defined}, f"{file} defines it again"
+        if file != SOURCE / "baselines" / "train.py":  # there it is said about tensors
+            assert not re.search(r"> 0\) [!=]= \(.* > 0\)", file.read_text()), f"{file} compares signs by itself"
+
+
 def test_importing_cody_is_light():
     heavy = "{'torch', 'pandas', 'pyarrow', 'networkx', 'typer', 'rich'}"
     code = f"import sys, cody; print(sorted({heavy} & sys.modules.keys()))"
@@ -72,7 +83,7 @@ def test_importing_cody_is_light():
 
 
 def test_all_equals_the_public_names():
-    own_modules = {file.stem for file in SOURCE.iterdir()} - {"explain"}  # the function of that name is what is public
+    own_modules = {file.stem for file in SOURCE.iterdir()} - {"candidates", "explain"}  # functions too
     public = {name for name in vars(cody) if not name.startswith("_") and name not in own_modules} | {"load_model"}
     public -= {"TYPE_CHECKING", "Any"}
     assert set(cody.__all__) == set(dir(cody)) == public | {"__version__"}

@@ -12,15 +12,15 @@ import pytest
 from rich.console import Console
 
 import cody
-from cody import show
 from cody.baselines import tgnnexplainer
+from cody.candidates import Protected, candidates, events_among_nodes
+from cody.cli import show
 from cody.deadline import check_deadline
 from cody.errors import CallError, DataError, ModelError, ProbabilityWarning
 from cody.explain import explain
 from cody.explanation import Explanation
 from cody.graph import TemporalGraph
 from cody.inference import Replay, fast_model
-from cody.nearby import Protected, candidates, events_among_nodes
 from cody.policies import event_impact, random, temporal
 from cody.search import cody as cody_search
 from cody.search import greedy, greedy_then_cody, result, top_share

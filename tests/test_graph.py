@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
@@ -13,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cody import nearby
+from cody.candidates import candidates, events_among_nodes, events_on_paths, neighbourhood
 from cody.errors import CallError, DataError
 from cody.graph import Query, TemporalGraph, check_query, verify_graph
-from cody.nearby import candidates, events_among_nodes, events_on_paths, neighbourhood
+
+NEAR = sys.modules[candidates.__module__]  # `cody.candidates` is the function of that name
 
 
 class Twin:
@@ -105,7 +107,7 @@ def test_candidates_follow_both_definitions(
     """`long_walk` chooses between the two ways to the same answer."""
     graph, twin, query = question
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nearby, "LONG_WALK", long_walk)
+        patch.setattr(NEAR, "LONG_WALK", long_walk)
         paths = candidates(graph, query, hops, size, near=events_on_paths)
         among = candidates(graph, query, hops, size, near=events_among_nodes)
     assert paths.tolist() == twin.events_on_paths(query, hops, size)
@@ -117,7 +119,7 @@ def test_candidates_follow_both_definitions(
 def test_candidates_follow_both_definitions_in_larger_graphs_with_hubs(
     seed: int, long_walk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nearby, "LONG_WALK", long_walk)
+    monkeypatch.setattr(NEAR, "LONG_WALK", long_walk)
     rng = np.random.default_rng(seed)
     src, dst = (np.minimum(rng.zipf(1.5, 3_000), 600) - 1 for _ in range(2))
     graph = TemporalGraph.from_arrays(src, dst, np.arange(3_000), num_nodes=600)
@@ -135,7 +137,7 @@ def test_a_meeting_long_ago_counts_as_much_as_a_recent_one() -> None:
     src, dst = [1] + [1, 3] * 100, [0] + [2, 2] * 100
     graph = TemporalGraph.from_arrays(src, dst, range(201), num_nodes=5)
     inside = np.array([True, False, False, False, False])
-    met = nearby._meets(graph, np.array([1, 2, 3, 4]), 201, inside)
+    met = NEAR._meets(graph, np.array([1, 2, 3, 4]), 201, inside)
     assert met.tolist() == [True, False, False, False]
 
 
@@ -146,12 +148,12 @@ def test_a_single_meeting_is_found_wherever_it_stands() -> None:
         dst = [2] * 100
         dst[row] = 0
         graph = TemporalGraph.from_arrays([1] * 100, dst, range(100))
-        assert nearby._meets(graph, np.array([1]), 100, inside).tolist() == [True]
+        assert NEAR._meets(graph, np.array([1]), 100, inside).tolist() == [True]
 
 
 def test_a_short_walk_back_does_not_go_beyond_the_first_event(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two events are visible; what the nodes meet later makes the last hop look long."""
-    monkeypatch.setattr(nearby, "LONG_WALK", 0)
+    monkeypatch.setattr(NEAR, "LONG_WALK", 0)
     graph = TemporalGraph.from_arrays([0, 1] + [0, 1] * 200, [1, 2] + [2, 0] * 200, range(402))
     assert candidates(graph, Query(0, 1, 1.0, 2), size=3, near=events_among_nodes).tolist() == [0, 1]
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from cody.candidates import distances
 from cody.errors import CallError
 from cody.graph import TemporalGraph
-from cody.nearby import distances
 from cody.oracle import Oracle
 from cody.policies import event_impact, random, shift, spatio_temporal, temporal
 from cody.testing import ToyModel

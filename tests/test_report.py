@@ -22,7 +22,7 @@ EVERYONE += [f"{search}-{policy}" for search in ("cody", "greedy", "greedy-then-
 def settings(shares):
     """TGN and TGAT on one data set; each explainer changes that share of ten decisions, with one event of ten."""
     made = {
-        name: [record(event=i, explainer=name, necessary=i < 10 * share, removed=(1,)) for i in range(10)]
+        name: [record(event=i, explainer=name, necessary=i < 10 * share, rows=(1,)) for i in range(10)]
         for name, share in shares.items()
     }
     return Settings(

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from cody import _start  # noqa: F401  (the first of them)
 from cody._version import __version__
+from cody.candidates import Protected, candidates
 from cody.data import load
 from cody.edits import Add, Alter, Move
 from cody.errors import CodyError
@@ -11,7 +12,6 @@ from cody.explain import explain
 from cody.explanation import Explanation
 from cody.graph import Query, TemporalGraph
 from cody.model import Change, Model, as_model
-from cody.nearby import Protected, candidates
 
 if TYPE_CHECKING:
     from cody.inference import load_model

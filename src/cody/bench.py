@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from cody.candidates import candidates
 from cody.data import load
 from cody.explain import explain
 from cody.graph import Query, TemporalGraph
@@ -31,7 +32,6 @@ from cody.model import Change
 from cody.models.architectures import ARCHITECTURES
 from cody.models.sizes import PRESETS
 from cody.models.train import new_network
-from cody.nearby import candidates
 from cody.oracle import Oracle
 from cody.search import cody
 

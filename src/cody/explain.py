@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cody.candidates import Near, Protected, candidates, events_on_paths
 from cody.deadline import check_deadline, until
 from cody.decision import flips
 from cody.edits import Add, Alter
@@ -32,7 +33,6 @@ from cody.model import (
     model_on,
     reach,
 )
-from cody.nearby import Near, Protected, candidates, events_on_paths
 from cody.oracle import Oracle, check_seconds
 from cody.policies import Policy, spatio_temporal
 from cody.search import Found, Search, greedy_then_cody
@@ -282,15 +282,20 @@ def _event(graph: TemporalGraph, row: int) -> Event:
 
 
 def describe(function: Callable[..., Any]) -> dict[str, Any]:
-    """The name of a function and its options, those that were given and those that were not."""
+    """The name of a function and its options."""
+    inner = function.func if isinstance(function, partial) else function
+    return {"name": getattr(inner, "__name__", type(inner).__name__)} | options_of(function)
+
+
+def options_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The options of a function as plain data, those that were given and those that were not."""
     given = function.keywords if isinstance(function, partial) else {}
     inner = function.func if isinstance(function, partial) else function
-    name = getattr(inner, "__name__", type(inner).__name__)
     if not inspect.isfunction(inner):
-        return {"name": name}
+        return {}
     options = inspect.signature(inner).parameters.values()
     defaults = {option.name: option.default for option in options if option.kind is option.KEYWORD_ONLY}
-    return {"name": name} | {option: _plain(value) for option, value in {**defaults, **given}.items()}
+    return {option: _plain(value) for option, value in {**defaults, **given}.items()}
 
 
 def _plain(value: Any) -> Any:

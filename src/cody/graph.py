@@ -488,8 +488,8 @@ def _count_nodes(
     tables = {"node_features": node_features, "names": names}
     given |= {key: table.shape[0] if table.ndim else 0 for key, table in tables.items() if table is not None}
     if len(set(given.values())) > 1:
-        told = ", ".join(f"{key}: {count}" for key, count in given.items())
-        raise DataError(f"the number of nodes is contradictory ({told})")
+        counts = ", ".join(f"{key}: {count}" for key, count in given.items())
+        raise DataError(f"the number of nodes is contradictory ({counts})")
     count = next(iter(given.values()), largest + 1)
     if largest >= count:
         raise DataError(f"node id {largest} appears in the events, but {next(iter(given))} says {count} nodes")

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from cody.candidates import distances
 from cody.decision import shift
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.nearby import distances
 from cody.oracle import Oracle
 
 Policy = Callable[[TemporalGraph, Query, IntArray, Oracle, np.random.Generator], IntArray]

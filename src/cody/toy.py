@@ -65,10 +65,10 @@ class ToyModel:
 
     @property
     def identity(self) -> str:
-        """A hash of what the answers depend on, besides the graph."""
+        """Another one for other weights or options, and for every class that inherits from this."""
         pairs = [(*rows, extra) for rows, extra in sorted(self.pairs.items())]
         options = [self.half_life, self.indirect, self.bias]
-        return fingerprint(self.given, pairs, options)
+        return f"{type(self).__qualname__}-{fingerprint(self.given, pairs, options)}"
 
     def on(self, graph: TemporalGraph) -> Self:
         """The same model on the same log with other imagined events."""

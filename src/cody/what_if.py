@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cody.candidates import candidates
 from cody.edits import Add, Edit, Move
 from cody.errors import CallError, first_line
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.model import Change, Model, check_changes, checked_logits, model_on, open_session
-from cody.nearby import candidates
 from cody.words import parse_moment
 
 

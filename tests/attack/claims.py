@@ -15,6 +15,7 @@ import torch
 from attack.finding import Finding, expect
 from attack.things import Generator, odd_edits, odd_graph, odd_network, odd_query
 from cody import policies, search
+from cody.candidates import Protected, candidates, events_among_nodes, events_on_paths
 from cody.decision import flips
 from cody.errors import BudgetError, CallError
 from cody.explain import explain
@@ -22,7 +23,6 @@ from cody.explanation import Explanation
 from cody.graph import FloatArray, Query, TemporalGraph
 from cody.inference import Replay, fast_model
 from cody.model import Change, Model
-from cody.nearby import Protected, candidates, events_among_nodes, events_on_paths
 from cody.toy import ToyModel
 
 FEW = 9  # candidates whose sets are all tried

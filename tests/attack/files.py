@@ -21,7 +21,7 @@ from attack.world import LINK, finish_training, world, world_to_break
 from cody.baselines import load_pgexplainer
 from cody.cli import app
 from cody.errors import CodyError
-from cody.evaluate.records import read_records
+from cody.evaluate.record_file import read_records
 from cody.explanation import Explanation
 from cody.graph import TemporalGraph
 from cody.inference import load_model

@@ -33,7 +33,7 @@ from cody.data import save_graph
 from cody.edits import Add, Move
 from cody.errors import CodyError
 from cody.evaluate import run as evaluation
-from cody.evaluate.records import read_records
+from cody.evaluate.record_file import read_records
 from cody.explain import explain
 from cody.graph import TemporalGraph
 from cody.inference import load_model

@@ -22,7 +22,7 @@ from attack import child
 from attack.finding import Finding, expect
 from attack.world import LINK, scratch, world
 from cody.data import verify_graph
-from cody.evaluate.records import read_records
+from cody.evaluate.record_file import read_records
 
 LONGEST = 100.0  # seconds
 PATIENCE = 20.0  # seconds until a worker must have noticed that nobody waits for it
@@ -178,7 +178,7 @@ def _explained(folder: Path) -> dict[str, Any]:
 
 def _records(folder: Path) -> list[Any]:
     records = read_records(folder / "out.jsonl")
-    return sorted((one.explainer, one.kind, one.event, one.removed, one.without, one.only) for one in records)
+    return sorted((one.explainer, one.kind, one.event, one.rows, one.without, one.only) for one in records)
 
 
 def _weights(file: str) -> Result:

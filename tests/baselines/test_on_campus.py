@@ -7,6 +7,7 @@ from cody.baselines import Settings, explore, learned_order
 from cody.baselines.differentiable import SoftModel
 from cody.baselines.pgexplainer import new_scorer
 from cody.baselines.train import train_scorer
+from cody.candidates import candidates
 from cody.data import campus
 from cody.inference import fast_model
 from cody.models.sizes import Sizes
@@ -14,7 +15,6 @@ from cody.models.tgat import TGAT
 from cody.models.tgn import TGN
 from cody.models.train import Settings as ModelSettings
 from cody.models.train import new_network, new_optimizer, run_epoch, split
-from cody.nearby import candidates
 from cody.oracle import Oracle
 from cody.policies import event_impact, random
 from cody.search import top_share

@@ -13,12 +13,12 @@ from cody.baselines import Settings, learned_order, load_scorer, train_explainer
 from cody.baselines.differentiable import SoftModel
 from cody.baselines.pgexplainer import describe, new_scorer
 from cody.baselines.train import _gates, _learn, _lessons, _temperature, train_scorer
+from cody.candidates import candidates
 from cody.errors import CallError, DataError, ModelError
 from cody.files import with_checksum
 from cody.graph import TemporalGraph
 from cody.inference import fast_model
-from cody.models.interrupted import Interrupted
-from cody.nearby import candidates
+from cody.models.resume import Interrupted
 from random_events import random_graph, random_network
 
 QUICK = Settings(links=20, epochs=3, batch=8, hidden=16)

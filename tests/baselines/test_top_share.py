@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from cody.candidates import candidates
 from cody.errors import CallError
 from cody.graph import TemporalGraph
-from cody.nearby import candidates
 from cody.oracle import Oracle
 from cody.policies import event_impact, random
 from cody.search import top_share

@@ -15,11 +15,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from cody import cli, show
+from cody import cli
+from cody.cli import show
 from cody.data import save_graph
 from cody.errors import CallError, CodyError
 from cody.evaluate import metrics
-from cody.evaluate.records import read_records
+from cody.evaluate.record_file import read_records
 from cody.models.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
 from some_records import record
@@ -69,7 +70,7 @@ def test_the_summary_is_about_what_was_asked_not_about_the_whole_file(where):
 
 def test_the_longest_name_fits_eighty_columns():
     name = "greedy-then-cody-spatio-temporal"
-    one = record(explainer=name, removed=range(10), necessary=True, evaluations=5688, seconds=12.345)
+    one = record(explainer=name, rows=range(10), necessary=True, evaluations=5688, seconds=12.345)
     console = Console(width=80, file=io.StringIO())
     for part in show.evaluation(metrics.summaries([one])):
         console.print(part)
@@ -90,8 +91,8 @@ def test_all_explainers_and_the_papers_settings(where, tmp_path):
     found = read_records(tmp_path / "run.jsonl")
     assert len({record.explainer for record in found}) == 16
     assert all(60 <= record.event < 180 and abs(record.original) >= 0.2 for record in found)
-    told = {json.dumps(record.parameters["candidates"]) for record in found}
-    assert told == {'{"size": 8, "hops": 2, "near": "events_among_nodes"}'}
+    given = {json.dumps(record.options["candidates"]) for record in found}
+    assert given == {'{"size": 8, "hops": 2, "near": "events_among_nodes"}'}
 
 
 def test_a_scorer_that_was_trained_anew_is_another_one_however_it_is_called(where, tmp_path):

@@ -23,10 +23,10 @@ ALL = [
 ]
 
 FOUR = [
-    record(event=1, removed=(1,), candidates=10, necessary=True, sufficient=True, evaluations=10, seconds=1.0),
-    record(event=2, removed=(1, 2, 3), candidates=10, necessary=True, sufficient=False, evaluations=20, seconds=2.0),
-    record(event=3, removed=(1, 2), candidates=4, necessary=False, sufficient=False, evaluations=30, seconds=3.0),
-    record(event=4, removed=(), candidates=8, necessary=False, sufficient=True, evaluations=40, seconds=6.0, first=7),
+    record(event=1, rows=(1,), candidates=10, necessary=True, sufficient=True, evaluations=10, seconds=1.0),
+    record(event=2, rows=(1, 2, 3), candidates=10, necessary=True, sufficient=False, evaluations=20, seconds=2.0),
+    record(event=3, rows=(1, 2), candidates=4, necessary=False, sufficient=False, evaluations=30, seconds=3.0),
+    record(event=4, rows=(), candidates=8, necessary=False, sufficient=True, evaluations=40, seconds=6.0, first=7),
 ]
 
 
@@ -46,7 +46,7 @@ def test_every_metric_has_the_value_worked_out_by_hand():
 
 def test_the_published_relation_between_area_and_fidelity_holds():
     """Wikipedia, incorrect, CoDy-spatio-temporal: fidelity+ 0.53, sparsity 0.05, AUFSC+ 0.50."""
-    group = [record(event=i, necessary=i < 53, removed=(1,), candidates=20) for i in range(100)]
+    group = [record(event=i, necessary=i < 53, rows=(1,), candidates=20) for i in range(100)]
     assert round(metrics.aufsc_plus(group), 2) == 0.50
 
 
@@ -105,7 +105,7 @@ def test_a_link_explained_twice_is_one_link():
 
 
 def test_a_link_without_candidates_counts_as_sparsity_zero():
-    assert metrics.sparsity([record(candidates=0, removed=()), record(candidates=2, removed=(1,))]) == 0.25
+    assert metrics.sparsity([record(candidates=0, rows=()), record(candidates=2, rows=(1,))]) == 0.25
 
 
 @pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.__name__)
@@ -176,23 +176,23 @@ def test_a_level_or_number_of_samples_that_cannot_be_meant_is_refused(options):
 
 
 def test_jaccard_is_the_mean_over_common_links():
-    mine = [record(event=1, removed=(1, 2)), record(event=2, removed=(1,)), record(event=3, removed=(5,))]
-    theirs = [record(event=1, removed=(2, 3)), record(event=2, removed=(1,)), record(event=4, removed=(5,))]
+    mine = [record(event=1, rows=(1, 2)), record(event=2, rows=(1,)), record(event=3, rows=(5,))]
+    theirs = [record(event=1, rows=(2, 3)), record(event=2, rows=(1,)), record(event=4, rows=(5,))]
     assert jaccard(mine, theirs) == pytest.approx((1 / 3 + 1) / 2)
     assert jaccard(mine, mine) == 1
 
 
 def test_jaccard_of_two_empty_explanations_is_one_and_without_common_links_undefined():
-    assert jaccard([record(removed=())], [record(removed=())]) == 1
-    assert jaccard([record(removed=())], [record(removed=(1,))]) == 0
+    assert jaccard([record(rows=())], [record(rows=())]) == 1
+    assert jaccard([record(rows=())], [record(rows=(1,))]) == 0
     assert jaccard([record(event=1)], [record(event=2)]) is None
     assert jaccard([record(data="a")], [record(data="b")]) is None
     assert jaccard([record(model="a")], [record(model="b")]) is None
 
 
 def test_jaccard_of_links_explained_several_times_weighs_links_alike():
-    mine = [record(event=1, removed=(1,), seed=0), record(event=1, removed=(2,), seed=1), record(event=2, removed=(3,))]
-    theirs = [record(event=1, removed=(1,)), record(event=2, removed=(3,))]
+    mine = [record(event=1, rows=(1,), seed=0), record(event=1, rows=(2,), seed=1), record(event=2, rows=(3,))]
+    theirs = [record(event=1, rows=(1,)), record(event=2, rows=(3,))]
     assert jaccard(mine, theirs) == pytest.approx((0.5 + 1) / 2)
 
 

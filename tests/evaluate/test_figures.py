@@ -21,17 +21,19 @@ from cody.evaluate import figures
 from cody.evaluate.figures import draw, looks, save_figures
 
 
-def told(alpha, size):
+def given(alpha, size):
     return {"search": {"alpha": alpha}, "candidates": {"size": size}}
 
 
 ALPHAS = [
-    record(
-        event=event, necessary=event < 4 * alpha, parameters={"search": {"alpha": alpha}, "candidates": {"size": 64}}
-    )
+    record(event=event, necessary=event < 4 * alpha, options={"search": {"alpha": alpha}, "candidates": {"size": 64}})
     for alpha in (0.5, 0.75)
     for event in range(4)
 ]
+
+
+def looks_of(*explainers):
+    return looks(record(explainer=name) for name in explainers)
 
 
 def curve(axes, colour):
@@ -43,20 +45,20 @@ def curve(axes, colour):
 
 def test_the_curve_of_fidelity_against_sparsity_counts_all_links():
     records = [
-        record(event=1, necessary=True, removed=(1,), candidates=10),
-        record(event=2, necessary=True, removed=(1, 2, 3), candidates=10),
-        record(event=3, necessary=False, removed=(1,), candidates=10),
-        record(event=4, necessary=False, removed=(), candidates=10),
+        record(event=1, necessary=True, rows=(1,), candidates=10),
+        record(event=2, necessary=True, rows=(1, 2, 3), candidates=10),
+        record(event=3, necessary=False, rows=(1,), candidates=10),
+        record(event=4, necessary=False, rows=(), candidates=10),
     ]
-    look = looks(["cody-temporal"])
+    look = looks_of("cody-temporal")
     (axes,) = figures.fidelity_against_sparsity(records, look).axes
     share = curve(axes, look["cody-temporal"].colour)
     assert [share(place) for place in (0.05, 0.1, 0.2, 0.3, 0.39)] == [0, 0.25, 0.25, 0.5, 0.5]
 
 
 def test_markers_lie_on_their_curves():
-    records = [record(event=i, necessary=True, removed=tuple(range(i + 1)), candidates=10) for i in range(10)]
-    look = looks(["cody-temporal"])
+    records = [record(event=i, necessary=True, rows=tuple(range(i + 1)), candidates=10) for i in range(10)]
+    look = looks_of("cody-temporal")
     (axes,) = figures.fidelity_against_sparsity(records, look).axes
     share = curve(axes, look["cody-temporal"].colour)
     (markers,) = [one for one in axes.lines if one.get_linestyle() == "None"]
@@ -66,7 +68,7 @@ def test_markers_lie_on_their_curves():
 def test_the_curve_of_calls_rises_where_the_first_counterfactual_came():
     found = [record(event=1, first=10, necessary=True), record(event=2, first=100, necessary=True)]
     records = [*found, record(event=3), record(event=4)]
-    look = looks(["cody-temporal"])
+    look = looks_of("cody-temporal")
     (axes,) = figures.fidelity_against_calls(records, look).axes
     share = curve(axes, look["cody-temporal"].colour)
     assert [share(place) for place in (1, 9, 10, 99, 100, 280)] == [0, 0, 0.25, 0.25, 0.5, 0.5]
@@ -74,7 +76,7 @@ def test_the_curve_of_calls_rises_where_the_first_counterfactual_came():
 
 
 def test_the_heat_map_shows_the_similarities():
-    records = [record(removed=(1, 2)), record(explainer="other", removed=(2, 3))]
+    records = [record(rows=(1, 2)), record(explainer="other", rows=(2, 3))]
     axes = figures.similarity(records).axes[0]
     assert [text.get_text() for text in axes.texts] == ["1.00", "0.33", "0.33", "1.00"]
 
@@ -105,7 +107,7 @@ def test_sensitivity_is_drawn_for_what_was_varied():
 
 
 def test_sensitivity_compares_records_that_differ_in_one_parameter_only():
-    sizes = [record(event=event, parameters=told(0.5, 96)) for event in range(4)]
+    sizes = [record(event=event, options=given(0.5, 96)) for event in range(4)]
     figure = dict(draw(arrange([*ALPHAS, *sizes])))["sensitivity-tgn-uci-messages-correct-cody-temporal"]
     shown = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes]
     assert shown == [["α = 0.5", "α = 0.75"], ["candidates = 64", "candidates = 96"]]
@@ -117,23 +119,23 @@ def test_figures_of_time_are_left_out_where_it_was_not_taken():
 
 
 def test_nothing_found_and_nothing_to_remove_can_be_drawn(tmp_path):
-    records = [record(removed=(), candidates=0, evaluations=0, seconds=0.0)]
+    records = [record(rows=(), candidates=0, evaluations=0, seconds=0.0)]
     assert len(save_figures(records, tmp_path)) == 4  # there were no calls to count
 
 
 def test_an_explainer_looks_the_same_whoever_else_is_there():
-    alone, together = looks(["cody-temporal"]), looks(["cody-temporal", "greedy-temporal", "pgexplainer", "zebra"])
+    alone, together = looks_of("cody-temporal"), looks_of("cody-temporal", "greedy-temporal", "pgexplainer", "zebra")
     assert alone["cody-temporal"] == together["cody-temporal"]
     assert len(set(together.values())) == 4
 
 
 def test_settings_of_an_explainer_share_its_colour_and_marker_but_not_its_line():
-    found = looks(["cody-temporal (alpha=0.5)", "cody-temporal (alpha=0.6)", "pbone", "random"])
+    found = looks_of("cody-temporal (alpha=0.5)", "cody-temporal (alpha=0.6)", "pbone", "random")
     one, other = found["cody-temporal (alpha=0.5)"], found["cody-temporal (alpha=0.6)"]
-    assert one == looks(["cody-temporal"])["cody-temporal"]
+    assert one == looks_of("cody-temporal")["cody-temporal"]
     assert (one.colour, one.marker) == (other.colour, other.marker)
     assert one.dash != other.dash
-    assert found["pbone"] == looks(["pbone"])["pbone"] != found["random"]
+    assert found["pbone"] == looks_of("pbone")["pbone"] != found["random"]
 
 
 def test_calls_are_counted_only_for_explainers_that_look_for_counterfactuals():
@@ -147,14 +149,14 @@ def test_calls_are_counted_only_for_explainers_that_look_for_counterfactuals():
 
 def test_a_panel_says_who_was_not_run():
     records = [record(), record(explainer="pbone"), record(data="wikipedia")]
-    first, second = figures.fidelity_against_sparsity(records, looks(["cody-temporal", "pbone"])).axes
+    first, second = figures.fidelity_against_sparsity(records, looks_of("cody-temporal", "pbone")).axes
     assert not first.texts
     assert second.texts[0].get_text() == "not run:\npbone"
 
 
 def test_marks_of_different_curves_do_not_cover_each_other():
     records = [record(event=i, explainer=name, necessary=True) for i in range(3) for name in ("a", "b", "c")]
-    (axes,) = figures.fidelity_against_sparsity(records, looks("abc")).axes
+    (axes,) = figures.fidelity_against_sparsity(records, looks_of(*"abc")).axes
     marks = [x for line in axes.lines if line.get_linestyle() == "None" for x in line.get_xdata()]
     assert len(set(marks)) == len(marks) == 3 * figures.MARKS
 
@@ -193,7 +195,7 @@ def test_titles_count_the_links():
 
 def test_curves_that_coincide_can_be_told_apart():
     records = [record(event=i, explainer=name, necessary=True) for i in range(3) for name in ("a", "b", "c")]
-    (axes,) = figures.fidelity_against_sparsity(records, looks("abc")).axes
+    (axes,) = figures.fidelity_against_sparsity(records, looks_of(*"abc")).axes
     widths = [line.get_linewidth() for line in axes.lines if line.get_drawstyle() == "steps-post"]
     assert widths == sorted(set(widths), reverse=True)
 
@@ -203,8 +205,8 @@ def test_names_are_not_read_as_mathematics(tmp_path):
     assert "<!-- $x^2$ -->" in written[0].read_text()
 
 
-def test_parameters_that_are_no_numbers_are_not_drawn_against():
-    records = [record(event=i, parameters=told(alpha, 64)) for i in range(2) for alpha in ("x", [1], 0.5)]
+def test_options_that_are_no_numbers_are_not_drawn_against():
+    records = [record(event=i, options=given(alpha, 64)) for i in range(2) for alpha in ("x", [1], 0.5)]
     assert not any(name.startswith("sensitivity") for name, _ in draw(arrange(records)))
 
 

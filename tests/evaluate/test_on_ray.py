@@ -11,7 +11,7 @@ import pytest
 from cody import policies, search
 from cody.errors import CallError, CodyError, ModelError
 from cody.evaluate.on_ray import evaluate_on_ray
-from cody.evaluate.records import read_records
+from cody.evaluate.record_file import read_records
 from cody.evaluate.run import Explainer, Link, Plan, Sample, run
 from cody.inference import fast_model
 from random_events import random_graph, random_network

@@ -20,11 +20,11 @@ from cody.cli import app
 from cody.errors import CallError, CodyError, DataError
 from cody.evaluate.instances import sample_links
 from cody.evaluate.record import Record
-from cody.evaluate.records import appending, read_records
+from cody.evaluate.record_file import appending, read_records
 from cody.evaluate.run import Explainer, Link, Plan, Sample, evaluate, run
 from cody.explain import explain
 from cody.inference import Replay, fast_model
-from cody.model import _AskEachTime
+from cody.model import _AskEachTime, fingerprint
 from cody.testing import ToyModel
 from random_events import random_graph, random_network
 
@@ -69,7 +69,7 @@ def test_a_record_says_what_the_explanation_and_the_model_say(network):
     (record,) = evaluate(model, graph, [Link(150, "correct")], replace(PLAN, explainers=EXPLAINERS[:1]))
     query = graph.query(150)
     why = explain(model, graph, query, policy=policies.temporal, search=EXPLAINERS[0].search, size=12, seed=3)
-    assert (record.removed, record.original, record.without) == (why.removed, why.logits[0], why.logits[-1])
+    assert (record.rows, record.original, record.without) == (why.removed, why.logits[0], why.logits[-1])
     assert (record.evaluations, record.candidates, record.ended) == (why.evaluations, len(why.candidates), why.ended)
     everything_else = frozenset(range(150)) - why.change
     plain = Replay(model.weights, graph).logits(query, [everything_else])[0]
@@ -80,7 +80,7 @@ def test_a_record_says_what_the_explanation_and_the_model_say(network):
 def test_a_model_without_a_short_way_is_asked_to_remove_everything_else(toy):
     model, graph = toy
     (record,) = evaluate(model, graph, [Link(150, "correct")], replace(PLAN, explainers=EXPLAINERS[:1]))
-    everything_else = frozenset(range(150)) - frozenset(record.removed)
+    everything_else = frozenset(range(150)) - frozenset(record.rows)
     assert record.only == pytest.approx(model.logits(graph.query(150), [everything_else])[0], abs=1e-5)
 
 
@@ -162,7 +162,7 @@ def test_zeros_that_a_crash_of_the_machine_left_are_cut_off(tmp_path, toy):
 
 
 def test_a_file_that_is_removed_while_it_is_written_is_noticed(tmp_path, toy, monkeypatch):
-    monkeypatch.setattr("cody.evaluate.records.SYNC_EVERY", 0.0)
+    monkeypatch.setattr("cody.evaluate.record_file.SYNC_EVERY", 0.0)
     steps = run(tmp_path / "run.jsonl", *toy, PLAN, SAMPLE)
     next(steps)
     (tmp_path / "run.jsonl").unlink()
@@ -278,7 +278,7 @@ def test_a_record_with_other_options_in_the_file_is_refused(tmp_path, toy):
     path = tmp_path / "run.jsonl"
     first = records(path, *toy, stop=1)[0]
     with path.open("a") as file:
-        file.write(replace(first, parameters=first.parameters | {"evaluations": 9}).to_json() + "\n")
+        file.write(replace(first, options=first.options | {"evaluations": 9}).to_json() + "\n")
     with pytest.raises(DataError, match="another run: cody-temporal"):
         records(path, *toy)
 
@@ -337,16 +337,44 @@ def test_a_record_of_the_wrong_kind_is_refused(tmp_path, toy):
         records(path, *toy)
 
 
-def test_a_file_of_another_model_that_has_no_identity_is_refused(tmp_path, toy):
+class Nameless:
+    """A model that does not say which one of its class it is."""
+
+    def __init__(self, graph, weights):
+        self.answers = ToyModel(graph, weights)
+
+    def logits(self, query, changes):
+        return self.answers.logits(query, changes)
+
+
+def test_a_model_without_an_identity_is_refused_because_another_could_write_into_its_file(tmp_path, toy):
+    model, graph = toy
+    nameless, path = Nameless(graph, model.weights), tmp_path / "run.jsonl"
+    with pytest.raises(CallError, match=r"Nameless.* has no identity.*identity = cody\.model\.fingerprint\(weights\)"):
+        records(path, nameless, graph)
+    assert not path.exists()
+    with pytest.raises(CallError, match="has no identity"):
+        next(evaluate(nameless, graph, [Link(150, "correct")], PLAN))
+    nameless.identity = fingerprint(model.weights)
+    assert len(records(path, nameless, graph)) == 16
+    other = Nameless(graph, model.weights * 1.1)
+    other.identity = fingerprint(other.answers.weights)
+    with pytest.raises(DataError, match="there model identity is"):
+        records(path, other, graph)
+
+
+def test_a_file_of_another_model_that_has_the_same_identity_is_refused(tmp_path, toy):
     model, graph = toy
     path = tmp_path / "run.jsonl"
-    records(path, model, graph, stop=3)
+    same = [Nameless(graph, weights) for weights in (model.weights, model.weights * 1.1, model.weights)]
+    for one in same:
+        one.identity = "always the same"
+    records(path, same[0], graph, stop=3)
     content = path.read_bytes()
-    other = ToyModel(graph, model.weights * 1.1)
     with pytest.raises(DataError, match=r"another model.*event \d+ has the logit .*, here .*choose another file"):
-        records(path, other, graph)
+        records(path, same[1], graph)
     assert path.read_bytes() == content
-    assert len(records(path, ToyModel(graph, model.weights), graph)) == 16
+    assert len(records(path, same[2], graph)) == 16
 
 
 def test_a_run_that_got_another_explainer_can_go_on_without_it(tmp_path, toy):
@@ -427,7 +455,7 @@ def test_an_explainer_keeps_to_its_budget(toy):
     plan = replace(PLAN, explainers=(replace(EXPLAINERS[0], evaluations=5),))
     (record,) = evaluate(*toy, [Link(150, "correct")], plan)
     assert (record.evaluations, record.ended) == (5, "evaluations")
-    assert record.parameters["evaluations"] == 5
+    assert record.options["evaluations"] == 5
 
 
 def test_compressed_records_can_be_read_but_not_appended_to(tmp_path, toy):

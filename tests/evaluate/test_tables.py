@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 from cody.cli import app
 from cody.errors import CodyError, DataError
 from cody.evaluate import metrics
-from cody.evaluate.arrange import POLICIES, arrange
+from cody.evaluate.arrange import arrange
 from cody.evaluate.tables import LAYOUTS, SPARSITY, Column, tables
 from cody.evaluate.typeset import as_csv, as_latex, as_markdown, as_text
+from cody.explainers import POLICIES
 from some_records import random_records, record, small_evaluation
 
 GOLDEN = """\
@@ -115,8 +116,8 @@ def test_a_difference_that_is_not_printed_makes_no_place():
 def test_sparsity_calls_and_time_have_no_best():
     """Who does nothing is sparse and fast."""
     records = [
-        *four_links("nothing", necessary=0, sufficient=0, removed=(), evaluations=0, seconds=0.0),
-        *four_links("b", necessary=2, sufficient=3, removed=(1, 2, 3), evaluations=5, seconds=2.0),
+        *four_links("nothing", necessary=0, sufficient=0, rows=(), evaluations=0, seconds=0.0),
+        *four_links("b", necessary=2, sufficient=3, rows=(1, 2, 3), evaluations=5, seconds=2.0),
     ]
     made = tables(records)
     for measure in ("sparsity", "calls", "seconds"):
@@ -165,8 +166,8 @@ def test_explainers_without_a_common_link_are_told_once():
 
 
 def as_the_paper(**values):
-    told = {"candidates": {"near": "events_among_nodes", "size": 64}}
-    return [record(**{"event": 20_000 + i, "parameters": told} | values) for i in range(3)]
+    given = {"candidates": {"near": "events_among_nodes", "size": 64}}
+    return [record(**{"event": 20_000 + i, "options": given} | values) for i in range(3)]
 
 
 def test_the_papers_protocol_stands_below_its_figures():
@@ -181,7 +182,7 @@ def test_the_papers_protocol_stands_below_its_figures():
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"parameters": {"candidates": {"near": "events_on_paths"}}}, "3 were not made with --near nodes"),
+        ({"options": {"candidates": {"near": "events_on_paths"}}}, "3 were not made with --near nodes"),
         ({"event": 55_000}, "1 are about other rows"),
         ({"original": 0.1}, "3 have a logit closer to 0 than 0.2"),
     ],
@@ -201,7 +202,7 @@ def test_models_without_figures_in_the_paper_are_told():
 
 def test_nearness_is_named_as_on_the_command_line():
     records = [
-        record(event=i, parameters={"candidates": {"near": near}})
+        record(event=i, options={"candidates": {"near": near}})
         for i in range(2)
         for near in ("events_on_paths", "events_among_nodes")
     ]
@@ -257,7 +258,7 @@ def test_intervals_surround_the_value_and_are_the_same_each_time():
 
 
 def test_intervals_of_all_metrics_come_from_the_same_samples():
-    records = [record(event=i, necessary=i % 3 == 0, sufficient=i % 3 == 0, removed=()) for i in range(997)]
+    records = [record(event=i, necessary=i % 3 == 0, sufficient=i % 3 == 0, rows=()) for i in range(997)]
     made = tables(records, rng=np.random.default_rng(0))
     same = [cell(made, name, "cody-temporal").interval for name in ("fidelity_plus", "fidelity_minus", "aufsc_plus")]
     assert len(set(same)) == 1
@@ -318,8 +319,8 @@ def test_models_of_one_architecture_share_a_table():
 
 def test_an_explainer_with_several_settings_gets_a_row_for_each():
     half, most = ({"search": {"alpha": alpha, "iterations": 300}} for alpha in (0.5, 0.75))
-    records = [record(event=i, parameters=told) for i in range(3) for told in (half, most)]
-    records += [record(event=i, explainer="other", parameters=half) for i in range(3)]
+    records = [record(event=i, options=given) for i in range(3) for given in (half, most)]
+    records += [record(event=i, explainer="other", options=half) for i in range(3)]
     assert {one.explainer for one in arrange(records)} == {
         "cody-temporal (alpha=0.5)",
         "cody-temporal (alpha=0.75)",
@@ -328,7 +329,7 @@ def test_an_explainer_with_several_settings_gets_a_row_for_each():
 
 
 def test_settings_that_differ_between_data_sets_only_are_one_explainer():
-    records = [record(data="a", parameters={"hops": 1}), record(data="b", parameters={"hops": 2})]
+    records = [record(data="a", options={"hops": 1}), record(data="b", options={"hops": 2})]
     assert {one.explainer for one in arrange(records)} == {"cody-temporal"}
 
 
@@ -341,7 +342,7 @@ def test_several_seeds_of_a_link_are_averaged():
     ("records", "words"),
     [
         ([], "no records"),
-        ([record(), record(removed=(1,))], "twice with seed 0, and not alike"),
+        ([record(), record(rows=(1,))], "twice with seed 0, and not alike"),
         ([record(), record(event=2, model_identity="other")], "two different models"),
         ([record(model="a/tgn"), record(event=2, model="b/tgn", model_identity="x")], "'a/tgn' .* 'b/tgn'"),
         ([record(), record(event=2, data_identity="other")], "two different data sets"),
@@ -360,8 +361,8 @@ def test_what_must_not_be_mixed_is_refused(records, words):
     ],
 )
 def test_settings_that_differ_little_or_have_long_names_are_kept_apart(values):
-    records = [record(event=9 + i, parameters=told) for i, told in enumerate(values)]
-    records.append(record(event=9, parameters=values[1]))  # so that the setting varies within a group
+    records = [record(event=9 + i, options=given) for i, given in enumerate(values)]
+    records.append(record(event=9, options=values[1]))  # so that the setting varies within a group
     rows = list(tables(records)[0].rows)
     assert len(set(rows)) == 2
 
@@ -369,10 +370,10 @@ def test_settings_that_differ_little_or_have_long_names_are_kept_apart(values):
 def test_of_several_settings_the_papers_figures_stand_beside_its_own():
     near = "events_among_nodes"
     settings = [{"search": {"alpha": alpha}, "candidates": {"near": near, "size": 64}} for alpha in (0.5, 2 / 3)]
-    made = tables([record(event=20_000, parameters=told) for told in settings], paper=True)
+    made = tables([record(event=20_000, options=given) for given in settings], paper=True)
     shown = {name: cell(made, "fidelity_plus", name).paper for name in made[0].rows}
     assert [name for name, figure in shown.items() if figure is not None] == ["cody-temporal (alpha=0.6667)"]
-    assert "1 have other iterations, alpha or candidates" in " ".join(made[0].notes)
+    assert "1 have other iterations, alpha or candidates" in " ".join(made[0].remarks)
 
 
 def test_tables_of_ten_thousand_records_take_seconds():

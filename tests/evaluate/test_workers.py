@@ -16,7 +16,7 @@ from worker_models import DeadlyLater, Failing, die, open_deadly, open_toy
 from cody import policies, search
 from cody.data import open_graph, save_graph
 from cody.errors import CallError, CodyError, ModelError
-from cody.evaluate.records import read_records
+from cody.evaluate.record_file import read_records
 from cody.evaluate.run import Explainer, Link, Plan, evaluate
 from cody.evaluate.scratch import clear_abandoned, scratch_folder
 from cody.evaluate.workers import evaluate_in_processes, open_model

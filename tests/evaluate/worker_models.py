@@ -11,6 +11,8 @@ from cody.toy import ToyModel
 class Deadly(ToyModel):
     """A model that ends its process when it is asked about a link, as often as there are files in a folder."""
 
+    identity = "Deadly"
+
     def __init__(self, graph, folder, event):
         super().__init__(graph)
         self.folder, self.event = folder, event

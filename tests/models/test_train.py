@@ -14,7 +14,7 @@ from cody.graph import TemporalGraph
 from cody.inference import fast_model, load_model
 from cody.inference.replay import Replay
 from cody.models.checkpoint import load_checkpoint
-from cody.models.interrupted import Interrupted
+from cody.models.resume import Interrupted
 from cody.models.sizes import Sizes
 from cody.models.tgat import TGAT
 from cody.models.tgn import TGN

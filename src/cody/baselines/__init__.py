@@ -4,14 +4,20 @@ Each is a policy and a search, as the others are:
 
     random sets      policies.random          top_share
     PBONE            policies.event_impact    top_share
-    PGExplainer      pgexplainer              top_share
-    T-GNNExplainer   pgexplainer              tgnnexplainer
+    PGExplainer      learned_order            top_share
+    T-GNNExplainer   learned_order            tgnnexplainer
+
+What is learned needs torch, which is imported when the first such name is used.
 """
 
-from cody.baselines.checkpoint import load_pgexplainer, load_scorer, pgexplainer, shipped_explainers, trained_policy
-from cody.baselines.pgexplainer import Scorer, learned_order
+from typing import TYPE_CHECKING, Any
+
 from cody.baselines.tgnnexplainer import Explored, Level, explore, tgnnexplainer
-from cody.baselines.train import Settings, train_explainer
+
+if TYPE_CHECKING:
+    from cody.baselines.checkpoint import load_pgexplainer, load_scorer, shipped_explainers, trained_policy
+    from cody.baselines.pgexplainer import Scorer, learned_order
+    from cody.baselines.train import Settings, train_explainer
 
 __all__ = [
     "Explored",
@@ -22,9 +28,20 @@ __all__ = [
     "learned_order",
     "load_pgexplainer",
     "load_scorer",
-    "pgexplainer",
     "shipped_explainers",
     "tgnnexplainer",
     "train_explainer",
     "trained_policy",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from cody.baselines import checkpoint, pgexplainer, train
+
+        return next(getattr(module, name) for module in (checkpoint, pgexplainer, train) if hasattr(module, name))
+    raise AttributeError(f"module 'cody.baselines' has no attribute {name!r}")

@@ -141,7 +141,7 @@ class Tree:
 
 
 def _roll_out(tree: Tree) -> None:
-    """From the root to a set of one event; then all sets on the way are told its reward."""
+    """From the root to a set of one event; then its reward counts for all sets on the way."""
     path = [ROOT]
     while True:
         if tree.undropped[path[-1]]:

@@ -21,11 +21,11 @@ from torch import Tensor, nn
 from cody.baselines.checkpoint import save_scorer
 from cody.baselines.differentiable import SoftLinks, SoftModel
 from cody.baselines.pgexplainer import Scorer, describe, new_scorer
+from cody.candidates import candidates
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import IntArray, Query
 from cody.models.folder import make_folder, refuse_taken
-from cody.models.interrupted import Interrupted, clear_up
-from cody.nearby import candidates
+from cody.models.resume import Interrupted, clear_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ def train_explainer(model: SoftModel, settings: Settings, folder: Path) -> Itera
     begun = not folder.exists()
     make_folder(folder)
     scorer = new_scorer(model.network.sizes, settings.hidden, settings.seed)
-    told = {"settings": asdict(settings), "model": model.fast.identity, "data": model.graph.identity}
-    kept = Interrupted(folder, scorer, new_optimizer(scorer, settings), told)
+    given = {"settings": asdict(settings), "model": model.fast.identity, "data": model.graph.identity}
+    kept = Interrupted(folder, scorer, new_optimizer(scorer, settings), given)
     before = kept.resume()
     reached = Progress(**before[0]["reached"]) if before else Progress(0, math.nan, 0.0, 0.0)
     return _removing_empty(folder, begun, _train_and_save(model, settings, scorer, kept, reached))

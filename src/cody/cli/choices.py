@@ -1,13 +1,10 @@
-"""What can be chosen by name on the command line: here names become functions."""
+"""What can be chosen by name on the command line. Explainers and policies have their names from `cody.explainers`."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from cody import policies, search
-from cody.nearby import events_among_nodes, events_on_paths
-from cody.policies import Policy
-from cody.search import Search
+from cody.explainers import DEFAULT_POLICY, FACTUAL, NEAR, POLICIES, SEARCHES
 
 
 class Architecture(StrEnum):
@@ -20,23 +17,6 @@ class Engine(StrEnum):
     replay = "replay"
 
 
-class Explainer(StrEnum):
-    cody = "cody"
-    greedy = "greedy"
-    greedy_then_cody = "greedy-then-cody"
-    pgexplainer = "pgexplainer"
-    tgnnexplainer = "tgnnexplainer"
-    pbone = "pbone"
-    random = "random"
-
-
-class PolicyName(StrEnum):
-    random = "random"
-    temporal = "temporal"
-    spatio_temporal = "spatio-temporal"
-    event_impact = "event-impact"
-
-
 class NearName(StrEnum):
     events = "events"
     nodes = "nodes"
@@ -47,31 +27,14 @@ class Replayed(StrEnum):
     full = "full"
 
 
-# Where names become functions.
-SEARCHES: dict[Explainer, Search] = {
-    Explainer.cody: search.cody,
-    Explainer.greedy: search.greedy,
-    Explainer.greedy_then_cody: search.greedy_then_cody,
-}
-POLICIES: dict[PolicyName, Policy] = {name: getattr(policies, name.name) for name in PolicyName}
-NEARBY = {NearName.events: events_on_paths, NearName.nodes: events_among_nodes}
-
-
-def baseline(explainer: Explainer, scorer: str, other_data: bool) -> tuple[Policy, Search]:
-    """The policy and the search of a factual explainer. Some of them need torch, which takes a second to import."""
-    if explainer is Explainer.random:
-        return policies.random, search.top_share
-    if explainer is Explainer.pbone:
-        return policies.event_impact, search.top_share
-    from cody.baselines import tgnnexplainer, trained_policy
-
-    chosen = tgnnexplainer if explainer is Explainer.tgnnexplainer else search.top_share
-    return trained_policy(scorer, other_data=other_data), chosen
-
-
-CANDIDATES = {Explainer.tgnnexplainer: 30}  # its paper's number; 64 for all others
-
-
 class Preset(StrEnum):
     paper = "paper"
     compact = "compact"
+
+
+NEARBY = {name: NEAR[name.value] for name in NearName}
+
+# How help lists them.
+SEARCH_NAMES = ", ".join(SEARCHES)
+FACTUAL_NAMES = ", ".join(entry.name for entry in FACTUAL)
+POLICY_NAMES = ", ".join(f"{name} (default)" if name == DEFAULT_POLICY else name for name in POLICIES)

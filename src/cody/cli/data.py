@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cody import show
+from cody.cli import show
 from cody.cli.common import JsonOption, SortOption, data_commands, messages, print_json, print_parts
 from cody.data import data_directory, datasets, fetch, load, save_graph, summarise, verify_graph
 from cody.data.named import pin_note

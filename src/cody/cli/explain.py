@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cody import show, words
-from cody.cli.choices import (
-    CANDIDATES,
-    NEARBY,
-    POLICIES,
-    SEARCHES,
-    Engine,
-    Explainer,
-    NearName,
-    PolicyName,
-    Replayed,
-    baseline,
-)
+from cody import words
+from cody.candidates import Protected
+from cody.cli import show
+from cody.cli.choices import FACTUAL_NAMES, NEARBY, POLICY_NAMES, SEARCH_NAMES, Engine, NearName, Replayed
 from cody.cli.common import (
     DataOption,
     JsonOption,
@@ -43,11 +32,9 @@ from cody.data import load
 from cody.decision import probability
 from cody.edits import Add, Edit, Move
 from cody.errors import CallError
-from cody.explain import explain as explain_link
+from cody.explainers import DEFAULT_SEARCH, check_options, find
+from cody.explainers import explainer as choose_explainer
 from cody.graph import Query, TemporalGraph
-from cody.nearby import Protected
-from cody.policies import Policy
-from cody.search import Search
 from cody.what_if import (
     Case,
     answer_cases,
@@ -166,18 +153,10 @@ def explain(
     dst: Annotated[str | None, typer.Option(help="Destination of that link.")] = None,
     time: Annotated[str | None, typer.Option(help="When: a number, or a date like '2004-07-28 05:08'.")] = None,
     explainer: Annotated[
-        Explainer,
-        typer.Option(
-            metavar="NAME",
-            help="Searches: greedy-then-cody, cody, greedy. Factual: pgexplainer, tgnnexplainer, pbone, random.",
-        ),
-    ] = Explainer.greedy_then_cody,
+        str, typer.Option(metavar="NAME", help=f"Searches: {SEARCH_NAMES}. Factual: {FACTUAL_NAMES}.")
+    ] = DEFAULT_SEARCH,
     policy: Annotated[
-        PolicyName | None,
-        typer.Option(
-            metavar="NAME",
-            help="What a search tries first: spatio-temporal (default), event-impact, temporal, random.",
-        ),
+        str | None, typer.Option(metavar="NAME", help=f"What a search tries first: {POLICY_NAMES}.")
     ] = None,
     candidates: Annotated[
         int | None, typer.Option(min=1, help="At most so many recent events may be removed. Default: 64.")
@@ -210,8 +189,19 @@ def explain(
     """Find the past events without which a model would have decided otherwise."""
     options = {"iterations": iterations, "alpha": alpha, "children": children, "stop_at_first": first or None}
     options |= {"sparsity": sparsity, "rollouts": rollouts}
-    order, chosen = _policy_and_search(explainer, policy, scorer, model, other_data)
-    chosen = _with_options(explainer, chosen, {name: value for name, value in options.items() if value is not None})
+    given = {name: value for name, value in options.items() if value is not None}
+    _check_options(explainer, given | {"policy": policy, "scorer": scorer})
+    chosen = choose_explainer(
+        explainer,
+        policy=policy,
+        scorer=(scorer or model) if find(explainer).needs_scorer else None,
+        other_data=other_data,
+        size=candidates,
+        hops=hops,
+        near=NEARBY[near],
+        evaluations=evaluations,
+        **given,
+    )
     graph = load(data, sort=sort)
     protected = _protected(graph, protect or [])
     queries = _questions(graph, event, events, src, dst, time)
@@ -226,18 +216,12 @@ def explain(
         total = len(queries) if many else evaluations or iterations or 300
         task = bar.add_task("links" if many else "sets of events tried", total=total)
         for number, query in enumerate(queries):
-            why = explain_link(
+            why = chosen.explain(
                 loaded,
                 graph,
                 query,
-                policy=order,
-                search=chosen,
-                size=candidates or CANDIDATES.get(explainer, 64),
-                hops=hops,
-                near=NEARBY[near],
                 protect=protected,
                 seed=seed,
-                evaluations=evaluations,
                 seconds=seconds,
                 full_replay=verify is Replayed.full,
                 watch=None if many else lambda oracle: bar.update(task, completed=len(oracle.asked)),
@@ -252,29 +236,13 @@ def explain(
         print_parts(show.explanation(why))
 
 
-def _policy_and_search(
-    explainer: Explainer, policy: PolicyName | None, scorer: str | None, model: str, other_data: bool
-) -> tuple[Policy, Search]:
-    if scorer is not None and explainer not in (Explainer.pgexplainer, Explainer.tgnnexplainer):
-        raise CallError(f"--scorer is no option of the explainer {explainer.value!r}, which learns nothing")
-    if explainer in SEARCHES:
-        return POLICIES[policy or PolicyName.spatio_temporal], SEARCHES[explainer]
-    if policy is not None:
-        raise CallError(f"--policy is no option of the explainer {explainer.value!r}, which has an order of its own")
-    return baseline(explainer, scorer or model, other_data)
-
-
-def _with_options(explainer: Explainer, chosen: Search, given: dict[str, Any]) -> Search:
-    """A search with its options; those of another search are refused."""
-    known = inspect.signature(chosen).parameters
-    for name in given:
-        if name not in known:
-            option = {"stop_at_first": "--first"}.get(name, f"--{name}")
-            raise CallError(f"{option} is no option of the explainer {explainer.value!r}")
+def _check_options(explainer: str, options: dict[str, Any]) -> None:
+    """Refuse options that make no sense, or belong to another explainer."""
+    given = {name: value for name, value in options.items() if value is not None}
+    check_options(explainer, given, lambda name: {"stop_at_first": "--first"}.get(name, f"--{name}"))
     for name in ("alpha", "sparsity"):
         if not 0 <= given.get(name, 0.0) <= 1:
             raise CallError(f"--{name} must lie between 0 and 1, not {given[name]}")
-    return partial(chosen, **given)
 
 
 def _protected(graph: TemporalGraph, texts: list[str]) -> Protected | None:

@@ -10,7 +10,8 @@ from typing import Annotated, NoReturn
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cody import show, words
+from cody import words
+from cody.cli import show
 from cody.cli.choices import Architecture, Preset
 from cody.cli.common import (
     DataOption,

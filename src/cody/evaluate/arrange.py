@@ -11,15 +11,15 @@ from typing import Any
 from cody.errors import DataError
 from cody.evaluate.metrics import Group
 from cody.evaluate.record import Record
+from cody.explainers import EXPLAINERS, NEAR
 from cody.words import plain
 
-# In the paper's order, after two simpler ones that it does not have. What is not listed follows by name.
-POLICIES = ("random", "temporal", "spatio-temporal", "event-impact")
-SEARCHES = tuple(f"{search}-{policy}" for search in ("greedy", "cody", "greedy-then-cody") for policy in POLICIES)
-EXPLAINERS = ("random", "pbone", "pgexplainer", "tgnnexplainer", *SEARCHES)
+# In the paper's order. What is not listed follows by name.
 DATA = ("collegemsg", "uci-messages", "uci-forums", "wikipedia")
 MODELS = ("tgn", "tgat")
-NEAR = {"events_on_paths": "near events", "events_among_nodes": "near nodes"}  # as the command line calls them
+NEAR_WORDS = {function.__name__: f"near {name}" for name, function in NEAR.items()}  # as the command line calls them
+
+Parts = tuple[str, str]  # search and policy, as a record names them
 
 
 def arrange(records: Sequence[Record]) -> list[Record]:
@@ -36,28 +36,48 @@ def arrange(records: Sequence[Record]) -> list[Record]:
     return _once(_name_settings(short))
 
 
-def in_order(names: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Distinct names: the known ones in their order, variants after what they vary, then the others by name.
+def in_order(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Distinct names: the known ones in their order, then the others by name.
 
-    >>> in_order(["zebra", "cody-random (alpha=1)", "cody-random", "pgexplainer"], EXPLAINERS)
-    ['pgexplainer', 'cody-random', 'cody-random (alpha=1)', 'zebra']
+    >>> in_order(["zebra", "tgat", "ant", "tgn", "tgat"], MODELS)
+    ['tgn', 'tgat', 'ant', 'zebra']
     """
     places = {name: place for place, name in enumerate(known)}
-    return sorted(set(names), key=lambda name: (places.get(name.partition(" (")[0], len(places)), name))
+    return sorted(set(names), key=lambda name: (places.get(name, len(places)), name))
 
 
-def setting(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Parameters without nesting, each as text.
+def explainers_in_order(records: Iterable[Record]) -> dict[str, Parts]:
+    """The explainers of records and what each is made of: as the catalogue lists them, then the others by name."""
+    found = {record.explainer: (record.search, record.policy) for record in records}
+    places = {entry.parts: place for place, entry in enumerate(EXPLAINERS.values())}
 
-    >>> setting({"search": {"alpha": 0.5}, "candidates": {"size": 64}})
-    {'search.alpha': '0.5', 'candidates.size': '64'}
+    def place(name: str) -> tuple[int, bool, str]:
+        return places.get(found[name], len(places)), name not in EXPLAINERS, name  # settings follow what they vary
+
+    return {name: found[name] for name in sorted(found, key=place)}
+
+
+def setting(search: Any, policy: Any, options: Any) -> dict[str, str]:
+    """What an explainer is made of and was given, without nesting, each as text.
+
+    >>> setting("cody", "temporal", {"search": {"alpha": 0.5}, "candidates": {"size": 64}})
+    {'search': 'cody', 'policy': 'temporal', 'search.alpha': '0.5', 'candidates.size': '64'}
     """
+    parts = _flat({"search": search, "policy": policy})
+    return parts | _flat(options if isinstance(options, Mapping) else {}) | parts
+
+
+def setting_of(record: Record) -> dict[str, str]:
+    return setting(record.search, record.policy, record.options)
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, str]:
     flat: dict[str, str] = {}
-    for name, value in parameters.items():
+    for name, value in values.items():
         if isinstance(value, Mapping):
-            flat |= {f"{name}.{inner}": text for inner, text in setting(value).items()}
+            flat |= {f"{name}.{inner}": text for inner, text in _flat(value).items()}
         else:
-            flat[name] = json.dumps(value, sort_keys=True).strip('"')
+            flat[name] = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     return flat
 
 
@@ -88,21 +108,21 @@ def _check_identities(records: Sequence[Record], short: Sequence[Record]) -> Non
 
 def _name_settings(records: Sequence[Record]) -> list[Record]:
     settings: dict[Group, dict[str, dict[str, str]]] = {}  # of each group, by their text
-    told = [setting(record.parameters) for record in records]
-    for record, values in zip(records, told, strict=True):
+    given = [setting_of(record) for record in records]
+    for record, values in zip(records, given, strict=True):
         group = Group(record.data, record.model, record.kind, record.explainer)
         settings.setdefault(group, {})[str(values)] = values
-    varied: dict[str, list[str]] = {}  # which parameters vary within a group, for each explainer
+    varied: dict[str, list[str]] = {}  # which options vary within a group, for each explainer
     for group, found in settings.items():
         keys = dict.fromkeys(key for values in found.values() for key in values)
         known = varied.setdefault(group.explainer, [])
         known += [key for key in keys if key not in known and len({values.get(key) for values in found.values()}) > 1]
     names = _names(
-        {(record.explainer, str(values)): values for record, values in zip(records, told, strict=True)}, varied
+        {(record.explainer, str(values)): values for record, values in zip(records, given, strict=True)}, varied
     )
     return [
         replace(record, explainer=names[record.explainer, str(values)])
-        for record, values in zip(records, told, strict=True)
+        for record, values in zip(records, given, strict=True)
     ]
 
 
@@ -122,14 +142,14 @@ def _names(
 
 
 def _named(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> str:
-    told = [(key.rpartition(".")[2], _rounded(values.get(key, "–"))) for key in varied]
-    shown = ", ".join(NEAR.get(value, f"{name}={value}") for name, value in told)
+    pairs = [(key.rpartition(".")[2], _rounded(values.get(key, "–"))) for key in varied]
+    shown = ", ".join(NEAR_WORDS.get(value, f"{name}={value}") for name, value in pairs)
     return plain(f"{explainer} ({shown})" if varied else explainer, 1000)
 
 
 def _exact(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> str:
-    told = ", ".join(f"{key}={values.get(key)}" for key in varied)
-    return plain(f"{explainer} ({told})" if varied else explainer, 10_000)
+    shown = ", ".join(f"{key}={values.get(key)}" for key in varied)
+    return plain(f"{explainer} ({shown})" if varied else explainer, 10_000)
 
 
 def _rounded(value: str) -> str:

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from cody.errors import CallError, CodyError
-from cody.evaluate.arrange import DATA, EXPLAINERS, MODELS, POLICIES, arrange, in_order, setting
+from cody.evaluate.arrange import DATA, MODELS, Parts, arrange, explainers_in_order, in_order, setting_of
 from cody.evaluate.metrics import groups, jaccard, link_of, mean_seconds
 from cody.evaluate.record import KINDS, Record
+from cody.explainers import FACTUAL, POLICIES, SEARCHES, SEARCHING, known
 from cody.files import write_atomically
 from cody.graph import FloatArray
 
@@ -56,11 +57,10 @@ VARIED = {"search.alpha": "α", "candidates.size": "candidates"}  # what sensiti
 # Okabe and Ito's colours, which the colour-blind can tell apart. A policy has a colour, a search a kind of line.
 BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK = "#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
 COLOURS = dict(zip(POLICIES, (ORANGE, SKY, GREEN, BLUE), strict=True))
-DASHES = {"greedy": (0, (4, 1.5)), "cody": "-", "greedy-then-cody": (0, (6, 1.5, 1, 1.5))}
 MARKERS = dict(zip(POLICIES, "ov^s", strict=True))
-LONGEST_FIRST = sorted(POLICIES, key=len, reverse=True)
+DASHES: dict[str, Any] = dict(zip(SEARCHES, ((0, (4, 1.5)), "-", (0, (6, 1.5, 1, 1.5))), strict=True))
 DOTS = (0, (1, 1.2))
-FACTUAL = {"random": ("#999999", "*"), "pbone": (PINK, "P"), "pgexplainer": (BLACK, "D"), "tgnnexplainer": (RED, "X")}
+FACTUAL_LOOKS = (("#999999", "*"), (PINK, "P"), (BLACK, "D"), (RED, "X"))
 OTHERS = ((BLACK, "<"), (RED, ">"), (PINK, "h"), ("#999999", "p"))
 OTHER_DASHES = ((0, (3, 1, 1, 1)), (0, (5, 3)), (0, (8, 2, 1, 2, 1, 2)), "-")
 SEQUENCE = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PINK, "D"), (BLACK, "v"))
@@ -79,6 +79,17 @@ class Look(NamedTuple):
     colour: str
     dash: Any
     marker: str
+
+
+def _looks_of_catalogue() -> Iterator[tuple[Parts, Look]]:
+    """Factual explainers are dotted; a search has the line of its kind, in the colour of its policy."""
+    for entry, (colour, marker) in zip(FACTUAL, FACTUAL_LOOKS, strict=True):
+        yield entry.parts, Look(colour, DOTS, marker)
+    for search, policy in (entry.parts for entry in SEARCHING):
+        yield (search, policy), Look(COLOURS[policy], DASHES[search], MARKERS[policy])
+
+
+LOOKS = dict(_looks_of_catalogue())
 
 
 def save_figures(records: Sequence[Record], folder: Path) -> list[Path]:
@@ -132,7 +143,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def draw(records: Sequence[Record]) -> Iterator[tuple[str, Figure]]:
     """The figures of arranged records, each with its name."""
-    look = looks([record.explainer for record in records])
+    look = looks(records)
     for model in in_order((record.model for record in records), MODELS):
         mine = [record for record in records if record.model == model]
         yield f"fidelity-sparsity-{model}", fidelity_against_sparsity(mine, look)
@@ -159,35 +170,26 @@ def _looks_for_one(records: Sequence[Record]) -> bool:
     return any(record.evaluations for record in records) and bool(both >= LOOKING * either)
 
 
-def looks(explainers: Iterable[str]) -> dict[str, Look]:
-    """How each explainer is drawn, in every figure. Unknown ones go by turns.
+def looks(records: Iterable[Record]) -> dict[str, Look]:
+    """How each explainer is drawn, in every figure. Those that the catalogue does not have go by turns.
 
     Several settings of an explainer have its colour and its marker; the first has its line too.
     """
     found: dict[str, Look] = {}
-    first: dict[str, Look] = {}  # of each explainer, whatever its setting
-    settings: Counter[str] = Counter()
-    for name in in_order(explainers, EXPLAINERS):
-        family = name.partition(" (")[0]
-        if family in first:
-            found[name] = first[family]._replace(dash=OTHER_DASHES[settings[family] % len(OTHER_DASHES)])
-            settings[family] += 1
+    first: dict[Parts, Look] = {}  # of each explainer, whatever its setting
+    settings: Counter[Parts] = Counter()
+    for name, parts in explainers_in_order(records).items():
+        if parts in first:
+            found[name] = first[parts]._replace(dash=OTHER_DASHES[settings[parts] % len(OTHER_DASHES)])
+            settings[parts] += 1
         else:
-            found[name] = first[family] = _own_look(family) or _other_look(len(first))
+            found[name] = first[parts] = LOOKS.get(parts) or _other_look(len(first))
     return found
 
 
 def _other_look(number: int) -> Look:
     colour, marker = OTHERS[number % len(OTHERS)]
     return Look(colour, OTHER_DASHES[number // len(OTHERS) % len(OTHER_DASHES)], marker)
-
-
-def _own_look(name: str) -> Look | None:
-    if name in FACTUAL:
-        return Look(FACTUAL[name][0], DOTS, FACTUAL[name][1])
-    policy = next((policy for policy in LONGEST_FIRST if name.endswith(f"-{policy}")), "")
-    search = name.removesuffix(f"-{policy}")
-    return Look(COLOURS[policy], DASHES[search], MARKERS[policy]) if search in DASHES and policy else None
 
 
 # Curves: shares of the links, one panel for each data set and kind.
@@ -275,7 +277,7 @@ def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure
     names = in_order((data for data, _ in found), DATA)
     kinds = in_order((kind for _, kind in found), KINDS)
     width = min(PAGE, 2.25 * max(2, len(names)))
-    explainers = {record.explainer for record in records}
+    explainers = explainers_in_order(records)
     legend = 0.16 * np.ceil(len(explainers) / _beside(explainers, width))
     figure = Figure(figsize=(width, PANEL * len(kinds) + legend + 0.4), layout="constrained")
     figure.suptitle(records[0].model, fontsize=8, fontweight="bold")
@@ -292,7 +294,8 @@ def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure
         if (data, kind) in found
     ]
     for axes, group in filled:
-        absent = in_order(explainers - {record.explainer for record in group}, EXPLAINERS)
+        ran = {record.explainer for record in group}
+        absent = [name for name in explainers if name not in ran]
         if absent:
             text = "\n".join(["not run:", *absent])
             axes.text(0.03, 0.97, text, transform=axes.transAxes, ha="left", va="top", fontsize=6, color="#777777")
@@ -302,7 +305,7 @@ def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure
 def _legend(figure: Figure, look: Mapping[str, Look], records: Sequence[Record]) -> None:
     """Below the panels; and their heights, which they share, begin at 0."""
     figure.axes[0].set_ylim(0, None)
-    present = in_order((record.explainer for record in records), EXPLAINERS)
+    present = explainers_in_order(records)
     lines = [
         Line2D([], [], color=look[name].colour, linestyle=look[name].dash, marker=look[name].marker, label=name)
         for name in present
@@ -321,7 +324,7 @@ def _beside(names: Iterable[str], width: float) -> int:
 def duration(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
     """Mean seconds of an explanation, on a logarithmic axis."""
     names = in_order((record.data for record in records), DATA)
-    explainers = in_order((record.explainer for record in records), EXPLAINERS)[::-1]
+    explainers = [*explainers_in_order(records)][::-1]
     width = max(4.8, min(PAGE, LETTER * max(map(len, explainers)) + 0.4 + 1.7 * len(names)))
     figure = Figure(figsize=(width, 0.9 + 0.19 * len(explainers)), layout=ConstrainedLayoutEngine(wspace=0.06))
     grid = figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
@@ -405,16 +408,18 @@ def sensitivity(panels: Varied, title: str) -> Figure:
 def _varied(records: Sequence[Record]) -> dict[str, dict[str, dict[str, list[Record]]]]:
     """For each explainer that was run with several values: parameter, value, records that differ in nothing else."""
     found: dict[str, dict[str, dict[str, list[Record]]]] = {}
-    families: dict[str, list[tuple[dict[str, str], Record]]] = {}
+    families: dict[Parts, list[tuple[dict[str, str], Record]]] = {}
     for record in records:
-        families.setdefault(record.explainer.partition(" (")[0], []).append((setting(record.parameters), record))
-    for explainer, members in families.items():
+        families.setdefault((record.search, record.policy), []).append((setting_of(record), record))
+    for parts, members in families.items():
+        entry = known(*parts)
+        explainer = "-".join(parts) if entry is None else entry.name
         for parameter in VARIED:
-            rest = Counter(_without(told, parameter) for told, _ in members)
+            rest = Counter(_without(given, parameter) for given, _ in members)
             values: dict[str, dict[str, list[Record]]] = {}
-            for told, record in members:
-                if _is_number(told.get(parameter)):
-                    values.setdefault(_without(told, parameter), {}).setdefault(told[parameter], []).append(record)
+            for given, record in members:
+                if _is_number(given.get(parameter)):
+                    values.setdefault(_without(given, parameter), {}).setdefault(given[parameter], []).append(record)
             most = max(values.items(), key=lambda item: (len(item[1]), rest[item[0]]), default=("", {}))[1]
             if len(most) > 1:
                 ordered = {value: most[value] for value in sorted(most, key=float)}
@@ -429,15 +434,15 @@ def _is_number(text: str | None) -> bool:
         return False
 
 
-def _without(told: Mapping[str, str], parameter: str) -> str:
-    return str(sorted((name, value) for name, value in told.items() if name != parameter))
+def _without(given: Mapping[str, str], parameter: str) -> str:
+    return str(sorted((name, value) for name, value in given.items() if name != parameter))
 
 
 def _by_explainer(records: Iterable[Record]) -> list[tuple[str, list[Record]]]:
     found: dict[str, list[Record]] = {}
     for record in records:
         found.setdefault(record.explainer, []).append(record)
-    return [(name, found[name]) for name in in_order(found, EXPLAINERS)]
+    return [(name, found[name]) for name in explainers_in_order(itertools.chain(*found.values()))]
 
 
 def _links(records: Iterable[Record]) -> int:

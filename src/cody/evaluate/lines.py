@@ -15,8 +15,8 @@ def write_line(document: dict[str, Any]) -> str:
     return to_json(with_checksum(document), ascii_only=True)
 
 
-def parse_line(line: str, what: str, schema: str) -> dict[str, Any]:
-    """The document in a line that should be a record or a header, whichever `what` says."""
+def parse_line(line: str, what: str, schemas: tuple[str, ...]) -> dict[str, Any]:
+    """The document in a line that should be a record or a header, whichever `what` says. The newest schema is first."""
     if line.startswith("\ufeff"):
         raise DataError("this line begins with a byte order mark; save the file as UTF-8 without one")
     if not line.strip():
@@ -28,8 +28,8 @@ def parse_line(line: str, what: str, schema: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"this is no {what}: {error}") from None
     found = document.get("schema") if isinstance(document, dict) else None
-    if found != schema:
-        raise DataError(f"this is no {what}: its schema is {shown(found)}, not {schema!r}")
+    if found not in schemas:
+        raise DataError(f"this is no {what}: its schema is {shown(found)}, not {schemas[0]!r}")
     return dict(document)
 
 

@@ -150,7 +150,7 @@ def recall(records: Sequence[Record], causes: Sequence[Set[int]]) -> float | Non
     `causes` has an entry for each event of the graph, as `cody.data.campus` makes them.
     """
     found = [
-        len(causes[record.event] & set(record.removed)) / len(causes[record.event])
+        len(causes[record.event] & set(record.rows)) / len(causes[record.event])
         for record in records
         if causes[record.event]
     ]
@@ -160,7 +160,7 @@ def recall(records: Sequence[Record], causes: Sequence[Set[int]]) -> float | Non
 def _explanations(records: Iterable[Record]) -> dict[Hashable, list[frozenset[int]]]:
     found: dict[Hashable, list[frozenset[int]]] = {}
     for record in records:
-        found.setdefault(link_of(record), []).append(frozenset(record.removed))
+        found.setdefault(link_of(record), []).append(frozenset(record.rows))
     return found
 
 

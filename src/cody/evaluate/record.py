@@ -10,9 +10,12 @@ from typing import Any
 from cody.decision import flips
 from cody.errors import DataError
 from cody.evaluate.lines import check_line, parse_line, shown, write_line
+from cody.evaluate.upgrade import upgraded_record
 
-SCHEMA = "cody/record/1"
+SCHEMA, FORMER_SCHEMA = "cody/record/2", "cody/record/1"
 KINDS = ("correct", "incorrect")
+
+Fields = dict[str, tuple[Callable[[Any], bool], str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +24,14 @@ class Record:
 
     data: str  # names, as the user gave them
     model: str
-    explainer: str  # for example cody-spatio-temporal
+    explainer: str  # its name: that of the catalogue, or another one that the user chose
+    search: str  # what it is made of, as `cody.explainers.name_of` calls it
+    policy: str
+    options: dict[str, Any]  # what search, policy and candidates were given
     kind: str  # of the prediction: "correct" or "incorrect"
     event: int  # row of the explained link
-    candidates: int  # how many events could be removed
-    removed: tuple[int, ...]  # X, rows in the order of the explainer
+    candidates: int  # how many events X could have been made of
+    rows: tuple[int, ...]  # X, in the order of the explainer
     original: float  # logit with nothing removed
     without: float  # logit without X
     only: float  # logit of a past that consists of X only
@@ -35,7 +41,6 @@ class Record:
     first: int | None  # how many of them until the first that changes the decision; None: no such set
     seconds: float | None  # wall time, without confirmation and without `only`; None: it profited from other explainers
     seed: int
-    parameters: dict[str, Any]  # what the explainer was told
     model_identity: str
     data_identity: str
     version: str  # of this package
@@ -43,7 +48,7 @@ class Record:
     @property
     def sparsity(self) -> float:
         """|X| / |C|; 0 where there is nothing to remove."""
-        return len(self.removed) / self.candidates if self.candidates else 0.0
+        return len(self.rows) / self.candidates if self.candidates else 0.0
 
     @property
     def is_necessary(self) -> bool:
@@ -62,25 +67,33 @@ class Record:
     @classmethod
     def from_json(cls, line: str) -> Record:
         """What `to_json` wrote; anything else is an error that says which field is wrong."""
-        document = parse_line(line, "record", SCHEMA)
-        for name, (is_right, meant) in FIELDS.items():
-            if name not in document:
-                raise DataError(f"this record is damaged: {name!r} is missing")
-            if not is_right(document[name]):
-                raise DataError(f"this record is damaged: {name} must be {meant}, not {shown(document[name])}")
-        check_line(document, "record", set(FIELDS))
+        document = parse_line(line, "record", (SCHEMA, FORMER_SCHEMA))
+        if document["schema"] == FORMER_SCHEMA:
+            _check_fields(document, FORMER_FIELDS)
+            document = upgraded_record(document)
+        else:
+            _check_fields(document, FIELDS)
         values = {field.name: document[field.name] for field in fields(cls)}
-        record = cls(**values | {"removed": tuple(values["removed"])})
-        if len(set(record.removed)) < len(record.removed) or len(record.removed) > record.candidates:
+        record = cls(**values | {"rows": tuple(values["rows"])})
+        if len(set(record.rows)) < len(record.rows) or len(record.rows) > record.candidates:
             raise DataError(
-                f"this record is damaged: {len(record.removed)} events, {len(set(record.removed))} different ones, "
-                f"cannot be removed of {record.candidates} candidates"
+                f"this record is damaged: {len(record.rows)} events, {len(set(record.rows))} different ones, "
+                f"cannot be among {record.candidates} candidates"
             )
-        if max(record.removed, default=-1) >= record.event:
-            raise DataError(f"this record is damaged: event {max(record.removed)} was not before {record.event}")
+        if max(record.rows, default=-1) >= record.event:
+            raise DataError(f"this record is damaged: event {max(record.rows)} was not before {record.event}")
         if (record.first or 0) > record.evaluations:
             raise DataError(f"this record is damaged: first is {record.first} of {record.evaluations} evaluations")
         return record
+
+
+def _check_fields(document: dict[str, Any], known: Fields) -> None:
+    for name, (is_right, meant) in known.items():
+        if name not in document:
+            raise DataError(f"this record is damaged: {name!r} is missing")
+        if not is_right(document[name]):
+            raise DataError(f"this record is damaged: {name} must be {meant}, not {shown(document[name])}")
+    check_line(document, "record", set(known))
 
 
 def _is_text(value: Any) -> bool:
@@ -112,16 +125,21 @@ def _is_shallow(value: Any, levels: int = 10) -> bool:
 
 
 COUNT, LOGIT, TEXT = (is_count, "a whole number of at least 0"), (_is_logit, "a finite number"), (_is_text, "text")
+ROWS = (_is_counts, "a list of rows")
+OPTIONS = (lambda value: isinstance(value, dict) and _is_shallow(value), "an object of a few levels")
 
 # What each field may hold, and that in words.
-FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+FIELDS: Fields = {
     "data": TEXT,
     "model": TEXT,
     "explainer": TEXT,
+    "search": TEXT,
+    "policy": TEXT,
+    "options": OPTIONS,
     "kind": (lambda value: _is_text(value) and value in KINDS, " or ".join(map(repr, KINDS))),
     "event": COUNT,
     "candidates": COUNT,
-    "removed": (_is_counts, "a list of rows"),
+    "rows": ROWS,
     "original": LOGIT,
     "without": LOGIT,
     "only": LOGIT,
@@ -131,8 +149,10 @@ FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "first": (lambda value: value is None or (is_count(value) and value > 0), "null or a whole number of at least 1"),
     "seconds": (_is_seconds, "null or a number of at least 0 and below a billion"),
     "seed": COUNT,
-    "parameters": (lambda value: isinstance(value, dict) and _is_shallow(value), "an object of a few levels"),
     "model_identity": TEXT,
     "data_identity": TEXT,
     "version": TEXT,
 }
+NEW_FIELDS = ("search", "policy", "options", "rows")
+FORMER_FIELDS = {name: check for name, check in FIELDS.items() if name not in NEW_FIELDS}
+FORMER_FIELDS |= {"removed": ROWS, "parameters": OPTIONS}

@@ -18,42 +18,20 @@ from cody.errors import CallError, DataError
 from cody.evaluate.arrange import setting
 from cody.evaluate.instances import TEST_PERIOD, check_sample, rows_of, sample_kinds
 from cody.evaluate.record import KINDS, Record, is_count
-from cody.evaluate.records import Appender, Header, appending
-from cody.explain import explain
-from cody.explain import parameters as parameters_of
+from cody.evaluate.record_file import Appender, Header, appending
+from cody.explainers import Explainer, name_of
 from cody.explanation import Explanation
 from cody.graph import TemporalGraph, whole_number
-from cody.model import DECIMALS, Change, Model, checked_logits, identity_of, logit_of_only, reach
-from cody.nearby import Near, events_on_paths
-from cody.policies import Policy
-from cody.search import Search
-
-
-@dataclass(frozen=True, slots=True)
-class Explainer:
-    """A policy and a search under a name, and what they may remove. Workers need functions that can be pickled."""
-
-    name: str
-    policy: Policy
-    search: Search
-    size: int = 64  # candidates
-    hops: int | None = None  # None: as far as the model looks
-    near: Near = events_on_paths
-    evaluations: int | None = None  # a budget
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str):
-            raise CallError(f"the name of an explainer is text, not {self.name!r}")
-        for name in ("size", "hops", "evaluations"):
-            if getattr(self, name) is not None:
-                _make_whole(self, name)
-                if getattr(self, name) < 1:
-                    raise CallError(f"{name} of {self.name!r} must be at least 1, not {getattr(self, name)}")
-
-    def parameters(self, model: Model) -> dict[str, Any]:
-        """What it is told, as plain data."""
-        hops = reach(model) if self.hops is None else self.hops
-        return parameters_of(self.policy, self.search, self.size, hops, self.near) | {"evaluations": self.evaluations}
+from cody.model import (
+    DECIMALS,
+    Change,
+    Model,
+    checked_logits,
+    describe,
+    has_identity,
+    identity_of,
+    logit_of_only,
+)
 
 
 class Link(NamedTuple):
@@ -86,7 +64,7 @@ class Plan:
         if not is_count(self.seed):
             raise CallError(f"seed must be at least 0 and below 2^63, not {self.seed}")
         if isinstance(self.explainers, Explainer) or not all(isinstance(one, Explainer) for one in self.explainers):
-            raise CallError(f"explainers must be several cody.evaluate.Explainer, not {self.explainers!r}")
+            raise CallError(f"explainers must be several cody.explainers.Explainer, not {self.explainers!r}")
         names = [explainer.name for explainer in self.explainers]
         for name in names:
             if names.count(name) > 1:
@@ -114,7 +92,7 @@ class Sample:
             raise CallError(f"kinds must be {' or '.join(KINDS)} or both, each once, not {', '.join(self.kinds)!r}")
 
 
-def _make_whole(settings: Explainer | Plan | Sample, name: str) -> None:
+def _make_whole(settings: Plan | Sample, name: str) -> None:
     """Numpy's whole numbers as Python's, which can be written; other numbers are refused."""
     object.__setattr__(settings, name, whole_number(name, getattr(settings, name)))
 
@@ -135,14 +113,25 @@ def evaluate(
     >>> model = ToyModel(graph, weights=[1, 2, -1, 0])
     >>> plan = Plan("mine", "toy", (Explainer("greedy-temporal", temporal, greedy),))
     >>> for record in evaluate(model, graph, [Link(3, "correct")], plan):
-    ...     print(record.explainer, record.removed, record.is_necessary, record.is_sufficient)
+    ...     print(record.explainer, record.rows, record.is_necessary, record.is_sufficient)
     greedy-temporal (1,) True True
     """
+    check_identity(model)
     for link in links:
-        memory: dict[Change, float] | None = {} if plan.share else None
+        answers: dict[Change, float] | None = {} if plan.share else None
         for explainer in plan.explainers:
             if key(explainer.name, link) not in done:
-                yield _record(model, graph, link, plan, explainer, memory)
+                yield _record(model, graph, link, plan, explainer, answers)
+
+
+def check_identity(model: Model) -> None:
+    """Refuse a model whose records nobody could tell from those of another model of its class."""
+    if not has_identity(model):
+        raise CallError(
+            f"the model {describe(model)} has no identity, so its records could not be told from another model's; give "
+            "it an attribute identity, a text that changes whenever its answers may: "
+            "identity = cody.model.fingerprint(weights)"
+        )
 
 
 def key(explainer: str, link: Link) -> Key:
@@ -159,31 +148,20 @@ def _record(
     link: Link,
     plan: Plan,
     explainer: Explainer,
-    memory: dict[Change, float] | None,
+    answers: dict[Change, float] | None,
 ) -> Record:
     query = graph.query(link.event)
-    why = explain(
-        model,
-        graph,
-        query,
-        policy=explainer.policy,
-        search=explainer.search,
-        size=explainer.size,
-        hops=explainer.hops,
-        near=explainer.near,
-        seed=plan.seed,
-        evaluations=explainer.evaluations,
-        answers=memory,
-    )
+    why = explainer.explain(model, graph, query, seed=plan.seed, answers=answers)
     assert why.without is not None  # only a budget of time leaves it open
     return Record(
         data=plan.data,
         model=plan.model,
         explainer=explainer.name,
+        **_made_of(explainer, model),
         kind=link.kind,
         event=link.event,
         candidates=len(why.candidates),
-        removed=why.rows,
+        rows=why.rows,
         original=why.original,
         without=why.without,
         only=round(logit_of_only(model, query, why.change), DECIMALS),
@@ -193,11 +171,19 @@ def _record(
         first=_first_flip(why),
         seconds=None if plan.share else why.seconds,
         seed=plan.seed,
-        parameters=explainer.parameters(model),
         model_identity=why.model,
         data_identity=why.data,
         version=__version__,
     )
+
+
+def _made_of(explainer: Explainer, model: Model) -> dict[str, Any]:
+    """What an explainer is, as records and headers keep it."""
+    return {
+        "search": name_of(explainer.search),
+        "policy": name_of(explainer.policy),
+        "options": explainer.options(model),
+    }
 
 
 def _first_flip(why: Explanation) -> int | None:
@@ -230,6 +216,7 @@ def run(
     file that belongs to another run (other data, weights, seed, period, margin or options) is refused, and so is a
     file that another run is writing.
     """
+    check_identity(model)
     settings = _settings(model, graph, plan, sample)
     with appending(path) as file:
         latest, known = _read_back(file, settings, model, graph, sample)
@@ -262,7 +249,7 @@ def _settings(model: Model, graph: TemporalGraph, plan: Plan, sample: Sample) ->
         "period": sample.period,
         "margin": sample.margin,
         "instances": sample.instances,
-        "explainers": {explainer.name: explainer.parameters(model) for explainer in plan.explainers},
+        "explainers": {explainer.name: _made_of(explainer, model) for explainer in plan.explainers},
     }
     plain: Header = json.loads(json.dumps(settings))  # as it will be read again: tuples are lists
     return plain
@@ -305,8 +292,8 @@ def _check_header(file: Appender, header: Header, settings: Header, explainers: 
                 f"{file.path} belongs to another run: there {name.replace('_', ' ')} is {header.get(name)}, "
                 f"here it is {settings[name]}; choose another file"
             )
-    for name, parameters in header.get("explainers", {}).items():
-        there, here = _setting(parameters), _setting(explainers.setdefault(name, parameters))
+    for name, given in header.get("explainers", {}).items():
+        there, here = _setting(given), _setting(explainers.setdefault(name, given))
         for option in sorted(there.keys() | here.keys()):
             if there.get(option) != here.get(option):
                 raise DataError(
@@ -326,12 +313,12 @@ def _links_of(file: Appender, header: Header, rows: range) -> set[Link]:
     return links
 
 
-def _setting(parameters: dict[str, Any]) -> dict[str, str]:
+def _setting(given: dict[str, Any]) -> dict[str, str]:
     """What must be the same. The same scorer may be called otherwise."""
-    told = setting(parameters)
-    if "policy.identity" in told:
-        told.pop("policy.scorer", None)
-    return told
+    values = setting(given.get("search"), given.get("policy"), given.get("options"))
+    if "policy.identity" in values:
+        values.pop("policy.scorer", None)
+    return values
 
 
 def _check_record(
@@ -339,7 +326,8 @@ def _check_record(
 ) -> None:
     agrees = all(getattr(record, name) == settings[name] for name in ("data_identity", "model_identity", "seed"))
     agrees = agrees and Link(record.event, record.kind) in links and not _is_of_other_kind(record)
-    if not agrees or _setting(record.parameters) != _setting(explainers.get(record.explainer, {})):
+    given = {"search": record.search, "policy": record.policy, "options": record.options}
+    if not agrees or _setting(given) != _setting(explainers.get(record.explainer, {})):
         raise DataError(
             f"{file.path} holds a record of another run: {record.explainer}, event {record.event}; choose another file"
         )
@@ -351,7 +339,7 @@ def _is_of_other_kind(record: Record) -> bool:
 
 
 def _check_answer(file: Appender, record: Record, model: Model, graph: TemporalGraph) -> None:
-    """Two models that bring no identity of their own are told apart by what they say about one link."""
+    """Two models that call themselves by the same identity are told apart by what they say about one link."""
     query, nothing = graph.query(record.event), [frozenset[int]()]
     (logit,) = checked_logits(query, nothing, model.logits(query, nothing))
     if abs(logit - record.original) > SAME * max(1.0, abs(logit)):

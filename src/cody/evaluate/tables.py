@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from cody.evaluate import metrics
-from cody.evaluate.arrange import DATA, EXPLAINERS, MODELS, arrange, in_order
+from cody.evaluate.arrange import DATA, MODELS, Parts, arrange, explainers_in_order, in_order
 from cody.evaluate.metrics import Columns, Interval, Metric, columns, interval
-from cody.evaluate.notes import Groups, follows_paper, made_otherwise, missing
-from cody.evaluate.notes import links as links_of
 from cody.evaluate.record import KINDS, Record
+from cody.evaluate.remarks import Groups, built_with_other_settings, follows_paper, missing
+from cody.evaluate.remarks import links as links_of
+from cody.explainers import known
 
 SAME_MESSAGES = {"collegemsg": "uci-messages"}  # one to the minute, the paper's to the second
 
@@ -132,8 +133,9 @@ class Table:
     model: str
     columns: tuple[tuple[Column, ...], ...]  # of each panel
     rows: Mapping[str, Mapping[Column, Cell]]  # of each explainer
+    explainers: Mapping[str, Parts]  # what each is made of
     links: Mapping[tuple[str, str], int]  # how many were explained, by data and kind
-    notes: tuple[str, ...]  # what must not be compared
+    remarks: tuple[str, ...]  # what must not be compared
     level: float | None  # of the intervals
 
     @property
@@ -149,17 +151,18 @@ def tables(
     published = _published() if paper else {}
     made = []
     arranged = arrange(records)
+    parts = explainers_in_order(arranged)
     for model in in_order((record.model for record in arranged), MODELS):
         groups: dict[tuple[str, str], dict[str, list[Record]]] = {}  # data and kind, explainer
         for record in arranged:
             if record.model == model:
                 groups.setdefault((record.data, record.kind), {}).setdefault(record.explainer, []).append(record)
-        cells = _cells(model, groups, published, rng, level)
-        notes = (*missing(model, groups), *(_about_paper(model, groups, cells) if paper else ()))
+        cells = _cells(model, groups, parts, published, rng, level)
+        remarks = (*missing(model, groups), *(_about_paper(model, groups, cells) if paper else ()))
         for layout in LAYOUTS:
             shown = tuple(tuple(_order(panel, groups, layout.data_first)) for panel in layout.panels)
             links = {group: len(links_of(members)) for group, members in groups.items()}
-            made.append(Table(layout, model, shown, cells, links, notes, None if rng is None else level))
+            made.append(Table(layout, model, shown, cells, parts, links, remarks, None if rng is None else level))
     return made
 
 
@@ -177,9 +180,15 @@ def _order(panel: Sequence[Measure], groups: Groups, data_first: bool) -> Iterat
 
 
 def _cells(
-    model: str, groups: Groups, published: Published, rng: np.random.Generator | None, level: float
+    model: str,
+    groups: Groups,
+    parts: Mapping[str, Parts],
+    published: Published,
+    rng: np.random.Generator | None,
+    level: float,
 ) -> dict[str, dict[Column, Cell]]:
-    explainers = in_order((name for members in groups.values() for name in members), EXPLAINERS)
+    present = {name for members in groups.values() for name in members}
+    explainers = [name for name in parts if name in present]
     rows: dict[str, dict[Column, Cell]] = {explainer: {} for explainer in explainers}
     measures = dict.fromkeys(measure for layout in LAYOUTS for panel in layout.panels for measure in panel)
     for (data, kind), members in groups.items():
@@ -188,7 +197,7 @@ def _cells(
         for measure in measures:
             places = _places(measure, groups_columns)
             for explainer, group in groups_columns.items():
-                name = _published_name(explainer, members.get(explainer, []))
+                name = _published_name(explainer, parts, members.get(explainer, []))
                 key = (model, name, SAME_MESSAGES.get(data, data), kind, measure.name)
                 rows[explainer][Column(measure, data, kind)] = Cell(
                     value=measure.metric(group),
@@ -199,10 +208,12 @@ def _cells(
     return rows
 
 
-def _published_name(explainer: str, records: Sequence[Record]) -> str:
-    """Of several settings of an explainer, the paper's figures stand beside its own."""
-    family, _, variant = explainer.partition(" (")
-    return family if variant and records and all(map(follows_paper, records)) else explainer
+def _published_name(explainer: str, parts: Mapping[str, Parts], records: Sequence[Record]) -> str:
+    """What the paper calls an explainer; of several settings of one, only that which has its own. Else nothing."""
+    entry = known(*parts[explainer])
+    is_only = list(parts.values()).count(parts[explainer]) == 1
+    has_figures = is_only or (records and all(map(follows_paper, records)))
+    return entry.name if entry is not None and has_figures else ""
 
 
 def _interval(measure: Measure, group: Columns, seed: int, level: float) -> Interval | None:
@@ -234,7 +245,7 @@ def rounded(value: float, digits: int) -> float:
 
 def _about_paper(model: str, groups: Groups, cells: Mapping[str, Mapping[Column, Cell]]) -> Iterator[str]:
     if any(cell.paper is not None for row in cells.values() for cell in row.values()):
-        yield from made_otherwise(model, groups)
+        yield from built_with_other_settings(model, groups)
     else:
         names = ", ".join(in_order((data for data, _ in groups), DATA))
         has = "it has some for its own settings of tgn and tgat on uci-messages, uci-forums and wikipedia"

@@ -8,26 +8,25 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from cody.evaluate.arrange import DATA, MODELS, POLICIES, in_order
-from cody.evaluate.notes import PAPER
+from cody.evaluate.arrange import DATA, MODELS, Parts, in_order
 from cody.evaluate.record import KINDS
+from cody.evaluate.remarks import PAPER
 from cody.evaluate.tables import Cell, Column, Measure, Table, rounded
+from cody.explainers import known
 from cody.words import count
 
 WIDTH = 80
 MISSING = "–"
 SHORT = {"correct": "corr.", "incorrect": "incorr."}
-SPELLED = {"greedy": "GreeDy", "cody": "CoDy", "greedy-then-cody": "GreeDy, then CoDy"}
-SPELLED |= {"pgexplainer": "PGExplainer", "tgnnexplainer": "T-GNNExplainer", "pbone": "PBONE", "random": "random sets"}
 LATEX_DATA = {"uci-messages": "UCI-Messages", "uci-forums": "UCI-Forums", "wikipedia": "Wikipedia"}
 
 
 def as_text(tables: Iterable[Table]) -> str:
-    """For a terminal of 80 columns: one block for each data set, or several where it does not fit. Notes come last."""
+    """For a terminal of 80 columns: a block for each data set, or several where it does not fit. Remarks come last."""
     made = list(tables)
-    notes = dict.fromkeys(note for table in made for note in table.notes)
+    remarks = dict.fromkeys(remark for table in made for remark in table.remarks)
     blocks = [block for table in made for block in _text_of(table)]
-    return "\n\n".join([*blocks, *("\n".join(_wrapped(note)) for note in notes)]) + "\n"
+    return "\n\n".join([*blocks, *("\n".join(_wrapped(remark)) for remark in remarks)]) + "\n"
 
 
 def as_markdown(tables: Iterable[Table]) -> str:
@@ -186,7 +185,7 @@ def _markdown_of(table: Table) -> Iterator[str]:
                 cells = [_markdown_cell(row[column], column, table) for column in columns]
                 yield f"| {_cell_text(explainer)} | {' | '.join(cells)} |"
             yield ""
-    yield from (f"{line}\n" for line in [_sizes(table), *table.notes])
+    yield from (f"{line}\n" for line in [_sizes(table), *table.remarks])
 
 
 def _markdown_cell(cell: Cell, column: Column, table: Table) -> str:
@@ -216,10 +215,10 @@ def _sizes(table: Table) -> str:
 def _latex_of(table: Table) -> Iterator[str]:
     measures = list(dict.fromkeys(column.measure for panel in table.columns for column in panel))
     formulas = "; ".join(f"{measure.latex}: {_latex_text(measure.formula)}" for measure in measures)
-    notes = " ".join(_latex_text(note) for note in [_sizes(table), *table.notes])
+    remarks = " ".join(_latex_text(remark) for remark in [_sizes(table), *table.remarks])
     yield r"\begin{table*}[t]"
     yield r"\centering"
-    yield rf"\caption{{{_latex_text(table.layout.title)} for {_latex_model(table.model)}. {formulas}. {notes}}}"
+    yield rf"\caption{{{_latex_text(table.layout.title)} for {_latex_model(table.model)}. {formulas}. {remarks}}}"
     yield rf"\label{{t_{table.layout.name}_{re.sub('[^a-z0-9]+', '_', table.model.lower())}}}"
     yield r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
     panels = _latex_panels(table)
@@ -230,7 +229,7 @@ def _latex_of(table: Table) -> Iterator[str]:
         yield r"\hline"
         for explainer, row in table.rows.items():
             cells = [_latex_cell(row[column], column, table) for column in panel]
-            yield " & ".join([_latex_name(explainer), *cells]) + r" \\"
+            yield " & ".join([_latex_name(explainer, table.explainers[explainer]), *cells]) + r" \\"
     yield r"\hline"
     yield "\\end{tabular}}\n\\end{table*}\n"
 
@@ -277,19 +276,17 @@ def _latex_cell(cell: Cell, column: Column, table: Table) -> str:
     return number + (rf" {{\scriptsize{extras}}}" if extras else "")
 
 
-def _latex_name(explainer: str) -> str:
-    r"""As the paper writes it.
+def _latex_name(explainer: str, parts: Parts) -> str:
+    r"""As the paper writes it, if it is one of the catalogue and has its name; a setting follows the name.
 
-    >>> print(_latex_name("cody-spatio-temporal"), _latex_name("pgexplainer (size=9)"), _latex_name("my_own"))
-    CoDy-\textit{spatio-temporal} PGExplainer (size=9) my\_own
+    >>> print(_latex_name("cody-temporal (size=9)", ("cody", "temporal")), _latex_name("my_own", ("mine", "mine")))
+    CoDy-\textit{temporal} (size=9) my\_own
     """
-    name, bracket, variant = explainer.partition(" (")
-    spelled = SPELLED.get(name, _latex_text(name))
-    for policy in POLICIES:
-        search = name.removesuffix(f"-{policy}")
-        if search != name and search in SPELLED:
-            spelled = rf"{SPELLED[search]}-\textit{{{policy}}}"
-    return spelled + _latex_text(bracket + variant)
+    entry = known(*parts)
+    if entry is None or not explainer.startswith(entry.name):
+        return _latex_text(explainer)
+    policy = "" if entry.factual else rf"-\textit{{{parts[1]}}}"
+    return entry.title + policy + _latex_text(explainer.removeprefix(entry.name))
 
 
 def _latex_model(model: str) -> str:

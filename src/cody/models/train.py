@@ -20,9 +20,9 @@ from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph
 from cody.models.architectures import Network
 from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.folder import make_folder, refuse_taken
-from cody.models.interrupted import LENGTH, Interrupted, clear_up
 from cody.models.metrics import auc, average_precision
 from cody.models.plan import plan
+from cody.models.resume import LENGTH, Interrupted, clear_up
 from cody.models.sizes import Sizes, edge_width
 from cody.models.tgat import TGAT, FeatureStream
 from cody.models.tgn import TGN, MemoryStream
@@ -227,7 +227,7 @@ class TrainingState:
     def __init__(self, network: Network, settings: Settings, data: str, folder: Path) -> None:
         self.network, self.folder = network, folder
         self.optimizer = new_optimizer(network, settings.learning_rate)
-        told = {
+        given = {
             "architecture": network.kind,
             "sizes": asdict(network.sizes),
             "settings": asdict(settings),
@@ -236,7 +236,7 @@ class TrainingState:
         self.history: list[dict[str, Any]] = []  # one entry for each finished epoch
         self.best_epoch = 0
         self.best = self._weights()
-        self.kept = Interrupted(folder, network, self.optimizer, told)
+        self.kept = Interrupted(folder, network, self.optimizer, given)
         before = self.kept.resume(may_change=LENGTH)
         if before:
             notes, self.best = before

@@ -8,11 +8,11 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from cody.candidates import candidates
 from cody.edits import Add, Alter, Edit, Move
 from cody.errors import first_line
 from cody.graph import Query
 from cody.model import Change, Judge, Model, OffersOnly, OffersOther, OffersPlain, OffersSessions, Session
-from cody.nearby import candidates
 from cody.testing.check import Check, add_to
 from cody.testing.trial import LARGE, UNCHANGED, Ask, Failed, Pair, Question, Trial, in_two_threads, interrupt, listed
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cody.candidates import candidates
 from cody.deadline import until
 from cody.errors import BudgetError, ModelError, first_line
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.model import Change, Model, as_floats, check_logits
-from cody.nearby import candidates
 
 UNCHANGED: Change = frozenset()
 QUICK_QUERIES = 2

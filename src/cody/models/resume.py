@@ -19,16 +19,18 @@ from cody.words import plain
 
 FILE = "training.safetensors"
 ANEW = "(without it, training begins anew)"
-LENGTH = ("epochs", "patience")  # what a training may be told otherwise when it goes on: how long it may take
+LENGTH = ("epochs", "patience")  # what a training may be given otherwise when it goes on: how long it may take
 
 
 class Interrupted:
     """Weights, the optimizer's state and notes of the last finished epoch."""
 
-    def __init__(self, folder: Path, module: nn.Module, optimizer: torch.optim.Optimizer, told: dict[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, module: nn.Module, optimizer: torch.optim.Optimizer, given: dict[str, Any]
+    ) -> None:
         self.file = folder / FILE
         self.module, self.optimizer = module, optimizer
-        self.told: dict[str, Any] = json.loads(json.dumps(told))  # as it will be read again: no tuples
+        self.given: dict[str, Any] = json.loads(json.dumps(given))  # as it will be read again: no tuples
 
     def save(self, notes: dict[str, Any], others: dict[str, Tensor] | None = None) -> None:
         """Keep the state of training after an epoch, in place of the one before; `others` are kept with it."""
@@ -37,17 +39,17 @@ class Interrupted:
         for name, parameter in self.module.named_parameters():
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 tensors[f"optimizer.{name}.{key}"] = value
-        write_tensors(self.file, tensors, self.told | notes)
+        write_tensors(self.file, tensors, self.given | notes)
 
     def resume(self, may_change: tuple[str, ...] = ()) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
         """Set the module and the optimizer back to where training stood; the notes and the other tensors of `save`.
 
-        None if there is nothing to go on from. What training was told must be the same now, except `may_change`.
+        None if there is nothing to go on from. What training was given must be the same now, except `may_change`.
         """
         if not self.file.exists():
             return None
         tensors, notes = self._read()
-        differences = list(_differences(notes, self.told, may_change))
+        differences = list(_differences(notes, self.given, may_change))
         if differences:
             raise CallError(
                 f"{self.file.parent} holds an interrupted training in which {'; '.join(differences)}. "
@@ -103,7 +105,7 @@ def _group(tensors: dict[str, Tensor], group: str) -> dict[str, Tensor]:
 
 
 def _differences(then: Any, now: dict[str, Any], may_change: tuple[str, ...]) -> Iterator[str]:
-    """What an interrupted training was told otherwise."""
+    """What an interrupted training was given otherwise."""
     for name, value in now.items():
         before = then.get(name) if isinstance(then, dict) else None
         if isinstance(value, dict):

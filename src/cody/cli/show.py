@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cody.data import Dataset, Summary, is_here
-from cody.decision import decision, flips, probability, scores
+from cody.decision import decision, flips, probability, scores, shift
 from cody.edits import Add, Move
 from cody.explanation import COLUMNS, Explanation
 from cody.graph import IntArray, TemporalGraph
@@ -126,17 +126,16 @@ def _otherwise(graph: TemporalGraph, case: Case) -> str:
 def effects(graph: TemporalGraph, found: Effects, most: int) -> Iterable[RenderableType]:
     """The events whose absence would move the score most, strongest first."""
     before = found.logit
-    moved = (found.without - before) * (-1 if before > 0 else 1)  # towards the other decision
-    strongest = (-moved).argsort(kind="stable")[:most]
+    without = list(zip(found.candidates.tolist(), found.without.tolist(), strict=True))
+    strongest = sorted(without, key=lambda pair: -shift(before, pair[1]))[:most]
     rows = table("#without event", "link", "how long before", "#logit", "#score", "predicted")
     rows.add_row("(none)", "", "", f"{before:.3f}", f"{probability(before):.2f}", decision(before))
-    for row, logit in zip(found.candidates[strongest].tolist(), found.without[strongest].tolist(), strict=True):
-        flipped = (logit > 0) != (before > 0)
-        verdict = Text(decision(logit), style="bold green" if flipped else "")
+    for row, logit in strongest:
+        verdict = Text(decision(logit), style="bold green" if flips(before, logit) else "")
         numbers = (f"{logit:.3f}", f"{probability(logit):.2f}")
         rows.add_row(str(row), _link(graph, row), earlier(float(graph.time[row]), found.query.time), *numbers, verdict)
     yield rows
-    alone = int(((found.without > 0) != (before > 0)).sum())
+    alone = sum(flips(before, logit) for _, logit in without)
     past = f"{alone or 'None'} of {len(found.candidates)} past events"
     yield f"\n{past} would alone, by not happening, have changed the prediction."
 
@@ -158,7 +157,7 @@ def explanation(why: Explanation) -> Iterable[RenderableType]:
 
 def _advice(why: Explanation) -> str:
     """What to try next."""
-    if why.without_all is not None and (why.without_all > 0) == (why.original > 0):
+    if why.without_all is not None and not flips(why.original, why.without_all):
         wider = f"--candidates {4 * len(why.candidates)} or --hops 3"
         return f"Taking all of them away does not change the decision either: consider more, {wider}."
     larger = f"--iterations {10 * why.iterations}"

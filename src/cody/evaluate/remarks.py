@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from cody.candidates import events_among_nodes
 from cody.data import datasets
 from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD
 from cody.evaluate.metrics import link_of
 from cody.evaluate.record import Record
-from cody.nearby import events_among_nodes
+from cody.explainers import known
 
 Groups = Mapping[tuple[str, str], Mapping[str, Sequence[Record]]]  # data and kind, explainer
 
@@ -44,7 +45,7 @@ def missing(model: str, groups: Groups) -> Iterator[str]:
         )
 
 
-def made_otherwise(model: str, groups: Groups) -> Iterator[str]:
+def built_with_other_settings(model: str, groups: Groups) -> Iterator[str]:
     """Where the records are known not to follow the protocol of the paper's figures."""
     records = [record for members in groups.values() for several in members.values() for record in several]
     events = {dataset.name: dataset.events for dataset in datasets()}
@@ -55,30 +56,33 @@ def made_otherwise(model: str, groups: Groups) -> Iterator[str]:
         ("have other iterations, alpha or candidates", lambda record: not has_papers_options(record)),
     )
     counts = {what: sum(map(is_other, records)) for what, is_other in differences}
-    told = [f"{count:,} {what}" for what, count in counts.items() if count]
-    if told:
+    found = [f"{count:,} {what}" for what, count in counts.items() if count]
+    if found:
         yield (
             f"The paper's figures are no yardstick here: of the {len(records):,} records of {model}, "
-            f"{', '.join(told)}. cody evaluate --paper does as the paper did."
+            f"{', '.join(found)}. cody evaluate --paper does as the paper did."
         )
 
 
 def follows_paper(record: Record) -> bool:
-    """Whether an explainer was told what the paper told it."""
+    """Whether an explainer was given what the paper gave it."""
     return has_papers_options(record) and _is_among_nodes(record)
 
 
 def has_papers_options(record: Record) -> bool:
-    """300 iterations, alpha 2/3, 64 candidates (T-GNNExplainer: 500 and 30), as far as the record says."""
-    search, candidates = (record.parameters.get(part) for part in ("search", "candidates"))
-    told = (search if isinstance(search, dict) else {}) | (candidates if isinstance(candidates, dict) else {})
-    wanted: dict[str, float] = {"iterations": 300, "alpha": 2 / 3, "size": 64, "rollouts": 500}
-    if record.explainer.startswith("tgnnexplainer"):
-        wanted["size"] = 30
-    values = {name: told.get(name) for name in wanted}
-    return all(
-        not isinstance(value, int | float) or math.isclose(value, wanted[name]) for name, value in values.items()
-    )
+    """As many candidates, and the options of the search that the catalogue knows, as far as the record says."""
+    entry = known(record.search, record.policy)
+    if entry is None:
+        return True  # it is not in the paper
+    given = {name: _given(record, "search").get(name) for name in entry.paper}
+    given["size"] = _given(record, "candidates").get("size")
+    paper = {**entry.paper, "size": entry.size}
+    return all(not isinstance(value, int | float) or math.isclose(value, paper[name]) for name, value in given.items())
+
+
+def _given(record: Record, part: str) -> Mapping[str, object]:
+    options = record.options.get(part)
+    return options if isinstance(options, dict) else {}
 
 
 def _is_in_period(record: Record, events: int | None) -> bool:
@@ -88,6 +92,5 @@ def _is_in_period(record: Record, events: int | None) -> bool:
 
 
 def _is_among_nodes(record: Record) -> bool:
-    told = record.parameters.get("candidates")
-    near = told.get("near") if isinstance(told, dict) else None
+    near = _given(record, "candidates").get("near")
     return near is None or near == events_among_nodes.__name__

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cody import show
+from cody.cli import show
 from cody.cli.choices import Preset
 from cody.cli.common import DataOption, JsonOption, app, messages, print_json, print_parts
 from cody.errors import CallError

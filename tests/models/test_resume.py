@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from cody.errors import CallError, CodyError, ModelError
-from cody.models.interrupted import Interrupted
+from cody.models.resume import Interrupted
 
 TOLD = {"settings": {"epochs": 3, "seed": 0}}
 

@@ -15,8 +15,9 @@ import numpy as np
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cody import search, show, words
-from cody.cli.choices import CANDIDATES, NEARBY, POLICIES, SEARCHES, Explainer, NearName, PolicyName, baseline
+from cody import search, words
+from cody.cli import show
+from cody.cli.choices import NEARBY, NearName
 from cody.cli.common import (
     DataOption,
     JsonOption,
@@ -33,16 +34,17 @@ from cody.cli.common import (
 )
 from cody.data import load, save_graph
 from cody.data.storage import is_saved_graph
-from cody.errors import CallError, did_you_mean
+from cody.errors import CallError
 from cody.evaluate import metrics
 from cody.evaluate import run as evaluation
 from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD
-from cody.evaluate.records import iterate_records
+from cody.evaluate.record_file import iterate_records
+from cody.explainers import COMPARED, EXPLAINERS, SEARCHES, Entry, explainer, find
 from cody.graph import TemporalGraph
 from cody.model import Model
-from cody.search import Search
 
 MOST = 2**63 - 1  # that a record can hold
+ALL = "all"
 SAY_EVERY = 30.0  # seconds between two lines about a long run, where there is no terminal
 
 
@@ -52,8 +54,8 @@ def evaluate(
     data: DataOption = "collegemsg",
     model: ModelOption = "tgn-collegemsg",
     explainers: Annotated[
-        str, typer.Option(help="cody-POLICY, greedy-POLICY, greedy-then-cody-POLICY, factual ones; all.")
-    ] = "cody-spatio-temporal,greedy-spatio-temporal",
+        str, typer.Option(help=f"{', '.join(f'{name}-POLICY' for name in SEARCHES)}, factual ones; all.")
+    ] = ",".join(COMPARED),
     instances: Annotated[int, typer.Option(min=1, help="Links of each kind.")] = 100,
     kinds: Annotated[str, typer.Option(help="Predictions to explain: right ones, wrong ones.")] = "correct,incorrect",
     period: Annotated[
@@ -84,13 +86,26 @@ def evaluate(
     json_: JsonOption = False,
 ) -> None:
     """Run explainers on the same links, and keep a record of each answer. Stopped, the same command goes on."""
-    chosen = _explainers(explainers, iterations, alpha, scorer or model, other_data)
-    if scorer is not None and not _scorers(chosen):
-        raise CallError(f"--scorer is no option of {explainers!r}: only pgexplainer and tgnnexplainer use one")
-    nearby = NEARBY[near or (NearName.nodes if paper else NearName.events)]
-    options: dict[str, Any] = {"near": nearby, "evaluations": evaluations}
-    options |= {} if candidates is None else {"size": candidates}
-    plan = evaluation.Plan(data, model, tuple(replace(each, **options) for each in chosen), seed, share)
+    if not 0 <= alpha <= 1:
+        raise CallError(f"--alpha must lie between 0 and 1, not {alpha}")
+    asked = _entries(explainers)
+    needs_scorer = any(entry.needs_scorer for entry in asked)
+    if scorer is not None and not needs_scorer:
+        learned = " and ".join(entry.name for entry in EXPLAINERS.values() if entry.needs_scorer)
+        raise CallError(f"--scorer is no option of {explainers!r}: only {learned} use one")
+    chosen = [
+        explainer(
+            entry.name,
+            scorer=(scorer or model) if entry.needs_scorer else None,
+            other_data=other_data,
+            size=candidates,
+            near=NEARBY[near or (NearName.nodes if paper else NearName.events)],
+            evaluations=evaluations,
+            **_options(entry, iterations=iterations, alpha=alpha),
+        )
+        for entry in asked
+    ]
+    plan = evaluation.Plan(data, model, tuple(chosen), seed, share)
     sample = evaluation.Sample(
         instances,
         tuple(dict.fromkeys(kind.strip() for kind in kinds.split(",") if kind.strip())),
@@ -103,7 +118,8 @@ def evaluate(
         use_threads(1)
         graph = load(data, sort=sort)
         loaded = load_model(model, graph, other_data=other_data)
-        _check_scorers(chosen, loaded, other_data)
+        if needs_scorer:
+            _check_scorer(scorer or model, loaded, other_data)
     try:
         with _way_to_evaluate(data, graph, model, other_data, workers, ray) as way:
             steps = evaluation.run(out_, loaded, graph, plan, sample, evaluate=way)
@@ -156,47 +172,23 @@ def _way_to_evaluate(
             yield partial(evaluate_in_processes, partial(open_model, saved, model, other_data), workers)
 
 
-def _explainers(names: str, iterations: int, alpha: float, scorer: str, other_data: bool) -> list[evaluation.Explainer]:
-    """The explainers of that name, each with its policy, its search and its own options."""
-    if not 0 <= alpha <= 1:
-        raise CallError(f"--alpha must lie between 0 and 1, not {alpha}")
-    searches: dict[str, Search] = {
-        "cody": partial(search.cody, iterations=iterations, alpha=alpha),
-        "greedy": search.greedy,
-        "greedy-then-cody": partial(search.greedy_then_cody, iterations=iterations, alpha=alpha),
-    }
-    known = {
-        f"{kind}-{policy.value}": (POLICIES[policy], chosen)
-        for kind, chosen in searches.items()
-        for policy in PolicyName
-    }
-    factual = {explainer.value: explainer for explainer in Explainer if explainer not in SEARCHES}
+def _entries(names: str) -> list[Entry]:
+    """The entries of the catalogue with these names."""
     asked = [name.strip() for name in names.split(",") if name.strip()]
-    if "all" in asked:
-        asked = [*known, *factual, *(name for name in asked if name not in {*known, *factual, "all"})]
-    made = []
-    for name in asked:
-        if name in known:
-            made.append(evaluation.Explainer(name, *known[name]))
-        elif name in factual:
-            size = CANDIDATES.get(factual[name], 64)
-            made.append(evaluation.Explainer(name, *baseline(factual[name], scorer, other_data), size=size))
-        else:
-            raise CallError(f"there is no explainer {name!r}{did_you_mean(name, [*known, *factual, 'all'])}")
-    return made
+    named = [find(name) for name in asked if name != ALL]
+    return list(EXPLAINERS.values()) if ALL in asked else named
 
 
-def _scorers(chosen: list[evaluation.Explainer]) -> set[str]:
-    """The trained scorers that these explainers need."""
-    return {each.policy.keywords["scorer"] for each in chosen if isinstance(each.policy, partial)}
+def _options(entry: Entry, **given: Any) -> dict[str, Any]:
+    """Those options that the search of an explainer has."""
+    return {name: value for name, value in given.items() if name in entry.options}
 
 
-def _check_scorers(chosen: list[evaluation.Explainer], model: Model, other_data: bool) -> None:
-    """An explainer that was not trained for this model is refused before anything is run."""
-    for scorer in _scorers(chosen):
-        from cody.baselines import load_pgexplainer
+def _check_scorer(scorer: str, model: Model, other_data: bool) -> None:
+    """A scorer that was not trained for this model is refused before anything is run."""
+    from cody.baselines import load_pgexplainer
 
-        load_pgexplainer(scorer, model, other_data=other_data)
+    load_pgexplainer(scorer, model, other_data=other_data)
 
 
 def _period(text: str) -> tuple[float, float]:
@@ -243,7 +235,7 @@ def tables_(
 ) -> None:
     """Compare explainers as the paper's tables do."""
     from cody.evaluate import typeset
-    from cody.evaluate.records import read_records
+    from cody.evaluate.record_file import read_records
     from cody.evaluate.tables import tables
 
     records = [record for file in files for record in read_records(file)]
@@ -264,7 +256,7 @@ def figures(
 ) -> None:
     """Draw the figures of the paper's evaluation."""
     from cody.evaluate.figures import save_figures
-    from cody.evaluate.records import read_records
+    from cody.evaluate.record_file import read_records
 
     records = [record for file in files for record in read_records(file)]
     for path in save_figures(records, out_):

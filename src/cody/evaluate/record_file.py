@@ -1,7 +1,7 @@
 """The file of an evaluation: JSON Lines, one record a line, appended while it runs.
 
 A line counts once its newline is written, so a run that is killed loses at most the line it was writing. Besides
-records there are headers (`"schema": "cody/evaluation/1"`): what was asked for, and which links were drawn. The first
+records there are headers (`"schema": "cody/evaluation/2"`): what was asked for, and which links were drawn. The first
 line is one; a run that is continued with more links or more explainers adds another. Each line ends with a checksum, so
 that one that was damaged is noticed.
 """
@@ -21,8 +21,9 @@ from cody import words
 from cody.errors import CallError, CodyError, DataError
 from cody.evaluate.lines import check_line, is_complete, parse_line, shown, write_line
 from cody.evaluate.record import KINDS, Record, is_count
+from cody.evaluate.upgrade import upgraded_explainer
 
-HEADER = "cody/evaluation/1"
+HEADER, FORMER_HEADER = "cody/evaluation/2", "cody/evaluation/1"
 HEADER_FIELDS = {
     *("version", "data", "model", "data_identity", "model_identity", "seed", "share"),
     *("period", "margin", "instances", "explainers", "links"),
@@ -67,7 +68,8 @@ def _entries(path: Path, file: BinaryIO, *, last: bool = False) -> Iterator[Reco
             return
         try:
             text = line.decode("utf-8")
-            yield _header(text) if f'"{HEADER}"' in text[:100] else Record.from_json(text)
+            is_header = any(f'"{schema}"' in text[:100] for schema in (HEADER, FORMER_HEADER))
+            yield _header(text) if is_header else Record.from_json(text)
         except UnicodeDecodeError:
             raise DataError(f"{path}, line {number}: this is no record: it is not UTF-8") from None
         except DataError as error:
@@ -77,9 +79,9 @@ def _entries(path: Path, file: BinaryIO, *, last: bool = False) -> Iterator[Reco
 
 
 def _header(text: str) -> Header:
-    header = parse_line(text, "header", HEADER)
+    header = parse_line(text, "header", (HEADER, FORMER_HEADER))
     explainers, links = header.get("explainers", {}), header.get("links", {})
-    if not isinstance(explainers, dict) or not all(isinstance(told, dict) for told in explainers.values()):
+    if not isinstance(explainers, dict) or not all(isinstance(given, dict) for given in explainers.values()):
         raise DataError("this header is damaged: explainers must be an object of objects, the options of each")
     rows: list[Any] = list(links.values()) if isinstance(links, dict) and links.keys() <= set(KINDS) else [None]
     if not all(isinstance(events, list) and all(map(is_count, events)) for events in rows):
@@ -91,6 +93,8 @@ def _header(text: str) -> Header:
     if not is_count(instances) or instances < most:
         raise DataError(f"this header is damaged: it has {most} links of a kind, and instances is {shown(instances)}")
     check_line(header, "header", HEADER_FIELDS)
+    if header["schema"] == FORMER_HEADER:
+        header["explainers"] = {name: upgraded_explainer(name, given) for name, given in explainers.items()}
     return header
 
 

@@ -17,7 +17,7 @@ from cody import policies, search
 from cody.cli import app
 from cody.errors import CallError, DataError
 from cody.evaluate.record import FIELDS, Record
-from cody.evaluate.records import HEADER_FIELDS, appending, read_records
+from cody.evaluate.record_file import HEADER_FIELDS, appending, read_records
 from cody.evaluate.run import Explainer, Plan, Sample, run
 from cody.testing import ToyModel
 from random_events import random_graph
@@ -34,10 +34,10 @@ WRONG = [
     {"event": 1.5},
     {"candidates": -5},
     {"candidates": 1},  # two events were removed
-    {"removed": 5},
-    {"removed": ["x"]},
-    {"removed": [1, 1]},
-    {"removed": [1, 100]},  # not before the link
+    {"rows": 5},
+    {"rows": ["x"]},
+    {"rows": [1, 1]},
+    {"rows": [1, 100]},  # not before the link
     {"original": None},
     {"original": 10**400},
     {"without": math.nan},
@@ -51,7 +51,7 @@ WRONG = [
     {"seconds": -0.1},
     {"seconds": 1e300},
     {"seed": None},
-    {"parameters": None},
+    {"options": None},
     {"version": 1},
 ]
 
@@ -71,9 +71,9 @@ def test_a_field_that_cannot_be_is_named_with_its_line(tmp_path, values):
 @pytest.mark.parametrize("command", ["tables", "figures"])
 def test_commands_say_it_too(tmp_path, command):
     path = tmp_path / "run.jsonl"
-    path.write_text(line_with({"removed": 5}))
+    path.write_text(line_with({"rows": 5}))
     words = [command, str(path), *(["--out", str(tmp_path / "figures")] if command == "figures" else [])]
-    assert "line 1: this record is damaged: removed must be a list of rows, not 5" in str(
+    assert "line 1: this record is damaged: rows must be a list of rows, not 5" in str(
         CliRunner().invoke(app, words).exception
     )
 
@@ -85,9 +85,9 @@ def test_lines_that_are_no_objects_are_refused(tmp_path, line):
         read_records(tmp_path / "run.jsonl")
 
 
-def test_parameters_that_are_nested_without_end_are_refused():
-    nested = line_with({}).replace('"parameters": {}', '"parameters": ' + '{"a": ' * 300 + "1" + "}" * 300)
-    with pytest.raises(DataError, match="parameters"):
+def test_options_that_are_nested_without_end_are_refused():
+    nested = line_with({}).replace('"options": {}', '"options": ' + '{"a": ' * 300 + "1" + "}" * 300)
+    with pytest.raises(DataError, match="options"):
         Record.from_json(nested)
 
 
@@ -231,11 +231,11 @@ def test_names_that_could_move_a_cursor_are_escaped_in_a_file(tmp_path):
     name = "a\x1b[2J\u202e\x7f\x85\u2028é\n"
     with appending(tmp_path / "run.jsonl") as file:
         file.write_header(HEADER | {"data": name, "explainers": {name: {"policy": {"name": name}}}})
-        file.write(record(data=name, model=name, explainer=name, parameters={name: name}))
+        file.write(record(data=name, model=name, explainer=name, options={name: name}))
     content = (tmp_path / "run.jsonl").read_text()
     assert content.isascii()
     assert all(line.isprintable() for line in content.splitlines())
-    assert read_records(tmp_path / "run.jsonl")[0].parameters == {name: name}
+    assert read_records(tmp_path / "run.jsonl")[0].options == {name: name}
 
 
 @pytest.mark.parametrize("path", ["/dev/full", "/dev/null", "/tmp", ""])
