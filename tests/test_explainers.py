@@ -120,6 +120,7 @@ def test_options_reach_the_search_and_its_defaults_stay():
         (lambda: explainer("cody-temporl"), "there is no explainer 'cody-temporl'; did you mean 'cody-temporal'"),
         (lambda: explainer("cody", policy="tempral"), "there is no policy 'tempral'; did you mean 'temporal'"),
         (lambda: explainer("cody-temporal", policy="random"), "policy is no option of the explainer 'cody-temporal'"),
+        (lambda: find("pbone", "random"), "policy is no option of the explainer 'pbone'"),
         (lambda: explainer("greedy", alpha=0.5), "alpha is no option of the explainer 'greedy'"),
         (
             lambda: explainer("greedy", scorer="x"),

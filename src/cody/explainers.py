@@ -116,7 +116,7 @@ class Entry:
         return options_of(self.search)
 
 
-# In the paper's order, after what it does not have.
+# In the paper's order; the first two factual ones are not in the paper.
 POLICIES: dict[str, Policy] = {
     "random": policies.random,
     "temporal": policies.temporal,
@@ -162,6 +162,8 @@ def find(name: str, policy: str | None = None) -> Entry:
     if name not in SEARCHES and name not in EXPLAINERS:
         raise CallError(f"there is no explainer {name!r}{did_you_mean(name, [*EXPLAINERS, *SEARCHES])}")
     if name in EXPLAINERS:
+        if policy is not None:
+            raise CallError(_no_option("policy", name))
         return EXPLAINERS[name]
     entry = known(name, DEFAULT_POLICY if policy is None else policy)
     if entry is None:
@@ -192,8 +194,8 @@ def explainer(
     >>> tree.explain(ToyModel(graph, weights=[1, 2, -1, 0]), graph, graph.query(3)).rows
     (1,)
     """
-    given = {"policy": policy, "scorer": scorer, **options}
-    check_options(name, [option for option, value in given.items() if value is not None])
+    chosen = {"policy": policy, "scorer": scorer}
+    check_options(name, [*options, *(option for option, value in chosen.items() if value is not None)])
     entry = find(name, policy)
     return Explainer(
         entry.name,
@@ -212,10 +214,14 @@ def check_options(name: str, given: Iterable[str], spelled: Callable[[str], str]
     has = {*entry.options}
     has |= {"policy"} if name in SEARCHES else set()
     has |= {"scorer"} if entry.needs_scorer else set()
-    why = {"policy": ", which has an order of its own", "scorer": ", which learns nothing"}
     for option in given:
         if option not in has:
-            raise CallError(f"{spelled(option)} is no option of the explainer {name!r}{why.get(option, '')}")
+            raise CallError(_no_option(option, name, spelled))
+
+
+def _no_option(option: str, name: str, spelled: Callable[[str], str] = str) -> str:
+    why = {"policy": ", which has an order of its own", "scorer": ", which learns nothing"}
+    return f"{spelled(option)} is no option of the explainer {name!r}{why.get(option, '')}"
 
 
 def _policy(entry: Entry, scorer: str | Path | None, other_data: bool) -> Policy:
