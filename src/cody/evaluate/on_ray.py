@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
 import socket
 import time
 from collections import deque
@@ -103,9 +104,7 @@ def _evaluate_link(shared: list[Any], link: Link, done: Set[Key]) -> list[Record
 @lru_cache(maxsize=1)
 def _open(reference: Any) -> tuple[Model, TemporalGraph, Plan]:
     """Once in each worker's life."""
-    import torch
-
-    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # for torch, if it is imported: every core has a worker
     opened: tuple[Model, TemporalGraph, Plan] = _ray().get(reference)
     return opened
 

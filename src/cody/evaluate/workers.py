@@ -8,6 +8,7 @@ once more.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import threading
 from collections import Counter, deque
@@ -33,11 +34,9 @@ FAILED_STARTS = 3
 
 def open_model(graph: Path, model: str, other_data: bool) -> tuple[Model, TemporalGraph]:
     """A saved graph and a model for it, as a worker uses them."""
-    import torch
-
     from cody.inference import load_model
 
-    torch.set_num_threads(1)  # every core has a worker
+    os.environ["OMP_NUM_THREADS"] = "1"  # for torch, if it is imported: every core has a worker
     opened = open_graph(graph)
     return load_model(model, opened, other_data=other_data), opened
 
@@ -105,7 +104,7 @@ class _Pool:
         return [worker.link for worker in self.workers.values() if worker.link is not None]
 
     def start(self) -> None:
-        context = multiprocessing.get_context("spawn")  # torch does not survive a fork
+        context = multiprocessing.get_context("spawn")  # threads do not survive a fork
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(self.opener, self.plan, theirs), daemon=True)
         with _interrupts_ignored():
