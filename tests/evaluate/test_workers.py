@@ -67,7 +67,7 @@ def test_a_worker_that_is_killed_loses_nothing(tmp_path, saved):
     (deaths / "1").touch()
     found = timeless(by_workers(partial(open_deadly, saved, deaths, 103)))
     assert not list(deaths.iterdir()), "no worker was killed"
-    model, graph = open_toy(saved)
+    model, graph = open_deadly(saved, deaths, 103)  # there is no death left
     assert found == timeless(evaluate(model, graph, LINKS, PLAN))
 
 
