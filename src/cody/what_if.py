@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cody.candidates import candidates
 from cody.edits import Add, Edit, Move
 from cody.errors import CallError, first_line
@@ -39,9 +41,9 @@ def effects(model: Model, graph: TemporalGraph, query: Query) -> Effects:
     """Remove the candidates of a query, one at a time."""
     near = candidates(graph, query)
     changes: list[Change] = [frozenset(), *(frozenset({row}) for row in near.tolist())]
-    answers = open_session(model, query, near.tolist()).logits(changes)
-    checked_logits(query, changes, answers)
-    return Effects(query, float(answers[0]), near, answers[1:])
+    session = open_session(model, query, near.tolist())
+    original, *without = checked_logits(query, changes, session.logits(changes))
+    return Effects(query, original, near, np.array(without))
 
 
 def answer_cases(
