@@ -23,6 +23,7 @@ from cody.graph import IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.model import (
     Change,
     Model,
+    OffersPlain,
     as_floats,
     check_is_model,
     checked_logits,
@@ -202,9 +203,10 @@ def _search(
 def _are_probabilities(model: Model, graph: TemporalGraph, answers: list[float]) -> bool:
     """Whether a model seems to answer with probabilities: then each of them means "link", and none flips another.
 
-    Logits may lie there by chance, so if those of a search do, the model is asked about a few other links.
+    Logits may lie there by chance, so if those of a search do, the model is asked about a few other links. A model with
+    a plain form knows what its logits are, however little it was trained.
     """
-    if len(answers) < MANY_ANSWERS or not min(answers) > 0:
+    if len(answers) < MANY_ANSWERS or not min(answers) > 0 or isinstance(model, OffersPlain):
         return False
     try:
         for row in np.linspace(graph.num_events - 1, 0, OTHER_LINKS, dtype=int).tolist():
