@@ -769,3 +769,11 @@ def test_probabilities_of_few_sets_or_of_a_model_that_knows_one_link_only_say_no
             return super().logits(query, changes)
 
     assert explain(OneLink(graph), graph, graph.query(79)).evaluations > 20
+
+
+def test_a_factual_explainer_that_meets_a_counterfactual_and_names_nothing_does_not_deny_it():
+    search = partial(top_share, sparsity=0.0)
+    model = toy(weights=(0, 0, 0, 0, 0, 0, 9, 0), bias=-5.5)
+    why = explain(model, GRAPH, QUERY, policy=event_impact, search=search, size=1)
+    assert (why.rows, why.is_exhausted, len(why.counterfactuals)) == ((), True, 1)
+    assert why.verdict == "factual"

@@ -166,7 +166,7 @@ class Explanation:
             return "counterfactual"
         if self.is_unconfirmed and not self.factual:
             return "not confirmed"
-        if self.is_exhausted:
+        if self.is_exhausted and not self.counterfactuals:  # a factual explainer may meet one and name other events
             return "none among the candidates"
         if self.factual:
             return "factual"
