@@ -183,14 +183,14 @@ class TemporalGraph:
 
         Equals `offsets[node]` where the node has no such event. A binary search in all histories at once.
         """
-        low = self.offsets[nodes]
-        high = self.offsets[np.asarray(nodes) + 1]
-        last = len(self.incidence) - 1
-        while (open_ := low < high).any():
-            middle = (low + high) // 2
-            earlier = open_ & (self.incidence[np.minimum(middle, last)] < before)
-            low = np.where(earlier, middle + 1, low)
-            high = np.where(open_ & ~earlier, middle, high)
+        low, high = self.offsets[nodes], self.offsets[np.asarray(nodes) + 1]
+        before = np.broadcast_to(before, low.shape)
+        # All look-ups are in step: as many halvings as the longest history needs, and shorter ones stay where they are.
+        for _ in range(int((high - low).max(initial=0)).bit_length()):
+            middle = (low + high) >> 1
+            earlier = (self.incidence.take(middle, mode="clip") < before) & (low < high)
+            np.copyto(low, middle + 1, where=earlier)
+            np.copyto(high, middle, where=~earlier)
         return low
 
     def recent(self, nodes: IntArray, before: IntArray | int, count: int) -> IntArray:

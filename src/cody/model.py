@@ -234,14 +234,20 @@ def as_model(
 def check_changes(graph: TemporalGraph, changes: Iterable[Iterable[int]]) -> list[Change]:
     """Changes as frozen sets of plain integers; rows that the graph does not have are refused."""
     try:
-        checked = [frozenset(operator.index(row) for row in change) for change in changes]
+        checked = [_as_rows(change) for change in changes]
     except TypeError:
         raise CallError("changes must be sets of event rows, for example [frozenset(), frozenset({3, 7})]") from None
     for change in checked:
-        for row in change:
-            if not 0 <= row < graph.num_rows:
-                raise CallError(f"event {row} does not exist: rows go from 0 to {graph.num_rows - 1}")
+        if change and not (min(change) >= 0 and max(change) < graph.num_rows):
+            row = next(row for row in change if not 0 <= row < graph.num_rows)
+            raise CallError(f"event {row} does not exist: rows go from 0 to {graph.num_rows - 1}")
     return checked
+
+
+def _as_rows(change: Iterable[int]) -> Change:
+    if type(change) is frozenset and all(type(row) is int for row in change):
+        return change
+    return frozenset(operator.index(row) for row in change)
 
 
 def checked_logits(query: Query, changes: Sequence[Change], answers: Any) -> list[float]:

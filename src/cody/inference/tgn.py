@@ -15,14 +15,16 @@ import numpy as np
 
 from cody.deadline import check_deadline, in_time
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
-from cody.inference.fast import FastModel, Inputs, Vectors
+from cody.inference.fast import Asked, FastModel, Inputs, Known
 from cody.inference.masks import Masks, Universe, as_integers, as_words
 from cody.inference.replay import Replay, State
 from cody.inference.versions import VersionTable, index_of, latest_event, open_versions, versions_in_memory
+from cody.inference.vectors import Products, Vectors
 from cody.inference.weights import Weights, gated
 from cody.model import Change
 
 NO_VERSION = -1  # before a node's first event: the memory is zero
+Key = tuple[int, int]  # a version by its index, and the mask of what is otherwise and can reach its value
 AFTER_ALL = np.iinfo(np.int64).max  # in the order of rows
 
 
@@ -40,23 +42,21 @@ class Version(NamedTuple):
     memory: int  # the same for the node's memory right after: the event itself may not have happened
 
 
-class Recipe(NamedTuple):
-    """How to compute one version: all others that it needs are given by their ids."""
+class Needed(NamedTuple):
+    """A version under a mask that has to be computed. It and its parents are known by index and mask."""
 
     order: int  # parents come before
-    row: int
-    id: int
-    own: int
-    other: int
-    updated: float  # when the own memory was written
+    key: Key
+    own: Key
+    other: Key
 
 
-class MemoryWork(NamedTuple):
-    """What has to be known before new inputs are: versions from the table, versions to compute, sums with features."""
+class MemoryPlan(NamedTuple):
+    """What has to be known before new inputs are."""
 
-    table: list[tuple[int, int]]  # (id, index)
-    recipes: list[Recipe]
-    sums: list[tuple[int, int]]  # (node, id of its memory)
+    asked: Asked
+    memories: list[Key]  # [m] of the inputs that are to be made
+    needed: list[Needed]
 
 
 class Lineage:
@@ -126,8 +126,15 @@ class Lineage:
             known.update(found.tolist())
             rows, place = found // 2, graph.place(found // 2)
             others, start = graph.other_end(rows, nodes), place // self.batch * self.batch
-            own, other = (self._latest(ends, start, graph.order_before(start)) for ends in (nodes, others))
-            previous = self._latest(nodes, place, order)
+            line = graph.order_before(start)
+            own, other, previous = np.split(
+                self._latest(
+                    np.concatenate([nodes, others, nodes]),
+                    np.concatenate([start, start, place]),
+                    np.concatenate([line, line, order]),
+                ),
+                3,
+            )
             columns = (order, found, own, other, previous, nodes)
             changeable.update(zip(*(column.tolist() for column in columns), strict=True))
             may_be_otherwise = universe.columns(rows) < len(universe.events)
@@ -145,13 +152,14 @@ class MemoryInputs:
         latest = self.lineage.latest
         self.depends: Masks = as_words([self.lineage.memory(index) for index in latest], universe.words)
         width, dtype = model.weights.sizes.dimension, model.weights.dtype
-        self.memory_ids: dict[tuple[int, int], int] = {(NO_VERSION, 0): 0}  # version and mask → id
+        self.known = Known(len(nodes))
+        self.memory_ids: dict[Key, int] = {(NO_VERSION, 0): 0}
+        self.made_of: dict[tuple[int, int, int], int] = {}  # version, ids of its parents → id
         self.memory = Vectors(width, dtype)
         self.memory.append(1)[:] = 0.0
+        self.written = [0.0]  # by id: when
         self.sum_ids: dict[tuple[int, int], int] = {}  # node and id of its memory → id
         self.sums = Vectors(width, dtype)
-        self.known: dict[tuple[int, ...], int] = {}  # node and mask → id of its input
-        self.unchanged = np.full(len(nodes), -1)  # id of its input with nothing otherwise
         self.gates = Gates(model.weights, self.memory)
 
     @property
@@ -168,80 +176,110 @@ class MemoryInputs:
     def values(self) -> FloatArray:
         return self.memory.values if self.features is None else self.sums.values
 
-    def ids(self, nodes: IntArray, masks: Masks) -> tuple[IntArray, MemoryWork]:
-        masks = masks & self.depends[nodes]
-        work = MemoryWork([], [], [])
-        touched = masks.any(axis=1)
-        for node in np.unique(nodes[~touched][self.unchanged[nodes[~touched]] < 0]).tolist():
-            self.unchanged[node] = self._input(node, 0, work)
-        ids = self.unchanged[nodes]
-        which = np.flatnonzero(touched)
-        for place, node, mask in zip(which.tolist(), nodes[which].tolist(), as_integers(masks[which]), strict=True):
-            found = self.known.get((node, mask))
-            if found is None:
-                found = self.known[node, mask] = self._input(node, mask, work)
-            ids[place] = found
-        return ids, work
+    def plan(self, nodes: IntArray, masks: Masks) -> MemoryPlan:
+        asked = self.known.find(nodes, masks & self.depends[nodes])
+        latest, kept = self.lineage.latest, self.lineage.kept
+        wanted = zip(asked.nodes.tolist(), as_integers(asked.masks), strict=True)
+        memories = [self._key(kept(latest[node], mask), mask) for node, mask in wanted]
+        return MemoryPlan(asked, memories, self._needed(memories))
 
-    def _input(self, node: int, mask: int, work: MemoryWork) -> int:
-        memory = self._memory(self.lineage.kept(self.lineage.latest[node], mask), mask, work)
-        if self.features is None:
-            return memory
-        found = self.sum_ids.get((node, memory))
-        if found is None:
-            found = self.sum_ids[node, memory] = len(self.sum_ids)
-            work.sums.append((node, memory))
-        return found
-
-    def _memory(self, index: int, mask: int, work: MemoryWork) -> int:
-        """The id of a version under a mask; it and all that it needs are planned if they are not there yet."""
-        start = self._key(index, mask)
-        found = self.memory_ids.get(start)
-        if found is not None:
-            return found
+    def _needed(self, keys: list[Key]) -> list[Needed]:
+        """Which versions have to be computed before these are known, parents first."""
         lineage, ids = self.lineage, self.memory_ids
-        ids[start] = first = len(ids)
-        pending = [(start, first)]
-        for (index, mask), id_ in in_time(pending):  # it grows as parents are asked for
+        pending = [key for key in dict.fromkeys(keys) if key not in ids]
+        seen = set(pending)
+        needed: list[Needed] = []
+        for index, mask in in_time(pending):  # it grows as parents are asked for
             version = lineage.versions.get(index)
             if version is None or not (mask or version.imagined):
-                work.table.append((id_, index))
-                continue
-            kept = lineage.kept(version.own, mask), lineage.kept(version.other, mask)
-            keys = [self._key(parent, mask) for parent in kept]
-            for key in keys:
-                if key not in ids:
-                    ids[key] = len(ids)
-                    pending.append((key, ids[key]))
-            updated = 0.0 if kept[0] == NO_VERSION else float(self.model.graph.time[kept[0] // 2])
-            work.recipes.append(Recipe(version.order, version.row, id_, ids[keys[0]], ids[keys[1]], updated))
-        return first
+                continue  # it stands in the table
+            own = self._key(lineage.kept(version.own, mask), mask)
+            other = self._key(lineage.kept(version.other, mask), mask)
+            needed.append(Needed(version.order, (index, mask), own, other))
+            for key in (own, other):
+                if key not in ids and key not in seen:
+                    seen.add(key)
+                    pending.append(key)
+        needed.sort()
+        return needed
 
-    def _key(self, index: int, mask: int) -> tuple[int, int]:
+    def _key(self, index: int, mask: int) -> Key:
         version = self.lineage.versions.get(index)
         return index, 0 if version is None else mask & version.parents
 
-    def compute(self, work: MemoryWork) -> None:
-        """Read the versions that nothing changes from the table; compute the others, parents first."""
-        self.memory.append(len(self.memory_ids) - self.memory.length)
-        if work.table:
-            ids, index = np.array(work.table, dtype=np.int64).T
-            self.memory.values[ids] = self.model.read_versions(index)
-        for generation in _generations(work.recipes):
+    def compute(self, plan: MemoryPlan) -> IntArray:
+        for generation in _generations(plan.needed):
             check_deadline()
             self._remember(generation)
-        if work.sums:
-            assert self.features is not None
-            nodes, memory = np.array(work.sums, dtype=np.int64).T
-            self.sums.append(len(work.sums))[:] = self.memory.values[memory] + self.features[nodes]
+        memories = self._ids(plan.memories)
+        made = memories if self.features is None else self._sums(plan.asked.nodes, memories)
+        return self.known.add(plan.asked, made)
 
-    def _remember(self, generation: list[Recipe]) -> None:
-        _, row, id_, own, other, updated = zip(*generation, strict=True)
-        rows = np.array(row)
-        elapsed = self.model.graph.time[rows] - np.array(updated)
-        edge = self.model.weights.edge(self.model.graph, rows)
-        versions = self.gates.remember(np.array(own), np.array(other), edge, elapsed)
-        self.memory.values[np.array(id_)] = versions.astype(self.model.table.dtype)  # as they stand in the table
+    def _ids(self, keys: list[Key]) -> IntArray:
+        """The ids of versions, which are read from the table if they are not there yet. [n]"""
+        ids = self.memory_ids
+        new = [key for key in dict.fromkeys(keys) if key not in ids]
+        if new:
+            index = np.array([index for index, _ in new])
+            ids.update(zip(new, self._append(index, self.model.read_versions(index)).tolist(), strict=True))
+        return np.array([ids[key] for key in keys], dtype=np.int64)
+
+    def _append(self, index: IntArray, versions: FloatArray) -> IntArray:
+        """Remember the values of versions. [n], [n, d] → [n] their ids"""
+        first = self.memory.length
+        self.memory.append(len(index))[:] = versions
+        self.written += self.model.graph.time[index // 2].tolist()
+        return np.arange(first, first + len(index))
+
+    def _remember(self, generation: list[Needed]) -> None:
+        """Compute versions whose parents are known. Versions that are made of the same are the same."""
+        own = self._ids([needed.own for needed in generation])
+        other = self._ids([needed.other for needed in generation])
+        index = [needed.key[0] for needed in generation]
+        contents = list(zip(index, own.tolist(), other.tolist(), strict=True))
+        ids = self.made_of
+        unchanged = [content for content in dict.fromkeys(contents) if content not in ids and self._is_as_it_was(content)]
+        ids.update(zip(unchanged, self._ids([(index, 0) for index, _, _ in unchanged]).tolist(), strict=True))
+        new = [content for content in dict.fromkeys(contents) if content not in ids]
+        if new:
+            ids.update(zip(new, self._compute(*np.array(new).T).tolist(), strict=True))
+        self.memory_ids.update((needed.key, ids[content]) for needed, content in zip(generation, contents, strict=True))
+
+    def _is_as_it_was(self, content: tuple[int, int, int]) -> bool:
+        """Whether the parents of a version have the values that they have with nothing otherwise."""
+        index, *parents = content
+        lineage, ids = self.lineage, self.memory_ids
+        version = lineage.versions[index]
+        before = ((lineage.kept(parent, 0), 0) for parent in (version.own, version.other))
+        return not version.imagined and parents == [ids.get(key) for key in before]
+
+    def _compute(self, index: IntArray, own: IntArray, other: IntArray) -> IntArray:
+        """New versions from their parents. [n] → [n] their ids
+
+        Changes of a memory fade. A version that has its old value again is the old one, for all that is made of it.
+        """
+        graph, table, rows = self.model.graph, self.model.table, index // 2
+        elapsed = graph.time[rows] - np.array([self.written[id_] for id_ in own.tolist()])
+        edge = self.model.weights.edge(graph, rows)
+        versions = self.gates.remember(own, other, edge, elapsed).astype(table.dtype)  # as they stand in the table
+        faded = rows < graph.num_events
+        faded[faded] = (versions[faded] == table.read(index[faded])).all(axis=1)
+        ids = np.empty_like(index)
+        ids[faded] = self._ids([(each, 0) for each in index[faded].tolist()])
+        ids[~faded] = self._append(index[~faded], versions[~faded])
+        return ids
+
+    def _sums(self, nodes: IntArray, memories: IntArray) -> IntArray:
+        """Features and memories added. [n], [n] → [n] the ids of the sums"""
+        assert self.features is not None
+        pairs = list(zip(nodes.tolist(), memories.tolist(), strict=True))
+        new = [pair for pair in dict.fromkeys(pairs) if pair not in self.sum_ids]
+        if new:
+            first = self.sums.length
+            node, memory = np.array(new).T
+            self.sums.append(len(new))[:] = self.memory.values[memory] + self.features[node]
+            self.sum_ids.update(zip(new, range(first, first + len(new)), strict=True))
+        return np.array([self.sum_ids[pair] for pair in pairs], dtype=np.int64)
 
 
 class Gates:
@@ -277,35 +315,15 @@ class Gates:
         return gated(self.memory.values[own], given, kept)
 
 
-class Products:
-    """Vectors times a matrix, taken when first asked for."""
-
-    def __init__(self, matrix: FloatArray) -> None:
-        self.matrix = matrix
-        self.slot = np.full(64, -1)
-        self.vectors = Vectors(matrix.shape[1], matrix.dtype)
-
-    def of(self, values: FloatArray, ids: IntArray) -> FloatArray:
-        """The products of the vectors `ids` of `values`. [n] → [n, width]"""
-        if len(self.slot) < len(values):
-            self.slot = np.concatenate([self.slot, np.full(len(values) - len(self.slot), -1)])
-        new = np.unique(ids[self.slot[ids] < 0])
-        if len(new):
-            self.slot[new] = self.vectors.length + np.arange(len(new))
-            self.vectors.append(len(new))[:] = values[new] @ self.matrix
-        products: FloatArray = self.vectors.values[self.slot[ids]]
-        return products
-
-
-def _generations(recipes: list[Recipe]) -> list[list[Recipe]]:
+def _generations(needed: list[Needed]) -> list[list[Needed]]:
     """Versions in groups, each computable from the groups before it."""
-    depth: dict[int, int] = {}
-    groups: list[list[Recipe]] = []
-    for recipe in in_time(sorted(recipes)):
-        level = depth[recipe.id] = max(depth.get(recipe.own, -1), depth.get(recipe.other, -1)) + 1
+    depth: dict[Key, int] = {}
+    groups: list[list[Needed]] = []
+    for each in in_time(needed):
+        level = depth[each.key] = max(depth.get(each.own, -1), depth.get(each.other, -1)) + 1
         if level == len(groups):
             groups.append([])
-        groups[level].append(recipe)
+        groups[level].append(each)
     return groups
 
 

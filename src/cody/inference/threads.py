@@ -16,26 +16,36 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 _lock = threading.Lock()
-_inside: list[Any] = []  # the limits in force; threads that ask at the same time share one
+_inside: list[Any] = []  # what was set before, of the first; threads that ask at the same time share it
 
 
 @cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")
+def _libraries() -> list[Any]:
+    controllers: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return controllers
+
+
+def _set_threads(numbers: list[int]) -> list[int]:
+    """Set the number of threads of each library; the numbers that were set before."""
+    before = [library.num_threads for library in _libraries()]
+    for library, old, new in zip(_libraries(), before, numbers, strict=True):
+        if new != old:
+            library.set_num_threads(new)
+    return before
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let the block compute with one thread."""
     with _lock:
-        _inside.append(None if _inside else _libraries().limit(limits=1))
+        _inside.append(None if _inside else _set_threads([1] * len(_libraries())))
     try:
         yield
     finally:
         with _lock:
-            limit = _inside.pop() if len(_inside) > 1 else _inside.pop(0)
-            if limit is not None:
-                limit.restore_original_limits()
+            before = _inside.pop() if len(_inside) > 1 else _inside.pop(0)
+            if before is not None:
+                _set_threads(before)
 
 
 def _after_fork() -> None:
