@@ -1,4 +1,4 @@
-"""One attention layer, and the decoder of links: the same numbers as in `weights.py`, with as few products as can be."""
+"""One attention layer, and the decoder of links: what `weights.py` computes, with as few products as can be."""
 
 from __future__ import annotations
 
@@ -113,14 +113,12 @@ class Attention:
         self.places = np.arange(places)  # K of them
         self.room: dict[int, FloatArray] = {}  # [NODES_AT_ONCE, K, width] by place among the parts of an event
 
-    def __call__(
-        self, asked: FloatArray, sources: list[tuple[FloatArray, IntArray]], length: IntArray
-    ) -> FloatArray:
+    def __call__(self, asked: FloatArray, sources: list[tuple[FloatArray, IntArray]], length: IntArray) -> FloatArray:
         """The hidden layers of nodes. → [n, d]
 
         `asked` is what their own vectors map to, [n, H·W + d]. The sources are the parts of an event, side by side: a
-        table of vectors and where those of each node stand in it, [≥ ids, width] and [n, K]. Places beyond the length of
-        a node hold any valid ids.
+        table of vectors and where those of each node stand in it, [≥ ids, width] and [n, K]. Places beyond the length
+        of a node may hold anything.
         """
         hidden = np.empty((len(asked), len(self.maps.answer_bias)), dtype=asked.dtype)
         for first in range(0, len(asked), NODES_AT_ONCE):

@@ -21,7 +21,7 @@ from cody.errors import CallError
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query
 from cody.inference.attention import Attention, Decoder, Maps
 from cody.inference.kept_only import logit_of_kept
-from cody.inference.masks import Chosen, Masks, Universe, Windows
+from cody.inference.masks import Chosen, Masks, Universe, Windows, distinct
 from cody.inference.replay import Replay
 from cody.inference.threads import one_thread
 from cody.inference.vectors import Products, Vectors
@@ -56,16 +56,16 @@ class Known:
         if missing.any():
             fresh = np.unique(nodes[missing])
             ids[missing] = ~np.searchsorted(fresh, nodes[missing])
-        new: dict[tuple[int, ...], int] = {}
-        found, changed, first = [], self.changed, len(fresh)
-        for key in zip(nodes[touched].tolist(), *masks[touched].T.tolist(), strict=True):
-            id_ = changed.get(key)
-            found.append(~new.setdefault(key, first + len(new)) if id_ is None else id_)
-        ids[touched] = found
+        touched_nodes, touched_masks = nodes[touched], masks[touched]
+        first, inverse = distinct(touched_nodes, touched_masks)
+        some_nodes, some_masks = touched_nodes[first], touched_masks[first]
+        keys = zip(some_nodes.tolist(), *some_masks.T.tolist(), strict=True)
+        found = np.array([self.changed.get(key, -1) for key in keys], dtype=np.int64)
+        new = found < 0
+        found[new] = ~np.arange(len(fresh), len(fresh) + np.count_nonzero(new))
+        ids[touched] = found[inverse]
         zero = np.zeros((len(fresh), masks.shape[1]), dtype=np.uint64)
-        changes = np.array([key[1:] for key in new], dtype=np.uint64).reshape(len(new), masks.shape[1])
-        changed_nodes = np.array([key[0] for key in new], dtype=np.int64)
-        return Asked(ids, np.concatenate([fresh, changed_nodes]), np.concatenate([zero, changes]))
+        return Asked(ids, np.concatenate([fresh, some_nodes[new]]), np.concatenate([zero, some_masks[new]]))
 
     def add(self, asked: Asked, made: IntArray) -> IntArray:
         """Take the ids of what was made, [m], and give those of all that was asked for. → [n]"""
@@ -210,7 +210,8 @@ class Layer:
     def _made_of(self, parts: IntArray) -> IntArray:
         """The ids of vectors that are made of these parts. [m, 1 + 2K] → [m]"""
         content, width, made_of = parts.tobytes(), parts.shape[1] * parts.itemsize, self.made_of
-        ids, new = [], []
+        ids: list[int] = []
+        new: list[int] = []  # places
         for place in range(len(parts)):
             key = content[place * width : (place + 1) * width]
             id_ = made_of.get(key)

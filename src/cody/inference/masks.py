@@ -25,6 +25,9 @@ from cody.model import Change
 Masks = NDArray[np.uint64]  # [n, w] w machine words each; bit i of a mask is event `Universe.events[i]`
 
 
+FACTOR, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)  # they mix the bits of a number
+
+
 class Universe:
     """The events that may be otherwise, u of them, each with its bit: real ones absent, imagined ones present."""
 
@@ -91,6 +94,23 @@ def as_words(numbers: Sequence[int], words: int) -> Masks:
     """The reverse of `as_integers`. [n] → [n, w]"""
     content = b"".join(number.to_bytes(8 * words, "little") for number in numbers)
     return np.frombuffer(content, dtype=np.uint64).reshape(len(numbers), words)
+
+
+def distinct(nodes: IntArray, masks: Masks) -> tuple[IntArray, IntArray]:
+    """Where each different pair of node and mask stands first, and which of these each pair is. [n], [n, w] → [m], [n]
+
+    Sorting one number for each pair is several times faster than comparing pairs. If two pairs should have the same
+    number, all are compared.
+    """
+    mixed = nodes.astype(np.uint64)
+    for word in masks.T:
+        mixed = (mixed * FACTOR ^ mixed >> SHIFT) + word
+    _, first, inverse = np.unique(mixed * FACTOR, return_index=True, return_inverse=True)
+    alike = first[inverse]
+    if not ((nodes[alike] == nodes).all() and (masks[alike] == masks).all()):
+        pairs = np.concatenate([nodes[:, None].astype(np.uint64), masks], axis=1)
+        _, first, inverse = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    return first, inverse
 
 
 class Chosen(NamedTuple):

@@ -8,6 +8,7 @@ table, except those of imagined events, which are always computed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,13 +19,16 @@ from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.inference.fast import Asked, FastModel, Inputs, Known
 from cody.inference.masks import Masks, Universe, as_integers, as_words
 from cody.inference.replay import Replay, State
-from cody.inference.versions import VersionTable, index_of, latest_event, open_versions, versions_in_memory
 from cody.inference.vectors import Products, Vectors
+from cody.inference.versions import VersionTable, index_of, latest_event, open_versions, versions_in_memory
 from cody.inference.weights import Weights, gated
 from cody.model import Change
 
 NO_VERSION = -1  # before a node's first event: the memory is zero
 Key = tuple[int, int]  # a version by its index, and the mask of what is otherwise and can reach its value
+# A version under a mask that has to be computed: order of its event, its key, the keys of its parents (own, other).
+# There can be very many, and the garbage collector spares plain tuples of numbers.
+Needed = tuple[int, Key, Key, Key]
 AFTER_ALL = np.iinfo(np.int64).max  # in the order of rows
 
 
@@ -42,21 +46,12 @@ class Version(NamedTuple):
     memory: int  # the same for the node's memory right after: the event itself may not have happened
 
 
-class Needed(NamedTuple):
-    """A version under a mask that has to be computed. It and its parents are known by index and mask."""
-
-    order: int  # parents come before
-    key: Key
-    own: Key
-    other: Key
-
-
 class MemoryPlan(NamedTuple):
     """What has to be known before new inputs are."""
 
     asked: Asked
     memories: list[Key]  # [m] of the inputs that are to be made
-    needed: list[Needed]
+    needed: list[Needed]  # parents first
 
 
 class Lineage:
@@ -195,7 +190,7 @@ class MemoryInputs:
                 continue  # it stands in the table
             own = self._key(lineage.kept(version.own, mask), mask)
             other = self._key(lineage.kept(version.other, mask), mask)
-            needed.append(Needed(version.order, (index, mask), own, other))
+            needed.append((version.order, (index, mask), own, other))
             for key in (own, other):
                 if key not in ids and key not in seen:
                     seen.add(key)
@@ -215,7 +210,7 @@ class MemoryInputs:
         made = memories if self.features is None else self._sums(plan.asked.nodes, memories)
         return self.known.add(plan.asked, made)
 
-    def _ids(self, keys: list[Key]) -> IntArray:
+    def _ids(self, keys: Sequence[Key]) -> IntArray:
         """The ids of versions, which are read from the table if they are not there yet. [n]"""
         ids = self.memory_ids
         new = [key for key in dict.fromkeys(keys) if key not in ids]
@@ -233,17 +228,18 @@ class MemoryInputs:
 
     def _remember(self, generation: list[Needed]) -> None:
         """Compute versions whose parents are known. Versions that are made of the same are the same."""
-        own = self._ids([needed.own for needed in generation])
-        other = self._ids([needed.other for needed in generation])
-        index = [needed.key[0] for needed in generation]
-        contents = list(zip(index, own.tolist(), other.tolist(), strict=True))
+        _, keys, own_keys, other_keys = zip(*generation, strict=True)
+        own, other = self._ids(own_keys), self._ids(other_keys)
+        contents = list(zip((index for index, _ in keys), own.tolist(), other.tolist(), strict=True))
         ids = self.made_of
-        unchanged = [content for content in dict.fromkeys(contents) if content not in ids and self._is_as_it_was(content)]
+        unchanged = [
+            content for content in dict.fromkeys(contents) if content not in ids and self._is_as_it_was(content)
+        ]
         ids.update(zip(unchanged, self._ids([(index, 0) for index, _, _ in unchanged]).tolist(), strict=True))
         new = [content for content in dict.fromkeys(contents) if content not in ids]
         if new:
             ids.update(zip(new, self._compute(*np.array(new).T).tolist(), strict=True))
-        self.memory_ids.update((needed.key, ids[content]) for needed, content in zip(generation, contents, strict=True))
+        self.memory_ids.update(zip(keys, [ids[content] for content in contents], strict=True))
 
     def _is_as_it_was(self, content: tuple[int, int, int]) -> bool:
         """Whether the parents of a version have the values that they have with nothing otherwise."""
@@ -320,7 +316,8 @@ def _generations(needed: list[Needed]) -> list[list[Needed]]:
     depth: dict[Key, int] = {}
     groups: list[list[Needed]] = []
     for each in in_time(needed):
-        level = depth[each.key] = max(depth.get(each.own, -1), depth.get(each.other, -1)) + 1
+        _, key, own, other = each
+        level = depth[key] = max(depth.get(own, -1), depth.get(other, -1)) + 1
         if level == len(groups):
             groups.append([])
         groups[level].append(each)

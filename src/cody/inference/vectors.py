@@ -10,6 +10,7 @@ from cody.graph import FloatArray, IntArray
 
 PRODUCTS_KEPT = 4096  # of one matrix: more would cost more memory than they save time
 
+
 class Vectors:
     """A table of vectors that only grows."""
 
