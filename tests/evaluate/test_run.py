@@ -137,7 +137,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on_once_there_is_room(tmp_path, to
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "whole.jsonl").stat().st_size // 2, limits[1]))
     try:
-        with pytest.raises(CodyError, match=r"cannot write .*parts\.jsonl: File too large.*the same command goes on"):
+        with pytest.raises(CodyError, match=r"cannot write .*parts\.jsonl: File too large.*the same command continues"):
             records(tmp_path / "parts.jsonl", *toy)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -149,7 +149,7 @@ def test_a_saved_explanation_is_not_taken_for_an_unfinished_line(tmp_path, toy):
     path = tmp_path / "why.json"
     path.write_text(explain(*toy, toy[1].query(150)).to_json())
     before = path.read_bytes()
-    with pytest.raises(DataError, match="ends with what no evaluation wrote"):
+    with pytest.raises(DataError, match="ends with something that no evaluation wrote"):
         records(path, *toy)
     assert path.read_bytes() == before
 
@@ -312,7 +312,7 @@ def test_a_header_with_a_link_outside_the_period_is_refused(tmp_path, toy, event
     path = tmp_path / "run.jsonl"
     records(path, *toy, stop=0)
     rewrite_header(path, lambda header: header["links"].update(correct=[event]))
-    with pytest.raises(DataError, match=rf"header names event {event}, and the period has events 60 to 199"):
+    with pytest.raises(DataError, match=rf"header names event {event}, but the period has events 60 to 199"):
         records(path, *toy)
 
 
@@ -484,7 +484,7 @@ def test_impossible_plans_are_refused():
         Plan("", "", (EXPLAINERS[1], EXPLAINERS[1]))
     with pytest.raises(CallError, match="no explainer"):
         Plan("", "", ())
-    with pytest.raises(CallError, match="'right' is no kind"):
+    with pytest.raises(CallError, match="'right' is not a kind"):
         replace(SAMPLE, kinds=("right",))
 
 

@@ -106,7 +106,7 @@ def test_a_former_record_without_the_names_of_functions_is_known_by_its_explaine
     ("values", "message"),
     [
         ({"removed": 5}, "removed must be a list of rows, not 5"),
-        ({"removed": [1, 100]}, "event 100 was not before 100"),
+        ({"removed": [1, 100]}, "event 100 is not before event 100"),
         ({"parameters": None}, "parameters must be an object"),
         ({"rows": [1]}, "there is no field 'rows'"),
         ({"search": "cody"}, "there is no field 'search'"),
