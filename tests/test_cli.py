@@ -265,7 +265,7 @@ def test_training_that_diverges_saves_nothing(made):
 def test_an_impossible_folder_is_refused_before_training(made):
     (made / "file").write_text("")
     words = ("--data", made / "events", "--model", "tgn", "--out", made / "file" / "model")
-    assert "cannot be the folder of a model" in run("train", *words, code=2)
+    assert "as the folder of a model" in run("train", *words, code=2)
 
 
 def test_a_model_for_other_data_is_refused_with_both_identities(made):

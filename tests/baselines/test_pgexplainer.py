@@ -18,7 +18,7 @@ from cody.errors import CallError, DataError, ModelError
 from cody.files import with_checksum
 from cody.graph import TemporalGraph
 from cody.inference import fast_model
-from cody.models.resume import Interrupted
+from cody.models.resume import ResumeFile
 from random_events import random_graph, random_network
 
 QUICK = Settings(links=20, epochs=3, batch=8, hidden=16)
@@ -221,7 +221,7 @@ def change(folder, **entries):
 
 def test_what_a_training_that_was_killed_at_its_end_left_is_cleared_up(model, tmp_path, monkeypatch):
     with monkeypatch.context() as killed:
-        killed.setattr(Interrupted, "discard", lambda kept: None)
+        killed.setattr(ResumeFile, "discard", lambda kept: None)
         list(train_explainer(model, QUICK, tmp_path))
     assert (tmp_path / "training.safetensors").exists()
     with pytest.raises(CallError, match="already holds a trained explainer"):

@@ -18,7 +18,7 @@ from cody.errors import ModelError, did_you_mean
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.model import Model
 from cody.models.checkpoint import write_tensors
-from cody.models.folder import read_description, read_weights, refuse_foreign, write_json
+from cody.models.folder import check_replaceable, read_description, read_weights, write_json
 from cody.oracle import Oracle
 from cody.policies import Policy
 from cody.words import plain
@@ -29,7 +29,7 @@ NOTES, WEIGHTS = "explainer.json", "explainer.safetensors"
 
 def save_scorer(folder: Path, scorer: Scorer, model: SoftModel, origin: dict[str, Any]) -> None:
     """Write the two files; `explainer.json` comes last, and a folder without it is no explainer."""
-    refuse_foreign(folder, "explainer")
+    check_replaceable(folder, "explainer")
     document = {
         "schema": SCHEMA,
         "model": model.fast.identity,

@@ -24,8 +24,8 @@ from cody.baselines.pgexplainer import Scorer, describe, new_scorer
 from cody.candidates import candidates
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import IntArray, Query
-from cody.models.folder import make_folder, refuse_taken
-from cody.models.resume import Interrupted, clear_up
+from cody.models.folder import check_free, make_folder
+from cody.models.resume import ResumeFile, clear_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,12 @@ def train_explainer(model: SoftModel, settings: Settings, folder: Path) -> Itera
     weights as one that was not interrupted.
     """
     clear_up(folder, "explainer")
-    refuse_taken(folder, "explainer", "trained explainer")
+    check_free(folder, "explainer", "trained explainer")
     begun = not folder.exists()
     make_folder(folder)
     scorer = new_scorer(model.network.sizes, settings.hidden, settings.seed)
     given = {"settings": asdict(settings), "model": model.fast.identity, "data": model.graph.identity}
-    kept = Interrupted(folder, scorer, new_optimizer(scorer, settings), given)
+    kept = ResumeFile(folder, scorer, new_optimizer(scorer, settings), given)
     before = kept.resume()
     reached = Progress(**before[0]["reached"]) if before else Progress(0, math.nan, 0.0, 0.0)
     return _removing_empty(folder, begun, _train_and_save(model, settings, scorer, kept, reached))
@@ -105,7 +105,7 @@ def _removing_empty(folder: Path, begun: bool, steps: Iterator[Progress]) -> Ite
 
 
 def _train_and_save(
-    model: SoftModel, settings: Settings, scorer: Scorer, kept: Interrupted, reached: Progress
+    model: SoftModel, settings: Settings, scorer: Scorer, kept: ResumeFile, reached: Progress
 ) -> Iterator[Progress]:
     if reached.epoch < settings.epochs:
         for progress in train_scorer(model, settings, scorer, kept.optimizer, reached.epoch):
