@@ -130,9 +130,9 @@ def test_the_scorer_brings_what_it_reads_to_one_scale(model):
     described = torch.randn(200, scorer.hidden.in_features, generator=torch.Generator().manual_seed(0))
     stretched = described * torch.linspace(0.1, 100, described.shape[1]) + 7
     stretched[:, 0] = 3.0  # a constant stays harmless
-    scorer.get_used_to(described)
+    scorer.fit_scale(described)
     scores = scorer(described)
-    scorer.get_used_to(stretched)
+    scorer.fit_scale(stretched)
     assert scorer(stretched).isfinite().all()
     torch.testing.assert_close(scorer(stretched), scores, rtol=0, atol=0.3)
 
