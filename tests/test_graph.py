@@ -276,15 +276,15 @@ def test_select_keeps_nodes_and_numbers_events_anew() -> None:
         ({"features": [["x"], ["y"]]}, "features must be numbers"),
         ({"node_features": [[1]]}, "node id 1 appears in the events, but node_features says 1 nodes"),
         ({"num_nodes": 2, "names": ["a", "b", "c"]}, "contradictory"),
-        ({"names": ["a", "a"]}, "'a' stands more than once"),
+        ({"names": ["a", "a"]}, "'a' occurs more than once"),
         ({"names": [["a"], ["b"]]}, r"names must be one-dimensional, not an array of shape \(2, 1\)"),
         ({"names": "ab"}, "names must be one-dimensional"),
         ({"names": [["a"], ["b", "c"]]}, "names must be one word or number for each node"),
         (
             {"time": np.array(["2020-01-01", "2020-01-02"], "datetime64[us]")},
-            "datetime64.*give seconds, or use cody.load",
+            "datetime64.*convert it to seconds, or use cody.load",
         ),
-        ({"time": np.array([1, 2], "timedelta64[s]")}, "timedelta64.*give seconds, or use cody.load"),
+        ({"time": np.array([1, 2], "timedelta64[s]")}, "timedelta64.*convert it to seconds, or use cody.load"),
         ({"time": [datetime(2020, 1, 1), datetime(2020, 1, 2)]}, r"time must be numbers.*cody\.load converts dates"),
         ({"time": [1j, 2j]}, "time must be real numbers, not complex128"),
         ({"time": np.ma.masked_array([1, 2], [False, True])}, "time is a masked array; fill in or drop"),
@@ -383,7 +383,7 @@ def test_nodes_out_of_range_have_no_name_and_no_history() -> None:
 @pytest.mark.parametrize("query", [(0, 1, 2.0, 1), None, 1])
 def test_what_is_no_query_is_refused(query: Any) -> None:
     graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2])
-    with pytest.raises(CallError, match=r"a query is what graph\.query\(row\) or graph\.link\(src, dst, time\) makes"):
+    with pytest.raises(CallError, match=r"a query is made by graph\.query\(row\) or graph\.link\(src, dst, time\)"):
         check_query(graph, query)
 
 
@@ -467,5 +467,5 @@ def test_a_graph_whose_columns_do_not_belong_together_is_not_verified() -> None:
     with pytest.raises(DataError, match=f"not {graph.identity}: they were changed or damaged"):
         verify_graph(replace(graph, time=np.array([1.0, 3.0])))
     for column in ("offsets", "incidence"):
-        with pytest.raises(DataError, match="are not those of src and dst"):
+        with pytest.raises(DataError, match="do not match src and dst"):
             verify_graph(replace(graph, **{column: getattr(graph, column)[::-1]}))

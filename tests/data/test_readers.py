@@ -696,7 +696,7 @@ def test_a_column_in_two_roles_is_refused(columns: dict[str, Any]) -> None:
         ({"src": [[0], [1, 2]]}, "'src' must be an array of numbers"),
         ({"src": 5}, r"'src' must hold integer node ids, not int64 of shape \(\)"),
         ({"src": [0, 1e30]}, "'src' must hold integer node ids up to"),
-        ({"t": np.array([1, 2], "datetime64[s]")}, "give seconds, or use cody.load"),
+        ({"t": np.array([1, 2], "datetime64[s]")}, "convert it to seconds, or use cody.load"),
         ({"t": np.ma.masked_array([1, 2], [False, True])}, "time is a masked array"),
         ({"msg": [[1], [1, 2]]}, "'msg' must be an array of numbers"),
     ],

@@ -57,7 +57,7 @@ def plan(
 
 
 def _distinct(keys: IntArray, bound: int) -> tuple[IntArray, IntArray]:
-    """The distinct keys, ascending, and the place of each key among them: `np.unique`, without sorting if there is room."""
+    """The distinct keys, ascending, and the place of each key among them: as `np.unique` does, but faster."""
     if bound > 50_000_000:
         distinct, inverse = np.unique(keys, return_inverse=True)
         return distinct, inverse.reshape(keys.shape)
