@@ -29,7 +29,7 @@ from cody.models.train import new_network
 def plain_plan(
     graph: TemporalGraph, roots: IntArray, moment: FloatArray, before: IntArray, layers: int, neighbours: int
 ) -> Plan:
-    """Every node in every place where it is needed, nothing shared."""
+    """Every node wherever it is needed, nothing shared."""
     nodes, question = roots.ravel(), np.repeat(np.arange(len(roots)), roots.shape[1])
     hops: list[Hop] = []
     for _ in range(layers):
@@ -90,7 +90,7 @@ def main() -> None:
         size, middle = network.sizes.batch, graph.num_events // 2
         streams[network].advance(middle)
         seconds, losses = {"plain": [], "ours": []}, {"plain": [], "ours": []}
-        for _ in range(arguments.batches + 1):  # the first one warms up
+        for _ in range(arguments.batches + 1):  # the first one is a warm-up
             rows = np.arange(middle, middle + size)
             for name, make_plan, embed in (("plain", plain_plan, plain_embed), ("ours", plan, type(network).embed)):
                 start = time.perf_counter()
