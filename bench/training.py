@@ -35,7 +35,7 @@ def plain_plan(
     for _ in range(layers):
         rows = graph.recent(nodes, before[question], neighbours)
         exists = rows >= 0
-        other = np.where(exists, graph.src[rows] + graph.dst[rows] - nodes[:, None], nodes[:, None])
+        other = np.where(exists, graph.other_end(rows, nodes[:, None]), nodes[:, None])
         n = len(nodes)
         elapsed = np.where(exists, moment[question][:, None] - graph.time[rows], 0.0).astype(np.float32)
         neighbour = torch.arange(n, n + n * neighbours).view(n, neighbours)

@@ -36,7 +36,7 @@ def plan(
         question, node = np.divmod(keys, graph.num_nodes)
         rows = graph.recent(node, before[question], neighbours)  # [n, K]
         exists = rows >= 0
-        other = graph.src[rows] + graph.dst[rows] - node[:, None]
+        other = graph.other_end(rows, node[:, None])
         needed = np.where(
             exists, keys[:, None] - node[:, None] + other, keys[:, None]
         )  # where masked, any node will do

@@ -52,7 +52,7 @@ class Lineage:
     def __init__(self, graph: TemporalGraph, batch: int) -> None:
         row = graph.incidence
         node = np.repeat(np.arange(graph.num_nodes), np.diff(graph.offsets))
-        other = graph.src[row] + graph.dst[row] - node
+        other = graph.other_end(row, node)
         start = row // batch * batch
         self.row = row  # [S] the event that writes the version
         self.own = latest_version(graph, node, start)  # [S]
