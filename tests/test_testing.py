@@ -86,7 +86,7 @@ def test_a_toy_model_stays_with_its_log(graph):
         ToyModel(graph).on(random_graph(np.random.default_rng(1)))
 
 
-def test_a_toy_model_that_cannot_be_meant_is_refused(graph):
+def test_a_toy_model_that_makes_no_sense_is_refused(graph):
     with pytest.raises(CallError, match="one finite number for each of the 80 events"):
         ToyModel(graph, weights=[1, 2])
     with pytest.raises(CallError, match="half_life must be above 0, not -1"):
@@ -794,7 +794,7 @@ def test_a_budget_error_of_the_models_own_is_a_failure(graph):
     assert "raised BudgetError: no coins left" in check_model(Poor(graph), graph).failures[0].message
 
 
-def test_logits_that_lie_between_0_and_1_by_chance_are_no_probabilities(graph):
+def test_logits_that_lie_between_0_and_1_by_chance_are_not_taken_for_probabilities(graph):
     report = check_model(ToyModel(graph), graph, queries=[Query(0, 1, 1e4, 80), Query(0, 0, 1e4, 80)])
     assert found(report, "probabilities").status == "passed"
     few = TemporalGraph.from_arrays(src=[0] * 4, dst=[1] * 4, time=[0.0] * 4)

@@ -113,7 +113,7 @@ def test_an_interrupted_training_with_other_settings_is_refused(model, tmp_path)
         train_explainer(model, replace(QUICK, epochs=4), tmp_path)
 
 
-def test_the_gates_are_drawn_anew_in_each_epoch_and_with_each_seed(model):
+def test_the_gates_are_drawn_again_in_each_epoch_and_with_each_seed(model):
     losses = []
     for seed in (0, 1):
         settings = Settings(
@@ -295,6 +295,6 @@ def test_links_without_a_past_cannot_be_learned_from():
 @pytest.mark.parametrize(
     "wrong", [{"links": 0}, {"epochs": 0}, {"first": 0.7}, {"last": 1.5}, {"temperature": (1.0, 0.0)}]
 )
-def test_settings_that_cannot_be_meant_are_refused(wrong):
+def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(CallError, match=next(iter(wrong))):
         Settings(**wrong)

@@ -372,7 +372,7 @@ def kept(tmp_path: Path) -> list[str]:
     return sorted(file.name for file in (tmp_path / "data").iterdir())
 
 
-def test_a_fetched_file_is_whole_and_progress_is_told(small: Dataset, tmp_path: Path) -> None:
+def test_a_fetched_file_is_complete_and_progress_is_reported(small: Dataset, tmp_path: Path) -> None:
     told: list[tuple[int, int | None]] = []
     path = fetch(small, progress=lambda done, total: told.append((done, total)))
     assert path == tmp_path / "data" / "small.csv"
@@ -505,7 +505,7 @@ def test_whatever_a_server_answers_is_one_error(small: Dataset, server: Server, 
     assert kept(tmp_path) == []
 
 
-def test_only_https_is_spoken(small: Dataset, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_https_is_used(small: Dataset, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain_address = server.url.replace("https", "http")
     reached: list[object] = []
     connect = socket.create_connection

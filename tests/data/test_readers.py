@@ -45,7 +45,7 @@ def test_parquet_with_known_column_names_is_read(tmp_path: Path) -> None:
     assert graph.features is None
 
 
-def test_format_is_told_by_content_not_by_name(tmp_path: Path) -> None:
+def test_the_format_is_recognized_by_content_not_by_name(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"u": [0], "i": [1], "ts": [1]}), tmp_path / "events.csv")
     assert read_events(tmp_path / "events.csv").num_events == 1
     write(tmp_path / "events.parquet", gzip.compress(b"u,i,ts\n0,1,1\n"))
@@ -63,7 +63,7 @@ def test_csv_with_guessed_columns_is_read(tmp_path: Path, delimiter: str, newlin
     assert graph.time.tolist() == [1.5, 2.5]
 
 
-def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_part_of_a_name(tmp_path: Path) -> None:
     assert read_events(write(tmp_path / "x.csv", b"\xef\xbb\xbfsrc,dst,t\n0,1,1\n")).num_events == 1
 
 

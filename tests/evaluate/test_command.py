@@ -95,7 +95,7 @@ def test_all_explainers_and_the_papers_settings(where, tmp_path):
     assert given == {'{"size": 8, "hops": 2, "near": "events_among_nodes"}'}
 
 
-def test_a_scorer_that_was_trained_anew_is_another_one_however_it_is_called(where, tmp_path):
+def test_a_scorer_that_was_trained_again_is_another_one_whatever_its_name(where, tmp_path):
     def train(seed):
         words = ["train-explainer", *where[:4], "--out", tmp_path / "scorer", "--links", 20, "--epochs", 1]
         assert CliRunner().invoke(cli.app, [str(word) for word in (*words, "--seed", seed)]).exit_code == 0

@@ -131,7 +131,7 @@ def test_odd_weights_are_one_clear_error(odd, stacked):
             network_from_original(weights | {name: ODD[odd]}, **SIZES)
 
 
-def test_a_parameter_that_is_no_numbers_is_named():
+def test_a_parameter_that_is_not_numeric_is_named():
     weights = original_weights(random_network(random_graph(np.random.default_rng(0)), "tgn"), stacked=True)
     for odd in ("NaN", "too large"):
         with pytest.raises(ModelError, match=r"'score\.out\.bias' holds a NaN or an infinity"):

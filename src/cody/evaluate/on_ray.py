@@ -19,7 +19,7 @@ from typing import Any
 
 from cody.errors import CallError, CodyError
 from cody.evaluate.record import Record
-from cody.evaluate.run import Key, Link, Plan, evaluate, key
+from cody.evaluate.run import Key, Link, Plan, evaluate, keys_of
 from cody.graph import TemporalGraph
 from cody.model import Model
 
@@ -67,8 +67,7 @@ def _submit(
 ) -> Iterator[Record]:
     shared = ray.put((model, graph, plan))  # together, because the model holds the graph too
     task = ray.remote(num_cpus=1, max_retries=RETRIES)(_evaluate_link)
-    names = [explainer.name for explainer in plan.explainers]
-    queue = deque(link for link in links if any(key(name, link) not in done for name in names))
+    queue = deque(link for link in links if keys_of(link, plan) - done)
     lost: list[str] = []
     pending: dict[Any, Link] = {}
     room, polled = 0, -math.inf
@@ -77,7 +76,7 @@ def _submit(
             room, polled = TASKS_PER_CPU * max(1, int(ray.cluster_resources().get("CPU", 1))), time.monotonic()
         while queue and len(pending) < room:
             link = queue.popleft()
-            pending[task.remote([shared], link, done & {key(name, link) for name in names})] = link
+            pending[task.remote([shared], link, done & keys_of(link, plan))] = link
         finished, _ = ray.wait(list(pending), timeout=5.0)
         for reference in finished:
             link = pending.pop(reference)

@@ -142,6 +142,11 @@ def key_of(record: Record) -> Key:
     return record.explainer, record.kind, record.event
 
 
+def keys_of(link: Link, plan: Plan) -> set[Key]:
+    """The records that a plan asks for about a link."""
+    return {key(explainer.name, link) for explainer in plan.explainers}
+
+
 def _record(
     model: Model,
     graph: TemporalGraph,
@@ -221,7 +226,7 @@ def run(
     with appending(path) as file:
         latest, known = _read_back(file, settings, model, graph, sample)
         links = _links(file, latest, model, graph, plan, sample, settings)
-        wanted = {key(explainer.name, link) for link in links for explainer in plan.explainers}
+        wanted = set().union(*(keys_of(link, plan) for link in links))
         done = known & wanted
         finished = len(done)
         yield Progress(finished, len(wanted), None, links)

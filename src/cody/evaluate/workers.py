@@ -22,7 +22,7 @@ from pathlib import Path
 from cody.data import open_graph
 from cody.errors import CallError, CodyError
 from cody.evaluate.record import Record
-from cody.evaluate.run import Key, Link, Plan, evaluate, key, key_of
+from cody.evaluate.run import Key, Link, Plan, evaluate, key_of, keys_of
 from cody.graph import TemporalGraph
 from cody.model import Model
 
@@ -58,8 +58,7 @@ def evaluate_in_processes(
     if workers < 1:
         raise CallError(f"there must be at least 1 worker, not {workers}")
     pool = _Pool(opener, plan, set(done))
-    names = [explainer.name for explainer in plan.explainers]
-    pool.queue.extend(link for link in links if any(key(name, link) not in done for name in names))
+    pool.queue.extend(link for link in links if keys_of(link, plan) - done)
     try:
         while pool.queue or pool.busy:
             while len(pool.workers) < min(workers, len(pool.busy) + len(pool.queue)):
@@ -134,9 +133,8 @@ class _Pool:
         for connection, link in zip(idle, list(self.queue), strict=False):
             self.queue.popleft()
             self.workers[connection].link = link
-            done = self.done & {key(explainer.name, link) for explainer in self.plan.explainers}
             with suppress(OSError):  # it is dead, as `receive` will notice
-                connection.send((link, done))
+                connection.send((link, self.done & keys_of(link, self.plan)))
 
     def _discard(self, connection: Connection) -> None:
         worker = self.workers.pop(connection)
