@@ -1,4 +1,4 @@
-"""What it costs to compare the checksum of every memory version that is read: its share of whole explanations."""
+"""The cost of comparing the checksum of every memory version that is read, as a share of whole explanations."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from cody.models.tgn import TGN
 
 def make(folder: Path, events: int) -> tuple[str, str]:
     graph = generated(events)
-    torch.manual_seed(1)  # one that says yes to some links and no to others
+    torch.manual_seed(1)  # with this seed, the model predicts some links and not others
     save_model(folder / "model", Checkpoint(TGN(replace(PRESETS["compact"])), graph.identity))
     return str(save_graph(graph, folder / "graph")), str(folder / "model")
 
@@ -114,7 +114,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         data, model = (given.data, given.model) if given.data else make(folder, given.events)
-        measure(data, model, 1, 1, given.explainers, folder / "warm.jsonl")  # the version table is built now
+        measure(data, model, 1, 1, given.explainers, folder / "warm.jsonl")  # builds the version table
         for workers in map(int, given.workers.split(",")):
             out = folder / f"{workers}.jsonl"
             cost = measure(data, model, workers, given.instances, given.explainers, out)

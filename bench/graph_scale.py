@@ -36,7 +36,7 @@ def timed(action: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def report(what: str, actions: list[Callable[[], Any]]) -> None:
-    """Median and maximum, in wall time and in processor time: on a busy machine only the second says something."""
+    """Median and maximum, in wall time and in processor time: on a busy machine only the second is meaningful."""
     wall, processor = [], []
     for action in actions:
         start = time.process_time()
@@ -47,7 +47,7 @@ def report(what: str, actions: list[Callable[[], Any]]) -> None:
 
 
 def ask(graph: TemporalGraph, what: str, queries: list[Query]) -> None:
-    for query in queries:  # once, so that what is timed is not the disk
+    for query in queries:  # once before timing, so that the disk is not measured
         candidates(graph, query, near=events_among_nodes)
     print(f"\n{what:44s} {'wall ms: median, max':>17s} {'processor ms':>18s}")
     report("history", [partial(graph.history, query.src, query.before) for query in queries])
@@ -72,7 +72,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         saved = Path(folder) / "graph"
         print(f"save {timed(lambda: save_graph(built, saved))[1]:.2f} s")
-        time.sleep(TICK)  # what has just been written is not remembered as intact
+        time.sleep(TICK)  # files that were just written are checked again
         first, again = timed(lambda: open_graph(saved))[1], timed(lambda: open_graph(saved))[1]
         print(f"open {first * 1e3:.1f} ms, computing checksums; then {again * 1e3:.1f} ms")
         graph = open_graph(saved)

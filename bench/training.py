@@ -29,13 +29,13 @@ from cody.models.train import new_network
 def plain_plan(
     graph: TemporalGraph, roots: IntArray, moment: FloatArray, before: IntArray, layers: int, neighbours: int
 ) -> Plan:
-    """Every node in every place where it is needed, nothing shared."""
+    """Every node wherever it is needed, nothing shared."""
     nodes, question = roots.ravel(), np.repeat(np.arange(len(roots)), roots.shape[1])
     hops: list[Hop] = []
     for _ in range(layers):
         rows = graph.recent(nodes, before[question], neighbours)
         exists = rows >= 0
-        other = np.where(exists, graph.src[rows] + graph.dst[rows] - nodes[:, None], nodes[:, None])
+        other = np.where(exists, graph.other_end(rows, nodes[:, None]), nodes[:, None])
         n = len(nodes)
         elapsed = np.where(exists, moment[question][:, None] - graph.time[rows], 0.0).astype(np.float32)
         neighbour = torch.arange(n, n + n * neighbours).view(n, neighbours)
@@ -90,7 +90,7 @@ def main() -> None:
         size, middle = network.sizes.batch, graph.num_events // 2
         streams[network].advance(middle)
         seconds, losses = {"plain": [], "ours": []}, {"plain": [], "ours": []}
-        for _ in range(arguments.batches + 1):  # the first one warms up
+        for _ in range(arguments.batches + 1):  # the first one is a warm-up
             rows = np.arange(middle, middle + size)
             for name, make_plan, embed in (("plain", plain_plan, plain_embed), ("ours", plan, type(network).embed)):
                 start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""How good and how costly the factual baselines are, beside the searches: the figures of docs/baselines.md.
+"""How good and how costly the factual baselines are, compared with the searches: the figures of docs/baselines.md.
 
     python reproduce/baselines.py campus      where the planted cause of a link stands in each ranking
     python reproduce/baselines.py shipped     decisions with and without what each explanation names, collegemsg

@@ -1,4 +1,4 @@
-"""Do explainers find the cause? On `campus` the cause of a link is planted, so that there is a right answer.
+"""Do explainers find the cause? On `campus` the cause of a link is known, so there is a right answer.
 
     python reproduce/campus.py
 
@@ -30,7 +30,7 @@ from cody.models.train import new_network, new_optimizer, run_epoch, split
 
 
 def explainers(scorer):
-    """All of the catalogue."""
+    """All explainers of the catalogue."""
     return tuple(explainer(name, scorer=scorer if entry.needs_scorer else None) for name, entry in EXPLAINERS.items())
 
 
@@ -44,7 +44,7 @@ def trained(kind, graph, epochs):
 
 
 def rows_with_causes(made, model, test):
-    """Predicted links that were caused: posts in forums, and answers to posts."""
+    """Predicted links that have a cause: posts in forums, and answers to posts."""
     graph = made.graph
     for row in test:
         if made.causes[row] and model.logits(graph.query(row), [frozenset()])[0] > 0:
@@ -76,7 +76,7 @@ def measure(kind, made, options):
 
 
 def table(entries):
-    """One row an explainer; each cell: recall / share with the cause alone / mean size / fidelity+."""
+    """One row for each explainer; cells: recall / share with only the cause / mean size / fidelity+."""
     columns = list(dict.fromkeys((entry["model"], entry["links"], entry["count"]) for entry in entries))
     yield "| explainer | " + " | ".join(f"{model}, {count} {links}" for model, links, count in columns) + " |"
     yield "|---|" + "---|" * len(columns)

@@ -1,7 +1,7 @@
 """What the paper claims about its comparison, and what the records say: verdicts and figures of docs/results.md.
 
 A setting is a model, a data set and a kind of prediction. The paper's AUFSC and calls are about TGN, so claims about
-them are judged on TGN's six settings; TGAT is named beside them. Intervals are paired bootstraps over links (95 %), of
+them are judged on TGN's six settings; TGAT is given next to them. Intervals are paired bootstraps over links (95 %) of
 the mean over settings.
 """
 
@@ -37,7 +37,7 @@ HOLDS, PARTLY, FAILS = "holds", "partly", "does not hold"
 
 
 class Settings:
-    """Records by setting and explainer, and what the claims ask of them."""
+    """Records by setting and explainer, and the figures that the claims need."""
 
     def __init__(self, records_of):
         self.records_of = records_of  # {(model, data, kind): {explainer: records}}
@@ -61,7 +61,7 @@ class Settings:
         return float(np.mean(values)) if values else float("nan")
 
     def best(self, explainers, metric=aufsc_plus):
-        """Who is best in each setting."""
+        """The best explainer in each setting."""
         return [
             max((name for name in explainers if name in found), key=lambda name: metric(found[name]))
             for found in self.records_of.values()
@@ -93,7 +93,7 @@ def necessity(settings):
     settings_of = len(tgn.records_of)
     pairs = "; ".join(f"{policy} {in_words(settings.gap(CODY[policy], GREEDY[policy]))}" for policy in POLICIES)
     yield (
-        "some CoDy has the highest AUFSC+ in all settings but one (TGN)",
+        "a CoDy variant has the highest AUFSC+ in all settings but one (TGN)",
         verdict(full=won >= settings_of - 1, part=2 * won >= settings_of),
         f"in {won} of {settings_of} (TGAT: {also}). CoDy − GreeDy by policy, both models: {pairs}",
     )
@@ -109,15 +109,17 @@ def necessity(settings):
     sizes = {name: messages.each(name, mean_size) for name in pair}
     ahead = sum(np.greater(found[GREEDY_NEAREST], found[name]).sum() for name in CODY.values())
     yield (
-        "for TGAT on UCI-Messages GreeDy-spatio-temporal finds more than nearly every CoDy, in larger sets",
+        "for TGAT on UCI-Messages GreeDy-spatio-temporal finds more than nearly every CoDy variant, in larger sets",
         verdict(full=ahead >= 6 and np.all(np.less(*sizes.values())), part=ahead >= 4),
-        f"more than {ahead} of the 8 (four CoDy, two kinds): fidelity+ {two(found[GREEDY_NEAREST])}, "
+        f"more than in {ahead} of 8 cases (four variants, two kinds): fidelity+ {two(found[GREEDY_NEAREST])}, "
         f"CoDy-spatio-temporal {two(found[CODY_NEAREST])}; mean size of its counterfactuals "
         f"{two(sizes[GREEDY_NEAREST])}, of CoDy's {two(sizes[CODY_NEAREST])}",
     )
     factual = ", ".join(f"{name} {tgn.mean(name):.3f}" for name in FACTUAL)
     searches = f"CoDy {tgn_mean(tgn, CODY):.3f}, GreeDy {tgn_mean(tgn, GREEDY):.3f} (means over policies)"
-    below, even = (100 * (1 - tgn.mean(TGNN, metric) / tgn.mean(CODY_NEAREST)) for metric in (aufsc_plus, of_64))
+    below, even = (
+        100 * (1 - tgn.mean(TGNN, metric) / tgn.mean(CODY_NEAREST)) for metric in (aufsc_plus, as_share_of_64)
+    )
     best_factual = max(tgn.mean(name) for name in FACTUAL)
     yield (
         "factual methods have a low AUFSC+; T-GNNExplainer is 75 % below CoDy-spatio-temporal (TGN)",
@@ -127,13 +129,13 @@ def necessity(settings):
     )
 
 
-def of_64(records):
-    """AUFSC+ of T-GNNExplainer, had its sparsity been counted among the candidates of the others."""
+def as_share_of_64(records):
+    """AUFSC+ of T-GNNExplainer if its sparsity is counted as a share of 64 candidates, like that of the others."""
     return float(np.mean([record.is_necessary * (1 - len(record.rows) / 64) for record in records]))
 
 
 def mean_size(records):
-    """Of the counterfactuals found."""
+    """The mean size of the counterfactuals found."""
     return float(np.mean([len(record.rows) for record in records if record.is_necessary] or [0.0]))
 
 
@@ -194,7 +196,7 @@ def of_kinds(settings):
     yield (
         "more than twice as often on UCI-Messages and Wikipedia",
         verdict(full=least > 2, part=np.mean([np.mean(values) for values in ratios.values()]) > 1.5),
-        f"times as often, means over models and these two data sets: {means}; the least of these {least:.1f}",
+        f"times as often, means over models and these two data sets: {means}; the smallest ratio is {least:.1f}",
     )
 
 
@@ -204,16 +206,16 @@ def sufficiency(settings):
     least = {kind: min(min(some.each(name, aufsc_minus)) for name in CODY.values()) for kind, some in kinds.items()}
     reached = [least["incorrect"] > 0.815, least["correct"] > 0.575]  # as printed: 0.82 and 0.58
     yield (
-        "CoDy's AUFSC− is 0.82 and more on incorrect, 0.58 and more on correct predictions (TGN)",
+        "CoDy's AUFSC− is at least 0.82 on incorrect and 0.58 on correct predictions (TGN)",
         verdict(full=all(reached), part=any(reached)),
         f"at least {least['incorrect']:.2f} and {least['correct']:.2f}",
     )
     best = settings.best(EVERYONE, aufsc_minus)
     factual, tree = (sum(name in names for name in best) for names in (FACTUAL, CODY.values()))
     yield (
-        "factual methods, made for it, are not ahead in AUFSC−",
+        "factual methods, although made for it, are not ahead in AUFSC−",
         verdict(full=factual == 0, part=2 * factual < len(best)),
-        f"a factual one is best in {factual} of {len(best)} settings, CoDy in {tree}",
+        f"a factual method is best in {factual} of {len(best)} settings, CoDy in {tree}",
     )
     for kind, expected in (("correct", CODY_NEAREST), ("incorrect", CODY[IMPACT])):
         winners = settings.only(kind=kind).best(EVERYONE, characterization)
@@ -238,7 +240,7 @@ def of_cost(settings):
         there = {policy: paper[name] for policy, name in names.items()}
         close = [0.75 < np.mean(here[policy]) / np.mean(there[policy]) < 1.33 for policy in POLICIES]
         yield (
-            f"{'CoDy' if names is CODY else 'GreeDy'} calls the model so often (TGN): "
+            f"{'CoDy' if names is CODY else 'GreeDy'}'s calls to the model (TGN): "
             + ", ".join(f"{policy} {min(calls):.0f} to {max(calls):.0f}" for policy, calls in there.items()),
             verdict(full=all(close), part=any(close)),
             ", ".join(f"{policy} {min(calls):.0f} to {max(calls):.0f}" for policy, calls in here.items()),
@@ -252,7 +254,7 @@ def of_similarity(settings):
         like = {pair: jaccard(found[pair[0]], found[pair[1]]) for pair in pairs}
         far = [jaccard(found[TGNN], found[name]) for name in (*CODY.values(), *GREEDY.values())]
         yield (
-            "temporal and spatio-temporal explain alike, and unlike T-GNNExplainer (Wikipedia, TGN, correct)",
+            "temporal and spatio-temporal give similar explanations, unlike T-GNNExplainer (Wikipedia, TGN, correct)",
             verdict(full=min(like.values()) > 0.3 > 2 * max(far), part=min(like.values()) > max(far)),
             f"Jaccard {', '.join(f'{one} and {other} {value:.2f}' for (one, other), value in like.items())}; "
             f"T-GNNExplainer and a search at most {max(far):.2f}",
@@ -270,14 +272,14 @@ def of_sensitivity(settings, alphas, sizes):
     yield (
         "a larger alpha helps (TGAT, UCI-Messages, correct, spatio-temporal)",
         verdict(full=by_alpha == sorted(by_alpha) and low > 0, part=by_alpha == sorted(by_alpha)),
-        f"AUFSC+ {several(by_alpha)} with {several(alphas, 2)}; the last step is [{low:+.3f}, {high:+.3f}]",
+        f"AUFSC+ {several(by_alpha)} with {several(alphas, 2)}; last step [{low:+.3f}, {high:+.3f}]",
     )
     by_size = [fidelity_plus(some) for some in sizes.values()]
     low, high = paired(sizes[96], base, fidelity_plus)
     yield (
         "more candidates help (same setting)",
         verdict(full=by_size == sorted(by_size) and low > 0, part=by_size[-1] > by_size[0]),
-        f"fidelity+ {several(by_size)} with {several(sizes, 0)}; the last step is [{low:+.3f}, {high:+.3f}] "
+        f"fidelity+ {several(by_size)} with {several(sizes, 0)}; last step [{low:+.3f}, {high:+.3f}] "
         "(AUFSC+ cannot be compared: it divides by the number of candidates)",
     )
 
@@ -300,7 +302,7 @@ def of_iterations(longer):
     )
     links = len(longer[CODY[policies[0]]])
     yield (
-        "with 1,200 iterations every CoDy overtakes its GreeDy (TGN, Wikipedia, correct)",
+        "with 1,200 iterations every CoDy variant overtakes its GreeDy (TGN, Wikipedia, correct)",
         verdict(full=len(clear) == len(policies), part=passed > before),
         f"{before} of {len(policies)} were ahead within 300 sets, {passed} are within 1,200, {len(clear)} of them "
         "clearly. "

@@ -35,7 +35,7 @@ def read(folder, pattern):
 
 
 def name_of(record):
-    """The explainer of the catalogue, if it is one, whatever the record calls it."""
+    """The catalogue's name of an explainer, or the record's own if it is not in there."""
     entry = known(record.search, record.policy)
     return record.explainer if entry is None else entry.name
 
@@ -49,7 +49,7 @@ def complete(settings):
 
 
 def average_table(settings):
-    """Means over the settings, correct and incorrect apart."""
+    """Means over the settings, for correct and incorrect predictions separately."""
     names = in_order(chain.from_iterable(settings.values()), EXPLAINERS)
     yield "| explainer | settings | AUFSC+ correct | incorrect | fidelity+ correct | incorrect | sets asked |"
     yield "|---|---|---|---|---|---|---|"
@@ -66,7 +66,7 @@ def average_table(settings):
 
 
 def varied(folder, ending, what):
-    """Records of a sensitivity run by the value of what was varied."""
+    """Records of a sensitivity run, by the value of the varied option."""
     return {
         float(file.name.removesuffix(ending).rpartition("-")[2]): read_records(file)
         for file in sorted(folder.glob(f"sensitivity-{what}-*{ending}"))
@@ -88,7 +88,7 @@ def write(folder, name, records, *, paper):
 
 
 def section(folder, ending, title, records, settings):
-    """What docs/results.md says about one protocol."""
+    """The generated block of docs/results.md about one protocol."""
     found = complete(settings)
     yield from average_table(found)
     links = {(setting, record.event) for setting, all_ in settings.items() for one in all_.values() for record in one}
@@ -105,7 +105,7 @@ def section(folder, ending, title, records, settings):
 
 
 def compared(settings):
-    """The default search against the others, where users are."""
+    """The default search against the others, in the test period."""
     for policy in ("spatio-temporal", "event-impact"):
         default, *others = (find(search, policy).name for search in (DEFAULT_SEARCH, "greedy", "cody"))
         for other in others:

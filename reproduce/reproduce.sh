@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The paper's comparison, from trained models (`make models`) to tables and figures: `make reproduce`.
-# Hours on two cores; stopped at any point, the same command goes on. WORKERS=8 uses more processors.
+# Hours on two cores; stopped at any point, the same command continues. WORKERS=8 uses more processors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 CODY=${CODY:-.venv/bin/cody}
@@ -18,10 +18,10 @@ for data in uci-messages uci-forums wikipedia; do
     scorer=runs/pgexplainer-$model-$data
     [ -e "$scorer/explainer.json" ] || "$CODY" train-explainer --data $data --model runs/$model-$data --out "$scorer"
     which=(--data $data --model runs/$model-$data)
-    # The published protocol: rows between 20 % and 60 %, logits of at least 0.2 in size, candidates among nodes.
+    # The published protocol: rows between 20 % and 60 %, logits at least 0.2 away from 0, candidates among nodes.
     run "${which[@]}" --paper --explainers "$SEARCHES" --instances 200 --out "$OUT/$model-$data.jsonl"
     run "${which[@]}" --paper --explainers "$FACTUAL" --scorer "$scorer" --instances 200 --out "$OUT/$model-$data.jsonl"
-    # What a user has: the test period, no margin, candidates on paths, and the default search as well.
+    # A user's case: the test period, no margin, candidates on paths, and the default search as well.
     all=$SEARCHES,greedy-then-cody-spatio-temporal,greedy-then-cody-event-impact,$FACTUAL
     run "${which[@]}" --explainers "$all" --scorer "$scorer" --instances 100 --out "$OUT/test-$model-$data.jsonl"
   done

@@ -3,21 +3,14 @@
     python reproduce/searches.py --links 100
 
 needs the models that `make models` trains. Prints the table of docs/decisions/search.md and writes the figures to
-results/searches.json. Goes on where it was if interrupted.
+results/searches.json. If interrupted, the same command continues.
 """
 
-import argparse
-import json
-import sys
 from functools import partial
-from pathlib import Path
 
-import numpy as np
-import torch
+from variants import compare, figures
 
 import cody
-from cody.evaluate.instances import sample_links
-from cody.files import write_atomically
 from cody.search import cody as tree_search
 from cody.search import greedy, greedy_then_cody
 
@@ -29,18 +22,8 @@ SEARCHES = {
 }
 
 
-def measure(model, graph, rows, search):
-    explanations = [cody.explain(model, graph, graph.query(row), search=search) for row in rows.tolist()]
-    flipped = np.array([why.is_counterfactual for why in explanations])
-    share = np.array([len(why.removed) / max(1, len(why.candidates)) for why in explanations])
-    sizes = [len(why.removed) for why in explanations if why.is_counterfactual]
-    return {
-        "links": len(rows),
-        "fidelity+": float(flipped.mean()),
-        "aufsc+": float((flipped * (1 - share)).mean()),
-        "mean_size": float(np.mean(sizes)) if sizes else None,
-        "evaluations": float(np.mean([why.evaluations for why in explanations])),
-    }
+def measure(model, graph, rows, *, search):
+    return figures([cody.explain(model, graph, graph.query(row), search=search) for row in rows.tolist()])
 
 
 def table(entries):
@@ -53,28 +36,8 @@ def table(entries):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--links", type=int, default=100, help="of each kind")
-    arguments.add_argument("--data", default="uci-messages,uci-forums")
-    arguments.add_argument("--models", type=Path, default=Path("runs"))
-    arguments.add_argument("--out", type=Path, default=Path("results/searches.json"))
-    options = arguments.parse_args()
-    torch.set_num_threads(1)
-    done = json.loads(options.out.read_text()) if options.out.exists() else []
-    for data in options.data.split(","):
-        graph = cody.load(data)
-        for kind in ("tgn", "tgat"):
-            model = cody.load_model(options.models / f"{kind}-{data}", graph)
-            for correct in (True, False):
-                rows = sample_links(model, graph, options.links, correct=correct)
-                for name, search in SEARCHES.items():
-                    predictions = "correct" if correct else "incorrect"
-                    case = {"data": data, "model": kind, "predictions": predictions, "search": name}
-                    if not any(case.items() <= entry.items() for entry in done):
-                        done.append(case | measure(model, graph, rows, search))
-                        print(json.dumps(done[-1]), file=sys.stderr, flush=True)
-                        write_atomically(options.out, json.dumps(done, indent=1) + "\n")
-    print(*table(done), sep="\n")
+    variants = [({"search": name}, partial(measure, search=search)) for name, search in SEARCHES.items()]
+    print(*table(compare(__doc__, "results/searches.json", variants)), sep="\n")
 
 
 if __name__ == "__main__":

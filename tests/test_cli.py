@@ -245,7 +245,7 @@ def test_json_keeps_the_true_names_where_the_terminal_lacks_their_letters(monkey
     assert raw.getvalue() == b'{"name": "\\u00e9\\u007f"}\n'
 
 
-def test_times_that_are_no_unix_seconds_are_shown_as_numbers(tmp_path):
+def test_times_that_are_not_unix_seconds_are_shown_as_numbers(tmp_path):
     (tmp_path / "events.csv").write_text("src,dst,time\n1,2,1577836800000\n2,3,1577836800001\n")
     assert "1577836800000" in run("data", "show", tmp_path / "events.csv")
 
@@ -265,7 +265,7 @@ def test_training_that_diverges_saves_nothing(made):
 def test_an_impossible_folder_is_refused_before_training(made):
     (made / "file").write_text("")
     words = ("--data", made / "events", "--model", "tgn", "--out", made / "file" / "model")
-    assert "cannot be the folder of a model" in run("train", *words, code=2)
+    assert "as the folder of a model" in run("train", *words, code=2)
 
 
 def test_a_model_for_other_data_is_refused_with_both_identities(made):
@@ -414,11 +414,11 @@ def test_explain_options_reach_the_search(made):
         (["--events", "3,x"], "neither a list of event rows nor a file"),
     ],
 )
-def test_explain_refuses_what_cannot_be_meant(made, words, says):
+def test_explain_refuses_arguments_that_make_no_sense(made, words, says):
     assert says in run("explain", "--data", made / "events", "--model", made / "model", *words, code=2)
 
 
-def test_explain_names_the_node_that_was_meant():
+def test_explain_suggests_the_node_that_was_meant():
     message = run("explain", "--src", "17721", "--dst", "1395", "--time", "2004-07-28", code=2)
     assert "there is no node '17721'; did you mean '1772'?" in message
 
@@ -478,7 +478,7 @@ def test_a_day_as_the_end_of_a_time_range_is_the_whole_day():
     assert _time_range("", "1..2.5") == (1.0, 2.5)
 
 
-def test_rows_come_from_a_file_only_if_they_are_no_rows(made, monkeypatch):
+def test_a_text_names_a_file_only_if_it_is_not_a_list_of_rows(made, monkeypatch):
     monkeypatch.chdir(made)
     (made / "7").write_text("100")
     where = ("explain", "--data", made / "events", "--model", made / "model", "--candidates", 3)

@@ -65,7 +65,7 @@ def test_imports_go_one_way():
                 assert level[there] < level[here], f"{file.name} imports {module}"
 
 
-def test_what_a_logit_means_is_said_once():
+def test_the_meaning_of_a_logit_is_defined_once():
     ours = {node.name for node in ast.parse((SOURCE / "decision.py").read_text()).body if hasattr(node, "name")}
     assert ours == {"decision", "flips", "probability", "scores", "shift"}
     for file in set(SOURCE.rglob("*.py")) - {SOURCE / "decision.py"}:

@@ -84,6 +84,21 @@ def test_links_between_pages_lead_somewhere(page):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+UNWRAPPED = {"engine.md", "cli.md"}  # cli.md is the output of --help
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if ROOT / "docs" in page.parents and page.name not in UNWRAPPED],
+    ids=lambda p: p.name,
+)
+def test_prose_fits_into_120_columns(page):
+    """Tables, blocks of code and the targets of links may be longer."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    lines = [re.sub(r"\]\([^)]*\)", "]", line) for line in text.splitlines() if not line.startswith("|")]
+    assert [line for line in lines if len(line) > 120] == []
+
+
 def test_the_command_line_reference_is_up_to_date():
     made = runpy.run_path(str(ROOT / "docs" / "make_cli_reference.py"))
     assert made["TARGET"].read_text(encoding="utf-8") == made["reference"](), "run: python docs/make_cli_reference.py"

@@ -66,7 +66,7 @@ def test_new_nodes_are_made_only_when_asked_for():
         GRAPH.imagine([Add("a", "d", 5.0)])
     longer = GRAPH.imagine([Add("a", "d", 5.0)], new_nodes=["d"])
     assert (longer.num_nodes, longer.name(3), GRAPH.num_nodes) == (4, "d", 3)
-    with pytest.raises(CallError, match="exists already"):
+    with pytest.raises(CallError, match="already exists"):
         GRAPH.imagine([Add("a", "b", 5.0)], new_nodes=["b"])
 
 
@@ -94,7 +94,7 @@ def test_features_are_refused_where_events_have_none():
     for edit in (Alter(0, [1.0]), Add(0, 1, 1.0, [2.0])):
         with pytest.raises(CallError, match="have no features"):
             plain.imagine([edit])
-    with pytest.raises(CallError, match="imagined already"):
+    with pytest.raises(CallError, match="imagined rows already"):
         plain.imagine([Add(0, 1, 1.0)]).imagine([Add(0, 1, 1.0)])
 
 

@@ -417,7 +417,7 @@ def test_a_budget_of_seconds_that_ends_anywhere_leaves_the_best_of_what_was_aske
 
 
 @pytest.mark.parametrize("answer", [None, 3.0, "words", [[1.0, 2.0]], ["a"]])
-def test_answers_that_are_no_numbers_are_refused(answer):
+def test_answers_that_are_not_numbers_are_refused(answer):
     class Broken:
         def logits(self, query, removals):
             return answer

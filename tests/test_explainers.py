@@ -130,7 +130,7 @@ def test_options_reach_the_search_and_its_defaults_stay():
         (lambda: explainer("cody", size=0), "size of 'cody-spatio-temporal' must be at least 1, not 0"),
     ],
 )
-def test_what_no_explainer_has_is_refused(call, message):
+def test_options_that_no_explainer_has_are_refused(call, message):
     with pytest.raises(CallError, match=re.escape(message)):
         call()
 

@@ -141,7 +141,7 @@ def test_a_meeting_long_ago_counts_as_much_as_a_recent_one() -> None:
     assert met.tolist() == [True, False, False, False]
 
 
-def test_a_single_meeting_is_found_wherever_it_stands() -> None:
+def test_a_single_meeting_is_found_wherever_it_is() -> None:
     """Node 1 met node 2 again and again, and node 0 once."""
     inside = np.array([True, False, False])
     for row in range(100):
@@ -249,7 +249,7 @@ def test_a_link_sees_events_up_to_and_including_its_time() -> None:
     assert graph.link(0, 2, 1.5).before == 1
 
 
-def test_select_keeps_nodes_and_numbers_events_anew() -> None:
+def test_select_keeps_nodes_and_numbers_events_from_0() -> None:
     graph = TemporalGraph.from_arrays([0, 1, 2], [1, 2, 0], [1, 2, 3], features=[[1], [2], [3]], names=["a", "b", "c"])
     part = graph.select(np.array([0, 2]))
     assert (part.num_nodes, part.num_events, part.name(2)) == (3, 2, "c")
@@ -276,15 +276,15 @@ def test_select_keeps_nodes_and_numbers_events_anew() -> None:
         ({"features": [["x"], ["y"]]}, "features must be numbers"),
         ({"node_features": [[1]]}, "node id 1 appears in the events, but node_features says 1 nodes"),
         ({"num_nodes": 2, "names": ["a", "b", "c"]}, "contradictory"),
-        ({"names": ["a", "a"]}, "'a' stands more than once"),
+        ({"names": ["a", "a"]}, "'a' occurs more than once"),
         ({"names": [["a"], ["b"]]}, r"names must be one-dimensional, not an array of shape \(2, 1\)"),
         ({"names": "ab"}, "names must be one-dimensional"),
         ({"names": [["a"], ["b", "c"]]}, "names must be one word or number for each node"),
         (
             {"time": np.array(["2020-01-01", "2020-01-02"], "datetime64[us]")},
-            "datetime64.*give seconds, or use cody.load",
+            "datetime64.*convert it to seconds, or use cody.load",
         ),
-        ({"time": np.array([1, 2], "timedelta64[s]")}, "timedelta64.*give seconds, or use cody.load"),
+        ({"time": np.array([1, 2], "timedelta64[s]")}, "timedelta64.*convert it to seconds, or use cody.load"),
         ({"time": [datetime(2020, 1, 1), datetime(2020, 1, 2)]}, r"time must be numbers.*cody\.load converts dates"),
         ({"time": [1j, 2j]}, "time must be real numbers, not complex128"),
         ({"time": np.ma.masked_array([1, 2], [False, True])}, "time is a masked array; fill in or drop"),
@@ -311,7 +311,7 @@ def test_select_keeps_nodes_and_numbers_events_anew() -> None:
         ({"features": [[0, 0], [0, "1" * 1_001]]}, "features must be an array of numbers: row 1 has a text of 1,001"),
     ],
 )
-def test_columns_that_make_no_graph_are_refused(columns: dict[str, object], message: str) -> None:
+def test_columns_that_do_not_form_a_graph_are_refused(columns: dict[str, object], message: str) -> None:
     given_columns = {"src": [0, 1], "dst": [1, 0], "time": [1, 2]} | columns
     with pytest.raises(DataError, match=message):
         TemporalGraph.from_arrays(**given_columns)  # type: ignore[arg-type]
@@ -381,9 +381,9 @@ def test_nodes_out_of_range_have_no_name_and_no_history() -> None:
 
 
 @pytest.mark.parametrize("query", [(0, 1, 2.0, 1), None, 1])
-def test_what_is_no_query_is_refused(query: Any) -> None:
+def test_only_queries_are_accepted_as_queries(query: Any) -> None:
     graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2])
-    with pytest.raises(CallError, match=r"a query is what graph\.query\(row\) or graph\.link\(src, dst, time\) makes"):
+    with pytest.raises(CallError, match=r"a query is made by graph\.query\(row\) or graph\.link\(src, dst, time\)"):
         check_query(graph, query)
 
 
@@ -407,7 +407,7 @@ def test_a_link_takes_the_time_as_seconds_or_as_a_date(moment: Any) -> None:
 @pytest.mark.parametrize(
     "moment", ["x", "inf", None, True, 10**400, 1e300, float("nan"), pd.NaT, np.datetime64("NaT"), []]
 )
-def test_a_time_that_is_none_is_refused(moment: Any) -> None:
+def test_text_that_is_not_a_time_is_refused(moment: Any) -> None:
     graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2])
     with pytest.raises(CallError, match=r"time must be a|is not a time"):
         graph.link(0, 2, moment)
@@ -467,5 +467,5 @@ def test_a_graph_whose_columns_do_not_belong_together_is_not_verified() -> None:
     with pytest.raises(DataError, match=f"not {graph.identity}: they were changed or damaged"):
         verify_graph(replace(graph, time=np.array([1.0, 3.0])))
     for column in ("offsets", "incidence"):
-        with pytest.raises(DataError, match="are not those of src and dst"):
+        with pytest.raises(DataError, match="do not match src and dst"):
             verify_graph(replace(graph, **{column: getattr(graph, column)[::-1]}))

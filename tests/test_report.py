@@ -39,7 +39,7 @@ def test_whether_cody_is_ahead_of_greedy_follows_the_records(cody, expected):
     assert best[1] == (HOLDS if cody > 0.5 else best[1])
 
 
-def test_what_is_easier_on_both_kinds_alike_is_not_easier():
+def test_what_is_equally_easy_on_both_kinds_is_not_easier():
     first, _ = of_kinds(settings(dict.fromkeys(EVERYONE, 0.5)))
     assert (first[1], first[2]) == (FAILS, "fidelity+ is higher in 0 of 32 cases (explainer, model, data set)")
 

@@ -15,7 +15,7 @@ from cody.graph import BoolArray, IntArray, Query, TemporalGraph, check_query, w
 
 Near = Callable[[TemporalGraph, Query, int, int], IntArray]  # (graph, query, hops, size) → the latest rows, ascending
 
-LONG_WALK = 200_000  # events; looking at more of them takes more than a few milliseconds
+LONG_WALK = 200_000  # events; reading more of them takes more than a few milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +37,18 @@ class Protected:
         """Which of the rows are protected. [n] → [n]"""
         given = self.as_parameters()
         for event in given["events"]:
-            graph.query(event)  # refuses what is no event
+            graph.query(event)  # raises an error if there is no such event
         nodes = [graph.node(name) for name in given["nodes"]]
         protected = np.isin(rows, given["events"])
         protected |= np.isin(graph.src[rows], nodes) | np.isin(graph.dst[rows], nodes)
         for first, last in given["times"]:
             if not first <= last:
-                raise CallError(f"a time range must not end before it begins: {first} to {last}")
+                raise CallError(f"a time range must not end before it starts: {first} to {last}")
             protected |= (first <= graph.time[rows]) & (graph.time[rows] <= last)
         return protected
 
     def as_parameters(self) -> dict[str, list[Any]]:
-        """The same as plain data."""
+        """As plain data, for records."""
         if isinstance(self.nodes, str):
             raise CallError(f"nodes must be a list of names, not {self.nodes!r}")
         try:
@@ -57,7 +57,7 @@ class Protected:
             times = [[_finite(first), _finite(last)] for first, last in self.times]
         except (TypeError, ValueError):
             raise CallError(
-                "what is protected must be lists: events=[3, 7], nodes=['a'], times=[(begin, end)], not "
+                "protected events are given as lists: events=[3, 7], nodes=['a'], times=[(begin, end)], not "
                 f"{self.events!r}, {self.nodes!r}, {self.times!r}"
             ) from None
         return {"events": events, "nodes": nodes, "times": times}
@@ -84,12 +84,12 @@ def events_on_paths(graph: TemporalGraph, query: Query, hops: int, size: int) ->
 def events_among_nodes(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
     """Events between nodes that both lie within `hops` of the query's nodes: what the published tables used."""
     distance = _distances(graph, query, hops - 1)
-    # What touches a node within hops - 1 lies among the nodes too, so nothing older than those can be among the latest.
+    # Events that touch a node within hops - 1 are among the nodes too, so nothing older is among the latest.
     start = _oldest_of_latest(_touching(graph, query, distance >= 0, size), size)
     rim = np.flatnonzero(distance == hops - 1)
     last_hop = int((graph.offsets[rim + 1] - graph.offsets[rim]).sum())
     if last_hop > LONG_WALK:
-        # The last hop of a dense neighbourhood is long, but its events are found soon: try without walking all of it.
+        # The last hop of a dense neighbourhood is long, but recent events often suffice: try without walking all of it.
         tried = max(start, query.before - last_hop // 64)
         found = _latest(graph, tried, query.before, size, _lazily_within_one_more_hop(graph, query, distance >= 0))
         if len(found) == size or tried == start:
@@ -112,7 +112,7 @@ def candidates(
     """Rows of the events that an explanation may remove: the `size` most recent ones near the query, ascending.
 
     `near` decides what near means: `events_on_paths` or `events_among_nodes`. Events that `protect` names are left out.
-    Imagined rows that the query would see are always among them, in the order of time.
+    Imagined rows that the query would see are always included, in the order of time.
 
     >>> graph = TemporalGraph.from_arrays(src=[0, 1, 3, 0], dst=[1, 2, 4, 2], time=[1.0, 2.0, 3.0, 4.0])
     >>> candidates(graph, graph.query(3))
@@ -137,19 +137,19 @@ def _allowed(
     """The latest real events near the query that may be removed."""
     if protect is None:
         return near(graph, query, hops, size)
-    looked = size
+    count = size
     while True:  # further back, until enough of them may be removed
-        found = near(graph, query, hops, looked)
+        found = near(graph, query, hops, count)
         free = found[~protect.mask(graph, found)]
-        if len(free) >= size or len(found) < looked:
+        if len(free) >= size or len(found) < count:
             return free[-size:]
-        looked *= 4
+        count *= 4
 
 
 def distances(graph: TemporalGraph, query: Query, events: IntArray) -> IntArray:
     """Hops from the query to the nearer end of each event: 0 if it touches one of the query's nodes. [m] → [m]
 
-    An event that no path of the visible past leads to is as far as there are nodes.
+    An event that no path of the visible past leads to has the number of nodes as its distance.
     """
     distance = np.full(graph.num_nodes, -1, dtype=np.int32)
     distance[[query.src, query.dst]] = 0
@@ -192,7 +192,7 @@ def _touching(graph: TemporalGraph, query: Query, inside: BoolArray, size: int) 
 
 
 def _oldest_of_latest(rows: IntArray, size: int) -> int:
-    """The row before which nothing can be among the `size` latest, when `rows` are sure to be chosen from."""
+    """A row before which nothing can be among the `size` latest, given that `rows` are eligible."""
     return int(rows[-size]) if len(rows) >= size else 0
 
 
@@ -204,7 +204,7 @@ def _latest(
     wanted: Callable[[IntArray, IntArray], BoolArray],
     nodes: IntArray | None = None,
 ) -> IntArray:
-    """The `size` latest rows in start … stop-1 whose two ends are `wanted`, ascending; looks back only so far.
+    """The `size` latest rows in start … stop-1 whose two ends are `wanted`, ascending; reads no further than needed.
 
     If `nodes` are given, only their events can be wanted.
     """
@@ -213,7 +213,7 @@ def _latest(
         first = max(start, stop - block)
         if nodes is None or stop - first < 16 * len(nodes):
             rows = np.arange(first, stop)
-        else:  # looking up each node is cheaper than looking at each row
+        else:  # looking up the events of each node is cheaper than reading each row
             rows = np.unique(graph.incidence[_ranges(graph.ends(nodes, first), graph.ends(nodes, stop))])
         rows = rows[wanted(graph.src[rows], graph.dst[rows])]
         found, stop, block = np.concatenate([rows, found]), first, 4 * block
@@ -238,7 +238,7 @@ def _lazily_within_one_more_hop(
 
 
 def _meets(graph: TemporalGraph, nodes: IntArray, before: int, inside: BoolArray) -> BoolArray:
-    """For each node outside, whether a visible event joins it to one inside. [n] → [n]"""
+    """For each node outside, whether a visible event connects it to one inside. [n] → [n]"""
     met = np.zeros(len(nodes), dtype=bool)
     first, stop = graph.offsets[nodes], graph.ends(nodes, before)
     still, reach = np.flatnonzero(first < stop), 8

@@ -1,7 +1,7 @@
-"""A moment after which nobody waits any more, known to whatever computes before it.
+"""A deadline that long computations can check.
 
-A budget of time must also hold inside one long computation, which no caller can look into. Whoever sets the limit
-opens a block; whatever loops inside calls `check_deadline` once in a while.
+A time limit must also hold inside one long computation, which its caller cannot stop. The caller sets the limit for a
+block; loops inside call `check_deadline` once in a while.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @contextmanager
 def until(moment: float) -> Iterator[None]:
-    """Let what runs inside end at `moment` (of `time.monotonic`) with a `BudgetError`; an outer limit still holds."""
+    """Stop what runs inside at `moment` (of `time.monotonic`) with a `BudgetError`; an outer limit still holds."""
     token = _deadline.set(min(moment, _deadline.get()))
     try:
         yield
@@ -31,13 +31,13 @@ def until(moment: float) -> Iterator[None]:
 
 
 def check_deadline() -> None:
-    """Raise `BudgetError` if the time is over."""
+    """Raise `BudgetError` if the deadline has passed."""
     if time.monotonic() > _deadline.get():
         raise BudgetError("seconds")
 
 
 def in_time(items: Iterable[T], *, every: int = 256) -> Iterator[T]:
-    """The items, with a look at the clock once in a while.
+    """The items, with a check of the deadline once in a while.
 
     >>> list(in_time("abc"))
     ['a', 'b', 'c']

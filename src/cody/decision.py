@@ -1,4 +1,4 @@
-"""What a logit says, and what a change of it means: the decision, whether it is another one, and how far it moved."""
+"""What a logit means: the decision, whether it changes, and how far the logit moves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def probability(logit: float) -> float:
-    """What a logit means.
+    """The probability that a logit stands for.
 
     >>> probability(0.0)
     0.5
@@ -15,12 +15,12 @@ def probability(logit: float) -> float:
 
 
 def decision(logit: float) -> str:
-    """The decision in words. A logit of exactly 0 is no link."""
+    """The decision in words. A logit of exactly 0 means no link."""
     return "link" if logit > 0 else "no link"
 
 
 def flips(original: float, logit: float) -> bool:
-    """Whether the decision is another one.
+    """Whether the decision changes.
 
     >>> flips(0.5, 0.0), flips(-0.5, 0.0), flips(0.0, 0.1)
     (True, False, True)
@@ -29,7 +29,7 @@ def flips(original: float, logit: float) -> bool:
 
 
 def shift(original: float, logit: float) -> float:
-    """How far a logit has moved from the original one towards the other decision; below 0: away from it.
+    """How far a logit has moved from the original one towards the other decision; negative if away from it.
 
     >>> shift(2.0, 0.5), shift(-2.0, 0.5), shift(-2.0, -3.0)
     (1.5, 2.5, -1.0)
@@ -38,7 +38,7 @@ def shift(original: float, logit: float) -> float:
 
 
 def scores(*logits: float | None) -> list[str]:
-    """Probabilities as a person reads them: two digits, or as many, up to six, as tell different ones apart.
+    """Probabilities for a reader: with two digits, or with as many, up to six, as distinguish different ones.
 
     >>> scores(2.448, -2.73), scores(2.448, 2.449), scores(50.0, 60.0), scores(1.0, None)
     (['0.92', '0.06'], ['0.9204', '0.9205'], ['1.00', '1.00'], ['0.73', '–'])

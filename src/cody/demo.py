@@ -1,4 +1,4 @@
-"""The first thing a newcomer runs: real links, a trained model, why it is right about one and wrong about another."""
+"""The first thing a newcomer runs: real links, a model, and why it is right about one and wrong about another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PERIOD = 0.9  # the demo looks at links from here on: well within the test perio
 
 
 class Demo(NamedTuple):
-    """Some links of the last weeks with their logits; the first right and the first wrong answer that can be turned."""
+    """Some links of the last weeks with their logits; the first right and first wrong ones with a counterfactual."""
 
     graph: TemporalGraph
     rows: IntArray  # [n] links that happened
@@ -36,11 +36,11 @@ def run_demo(links: int = 6) -> Demo:
     def score(place: int) -> float:
         return float(model.logits(queries[place], [frozenset()])[0])
 
-    def first_turned(*, predicted: bool) -> Explanation:
+    def first_explained(*, predicted: bool) -> Explanation:
         wanted = (place for place in range(len(queries)) if (score(place) > 0) == predicted)
         explanations = (explain(model, graph, queries[place]) for place in wanted)
         return next(why for why in explanations if why.is_counterfactual)
 
     logits = np.array([score(place) for place in range(links)])
-    turned = first_turned(predicted=True), first_turned(predicted=False)
-    return Demo(graph, first + np.arange(links), logits, *turned)
+    explained = first_explained(predicted=True), first_explained(predicted=False)
+    return Demo(graph, first + np.arange(links), logits, *explained)

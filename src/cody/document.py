@@ -1,6 +1,6 @@
-"""Reading the document of an explanation: every value is checked where it is read; what is accepted can be shown.
+"""Reading the document of an explanation. Values are checked where they are read: what is accepted can be shown.
 
-Each reader takes a value of JSON and gives back what it means, or raises a ValueError that says what is wrong.
+Each reader takes a JSON value and returns what it means, or raises a ValueError that says what is wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FIRST_SCHEMA = "cody/explanation/1"
 
 
 def upgraded(written: Any, schema: str) -> dict[str, Any]:
-    """A document in its present form. Those without a checksum were written by others, and are read as well."""
+    """A document in its current form. Those without a checksum were written by other programs, and are read as well."""
     found = written.get("schema") if isinstance(written, dict) else None
     if found == FIRST_SCHEMA and "removed" in written:
         return {**written, "rows": written["removed"], "alternatives": []}
@@ -39,7 +39,7 @@ def _schema_error(found: object, schema: str) -> str:
     family, _, version = str(found).rpartition("/")
     if family == schema.rpartition("/")[0] and version.isdecimal():
         return f"this explanation has the form {plain(found)!r}; this version of CoDy reads {schema!r}: upgrade it"
-    return f"this is no explanation: its schema is {plain(found)!r}, not {schema!r}"
+    return f"this is not an explanation: its schema is {plain(found)!r}, not {schema!r}"
 
 
 def read_field(readers: Readers, name: str, value: Any) -> Any:
@@ -52,14 +52,14 @@ def read_field(readers: Readers, name: str, value: Any) -> Any:
 def text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{_shown(value)} is not text")
-    value.encode()  # refuses half a character, which nothing can print
+    value.encode()  # raises an error for half a character, which cannot be printed
     return value
 
 
 def one_of(*words: str) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if value not in words:
-            raise ValueError(f"{_shown(value)} is none of {', '.join(words)}")
+            raise ValueError(f"{_shown(value)} is not one of {', '.join(words)}")
         return str(value)
 
     return read
@@ -118,7 +118,7 @@ READERS_OF_TYPES: dict[Any, Reader] = {
 
 
 def named_tuple(part: type[Item], **special: Reader) -> Callable[[Any], Item]:
-    """Of the fields of a named tuple, by their types; those that have a default may be missing."""
+    """A reader of a named tuple that reads its fields by their types; those with a default may be missing."""
     hints = {name: kind for name, kind in get_type_hints(part).items() if name not in special}
     readers = special | {name: READERS_OF_TYPES[kind] for name, kind in hints.items()}
     needed = set(readers) - set(getattr(part, "_field_defaults", {}))
@@ -141,10 +141,10 @@ def pair(first: Callable[[Any], First], second: Callable[[Any], Second]) -> Call
 
 
 def parameters(value: Any) -> dict[str, Any]:
-    """Anything that JSON can hold, but what was protected must be what we print."""
+    """Anything that JSON can hold; the protected events are checked, because they are shown."""
     if not isinstance(value, dict):
         raise ValueError(f"{_shown(value)} is not an object")
-    to_json(value)  # refuses infinities, wherever they stand
+    to_json(value)  # raises an error for infinities, wherever they are
     protect = value.get("protect")
     if protect is not None:
         if not isinstance(protect, dict):

@@ -1,8 +1,8 @@
-"""What might have been: events more, at another time, or with other features. Each is one imagined row.
+"""What might have been: events added, at another time, or with other features. Each edit is one imagined row.
 
-`graph.imagine` gives a log that is longer by these rows. They are absent unless a change names them, and they stand in
-the order of time like all others, after the real rows of the same time. Real rows keep their numbers; imagined ones are
-numbered from there on, in the order in which they were given.
+`graph.imagine` gives a log that is longer by these rows. They are absent unless a change names them, and are in the
+order of time like all others, after the real rows of the same time. Real rows keep their numbers; imagined ones are
+numbered after them, in the order in which they were given.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOTHING = -1  # an added row replaces no other
 
 
 class Add(NamedTuple):
-    """An event that did not happen. Nodes are named as the user names them; without features, they are zero."""
+    """An event that did not happen. Nodes have the user's names; features are zero unless given."""
 
     src: Any
     dst: Any
@@ -47,7 +47,7 @@ Edit = Add | Move | Alter
 
 
 class Log(Protocol):
-    """What has to be known of a graph to imagine edits of it; `TemporalGraph` is one."""
+    """What edits need to know about a graph; `TemporalGraph` is one."""
 
     @property
     def features(self) -> NDArray[np.floating[Any]] | None: ...
@@ -65,7 +65,7 @@ class Imagined:
     dst: NDArray[np.int32]
     time: NDArray[np.float64]
     features: NDArray[np.float32] | None  # [k, F]
-    place: NDArray[np.int64]  # the real row before which it stands
+    place: NDArray[np.int64]  # the real row that it comes before
     rank: NDArray[np.int64]  # its place among the imagined rows, in the order of time
     log: str  # identity of the log without them
     replaces: NDArray[np.int64]  # the real row that is absent where this one is present; NOTHING if it is an added one
@@ -95,21 +95,21 @@ def imagined_rows(graph: Log, edits: Sequence[Edit], log: str) -> Imagined:
 
 
 def _event(graph: Log, edit: Edit) -> tuple[int, int, float, int, int]:
-    """Source, destination, time, the real row before which it stands, and the real row that it replaces."""
+    """Source, destination, time, the real row that it comes before, and the real row that it replaces."""
     if isinstance(edit, Add):
         link = graph.link(edit.src, edit.dst, edit.time)
         return link.src, link.dst, link.time, link.before, NOTHING
     if not isinstance(edit, Move | Alter):
         raise CallError(f"an edit is Add(src, dst, time), Move(row, time) or Alter(row, features), not {edit!r:.60}")
     event = graph.query(edit.row)
-    if isinstance(edit, Alter):  # it takes the very place of the event
+    if isinstance(edit, Alter):  # it takes the place of the event itself
         return event.src, event.dst, event.time, event.before, event.before
     link = graph.link(graph.name(event.src), graph.name(event.dst), edit.time)
     return link.src, link.dst, link.time, link.before, event.before
 
 
 def _features(graph: Log, edit: Edit) -> NDArray[np.float32]:
-    """The features of an imagined event; the graph has some."""
+    """The features of an imagined event, in a graph whose events have features."""
     assert graph.features is not None
     if isinstance(edit, Move):
         return np.asarray(graph.features[edit.row])
@@ -126,7 +126,7 @@ def _features(graph: Log, edit: Edit) -> NDArray[np.float32]:
 
 
 def check_features(graph: Log, edits: Sequence[Edit]) -> None:
-    """Refuse features where the events of the graph have none."""
+    """Reject features if the events of the graph have none."""
     given = [edit for edit in edits if isinstance(edit, Add | Alter) and edit.features is not None]
     if graph.features is None and given:
-        raise CallError(f"the events of this graph have no features, so {given[0]!r:.60} cannot give them any")
+        raise CallError(f"the events of this graph have no features, so {given[0]!r:.60} cannot have any")

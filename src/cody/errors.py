@@ -10,8 +10,8 @@ and what it warns of:
 
     ProbabilityWarning   the answers of a model look like probabilities, not like logits
 
-The message of each repeats what the user gave and says what to do about it. It is one line that can be read, whatever
-it repeats: see `CodyError`.
+Each message repeats what the user gave and says what to do about it. It is one readable line, whatever it repeats: see
+`CodyError`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-HANDFUL = 5
-MANY = 5_000
+HANDFUL = 5  # words that a message lists
+MANY = 5_000  # words that are compared with a misspelt one
 LONGEST = 1_000  # characters of a message
-LONGEST_QUOTE = 200  # characters of what another library says
+LONGEST_QUOTE = 200  # characters of another library's message
 
 
 class CodyError(Exception):
     """Any error of this package. Its message is one printable line of at most 1,000 characters.
 
-    So nothing that it repeats, be it a name, an entry of a file or what another library says, can fool a terminal or
-    flood it. A message of several lines is given them as so many arguments.
+    So nothing that it repeats, be it a name, an entry of a file or the message of another library, can fool or flood a
+    terminal. Each argument is a line of the message.
     """
 
     def __init__(self, *lines: str) -> None:
@@ -40,7 +40,7 @@ class CodyError(Exception):
 
 
 class CallError(CodyError, ValueError):
-    """An argument that cannot be meant."""
+    """An argument that makes no sense."""
 
 
 class DataError(CodyError, ValueError):
@@ -52,7 +52,7 @@ class ModelError(CodyError, ValueError):
 
 
 class BudgetError(CodyError):
-    """A question that the budget of an oracle has no room for; the message is what ran out."""
+    """A question that exceeds the budget of an oracle; the message says what ran out."""
 
 
 class ProbabilityWarning(UserWarning):
@@ -60,7 +60,7 @@ class ProbabilityWarning(UserWarning):
 
 
 def readable(text: str, longest: int = LONGEST) -> str:
-    r"""The text with escapes for what cannot be seen (line breaks, control characters, changes of direction).
+    r"""The text with escapes for unprintable characters (line breaks, control characters, changes of direction).
 
     >>> print(readable("two\nlines"))
     two\nlines
@@ -81,7 +81,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def first_line(error: object) -> str:
-    """What another library says in an error, without the lines for its own developers."""
+    """The first line of another library's error, without the details for its own developers."""
     text = str(getattr(error, "strerror", None) or error).strip()
     return readable(text.splitlines()[0], LONGEST_QUOTE) if text else type(error).__name__
 
@@ -106,15 +106,15 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
 
 def _worth_comparing(given: str, words: list[str]) -> list[str]:
-    """Comparing is slow. Of very many words, those that begin or end like `given`: one slip leaves half of it as it is.
+    """Comparing is slow: of very many words, those that share the first or last half with `given`, as most slips do.
 
-    If that is still too many, more than half.
+    If these are still too many, those that share more than half.
     """
     shared = len(given) // 2
     while len(words) > MANY and shared < len(given):
         start, end = given[:shared], given[len(given) - shared :]
-        alike = [word for word in words if word.startswith(start) or word.endswith(end)]
-        if not alike:
+        similar = [word for word in words if word.startswith(start) or word.endswith(end)]
+        if not similar:
             break
-        words, shared = alike, shared + 1
+        words, shared = similar, shared + 1
     return words[:MANY]

@@ -1,4 +1,4 @@
-"""Files: arrays that open or give one clear error, files that appear whole or not at all, and checksums."""
+"""Files: arrays that open or give one clear error, files that are written completely or not at all, and checksums."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 
 from cody.errors import DataError, first_line
 
-STALE = 15 * 60.0  # seconds after which nobody is still writing what a killed process left behind
+STALE = 15 * 60.0  # seconds without a write after which an unfinished file is taken for that of a killed process
 LONGEST_HEADER = 1 << 16  # bytes; a damaged one may claim to be gigabytes long
 BLOCK = 1 << 20  # bytes read at once for a checksum
 
 
 def load_array(file: Path, *, mapped: bool) -> NDArray[Any]:
-    """The array in a `.npy` file, read or only mapped. Whatever is wrong with the file is a DataError that names it.
+    """The array in a `.npy` file, read or memory-mapped. Anything wrong with the file is a DataError that names it.
 
-    Nothing is allocated before the size that the header speaks of was found to be that of the file.
+    Nothing is allocated before the size in the header is known to be that of the file.
     """
     try:
         with file.open("rb") as stream:
@@ -39,13 +39,13 @@ def load_array(file: Path, *, mapped: bool) -> NDArray[Any]:
         raise DataError(f"{file} is missing") from None
     except OSError as error:
         raise DataError(f"{file} cannot be read: {first_line(error)}") from None
-    except Exception as error:  # numpy reads the header with Python's own parser, and raises whatever that meets
+    except Exception as error:  # numpy reads the header with Python's own parser, which may raise anything
         raise DataError(f"{file} is truncated, damaged or not a .npy file ({first_line(error)})") from None
     return np.asarray(array)  # a plain view of a map: indexing a memmap object is slower
 
 
 def _check_size(beginning: bytes, size: int) -> None:
-    """Refuse an array that the rest of the file cannot hold, or that is not all of it."""
+    """Reject an array whose size is not that of the rest of the file."""
     stream = io.BytesIO(beginning)
     version = np.lib.format.read_magic(stream)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -59,17 +59,16 @@ def _check_size(beginning: bytes, size: int) -> None:
 
 
 def write_atomically(file: Path, content: bytes | str) -> None:
-    """Write the file all at once: whoever opens it sees the old content or the new one, also after a crash."""
+    """Write the file atomically: a reader sees the old content or the new one, even after a crash."""
     with replacing(file) as partial:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """The path of an empty file to write to, which becomes `file` when the block ends, and vanishes if it fails.
+    """The path of an empty file to write to, which becomes `file` when the block ends, and is removed if it fails.
 
-    It gets the mode of any file that the user makes, whatever the writer thought of. A link is replaced itself, not
-    what it points to.
+    It gets the user's default mode, whatever the writer sets. A link is replaced itself, not what it points to.
     """
     _clear_leftovers(file)
     partial = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}.partial")
@@ -81,7 +80,7 @@ def replacing(file: Path) -> Iterator[Path]:
         flush(partial)
         partial.replace(file)
     finally:
-        with suppress(OSError):  # what stopped the writing may stop this, and is the better message
+        with suppress(OSError):  # the error that stopped the writing is the better message
             partial.unlink(missing_ok=True)
 
 
@@ -92,7 +91,7 @@ def flush(file: Path) -> None:
 
 
 def file_checksum(file: Path) -> str:
-    """The CRC-32 of a file's bytes, which finds what chance does to them, at some gigabytes a second."""
+    """The CRC-32 of a file's bytes, which reveals accidental damage, at some gigabytes a second."""
     checksum, block = 0, memoryview(bytearray(BLOCK))
     with file.open("rb", buffering=0) as stream:
         while count := stream.readinto(block):
@@ -101,7 +100,7 @@ def file_checksum(file: Path) -> str:
 
 
 def with_checksum(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with an entry that tells whether it is still as it was written."""
+    """The document with its checksum as an entry."""
     return document | {"checksum": _document_checksum(document)}
 
 
@@ -112,18 +111,18 @@ def is_as_written(document: dict[str, Any]) -> bool:
 
 def _document_checksum(document: dict[str, Any]) -> str:
     rest = {key: value for key, value in document.items() if key != "checksum"}
-    rest = json.loads(json.dumps(rest))  # as it will be read again: all keys are text
+    rest = json.loads(json.dumps(rest))  # as it will be read back: all keys are text
     return hashlib.blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def cache_directory() -> Path:
-    """Where files are kept that can be made or downloaded again."""
+    """The folder for files that can be made or downloaded again."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "cody"
 
 
 def _clear_leftovers(file: Path) -> None:
-    """Remove what killed processes left of this file. What was written to lately may be work in progress."""
+    """Remove what killed processes left of this file. Recent leftovers may be work in progress."""
     pattern = re.compile(rf"\.{re.escape(file.name)}\.[0-9a-f]{{8}}\.partial")
     with suppress(OSError):
         for leftover in filter(lambda path: pattern.fullmatch(path.name), file.parent.iterdir()):

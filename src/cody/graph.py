@@ -27,7 +27,7 @@ BoolArray = NDArray[np.bool_]
 
 LONGEST_NAME = 1_000  # characters; the names of all nodes take as much room as the longest
 MOST_ROOM_FOR_NAMES = 2 * 2**30  # bytes
-LATEST_TIME = 1e19  # nanoseconds since 1970 stay below; what is beyond, float32 models cannot compute with
+LATEST_TIME = 1e19  # above nanoseconds since 1970; float32 models cannot compute with larger times
 
 
 class Query(NamedTuple):
@@ -66,13 +66,13 @@ class TemporalGraph:
 
     src: IntArray  # [E] int32 node ids; imagined rows follow the E real ones, also in `dst` and `time`
     dst: IntArray  # [E] int32 node ids
-    time: FloatArray  # [E] float64, non-decreasing; equal times are settled by row order
+    time: FloatArray  # [E] float64, non-decreasing; events of equal time are ordered by row
     features: FloatArray | None  # [E, F] float32
     node_features: FloatArray | None  # [N, D] float32
     names: NDArray[Any] | None  # [N] what the user calls each node; None: its number
     offsets: IntArray  # [N + 1] int64; the events of node v are incidence[offsets[v] : offsets[v + 1]]
-    incidence: IntArray  # [2E - loops] int64 event rows, ascending within each node; a self-loop stands once
-    identity: str  # hash of all of the above that an answer can depend on
+    incidence: IntArray  # [2E - loops] int64 event rows, ascending within each node; a self-loop occurs once
+    identity: str  # hash of everything above that an answer can depend on
     imagined: Imagined | None = None  # what might have been
 
     @classmethod
@@ -134,7 +134,7 @@ class TemporalGraph:
     def link(self, src: Any, dst: Any, time: float | str | date | np.datetime64) -> Query:
         """The question about a link that need not have happened, between nodes as the user names them.
 
-        Visible are all events up to and including `time`. A date stands for unix seconds, without a time zone in UTC.
+        All events up to and including `time` are visible. A date means unix seconds, in UTC unless it has a time zone.
         """
         moment = _moment(time)
         before = int(np.searchsorted(self.time[: self.num_events], moment, side="right"))
@@ -147,7 +147,7 @@ class TemporalGraph:
         wanted = str(name)
         numbers = self.names.dtype.kind in "iu"
         if numbers and not re.fullmatch("0|-?[1-9][0-9]{0,19}", wanted):
-            found = np.empty(0, dtype=np.int64)  # "07" and "7.0" are nobody's name
+            found = np.empty(0, dtype=np.int64)  # "07" and "7.0" are not the name of any node
         else:
             found = np.flatnonzero(self.names == (int(wanted) if numbers else wanted))
         if not found.size:
@@ -206,7 +206,7 @@ class TemporalGraph:
         return other
 
     def features_of(self, rows: IntArray) -> FloatArray | None:
-        """The features of events, imagined ones too; None where events have none. [...] → [..., F]"""
+        """The features of events, imagined ones included; None if events have none. [...] → [..., F]"""
         if self.features is None or self.imagined is None:
             return None if self.features is None else self.features[rows]
         real = rows < self.num_events
@@ -215,14 +215,14 @@ class TemporalGraph:
         return np.where(real[..., None], self.features[np.where(real, rows, 0)], imagined)
 
     def place(self, rows: IntArray) -> IntArray:
-        """The real row that each row is, or stands before if it is imagined. [n] → [n]"""
+        """The row itself if it is real; if it is imagined, the real row that it comes before. [n] → [n]"""
         if self.imagined is None:
             return rows
         real = rows < self.num_events
         return np.where(real, rows, self.imagined.place[np.where(real, 0, rows - self.num_events)])
 
     def order(self, rows: IntArray) -> IntArray:
-        """A number for each row, ascending with time; of real rows and imagined ones alike. [n] → [n]"""
+        """A number for each row, real or imagined, ascending with time. [n] → [n]"""
         rows = np.asarray(rows, dtype=np.int64)
         if self.imagined is None:
             return rows
@@ -231,16 +231,16 @@ class TemporalGraph:
         return np.where(real, (rows + 1) * (count + 1) - 1, self.place(rows) * (count + 1) + rank)
 
     def order_before(self, rows: IntArray) -> IntArray:
-        """A number between the order of everything that stands before real rows and their own. [n] → [n]"""
+        """A number between the order of everything that comes before real rows and their own. [n] → [n]"""
         return rows if self.imagined is None else rows * (len(self.imagined) + 1)
 
     @property
     def log(self) -> str:
-        """The identity of what happened, whatever is imagined."""
+        """The identity of the real events, whatever is imagined."""
         return self.identity if self.imagined is None else self.imagined.log
 
     def outcome(self, change: Iterable[int], query: Query) -> Outcome:
-        """What a query sees of a change. Of several imagined rows that stand for one real row, the first counts."""
+        """What a query sees of a change. Of several imagined rows that replace the same real row, the first counts."""
         absent = {row for row in change if row < query.before}
         present: list[int] = []
         if self.imagined is not None:
@@ -259,17 +259,17 @@ class TemporalGraph:
         """The imagined rows that a query would see if they were present, in the order of time."""
         if self.imagined is None:
             return np.empty(0, dtype=np.int64)
-        # A row stands before the real one at its place, except an altered event, which takes that very place.
+        # A row comes before the real one at its place, except an altered event, which takes that place itself.
         first = self.imagined.place + (self.imagined.place == self.imagined.replaces)
         seen = (first <= query.before) & (self.imagined.time <= query.time)
         rows = self.num_events + np.flatnonzero(seen)
         return rows[np.argsort(self.order(rows))]
 
     def imagine(self, edits: Sequence[Edit], *, new_nodes: Sequence[Any] = ()) -> TemporalGraph:
-        """The log with what might have been: one row more for each edit, absent unless a change names it.
+        """The log with one more row for each edit, absent unless a change names it.
 
         The rows are numbered from `num_events` on, in the order of the edits. Real rows keep their numbers, and queries
-        of this graph are queries of the longer one. An edit may speak of nodes that do not exist if `new_nodes` names
+        of this graph are queries of the longer one. An edit may have nodes that do not exist if `new_nodes` names
         them. Columns of features are not copied.
 
         >>> from cody.edits import Add, Move
@@ -281,7 +281,7 @@ class TemporalGraph:
         array([4, 3])
         """
         if self.imagined is not None:
-            raise CallError("this log is imagined already; give all edits to imagine at once")
+            raise CallError("this log has imagined rows already; pass all edits to imagine at once")
         edits = list(edits)
         wider = self._with_nodes(list(new_nodes))
         if not edits:
@@ -294,12 +294,12 @@ class TemporalGraph:
         return replace(wider, **columns, identity=combined, imagined=rows)
 
     def _with_nodes(self, names: list[Any]) -> TemporalGraph:
-        """The same events among more nodes, which take part in none of them."""
+        """The same events with additional nodes, which have no events."""
         if not names:
             return self
         known = np.arange(self.num_nodes) if self.names is None else self.names
         if {str(name) for name in names} & set(known.astype(str).tolist()):
-            raise CallError(f"new_nodes names a node that exists already: {names!r:.60}")
+            raise CallError(f"new_nodes names a node that already exists: {names!r:.60}")
         features = self.node_features
         if features is not None:
             features = np.concatenate([features, np.zeros((len(names), features.shape[1]), dtype=features.dtype)])
@@ -311,7 +311,7 @@ class TemporalGraph:
         )
 
     def select(self, rows: IntArray | BoolArray) -> TemporalGraph:
-        """The graph of these events alone: the same nodes, events numbered anew."""
+        """The graph of these events only: the same nodes, events numbered from 0."""
         times = _times(self.time[rows])
         _check_sorted(times)
         features = None if self.features is None else self.features[rows]
@@ -321,9 +321,9 @@ class TemporalGraph:
 
 
 def check_query(graph: TemporalGraph, query: Query) -> None:
-    """Refuse a query that the graph cannot answer."""
+    """Reject a query that does not fit the graph."""
     if not isinstance(query, Query):
-        raise CallError(f"a query is what graph.query(row) or graph.link(src, dst, time) makes, not {query!r}")
+        raise CallError(f"a query is made by graph.query(row) or graph.link(src, dst, time), not {query!r}")
     for end in ("src", "dst"):
         node = whole_number(end, getattr(query, end))
         if not 0 <= node < graph.num_nodes:
@@ -336,18 +336,18 @@ def check_query(graph: TemporalGraph, query: Query) -> None:
 
 
 def verify_graph(graph: TemporalGraph) -> None:
-    """Read a whole graph and refuse it if its columns are not those that were saved. Names are not covered."""
+    """Read a whole graph and reject it if its columns are not those that were saved. Names are not checked."""
     columns = (graph.src, graph.dst, graph.time, graph.features, graph.node_features)
     identity = _identity(graph.num_nodes, *columns)
     if identity != graph.identity:
         raise DataError(f"the events have the identity {identity}, not {graph.identity}: they were changed or damaged")
     offsets, incidence = _index_by_node(graph.src, graph.dst, graph.num_nodes)
     if not (np.array_equal(offsets, graph.offsets) and np.array_equal(incidence, graph.incidence)):
-        raise DataError("the events of each node (offsets, incidence) are not those of src and dst: save it again")
+        raise DataError("the events of each node (offsets, incidence) do not match src and dst: save it again")
 
 
 def whole_number(what: str, value: Any) -> int:
-    """An int or a numpy integer; 1.0, True and "1" are not meant."""
+    """An int or a numpy integer; 1.0, True and "1" are errors."""
     if not isinstance(value, bool):
         try:
             return operator.index(value)
@@ -357,7 +357,7 @@ def whole_number(what: str, value: Any) -> int:
 
 
 def _moment(time: Any) -> float:
-    """A number as it is, a date (also written out) as unix seconds, as the readers do."""
+    """A number unchanged, a date (also as text) as unix seconds, like the readers of files."""
     if isinstance(time, str):
         time = parse_moment(time)
     try:
@@ -373,9 +373,9 @@ def _moment(time: Any) -> float:
 
 
 def _finite_time(time: Any) -> float:
-    refused = (str, bytes, bool, np.datetime64, np.timedelta64)  # float() takes some of them
+    rejected = (str, bytes, bool, np.datetime64, np.timedelta64)  # float() takes some of them
     try:
-        number = float("nan") if isinstance(time, refused) else float(time)
+        number = float("nan") if isinstance(time, rejected) else float(time)
     except (TypeError, ValueError, OverflowError):
         number = float("nan")
     if not abs(number) <= LATEST_TIME:
@@ -387,28 +387,28 @@ def _shortened(value: Any) -> str:
     try:
         text = repr(value)
     except ValueError:  # Python does not print integers of thousands of digits
-        return "so large a number"
+        return "such a large number"
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def _array(column: str, values: Any) -> NDArray[Any]:
-    """The values as numpy sees them, unless they would lose their meaning on the way to numbers."""
+    """The values as a numpy array, unless they would lose their meaning when converted to numbers."""
     if isinstance(values, np.ma.MaskedArray):
-        raise DataError(f"{column} is a masked array; fill in or drop what is masked")
+        raise DataError(f"{column} is a masked array; fill in or drop the masked values")
     try:
-        refuse_long_texts(values)
+        reject_long_texts(values)
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
         raise DataError(f"{column} must be an array of numbers: {first_line(error)}") from None
     if array.dtype.kind in "mM":
-        raise DataError(f"{column} holds {array.dtype}; give seconds, or use cody.load, which converts dates")
+        raise DataError(f"{column} holds {array.dtype}; convert it to seconds, or use cody.load, which converts dates")
     if array.dtype.kind == "c":
         raise DataError(f"{column} must be real numbers, not {array.dtype}")
     return array
 
 
-def refuse_long_texts(values: Any) -> None:
-    """Look into a list before numpy does: in an array of text, each takes as much room as the longest."""
+def reject_long_texts(values: Any) -> None:
+    """Reject long texts in a list before numpy reads it: in an array, each text takes as much room as the longest."""
     if not isinstance(values, list | tuple):
         return
     table = np.array(values, dtype=object)
@@ -464,7 +464,7 @@ def _feature_table(column: str, table: ArrayLike | None, rows: int, of_what: str
         return None
     array = _array(column, table)
     try:
-        with np.errstate(over="ignore"):  # too large for float32 becomes infinite, and is refused below
+        with np.errstate(over="ignore"):  # numbers too large for float32 become infinite, and are rejected below
             array = array.astype(np.float32)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{column} must be numbers: {first_line(error)}") from None
@@ -507,7 +507,7 @@ def _labels(names: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
         given = np.array(names, dtype=None if isinstance(names, np.ndarray) else object)
         if given.dtype.kind == "O" and all(type(name) is int or isinstance(name, np.integer) for name in given.flat):
             numbers = np.array(given.tolist())
-            given = numbers if numbers.dtype.kind in "iu" else given  # not if they are too large, and become floats
+            given = numbers if numbers.dtype.kind in "iu" else given  # too large numbers would become floats
     except (TypeError, ValueError) as error:
         raise DataError(f"names must be one word or number for each node: {first_line(error)}") from None
     if given.ndim != 1:
@@ -515,12 +515,12 @@ def _labels(names: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
     labels = given if given.dtype.kind in "iu" else _texts(given)
     distinct, counts = np.unique(labels, return_counts=True)
     if len(distinct) < len(labels):
-        raise DataError(f"names must differ from node to node; {str(distinct[counts > 1][0])!r} stands more than once")
+        raise DataError(f"names must differ from node to node; {str(distinct[counts > 1][0])!r} occurs more than once")
     return labels
 
 
 def _texts(names: NDArray[Any]) -> NDArray[np.str_]:
-    """Names as text of the width of the longest, if that is not too long for all."""
+    """Names as an array of text, if their longest leaves room for all."""
     texts = names if names.dtype.kind == "U" else [_text(node, name) for node, name in enumerate(names)]
     lengths = np.strings.str_len(names) if texts is names else np.array([len(text) for text in texts], dtype=np.int64)
     bad = np.flatnonzero(lengths > LONGEST_NAME)
@@ -549,7 +549,7 @@ def _text(node: int, name: Any) -> str:
 
 
 def check_room_for_names(nodes: int, longest: int) -> None:
-    """Refuse names before they fill the memory: each takes as much room as the longest."""
+    """Reject names that would fill the memory: each takes as much room as the longest."""
     room = 4 * nodes * longest
     if room > MOST_ROOM_FOR_NAMES:
         raise DataError(
@@ -567,7 +567,7 @@ def _assemble(
     node_features: FloatArray | None,
     names: NDArray[Any] | None,
 ) -> TemporalGraph:
-    """A graph of columns that are known to be right."""
+    """A graph from columns that have been checked."""
     identity = _identity(count, src, dst, time, features, node_features)
     columns = (src, dst, time, features, node_features, names, *_index_by_node(src, dst, count))
     for column in columns:
@@ -585,7 +585,7 @@ def _index_by_node(src: IntArray, dst: IntArray, num_nodes: int) -> tuple[IntArr
     keys += np.arange(slots).reshape(-1, 2)
     flat = keys.reshape(-1)
     loops = src == dst
-    if loops.any():  # a self-loop stands once
+    if loops.any():  # a self-loop occurs once
         flat = np.delete(flat, 2 * np.flatnonzero(loops) + 1)
     flat.sort()
     offsets = np.searchsorted(flat, np.arange(num_nodes + 1) * slots).astype(np.int64)

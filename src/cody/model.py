@@ -1,7 +1,7 @@
 """What a model is: the one question that everything asks, and what a model may offer besides.
 
 A model needs three things: `identity`, `hops` and `logits(query, changes)`. Everything else is optional, has a name
-here and a default that works for every model. Nobody looks for a method of a model outside this file.
+here and a default that works for every model. No other file looks for methods of a model.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import numpy as np
 from cody.errors import CallError, ModelError
 from cody.graph import FloatArray, Query, TemporalGraph, whole_number
 
-Change = frozenset[int]  # rows that are otherwise: a real one did not happen, an imagined one did
+Change = frozenset[int]  # changed rows: a real one did not happen, an imagined one did
 
 HOPS = 2  # of models that do not say how far they look
 DECIMALS = 5  # of an answer
-LARGEST_LOGIT = 2**53 / 10**DECIMALS  # beyond it, a double has no such decimals: no model means such a number
+LARGEST_LOGIT = 2**53 / 10**DECIMALS  # beyond it, a double has no such decimals: such a number must be a mistake
 
 
 class Model(Protocol):
-    """Anything that scores a link of a temporal graph whose past is otherwise.
+    """Anything that scores a link of a temporal graph whose past is changed.
 
-    An answer depends on the arguments alone: no call leaves anything behind that a later call could notice.
+    An answer depends on the arguments only: no call affects a later one.
     """
 
     @property
     def identity(self) -> str:
-        """What tells this model from any other: a hash of all that its answers depend on besides the graph."""
+        """What distinguishes this model from any other: a hash of all that its answers depend on besides the graph."""
         ...
 
     @property
@@ -46,7 +46,7 @@ class Model(Protocol):
 
 
 class Session(Protocol):
-    """A model asked about one query, again and again. It remembers what it has computed; nobody else uses it."""
+    """A model asked about one query, again and again. It keeps what it has computed; only its opener uses it."""
 
     def logits(self, changes: Sequence[Change]) -> FloatArray:
         """What `model.logits(query, changes)` answers. [B]"""
@@ -69,7 +69,7 @@ class OffersSessions(Protocol):
     """A model that has something to remember about a query."""
 
     def session(self, query: Query, rows: Sequence[int] = ()) -> Session:
-        """A session about a query. `rows` will probably be otherwise, in one combination or another."""
+        """A session about a query. `rows` will probably be changed, in one combination or another."""
         ...
 
 
@@ -101,7 +101,7 @@ class OffersOther(Protocol):
 
 
 def open_session(model: Model, query: Query, rows: Sequence[int] = ()) -> Session:
-    """A session of a model, whether or not it has anything to remember."""
+    """A session of a model, whether or not the model has sessions of its own."""
     if isinstance(model, OffersSessions):
         return model.session(query, rows)
     return _AskEachTime(model, query)
@@ -117,7 +117,7 @@ class _AskEachTime:
 
 
 def judge_of(model: Model, query: Query, change: Change, *, full: bool = False) -> tuple[Judge | Model, str]:
-    """Who confirms an answer, and how, in words: the plain form, else the model itself, asked about it alone."""
+    """What confirms an answer, and how, in words: the plain form, or the model itself, asked about this set only."""
     if not isinstance(model, OffersPlain):
         return model, "the model was asked once more, about this set alone"
     judge = model.plain(query, change, full=full)
@@ -125,7 +125,7 @@ def judge_of(model: Model, query: Query, change: Change, *, full: bool = False) 
 
 
 def logit_of_only(model: Model, query: Query, kept: Change) -> float:
-    """The logit of a past that consists of the kept rows alone."""
+    """The logit of a past that consists of the kept rows only."""
     if isinstance(model, OffersOnly):
         return float(model.only(query, kept))
     change: Change = frozenset(range(query.before)) - kept
@@ -144,12 +144,12 @@ def model_on(model: Model, graph: TemporalGraph) -> Model:
 
 
 def identity_of(model: Model) -> str:
-    """What tells a model from others; of a model that does not say, only what it is called."""
+    """The identity of a model; if it has none, the name of its class."""
     return str(getattr(model, "identity", type(model).__qualname__))
 
 
 def has_identity(model: Model) -> bool:
-    """Whether a model says what tells it from others."""
+    """Whether a model has an identity."""
     return isinstance(getattr(model, "identity", None), str)
 
 
@@ -165,7 +165,7 @@ def graph_of(model: Model) -> TemporalGraph | None:
 
 
 def check_is_model(model: Any) -> None:
-    """Refuse what cannot be asked."""
+    """Reject what is not a model."""
     if not callable(getattr(model, "logits", None)):
         raise CallError(
             f"a model has a method logits(query, changes); {describe(model)} has none "
@@ -232,7 +232,7 @@ def as_model(
 
 
 def check_changes(graph: TemporalGraph, changes: Iterable[Iterable[int]]) -> list[Change]:
-    """Changes as frozen sets of plain integers; rows that the graph does not have are refused."""
+    """Changes as frozen sets of plain integers; rows that the graph does not have are rejected."""
     try:
         checked = [_as_rows(change) for change in changes]
     except TypeError:
@@ -251,7 +251,7 @@ def _as_rows(change: Iterable[int]) -> Change:
 
 
 def checked_logits(query: Query, changes: Sequence[Change], answers: Any) -> list[float]:
-    """The answers of a model as plain numbers; answers that are none are rejected."""
+    """The answers of a model as plain numbers; anything else is rejected."""
     logits = as_floats(answers)
     check_logits(query, changes, logits)
     return logits
@@ -275,7 +275,7 @@ def check_logits(query: Query, changes: Sequence[Change], logits: Sequence[float
 
 
 def looks_like_probabilities(logits: Iterable[float]) -> bool:
-    """Whether answers are all within [0, 1]: then every one of them says "link", which no model means.
+    """Whether answers are all within [0, 1]: then every one of them says "link", which cannot be intended.
 
     >>> looks_like_probabilities([0.2, 0.7, 0.9]), looks_like_probabilities([0.2, -0.7])
     (True, False)

@@ -1,4 +1,4 @@
-"""The one question that everything asks, counted: what would the model say were the past otherwise?"""
+"""The one question that everything asks, counted: what would the model say if the past were different?"""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def check_seconds(seconds: float) -> float:
 class Counts:
     """What asking has cost so far. A set counts once for each time it is asked, whatever the batch."""
 
-    asked: int = 0  # sets that somebody wanted the answer of
+    asked: int = 0  # sets that were asked for
     remembered: int = 0  # of these, asked before
     evaluated: int = 0  # sets that the model computed: unique ones
-    ahead: int = 0  # of these, computed before anybody had asked
-    batches: int = 0  # calls of the model
+    ahead: int = 0  # of these, computed before they were asked for
+    batches: int = 0  # calls to the model
 
     @property
     def share_unused(self) -> float:
-        """Share of the evaluations that nobody has asked for (yet)."""
+        """Share of the evaluations that have not been asked for (yet)."""
         used = self.asked - self.remembered
         return max(0.0, 1 - used / self.evaluated) if self.evaluated else 0.0
 
@@ -44,10 +44,10 @@ class Oracle:
     The only object in a search that changes. Answers are rounded to 5 decimals: the last bits of a matrix product
     depend on its shape, and decisions must not depend on how questions were batched.
 
-    With a budget of `evaluations` (distinct sets asked) or `seconds` (since it was made), a question that has no room
-    raises `BudgetError` and is not asked; a model that looks at the clock (`cody.deadline`) is stopped in time. `watch`
-    is called after each batch. `answers` holds what is known already, and takes the new ones: oracles of the
-    same model and query can share it, and each still counts as its own evaluations (`asked`) whatever it asked.
+    With a budget of `evaluations` (distinct sets asked) or `seconds` (since it was made), a question that exceeds it
+    raises `BudgetError` and is not asked; a model that checks the deadline (`cody.deadline`) is stopped in time.
+    `watch` is called after each batch. `answers` holds what is known already, and takes the new ones: oracles of the
+    same model and query can share it, and each still counts everything it asked as its own evaluations (`asked`).
 
     >>> from cody.graph import TemporalGraph
     >>> from cody.testing import ToyModel
@@ -83,7 +83,7 @@ class Oracle:
         self.evaluations = evaluations
         self.seconds = seconds
         self.watch = watch
-        self.asked: dict[Change, float] = {}  # what somebody wanted to know: the evaluations that count, in order
+        self.asked: dict[Change, float] = {}  # the evaluations that count, in order
         self._answers: dict[Change, float] = {} if answers is None else answers
         self._started = time.monotonic()
         self._in_model = 0.0  # seconds
@@ -109,7 +109,7 @@ class Oracle:
         new = {change for change in changes if change not in self.asked}
         if self.evaluations is not None and new and len(self.asked) + len(new) > self.evaluations:
             raise BudgetError("evaluations")
-        if new:  # what was paid for is there for good
+        if new:  # known answers are free
             self._check_time()
         try:
             self._evaluate(changes)
@@ -130,20 +130,20 @@ class Oracle:
         self._evaluate(unknown, wanted=False)
 
     def look_up(self, changes: Sequence[Change]) -> list[float]:
-        """The logit of each change, charged to nobody and whatever the budget: for a report."""
+        """The logit of each change, not counted and whatever the budget: for a report."""
         self._evaluate(changes, limited=False)
         return [self._answers[change] for change in changes]
 
     def knows(self, change: Change) -> bool:
-        """Whether the answer is there without asking the model."""
+        """Whether the answer is known without asking the model."""
         return change in self._answers
 
     def remembered(self, change: Change) -> float | None:
-        """The answer, if it is there without asking the model. Nobody is charged."""
+        """The answer, if it is known without asking the model. Not counted."""
         return self._answers.get(change)
 
     def _evaluate(self, changes: Sequence[Change], *, wanted: bool = True, limited: bool = True) -> None:
-        """Have the model answer what is not known yet. Nonsense about a set that nobody wanted yet is overlooked."""
+        """Have the model answer what is not known yet. Answers that are not finite are errors only if `wanted`."""
         unknown = deque(change for change in dict.fromkeys(changes) if change not in self._answers)
         while unknown:
             room = self._room() if limited else self.sets_at_once
@@ -168,7 +168,7 @@ class Oracle:
         if self.seconds is None:
             return self.sets_at_once
         if not self._evaluated:
-            return 1  # nobody knows yet how slow the model is
+            return 1  # it is not known yet how slow the model is
         each = max(self._in_model / self._evaluated, 1e-9)
         return min(self.sets_at_once, max(1, int((self.deadline - time.monotonic()) / each)))
 

@@ -1,4 +1,4 @@
-"""In which order a search tries the candidates. A policy is a function; what it puts first is tried first.
+"""The order in which a search tries the candidates. A policy is a function that puts the most promising first.
 
 Ties are broken by the more recent event, then by the later row.
 """
@@ -24,7 +24,7 @@ def latest_first(graph: TemporalGraph, events: IntArray) -> IntArray:
 
 
 def random(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator) -> IntArray:
-    """In no order: what the others must beat."""
+    """In random order: the baseline of the other policies."""
     shuffled: IntArray = rng.permutation(events)
     return shuffled
 
@@ -47,7 +47,7 @@ def spatio_temporal(
 def event_impact(
     graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
 ) -> IntArray:
-    """First the event that alone moves the logit furthest towards the other decision. Costs an answer each."""
+    """First the event whose change alone moves the logit furthest towards the other decision. Costs an answer each."""
     if oracle.evaluations is not None and oracle.evaluations <= len(events):
         raise CallError(
             f"event-impact asks about each of {len(events)} candidates: a budget of {oracle.evaluations} evaluations "

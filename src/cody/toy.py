@@ -29,11 +29,11 @@ class ToyModel:
 
     An event counts if it touches `src` or `dst`. With `indirect`, one that does not still counts by that factor if it
     is followed by a kept event that joins one of its nodes to `src` or `dst`. `pairs` adds an amount, which does not
-    fade, while both of two events count. `bias` is the answer without any past.
+    fade, if both of two events count. `bias` is the answer without any past.
 
-    An imagined event counts where a change names it. An added one weighs 1, a moved one what it weighs in its place.
-    Features matter in imagined events only: their sum is added to the weight, less the sum of the features that an
-    altered event had. `weights` may also give a number for each imagined event.
+    An imagined event counts where a change names it. An added one weighs 1, a moved one as much as before. Features
+    matter in imagined events only: their sum is added to the weight, minus the sum of the features that an altered
+    event had. `weights` may also have a number for each imagined event.
 
     >>> from cody.edits import Add, Move
     >>> longer = graph.imagine([Add(0, 2, 10.0), Move(1, 0.0)])  # rows 3 and 4
@@ -65,7 +65,7 @@ class ToyModel:
 
     @property
     def identity(self) -> str:
-        """Another one for other weights or options, and for every class that inherits from this."""
+        """Different for other weights or options, and for every subclass."""
         pairs = [(*rows, extra) for rows, extra in sorted(self.pairs.items())]
         options = [self.half_life, self.indirect, self.bias]
         return f"{type(self).__qualname__}-{fingerprint(self.given, pairs, options)}"
@@ -73,7 +73,7 @@ class ToyModel:
     def on(self, graph: TemporalGraph) -> Self:
         """The same model on the same log with other imagined events."""
         if graph.log != self.graph.log:
-            raise CallError(f"{graph} is another log than {self.graph}: the weights are those of its events")
+            raise CallError(f"{graph} is another log than {self.graph}, which the weights belong to")
         other = copy.copy(self)
         other.graph, other.given = graph, self.given[: graph.num_events]
         other.weights = _weights_of_all_rows(graph, other.given)
@@ -107,7 +107,7 @@ class ToyModel:
     def _happened(
         self, nodes: Collection[int], before: int, imagined: Sequence[int], absent: Collection[int]
     ) -> list[int]:
-        """The events of some nodes: real ones before a row that are not absent, and of the imagined ones."""
+        """The events of some nodes: real ones before a row that are not absent, and imagined ones."""
         real = (row for node in nodes for row in self.graph.history(node, before).tolist())
         touching = (row for row in imagined if self.graph.src[row] in nodes or self.graph.dst[row] in nodes)
         return [*(row for row in real if row not in absent), *touching]
@@ -117,7 +117,7 @@ class ToyModel:
 
 
 def _weights_of_all_rows(graph: TemporalGraph, given: FloatArray) -> FloatArray:
-    """The weights of all rows: those that were given, and those that follow for imagined events."""
+    """The weights of all rows: the given ones, and those derived for imagined events."""
     if given.shape not in ((graph.num_events,), (graph.num_rows,)) or not np.isfinite(given).all():
         raise CallError(f"weights must be one finite number for each of the {graph.num_events} events")
     if graph.imagined is None or len(given) == graph.num_rows:

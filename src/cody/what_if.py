@@ -1,4 +1,4 @@
-"""Questions about a past that is otherwise: what would the model have said then?"""
+"""Questions about another past: what would the model have said?"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cody.words import parse_moment
 
 
 class Case(NamedTuple):
-    """A link, and what is otherwise: rows that did not happen, and edits that were made."""
+    """A link, and what is changed: rows that did not happen, and edits."""
 
     query: Query
     event: int | None  # the row of the event, if the link is one that happened, asked just before it did
@@ -32,7 +32,7 @@ class Effects(NamedTuple):
     """What single past events do to the score of a link."""
 
     query: Query
-    logit: float  # with nothing removed
+    logit: float  # with nothing changed
     candidates: IntArray  # [m] past events near the link
     without: FloatArray  # [m] the logit without each of them
 
@@ -69,7 +69,7 @@ def answer_cases(
 
 
 def parse_rows(text: str) -> list[int]:
-    """The rows in a list with commas or white space between.
+    """The rows in a list separated by commas or white space.
 
     >>> parse_rows("9, 3,7")
     [9, 3, 7]
@@ -77,12 +77,12 @@ def parse_rows(text: str) -> list[int]:
     words = text.replace(",", " ").split()
     for word in words:
         if not (word.isascii() and word.isdecimal() and len(word) < 19):
-            raise CallError(f"{word[:40]!r} is not an event row; rows are whole numbers with commas between")
+            raise CallError(f"{word[:40]!r} is not an event row; rows are whole numbers, separated by commas")
     return [int(word) for word in words]
 
 
 def read_rows(text: str) -> list[int]:
-    """The rows in a list, or, if it is none, in the file of that name."""
+    """The rows in a list, or in the file of that name if it is not a list."""
     if not text.strip(" ,0123456789"):
         return parse_rows(text)
     try:
@@ -113,13 +113,13 @@ def parse_move(text: str) -> Move:
     """
     row, *when = _words("--move", text, 2)
     if not row.strip(", "):
-        raise CallError(f"--move {text[:60]!r} does not begin with the row of an event")
+        raise CallError(f"--move {text[:60]!r} does not start with the row of an event")
     return Move(parse_rows(row)[0], parse_moment(" ".join(when)))
 
 
 def _words(option: str, text: str, least: int) -> list[str]:
     try:
-        words = shlex.split(text)  # a name with spaces may stand in quotes
+        words = shlex.split(text)  # a name with spaces may be in quotes
     except ValueError:
         words = []
     if len(words) < least:
@@ -149,8 +149,8 @@ def read_cases(path: Path, graph: TemporalGraph) -> list[Case]:
 
 def _case(entry: object, where: str, graph: TemporalGraph) -> Case:
     is_link = isinstance(entry, dict) and {"src", "dst", "time"} <= entry.keys()
-    says = isinstance(entry, dict) and {"removed", "added", "moved"} & entry.keys()
-    if not isinstance(entry, dict) or not says or not (is_link or "event" in entry):
+    changes_something = isinstance(entry, dict) and {"removed", "added", "moved"} & entry.keys()
+    if not isinstance(entry, dict) or not changes_something or not (is_link or "event" in entry):
         raise CallError(f'{where}: expected {{"event": row, "removed": [rows]}}, not {json.dumps(entry)[:80]}')
     removed, added, moved = (_list(entry.get(key, []), key, where) for key in ("removed", "added", "moved"))
     if not all(type(row) is int for row in removed):

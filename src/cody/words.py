@@ -1,4 +1,4 @@
-"""Numbers, times and foreign text as people read and write them."""
+"""Numbers, times and text from outside, as people read and write them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from cody.errors import CallError, shortened
 
-UNIX_TIMES = (1e8, 1e11)  # seconds that are taken for dates, 1973 to 5138; others are shown as numbers
+UNIX_TIMES = (1e8, 1e11)  # times shown as dates, 1973 to 5138; others are shown as numbers
 
 
 def ago(seconds: float) -> str:
@@ -29,7 +29,7 @@ def is_date(time: float) -> bool:
 
 
 def moment(time: float) -> str:
-    """A unix time as a date, any other time as it is.
+    """A unix time as a date, any other time as a number.
 
     >>> moment(1_082_040_960.0), moment(12.5)
     ('2004-04-15 14:56', '12.5')
@@ -38,7 +38,7 @@ def moment(time: float) -> str:
 
 
 def earlier(time: float, now: float) -> str:
-    """How long before `now` something was; times that are no dates have no unit.
+    """How long before `now` a time was; times that are not dates have no unit.
 
     >>> earlier(1_082_040_000.0, 1_082_040_960.0), earlier(12.5, 20.0)
     ('16 min', '7.5')
@@ -47,7 +47,7 @@ def earlier(time: float, now: float) -> str:
 
 
 def parse_moment(text: str) -> float:
-    """A time as a person types it: a number, or a date, in UTC unless it says otherwise.
+    """A time as a person types it: a number, or a date, in UTC unless it names a time zone.
 
     >>> parse_moment("12.5"), parse_moment("2004-04-15 14:56"), parse_moment("2004-04-15")
     (12.5, 1082040960.0, 1081987200.0)
@@ -66,7 +66,7 @@ def parse_moment(text: str) -> float:
 
 
 def plain(text: object, width: int = 60) -> str:
-    """Text from outside: printable, and shortened in the middle where it is too long for a table.
+    """Text from outside made printable, and shortened in the middle if it is too long for a table.
 
     >>> plain("a" * 30 + "@example", width=20)
     'aaaaaaaaa…aa@example'
@@ -78,8 +78,8 @@ def plain(text: object, width: int = 60) -> str:
 def to_json(document: Any, *, ascii_only: bool = False) -> str:
     r"""One line of JSON whose characters are all printable, so that no name can fool a terminal.
 
-    What is not printable (control characters, changes of direction, spaces without width) is written as an escape,
-    which every reader of JSON turns back: the values stay what they are. NaN and infinities are a ValueError.
+    Other characters (control characters, changes of direction, zero-width spaces) are written as escapes, which every
+    JSON reader turns back, so the values stay the same. NaN and infinities raise a ValueError.
 
     >>> print(to_json({"name": "Ünal\u202e\x7f"}))
     {"name": "Ünal\u202e\u007f"}

@@ -94,5 +94,5 @@ def test_a_link_without_candidates_can_be_asked():
 
 def test_a_model_without_gradients_is_refused():
     graph, network = make("tgat", 7)
-    with pytest.raises(CallError, match="not through Replay"):
+    with pytest.raises(CallError, match="not for Replay"):
         SoftModel(Replay(network, graph))

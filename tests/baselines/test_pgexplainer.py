@@ -18,7 +18,7 @@ from cody.errors import CallError, DataError, ModelError
 from cody.files import with_checksum
 from cody.graph import TemporalGraph
 from cody.inference import fast_model
-from cody.models.resume import Interrupted
+from cody.models.resume import ResumeFile
 from random_events import random_graph, random_network
 
 QUICK = Settings(links=20, epochs=3, batch=8, hidden=16)
@@ -113,7 +113,7 @@ def test_an_interrupted_training_with_other_settings_is_refused(model, tmp_path)
         train_explainer(model, replace(QUICK, epochs=4), tmp_path)
 
 
-def test_the_gates_are_drawn_anew_in_each_epoch_and_with_each_seed(model):
+def test_the_gates_are_drawn_again_in_each_epoch_and_with_each_seed(model):
     losses = []
     for seed in (0, 1):
         settings = Settings(
@@ -130,9 +130,9 @@ def test_the_scorer_brings_what_it_reads_to_one_scale(model):
     described = torch.randn(200, scorer.hidden.in_features, generator=torch.Generator().manual_seed(0))
     stretched = described * torch.linspace(0.1, 100, described.shape[1]) + 7
     stretched[:, 0] = 3.0  # a constant stays harmless
-    scorer.get_used_to(described)
+    scorer.fit_scale(described)
     scores = scorer(described)
-    scorer.get_used_to(stretched)
+    scorer.fit_scale(stretched)
     assert scorer(stretched).isfinite().all()
     torch.testing.assert_close(scorer(stretched), scores, rtol=0, atol=0.3)
 
@@ -221,7 +221,7 @@ def change(folder, **entries):
 
 def test_what_a_training_that_was_killed_at_its_end_left_is_cleared_up(model, tmp_path, monkeypatch):
     with monkeypatch.context() as killed:
-        killed.setattr(Interrupted, "discard", lambda kept: None)
+        killed.setattr(ResumeFile, "discard", lambda kept: None)
         list(train_explainer(model, QUICK, tmp_path))
     assert (tmp_path / "training.safetensors").exists()
     with pytest.raises(CallError, match="already holds a trained explainer"):
@@ -295,6 +295,6 @@ def test_links_without_a_past_cannot_be_learned_from():
 @pytest.mark.parametrize(
     "wrong", [{"links": 0}, {"epochs": 0}, {"first": 0.7}, {"last": 1.5}, {"temperature": (1.0, 0.0)}]
 )
-def test_settings_that_cannot_be_meant_are_refused(wrong):
+def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(CallError, match=next(iter(wrong))):
         Settings(**wrong)

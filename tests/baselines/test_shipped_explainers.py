@@ -66,7 +66,7 @@ def test_the_explainer_of_another_model_is_refused_and_an_unknown_one_too(graph)
         load_pgexplainer("tgn-collegemsg", model)
     with pytest.raises(ModelError, match="did you mean 'tgat-collegemsg'"):
         load_pgexplainer("tgat-collegemsgs", model)
-    with pytest.raises(CallError, match="not through"):
+    with pytest.raises(CallError, match="not for"):
         load_pgexplainer("tgat-collegemsg", ToyModel(graph))
 
 

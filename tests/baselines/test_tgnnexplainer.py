@@ -121,7 +121,7 @@ def test_without_candidates_there_is_nothing_to_find():
 
 
 @pytest.mark.parametrize("wrong", [{"rollouts": 0}, {"size": 0}, {"exploration": -1.0}, {"exploration": math.nan}])
-def test_what_cannot_be_meant_is_refused(wrong):
+def test_arguments_that_make_no_sense_are_refused(wrong):
     oracle, ranking = make()
     with pytest.raises(CallError, match=next(iter(wrong))):
         tgnnexplainer(oracle, ranking, **wrong)

@@ -33,7 +33,7 @@ def test_a_share_of_0_or_of_nothing_is_nothing(oracle):
 
 
 @pytest.mark.parametrize("sparsity", [-0.1, 1.1, float("nan")])
-def test_what_is_no_share_is_refused(oracle, sparsity):
+def test_a_number_that_is_not_a_share_is_refused(oracle, sparsity):
     with pytest.raises(CallError, match=f"between 0 and 1, not {sparsity}"):
         top_share(oracle, np.arange(5), sparsity=sparsity)
 

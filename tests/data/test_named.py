@@ -138,7 +138,7 @@ def test_campus_is_a_data_set_that_is_always_here(tmp_path: Path, monkeypatch: p
     assert (made.nodes, made.events, made.unique_edges, made.kind) == (
         facts.nodes, facts.events, facts.unique_edges, facts.kind,
     )  # fmt: skip
-    with pytest.raises(CallError, match="is made up, not downloaded"):
+    with pytest.raises(CallError, match="is synthetic, not downloaded"):
         fetch(made)
 
 
@@ -269,7 +269,7 @@ def test_other_events_in_the_same_number_are_refused_in_every_format(
     assert (ours.src[0], ours.dst[0]) != (ours.src[1], ours.dst[1])
     other = TemporalGraph.from_arrays(ours.src[order], ours.dst[order], ours.time, num_nodes=ours.num_nodes)
     pd.DataFrame({"src": other.src, "dst": other.dst, "t": other.time}).to_parquet(tmp_path / named(name).file)
-    with pytest.raises(DataError, match=f"is not the data set '{name}': it has as many .* but others"):
+    with pytest.raises(DataError, match=f"is not the data set '{name}': it has as many .* but different ones"):
         load(name)
     (tmp_path / named(name).published).write_bytes(published(other))  # type: ignore[operator]
     with pytest.raises(DataError, match=f"{named(name).published} is not the data set '{name}': it has as many"):
@@ -372,7 +372,7 @@ def kept(tmp_path: Path) -> list[str]:
     return sorted(file.name for file in (tmp_path / "data").iterdir())
 
 
-def test_a_fetched_file_is_whole_and_progress_is_told(small: Dataset, tmp_path: Path) -> None:
+def test_a_fetched_file_is_complete_and_progress_is_reported(small: Dataset, tmp_path: Path) -> None:
     told: list[tuple[int, int | None]] = []
     path = fetch(small, progress=lambda done, total: told.append((done, total)))
     assert path == tmp_path / "data" / "small.csv"
@@ -416,13 +416,13 @@ def test_fetching_keeps_another_file_of_that_name(unknown: Dataset, tmp_path: Pa
     (tmp_path / "data").mkdir()
     file = tmp_path / "data" / "small.csv"
     file.write_bytes(theirs)
-    with pytest.raises(DataError, match=r"small\.csv is there already, and is not Wikipedia .*; rename or remove it"):
+    with pytest.raises(DataError, match=r"small\.csv already exists and is not Wikipedia .*; rename or remove it"):
         fetch(unknown)
     assert file.read_bytes() == theirs
     assert kept(tmp_path) == ["small.csv"]
     file.unlink()
     file.mkdir()
-    with pytest.raises(DataError, match=r"small\.csv is there already, and is not a file; rename or remove it"):
+    with pytest.raises(DataError, match=r"small\.csv already exists and is not a file; rename or remove it"):
         fetch(unknown)
     assert kept(tmp_path) == ["small.csv"]
 
@@ -476,7 +476,7 @@ def test_a_longer_file_than_expected_is_not_read_to_its_end(
     server.content, server.announced = bytes(20 * 10**6), announced
     told: list[int] = []
     with pytest.raises(
-        DataError, match=r"could not be downloaded .*the file has .* bytes .* should have at most 1,000"
+        DataError, match=r"could not be downloaded .*the file has at least .* bytes, but should have at most 1,000"
     ):
         fetch(small, progress=lambda done, total: told.append(done))
     assert told == []
@@ -505,13 +505,13 @@ def test_whatever_a_server_answers_is_one_error(small: Dataset, server: Server, 
     assert kept(tmp_path) == []
 
 
-def test_only_https_is_spoken(small: Dataset, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_https_is_used(small: Dataset, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain_address = server.url.replace("https", "http")
     reached: list[object] = []
     connect = socket.create_connection
     monkeypatch.setattr(socket, "create_connection", lambda *to, **how: reached.append(to) or connect(*to, **how))
     for url in (plain_address, "ftp://127.0.0.1/x", (tmp_path / "x").as_uri(), "data:,x"):
-        with pytest.raises(DataError, match="over https alone"):
+        with pytest.raises(DataError, match="over https only"):
             fetch(dataclasses.replace(small, url=url))
     assert reached == []
     for location in (plain_address, "http:///moved", "ftp://127.0.0.1/x", "file:///etc/hostname", "HTTP://127.0.0.1/"):
@@ -555,7 +555,7 @@ def test_pins_of_several_files_stand_side_by_side(unknown: Dataset, tmp_path: Pa
 
 def test_what_is_not_kept_is_not_pinned(unknown: Dataset, server: Server, tmp_path: Path) -> None:
     server.content = SHUFFLED
-    with pytest.raises(DataError, match="but others: their identity is"):
+    with pytest.raises(DataError, match="but different ones: their identity is"):
         fetch(unknown)
     assert kept(tmp_path) == []
 
@@ -564,7 +564,7 @@ def test_what_is_not_kept_is_not_pinned(unknown: Dataset, server: Server, tmp_pa
 def test_damaged_pins_are_refused(unknown: Dataset, tmp_path: Path, text: str) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "downloads.json").write_text(text)
-    with pytest.raises(DataError, match=r"downloads\.json, which says what .* is damaged; remove it"):
+    with pytest.raises(DataError, match=r"downloads\.json, which has the sha256 .* is damaged; remove it"):
         fetch(unknown)
     assert kept(tmp_path) == ["downloads.json"]
 
@@ -589,7 +589,7 @@ def test_a_data_directory_that_is_a_file_is_refused(
 
 def test_what_needs_no_download_is_not_downloaded() -> None:
     assert fetch("collegemsg").is_file()
-    with pytest.raises(CallError, match="is made up, not downloaded"):
+    with pytest.raises(CallError, match="is synthetic, not downloaded"):
         fetch("campus")
 
 

@@ -45,7 +45,7 @@ def test_parquet_with_known_column_names_is_read(tmp_path: Path) -> None:
     assert graph.features is None
 
 
-def test_format_is_told_by_content_not_by_name(tmp_path: Path) -> None:
+def test_the_format_is_recognized_by_content_not_by_name(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"u": [0], "i": [1], "ts": [1]}), tmp_path / "events.csv")
     assert read_events(tmp_path / "events.csv").num_events == 1
     write(tmp_path / "events.parquet", gzip.compress(b"u,i,ts\n0,1,1\n"))
@@ -63,7 +63,7 @@ def test_csv_with_guessed_columns_is_read(tmp_path: Path, delimiter: str, newlin
     assert graph.time.tolist() == [1.5, 2.5]
 
 
-def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_part_of_a_name(tmp_path: Path) -> None:
     assert read_events(write(tmp_path / "x.csv", b"\xef\xbb\xbfsrc,dst,t\n0,1,1\n")).num_events == 1
 
 
@@ -468,7 +468,7 @@ BAD_TEXT = {
     "line 1, which must name the columns, cannot be read: field larger": b"x" * 200_000,
     "no column is called time or similar": b"src,dst,when\n0,1,1\n",
     "src could be 'src' or 'user'; say which: src='src'": b"src,user,dst,t\n0,1,2,3\n",
-    "column names must differ; 'src' stands more than once": b"src,src,dst,t\n0,1,2,3\n",
+    "column names must differ; 'src' occurs more than once": b"src,src,dst,t\n0,1,2,3\n",
     "line 1 must name the columns": b"1,2,1082040961\n3,4,1082155839\n",
     "time must be finite; row 1 has none": b"src,dst,t\n0,1,1\n1,0,\n",
     "time must be finite; row 2 has none": b"src,dst,t\n0,1,1\n1,0,2\n1,0,nan\n",
@@ -646,10 +646,10 @@ GOOD: dict[str, list[Any]] = {"src": [0, 1], "dst": [1, 0], "t": [1, 2]}
         ({"src": [1, "b"], "dst": ["a", "b"]}, "the table cannot be used"),
         ({"src": [0, 1.5]}, "'src' must hold integer node ids; row 1 has 1.5"),
         ({"src": [1e30, 2e30]}, r"'src' must hold integer node ids up to 9007199254740991 .*; row 0 has 1e\+30"),
-        ({"src": [0.0, 2.0**53]}, r"float64 has no more\); row 1 has 9007199254740992"),
+        ({"src": [0.0, 2.0**53]}, r"the limit of float64\); row 1 has 9007199254740992"),
         (
             {"dst": pd.array([1.0, -(2.0**24)], "float32")},
-            r"up to 16777215 \(float32 has no more\); row 1 has -16777216",
+            r"up to 16777215 \(the limit of float32\); row 1 has -16777216",
         ),
         ({"dst": pd.array([1, 2**63], "uint64")}, "up to 9223372036854775807 .*; row 1 has 9223372036854775808"),
         ({"src": [True, False]}, "must hold node ids, integers or text, not bool"),
@@ -658,7 +658,7 @@ GOOD: dict[str, list[Any]] = {"src": [0, 1], "dst": [1, 0], "t": [1, 2]}
         ({"t": [pd.Timestamp("2020-01-01"), pd.NaT]}, "time must be finite; row 1 has none"),
         ({"t": [1, float("inf")]}, "time must be finite; row 1 has inf"),
         ({"t": [True, False]}, "time must be numbers or datetimes; column 't' holds bool"),
-        ({"msg": [[1.0], [1.0, 2.0]]}, "features must be equally many; row 1 has 2, row 0 has 1"),
+        ({"msg": [[1.0], [1.0, 2.0]]}, "all rows must have equally many features; row 1 has 2, row 0 has 1"),
         ({"msg": [[1.0], None]}, "row 1 of column 'msg' has none"),
         ({"msg": [[1.0], [float("nan")]]}, "row 1 of column 'msg' has a NaN"),
     ],
@@ -696,7 +696,7 @@ def test_a_column_in_two_roles_is_refused(columns: dict[str, Any]) -> None:
         ({"src": [[0], [1, 2]]}, "'src' must be an array of numbers"),
         ({"src": 5}, r"'src' must hold integer node ids, not int64 of shape \(\)"),
         ({"src": [0, 1e30]}, "'src' must hold integer node ids up to"),
-        ({"t": np.array([1, 2], "datetime64[s]")}, "give seconds, or use cody.load"),
+        ({"t": np.array([1, 2], "datetime64[s]")}, "convert it to seconds, or use cody.load"),
         ({"t": np.ma.masked_array([1, 2], [False, True])}, "time is a masked array"),
         ({"msg": [[1], [1, 2]]}, "'msg' must be an array of numbers"),
     ],
@@ -710,7 +710,7 @@ def test_empty_tables_and_double_columns_are_refused() -> None:
     with pytest.raises(DataError, match="there are no events"):
         from_table(pd.DataFrame(GOOD).iloc[:0])
     double = pd.DataFrame([[0, 1, 2, 3]], columns=["src", "src", "dst", "t"])
-    with pytest.raises(DataError, match=r"[Dd]uplicate column names|stands more than once"):
+    with pytest.raises(DataError, match=r"[Dd]uplicate column names|occurs more than once"):
         from_table(double)
-    with pytest.raises(DataError, match="'src' stands more than once"):
+    with pytest.raises(DataError, match="'src' occurs more than once"):
         from_table(pa.Table.from_arrays([pa.array([0])] * 4, names=["src", "src", "dst", "t"]))

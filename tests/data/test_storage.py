@@ -142,9 +142,7 @@ def test_saving_again_keeps_foreign_files(request: pytest.FixtureRequest, how: s
 def test_a_foreign_description_is_not_overwritten(tmp_path: Path, content: str) -> None:
     (tmp_path / "graph.json").write_text(content)
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(
-        DataError, match=r"graph\.json is not one that this version of cody writes; choose another folder"
-    ):
+    with pytest.raises(DataError, match=r"graph\.json was not written by this version of cody; choose another folder"):
         save_graph(small_graph(), tmp_path)
     assert (tmp_path / "graph.json").read_text() == content
     assert sorted(file.name for file in tmp_path.iterdir()) == ["graph.json", "thesis.tex"]
@@ -267,9 +265,7 @@ def describe(folder: Path, **change: object) -> None:
 def test_a_description_that_was_changed_is_refused(saved: Path, change: dict[str, object]) -> None:
     description = json.loads((saved / "graph.json").read_text()) | change
     (saved / "graph.json").write_text(json.dumps(description))
-    with pytest.raises(
-        DataError, match=r"graph\.json is damaged: it does not have the checksum it was written with; save"
-    ):
+    with pytest.raises(DataError, match=r"graph\.json is damaged: its checksum does not match; save"):
         open_graph(saved)
 
 
@@ -335,7 +331,7 @@ def test_a_large_graph_is_read_once_and_again_when_it_was_changed(saved: Path, m
     assert large.open(times=3) == 1
     file.write_bytes(content[:-1] + b"?")
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    with pytest.raises(DataError, match=r"time-\w+\.npy is damaged: it does not have the checksum"):
+    with pytest.raises(DataError, match=r"time-\w+\.npy is damaged: its checksum does not match"):
         open_graph(saved)
 
 

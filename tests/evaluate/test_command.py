@@ -95,7 +95,7 @@ def test_all_explainers_and_the_papers_settings(where, tmp_path):
     assert given == {'{"size": 8, "hops": 2, "near": "events_among_nodes"}'}
 
 
-def test_a_scorer_that_was_trained_anew_is_another_one_however_it_is_called(where, tmp_path):
+def test_a_scorer_that_was_trained_again_is_another_one_whatever_its_name(where, tmp_path):
     def train(seed):
         words = ["train-explainer", *where[:4], "--out", tmp_path / "scorer", "--links", 20, "--epochs", 1]
         assert CliRunner().invoke(cli.app, [str(word) for word in (*words, "--seed", seed)]).exit_code == 0
@@ -162,12 +162,12 @@ def test_shared_answers_have_no_timings(where):
         (["--explainers", ","], "there is no explainer to run"),
         (["--explainers", "cody-random,cody-random"], "two explainers are called 'cody-random'"),
         (["--period", "last"], "--period 'last' is not understood"),
-        (["--period", "0.9..0.1"], "two growing shares"),
-        (["--kinds", "correct,wrong"], "'wrong' is no kind of prediction"),
+        (["--period", "0.9..0.1"], "two increasing shares"),
+        (["--kinds", "correct,wrong"], "'wrong' is not a kind of prediction"),
         (["--kinds", ""], "kinds must be correct or incorrect or both"),
         (["--scorer", "x"], "--scorer is no option of"),
-        (["--out", ""], "no ordinary file"),
-        (["--margin", "-1"], "margin must be a number of at least 0"),
+        (["--out", ""], "not an ordinary file"),
+        (["--margin", "-1"], "margin must be a finite number, at least 0"),
         (["--workers", "2", "--ray", "local"], "give --workers or --ray, not both"),
     ],
 )

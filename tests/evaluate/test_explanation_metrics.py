@@ -170,7 +170,7 @@ def test_explainers_without_a_common_link_have_no_difference():
 
 
 @pytest.mark.parametrize("options", [{"level": 0.0}, {"level": 1.0}, {"samples": 0}])
-def test_a_level_or_number_of_samples_that_cannot_be_meant_is_refused(options):
+def test_a_level_or_number_of_samples_that_makes_no_sense_is_refused(options):
     with pytest.raises(CallError):
         interval(metrics.sparsity, FOUR, rng=np.random.default_rng(0), **options)
 
@@ -190,7 +190,7 @@ def test_jaccard_of_two_empty_explanations_is_one_and_without_common_links_undef
     assert jaccard([record(model="a")], [record(model="b")]) is None
 
 
-def test_jaccard_of_links_explained_several_times_weighs_links_alike():
+def test_jaccard_of_links_explained_several_times_weights_links_equally():
     mine = [record(event=1, rows=(1,), seed=0), record(event=1, rows=(2,), seed=1), record(event=2, rows=(3,))]
     theirs = [record(event=1, rows=(1,)), record(event=2, rows=(3,))]
     assert jaccard(mine, theirs) == pytest.approx((0.5 + 1) / 2)

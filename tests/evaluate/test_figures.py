@@ -147,7 +147,7 @@ def test_calls_are_counted_only_for_explainers_that_look_for_counterfactuals():
     assert "fidelity-calls-tgn" not in dict(draw(arrange(factual)))
 
 
-def test_a_panel_says_who_was_not_run():
+def test_a_panel_names_the_explainers_that_were_not_run():
     records = [record(), record(explainer="pbone"), record(data="wikipedia")]
     first, second = figures.fidelity_against_sparsity(records, looks_of("cody-temporal", "pbone")).axes
     assert not first.texts
@@ -193,7 +193,7 @@ def test_titles_count_the_links():
     assert drawn["duration-tgn"].axes[0].get_title() == "uci-messages, 5 links"
 
 
-def test_curves_that_coincide_can_be_told_apart():
+def test_curves_that_coincide_can_be_distinguished():
     records = [record(event=i, explainer=name, necessary=True) for i in range(3) for name in ("a", "b", "c")]
     (axes,) = figures.fidelity_against_sparsity(records, looks_of(*"abc")).axes
     widths = [line.get_linewidth() for line in axes.lines if line.get_drawstyle() == "steps-post"]
@@ -205,7 +205,7 @@ def test_names_are_not_read_as_mathematics(tmp_path):
     assert "<!-- $x^2$ -->" in written[0].read_text()
 
 
-def test_options_that_are_no_numbers_are_not_drawn_against():
+def test_options_that_are_not_numbers_are_not_drawn_against():
     records = [record(event=i, options=given(alpha, 64)) for i in range(2) for alpha in ("x", [1], 0.5)]
     assert not any(name.startswith("sensitivity") for name, _ in draw(arrange(records)))
 
@@ -248,9 +248,9 @@ def test_figures_are_replaced_and_have_the_usual_mode(tmp_path):
     assert len(list(tmp_path.iterdir())) == len(written)
 
 
-def test_a_file_is_no_folder_for_figures(tmp_path):
+def test_figures_cannot_be_saved_where_a_file_is(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(CallError, match="cannot be the folder of the figures"):
+    with pytest.raises(CallError, match=r"cannot use .* as the folder of the figures"):
         save_figures([record()], tmp_path / "file")
 
 

@@ -61,10 +61,10 @@ def line_with(values):
 
 
 @pytest.mark.parametrize("values", WRONG, ids=lambda values: str(values)[:30])
-def test_a_field_that_cannot_be_is_named_with_its_line(tmp_path, values):
+def test_an_impossible_field_is_named_with_its_line(tmp_path, values):
     path = tmp_path / "run.jsonl"
     path.write_text(record().to_json() + "\n" + line_with(values))
-    with pytest.raises(DataError, match=r"run\.jsonl, line 2: this .*(damaged|no record)"):
+    with pytest.raises(DataError, match=r"run\.jsonl, line 2: this .*(damaged|not a record)"):
         read_records(path)
 
 
@@ -79,9 +79,9 @@ def test_commands_say_it_too(tmp_path, command):
 
 
 @pytest.mark.parametrize("line", ["[]", "null", "3", '"x"', "[" * 100_000])
-def test_lines_that_are_no_objects_are_refused(tmp_path, line):
+def test_lines_that_are_not_objects_are_refused(tmp_path, line):
     (tmp_path / "run.jsonl").write_text(line + "\n")
-    with pytest.raises(DataError, match="line 1: this is no record"):
+    with pytest.raises(DataError, match="line 1: this is not a record"):
         read_records(tmp_path / "run.jsonl")
 
 
@@ -198,7 +198,7 @@ def test_lines_of_earlier_versions_have_no_checksum_and_are_read(written):
     assert read_records(written) == [record()]
 
 
-def test_line_ends_of_windows_are_no_damage(written):
+def test_windows_line_endings_are_not_damage(written):
     written.write_bytes(written.read_bytes().replace(b"\n", b"\r\n"))
     assert read_records(written) == [record()]
 
@@ -209,11 +209,11 @@ def test_line_ends_of_windows_are_no_damage(written):
         (b"\xef\xbb\xbf", 1, "this line begins with a byte order mark; save the file as UTF-8 without one"),
         (b"\n", 1, "this line is empty"),
         (record().to_json().encode() + b"\n \n", 2, "this line is empty"),
-        (b"\xff", 1, "this is no record: it is not UTF-8"),
-        (b"x", 1, r"this is no header: it is not JSON from character 1 on \(Expecting value\)$"),
+        (b"\xff", 1, "this is not a record: it is not UTF-8"),
+        (b"x", 1, r"this is not a header: it is not JSON from character 1 on \(Expecting value\)$"),
     ],
 )
-def test_what_does_not_belong_into_a_file_is_said_with_its_line(written, prefix, line, message):
+def test_a_foreign_line_is_reported_with_its_number(written, prefix, line, message):
     written.write_bytes(prefix + written.read_bytes())
     with pytest.raises(DataError, match=rf"run\.jsonl, line {line}: {message}"):
         read_records(written)
@@ -239,14 +239,14 @@ def test_names_that_could_move_a_cursor_are_escaped_in_a_file(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["/dev/full", "/dev/null", "/tmp", ""])
-def test_what_is_no_file_is_not_written_to(path):
-    with pytest.raises(CallError, match="no ordinary file"), appending(path):
+def test_only_ordinary_files_are_written_to(path):
+    with pytest.raises(CallError, match="not an ordinary file"), appending(path):
         pass
 
 
 def test_a_pipe_is_not_written_to(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(CallError, match="no ordinary file"), appending(tmp_path / "pipe"):
+    with pytest.raises(CallError, match="not an ordinary file"), appending(tmp_path / "pipe"):
         pass
 
 
@@ -258,7 +258,7 @@ def test_a_line_that_never_ends_does_not_fill_the_memory():
     ended = subprocess.run(words, capture_output=True, text=True, preexec_fn=little_memory, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (
         1,
-        "error: /dev/zero, line 1 does not end: this is no file of records\n",
+        "error: /dev/zero, line 1 does not end: this is not a file of records\n",
     )
 
 

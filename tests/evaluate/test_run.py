@@ -109,7 +109,7 @@ def test_a_logit_of_zero_predicts_no_link(toy):
     assert len(sample_links(undecided, graph, 3, correct=True)) == 0
 
 
-def test_a_run_that_was_stopped_goes_on_and_repeats_nothing(tmp_path, toy, monkeypatch):
+def test_a_run_that_was_stopped_continues_and_repeats_nothing(tmp_path, toy, monkeypatch):
     whole = records(tmp_path / "whole.jsonl", *toy)
     records(tmp_path / "run.jsonl", *toy, stop=5)
     kept = (tmp_path / "run.jsonl").read_bytes()
@@ -132,12 +132,12 @@ def test_an_incomplete_last_line_is_cut_off_and_made_again(tmp_path, toy, cut):
     assert timeless(records(path, *toy)) == timeless(whole)
 
 
-def test_a_full_disk_is_said_and_the_run_goes_on_once_there_is_room(tmp_path, toy):
+def test_a_full_disk_is_reported_and_the_run_continues_once_there_is_room(tmp_path, toy):
     whole = records(tmp_path / "whole.jsonl", *toy)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "whole.jsonl").stat().st_size // 2, limits[1]))
     try:
-        with pytest.raises(CodyError, match=r"cannot write .*parts\.jsonl: File too large.*the same command goes on"):
+        with pytest.raises(CodyError, match=r"cannot write .*parts\.jsonl: File too large.*the same command continues"):
             records(tmp_path / "parts.jsonl", *toy)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -149,7 +149,7 @@ def test_a_saved_explanation_is_not_taken_for_an_unfinished_line(tmp_path, toy):
     path = tmp_path / "why.json"
     path.write_text(explain(*toy, toy[1].query(150)).to_json())
     before = path.read_bytes()
-    with pytest.raises(DataError, match="ends with what no evaluation wrote"):
+    with pytest.raises(DataError, match="ends with something that no evaluation wrote"):
         records(path, *toy)
     assert path.read_bytes() == before
 
@@ -170,7 +170,7 @@ def test_a_file_that_is_removed_while_it_is_written_is_noticed(tmp_path, toy, mo
         next(steps)
 
 
-def test_a_record_that_stands_twice_in_a_file_is_refused(tmp_path, toy):
+def test_a_record_that_occurs_twice_in_a_file_is_refused(tmp_path, toy):
     path = tmp_path / "run.jsonl"
     records(path, *toy)
     lines = path.read_text().splitlines(keepends=True)
@@ -194,7 +194,7 @@ def test_a_record_that_stands_twice_in_a_file_is_refused(tmp_path, toy):
         lambda: Sample(2.5),
     ],
 )
-def test_what_no_record_could_hold_is_refused_before_anything_is_run(wrong):
+def test_values_that_no_record_can_hold_are_refused_before_anything_is_run(wrong):
     with pytest.raises(CallError):
         wrong()
 
@@ -226,7 +226,7 @@ def test_a_foreign_line_is_an_error_and_stays(tmp_path, toy, line):
 
 
 @pytest.mark.parametrize("content", ["my notes", "my notes\n", '{"a": 1}'])
-def test_a_file_that_is_no_evaluation_is_left_alone(tmp_path, toy, content):
+def test_a_file_that_is_not_an_evaluation_is_left_alone(tmp_path, toy, content):
     (tmp_path / "notes").write_text(content)
     with pytest.raises(DataError, match="notes"):
         records(tmp_path / "notes", *toy)
@@ -312,11 +312,11 @@ def test_a_header_with_a_link_outside_the_period_is_refused(tmp_path, toy, event
     path = tmp_path / "run.jsonl"
     records(path, *toy, stop=0)
     rewrite_header(path, lambda header: header["links"].update(correct=[event]))
-    with pytest.raises(DataError, match=rf"header names event {event}, and the period has events 60 to 199"):
+    with pytest.raises(DataError, match=rf"header names event {event}, but the period has events 60 to 199"):
         records(path, *toy)
 
 
-def test_a_record_that_no_header_speaks_of_is_refused(tmp_path, toy):
+def test_a_record_that_no_header_mentions_is_refused(tmp_path, toy):
     path = tmp_path / "run.jsonl"
     first = records(path, *toy, stop=1)[0]
     links = json.loads(path.read_text().splitlines()[0])["links"]
@@ -468,7 +468,7 @@ def test_compressed_records_can_be_read_but_not_appended_to(tmp_path, toy):
 
 
 @pytest.mark.parametrize("path", ["missing.jsonl", "."])
-def test_what_cannot_be_read_is_one_error(tmp_path, path):
+def test_a_file_that_cannot_be_read_is_one_error(tmp_path, path):
     with pytest.raises(DataError, match="cannot read"):
         read_records(tmp_path / path)
 
@@ -484,7 +484,7 @@ def test_impossible_plans_are_refused():
         Plan("", "", (EXPLAINERS[1], EXPLAINERS[1]))
     with pytest.raises(CallError, match="no explainer"):
         Plan("", "", ())
-    with pytest.raises(CallError, match="'right' is no kind"):
+    with pytest.raises(CallError, match="'right' is not a kind"):
         replace(SAMPLE, kinds=("right",))
 
 
@@ -510,7 +510,7 @@ def kill_after(lines, path, *words):
     return complete_lines(path)
 
 
-def test_a_killed_run_goes_on_with_the_same_command(tmp_path):
+def test_a_killed_run_continues_with_the_same_command(tmp_path):
     path = tmp_path / "run.jsonl"
     assert 2 <= kill_after(2, path) < 13
     first = path.read_bytes()

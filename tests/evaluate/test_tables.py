@@ -28,7 +28,7 @@ pgexplainer      0.00    0.40    0.00
 greedy-temporal  0.20'   0.60'   0.38'
 cody-temporal    0.60*   0.80*   0.86*
 
-* best, ' second best of its column; X explanation, C candidates
+* best, ' second best in its column; X explanation, C candidates
 AUFSC+: area under fidelity+ against sparsity = mean of [decision changes
   without X]·(1 − |X|/|C|)
 AUFSC−: area under fidelity− against sparsity = mean of [decision stays with X
@@ -104,7 +104,7 @@ def test_equals_as_printed_share_the_first_place_and_leave_no_second():
     assert [cell(made, "fidelity_minus", name).place for name in "abc"] == [1, 2, 3]
 
 
-def test_a_difference_that_is_not_printed_makes_no_place():
+def test_a_difference_that_is_not_printed_does_not_change_the_place():
     records = [
         one
         for name, necessary in (("a", 500), ("b", 501), ("c", 400))
@@ -125,7 +125,7 @@ def test_sparsity_calls_and_time_have_no_best():
     assert "*" not in as_text(made[2:])
 
 
-def test_what_is_printed_as_nothing_is_not_the_best():
+def test_a_value_printed_as_0_is_not_the_best():
     assert cell(tables(four_links("a", necessary=0, sufficient=4)), "fidelity_plus", "a").place is None
 
 
@@ -148,12 +148,12 @@ def flat(text):
     return " ".join(text.split())
 
 
-def test_who_explained_fewer_links_is_told_once():
+def test_an_explainer_with_fewer_links_is_reported_once():
     text = flat(as_text(tables(small()[:-1])))
     assert text.count("greedy-temporal explained only 3 of the 4 correct links of uci-messages (tgn).") == 1
 
 
-def test_explainers_without_a_common_link_are_told_once():
+def test_explainers_without_a_common_link_are_reported_once():
     records = [
         record(event=event + 100 * number, explainer=name, kind=kind)
         for number, name in enumerate("abcd")
@@ -170,13 +170,13 @@ def as_the_paper(**values):
     return [record(**{"event": 20_000 + i, "options": given} | values) for i in range(3)]
 
 
-def test_the_papers_protocol_stands_below_its_figures():
+def test_the_papers_protocol_is_given_below_its_figures():
     made = tables(as_the_paper(), paper=True)
     for text in map(flat, (as_text(made), as_markdown(made), as_latex(made).replace("\\%", "%"))):
         assert "rows between 20 % and 60 % of the events" in text
         assert "200 links of each kind" in text
         assert "candidates among nodes, other weights" in text
-        assert "no yardstick" not in text
+        assert "cannot be compared with these" not in text
 
 
 @pytest.mark.parametrize(
@@ -187,15 +187,15 @@ def test_the_papers_protocol_stands_below_its_figures():
         ({"original": 0.1}, "3 have a logit closer to 0 than 0.2"),
     ],
 )
-def test_records_that_were_made_otherwise_than_the_papers_are_told(values, said):
+def test_records_that_differ_from_the_papers_protocol_are_reported(values, said):
     records = as_the_paper(**values)[: 1 if "event" in values else 3]
     text = flat(as_text(tables(records, paper=True)))
-    assert text.count("no yardstick") == 1
+    assert text.count("cannot be compared with these") == 1
     assert said in text
-    assert "no yardstick" not in as_text(tables(records))
+    assert "cannot be compared with these" not in as_text(tables(records))
 
 
-def test_models_without_figures_in_the_paper_are_told():
+def test_models_without_figures_in_the_paper_are_reported():
     text = flat(as_text(tables(as_the_paper(model="mine"), paper=True)))
     assert text.count("The paper has no figures for these explainers of mine on uci-messages") == 1
 
@@ -342,13 +342,13 @@ def test_several_seeds_of_a_link_are_averaged():
     ("records", "words"),
     [
         ([], "no records"),
-        ([record(), record(rows=(1,))], "twice with seed 0, and not alike"),
+        ([record(), record(rows=(1,))], "twice with seed 0, differently"),
         ([record(), record(event=2, model_identity="other")], "two different models"),
         ([record(model="a/tgn"), record(event=2, model="b/tgn", model_identity="x")], "'a/tgn' .* 'b/tgn'"),
         ([record(), record(event=2, data_identity="other")], "two different data sets"),
     ],
 )
-def test_what_must_not_be_mixed_is_refused(records, words):
+def test_records_that_must_not_be_mixed_are_refused(records, words):
     with pytest.raises(DataError, match=words):
         tables(records)
 
@@ -413,11 +413,18 @@ def test_the_command_joins_files_and_counts_what_several_hold_once(file, tmp_pat
     assert run("tables", file, file).stdout == run("tables", file).stdout
 
 
-@pytest.mark.parametrize("content", ["nonsense\n", '{"schema": "cody/explanation/1"}\n', ""])
-def test_the_command_says_what_is_wrong_with_a_file(content, tmp_path):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("nonsense\n", "this is not a record"),
+        ('{"schema": "cody/explanation/1"}\n', "this is not a record"),
+        ("", "there are no records"),
+    ],
+)
+def test_the_command_says_what_is_wrong_with_a_file(content, message, tmp_path):
     path = tmp_path / "records.jsonl"
     path.write_text(content)
     result = run("tables", path)
     assert isinstance(result.exception, CodyError)
-    assert "no record" in str(result.exception)
+    assert message in str(result.exception)
     assert not result.stdout

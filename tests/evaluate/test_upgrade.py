@@ -106,14 +106,14 @@ def test_a_former_record_without_the_names_of_functions_is_known_by_its_explaine
     ("values", "message"),
     [
         ({"removed": 5}, "removed must be a list of rows, not 5"),
-        ({"removed": [1, 100]}, "event 100 was not before 100"),
+        ({"removed": [1, 100]}, "event 100 is not before event 100"),
         ({"parameters": None}, "parameters must be an object"),
         ({"rows": [1]}, "there is no field 'rows'"),
         ({"search": "cody"}, "there is no field 'search'"),
         ({"checksum": "0"}, "its checksum differs"),
     ],
 )
-def test_a_damaged_former_record_is_refused_in_its_own_words(values, message):
+def test_a_damaged_record_of_an_earlier_version_is_refused_in_its_own_words(values, message):
     with pytest.raises(DataError, match=message):
         Record.from_json(json.dumps(json.loads(former(record().to_json())) | values))
 
@@ -125,7 +125,7 @@ def test_the_checksum_of_a_former_record_is_that_of_what_was_written():
         Record.from_json(line.replace('"original": 1.0', '"original": 1.5'))
 
 
-def test_a_former_run_goes_on(tmp_path):
+def test_a_run_of_an_earlier_version_can_be_continued(tmp_path):
     rng = np.random.default_rng(5)
     graph = random_graph(rng, nodes=14, events=200)
     model = ToyModel(graph, rng.normal(size=200))

@@ -140,7 +140,7 @@ with scratch_folder() as folder:
     assert not list(temporary.iterdir())
 
 
-def test_what_another_run_uses_and_what_is_somebody_elses_stays(temporary):
+def test_folders_of_running_runs_and_of_others_stay(temporary):
     with scratch_folder() as mine:
         (mine / "graph").mkdir()
         for other in ("cody-workers-notours1", "cody-workers-notour", "cody-workers"):

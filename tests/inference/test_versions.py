@@ -209,7 +209,7 @@ def test_a_table_that_fails_to_be_built_leaves_nothing(tgn, tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_killed_builds_left_behind_and_what_nobody_uses_is_cleared_away(tgn, tmp_path):
+def test_leftovers_of_killed_builds_and_unused_tables_are_removed(tgn, tmp_path):
     graph, network = tgn
     for name in ("killed.partial", "unused.versions", "used.versions", "mine.npy"):
         (tmp_path / name).write_bytes(b"half of a table")
@@ -254,7 +254,7 @@ def test_processes_that_build_at_once_build_one_table_and_get_the_same_answers(t
     assert only_file(tmp_path).suffix == ".versions"
 
 
-def test_what_was_remembered_about_a_query_is_freed_at_once(tgn):
+def test_the_cached_values_of_a_query_are_freed_at_once(tgn):
     graph, network = tgn
     for model in (FastTGN(network, graph), FastTGN(random_network(graph, "tgn", layers=1), graph)):
         gc.disable()

@@ -77,7 +77,7 @@ def weighed(hop, weight):
 
 @pytest.mark.parametrize("embeddings", [True, False])
 @pytest.mark.parametrize("edge_features", [0, 3])
-def test_both_forms_weigh_events_alike_in_values_and_gradients(embeddings, edge_features):
+def test_both_forms_weight_events_equally_in_values_and_gradients(embeddings, edge_features):
     layer, encode, below, hop = make(embeddings=embeddings, edge_features=edge_features)
     torch.manual_seed(2)
     weight = torch.rand(hop.exists.shape, dtype=torch.double)

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from cody.errors import CallError, CodyError, ModelError
-from cody.models.resume import Interrupted
+from cody.models.resume import ResumeFile
 
 TOLD = {"settings": {"epochs": 3, "seed": 0}}
 
@@ -18,7 +18,7 @@ TOLD = {"settings": {"epochs": 3, "seed": 0}}
 def begun(folder, told=TOLD):
     torch.manual_seed(0)
     module = nn.Linear(3, 2)
-    return Interrupted(folder, module, torch.optim.Adam(module.parameters()), told)
+    return ResumeFile(folder, module, torch.optim.Adam(module.parameters()), told)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_flipped_bits_are_refused_or_harmless(kept, tmp_path):
 
 def test_a_damaged_file_says_what_is_lost_without_it(kept, tmp_path):
     kept.file.write_bytes(kept.file.read_bytes()[:-1])
-    with pytest.raises(ModelError, match=r"training\.safetensors is damaged.*without it, training begins anew"):
+    with pytest.raises(ModelError, match=r"training\.safetensors is damaged.*without it, training starts from scratch"):
         begun(tmp_path).resume()
 
 
@@ -82,7 +82,7 @@ def without(*keys):
 )
 def test_notes_that_are_not_as_they_were_written_are_refused(kept, tmp_path, change):
     rewrite(kept.file, change)
-    with pytest.raises(CodyError, match=r"training\.safetensors .*damaged.*training begins anew"):
+    with pytest.raises(CodyError, match=r"training\.safetensors .*damaged.*training starts from scratch"):
         begun(tmp_path).resume()
 
 

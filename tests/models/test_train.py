@@ -14,7 +14,7 @@ from cody.graph import TemporalGraph
 from cody.inference import fast_model, load_model
 from cody.inference.replay import Replay
 from cody.models.checkpoint import load_checkpoint
-from cody.models.resume import Interrupted
+from cody.models.resume import ResumeFile
 from cody.models.sizes import Sizes
 from cody.models.tgat import TGAT
 from cody.models.tgn import TGN
@@ -126,7 +126,7 @@ def test_a_finished_model_is_not_overwritten(tmp_path):
 def test_what_a_training_that_was_killed_at_its_end_left_is_cleared_up(tmp_path, monkeypatch):
     graph = random_graph(np.random.default_rng(2), nodes=30, events=400)
     with monkeypatch.context() as killed:
-        killed.setattr(Interrupted, "discard", lambda kept: None)
+        killed.setattr(ResumeFile, "discard", lambda kept: None)
         list(train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=1), tmp_path))
     assert (tmp_path / "training.safetensors").exists()
     with pytest.raises(CallError, match="already holds a trained model"):

@@ -141,7 +141,7 @@ def test_greedy_proves_nothing_when_it_has_removed_everything():
     assert (found.rows, found.iterations, found.ended) == ((0, 1, 2), 3, "stuck")
 
 
-def test_greedy_looks_at_ten_children_unless_told_otherwise():
+def test_greedy_tries_ten_children_by_default():
     visited = visited_by(greedy, Lookup(lambda removal: 1.0), np.arange(20))[0]
     assert len(visited) == 1 + 10
 
@@ -225,7 +225,7 @@ def test_no_more_sets_are_asked_ahead_than_iterations_are_left():
     assert visited_by(cody, model, np.arange(30), iterations=2)[2].counts.evaluated == 2
 
 
-def test_the_search_stops_at_the_first_counterfactual_if_told_to():
+def test_the_search_stops_at_the_first_counterfactual_if_asked_to():
     model = Lookup(lambda removal: 1.0 - 0.4 * len(removal) - 5.0 * (9 in removal))
     everything = visited_by(cody, model, np.arange(10))[1]
     first = visited_by(cody, model, np.arange(10), stop_at_first=True)[1]
@@ -241,7 +241,7 @@ def test_a_first_counterfactual_of_all_candidates_is_one_to_stop_at():
     assert (found.rows, found.iterations, found.ended) == ((0, 1, 2), 4, "found")
 
 
-def test_cody_goes_on_from_what_greedy_saw():
+def test_cody_continues_from_what_greedy_has_asked():
     # Greedy takes event 0, after which nothing improves; the way out is {1, 2}.
     def logit(removal):
         if removal >= {1, 2}:

@@ -7,7 +7,7 @@ Each is a policy and a search, as the others are:
     PGExplainer      learned_order            top_share
     T-GNNExplainer   learned_order            tgnnexplainer
 
-What is learned needs torch, which is imported when the first such name is used.
+The learned ones need torch, which is imported when the first of their names is used.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -18,7 +18,7 @@ from cody.errors import ModelError, did_you_mean
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.model import Model
 from cody.models.checkpoint import write_tensors
-from cody.models.folder import read_description, read_weights, refuse_foreign, write_json
+from cody.models.folder import check_replaceable, read_description, read_weights, write_json
 from cody.oracle import Oracle
 from cody.policies import Policy
 from cody.words import plain
@@ -28,8 +28,8 @@ NOTES, WEIGHTS = "explainer.json", "explainer.safetensors"
 
 
 def save_scorer(folder: Path, scorer: Scorer, model: SoftModel, origin: dict[str, Any]) -> None:
-    """Write the two files; `explainer.json` comes last, and a folder without it is no explainer."""
-    refuse_foreign(folder, "explainer")
+    """Write the two files; `explainer.json` comes last: a folder without it is not an explainer."""
+    check_replaceable(folder, "explainer")
     document = {
         "schema": SCHEMA,
         "model": model.fast.identity,
@@ -45,7 +45,7 @@ def save_scorer(folder: Path, scorer: Scorer, model: SoftModel, origin: dict[str
 def load_scorer(name: str | Path, model: SoftModel, *, other_data: bool = False) -> Scorer:
     """The scorer in folder `name`, or the shipped one of that name. It must have been trained for this very model.
 
-    To rank events of other data than it was trained on, say `other_data=True`.
+    To rank events of other data than it was trained on, pass `other_data=True`.
     """
     folder = find_explainer(name)
     document = read_description(folder / NOTES, SCHEMA)
@@ -58,7 +58,7 @@ def load_scorer(name: str | Path, model: SoftModel, *, other_data: bool = False)
     if document.get("data") != model.graph.identity and not other_data:
         raise ModelError(
             f"explainer {str(name)!r} belongs to other data: it was trained on {plain(document.get('data'))}, "
-            f"the graph is {model.graph.identity} (other_data=True ranks its events all the same)"
+            f"the graph is {model.graph.identity} (other_data=True ranks its events anyway)"
         )
     hidden = document.get("hidden")
     if type(hidden) is not int or not 1 <= hidden <= 1_000_000:
@@ -77,7 +77,7 @@ def load_pgexplainer(name: str | Path, model: Model, *, other_data: bool = False
 
 
 def trained_policy(name: str | Path, *, other_data: bool = False) -> Policy:
-    """The policy of the scorer of that name, with the identity of its weights, as evaluations keep it."""
+    """The policy of the scorer of that name, with the identity of its weights, for evaluations."""
     return partial(pgexplainer, scorer=str(name), identity=scorer_identity(name), other_data=other_data)
 
 
@@ -92,9 +92,9 @@ def pgexplainer(
     identity: str | None = None,
     other_data: bool = False,
 ) -> IntArray:
-    """The policy of the scorer of that name. It is loaded when it is first needed, for the model that is asked.
+    """The policy of the scorer of that name. It is loaded when it is first needed, for the oracle's model.
 
-    `partial(pgexplainer, scorer="folder")` can be sent to other processes. With `identity`, other weights are refused.
+    `partial(pgexplainer, scorer="folder")` can be sent to other processes. With `identity`, other weights are rejected.
     """
     policy = _policy(scorer, identity, other_data, oracle.model)  # type: ignore[arg-type]  # it is hashable
     return policy(graph, query, events, oracle, rng)
@@ -103,12 +103,14 @@ def pgexplainer(
 @lru_cache(maxsize=2)
 def _policy(scorer: str, identity: str | None, other_data: bool, model: Model) -> Policy:
     if identity not in (None, scorer_identity(scorer)):
-        raise ModelError(f"explainer {scorer!r} has other weights than when this began: it was trained anew")
+        raise ModelError(
+            f"explainer {scorer!r} has other weights than at the start of this run: it was trained again meanwhile"
+        )
     return load_pgexplainer(scorer, model, other_data=other_data)
 
 
 def scorer_identity(name: str | Path) -> str:
-    """What tells a trained scorer from others: a hash of its weights."""
+    """A hash of a trained scorer's weights."""
     weights = find_explainer(name) / WEIGHTS
     try:
         return hashlib.blake2b(weights.read_bytes(), digest_size=16).hexdigest()

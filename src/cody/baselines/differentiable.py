@@ -1,12 +1,12 @@
-"""Logits as a smooth function of how far each event happened: what an explainer that learns by gradients needs.
+"""Logits as a differentiable function of a weight for each event, for explainers that are trained by gradients.
 
-Each candidate event of a link has a weight from 0 to 1, best thought of as the chance that it happened; all other
+Each candidate event of a link has a weight from 0 to 1, best thought of as the probability that it happened; all other
 events are certain.
 
-- Attention: a weight multiplies what the event gets before the shares are made to sum to 1, and what a node saw counts
-  as far as there was anything to see (`Hop.weight`).
-- Memory: a node's memory is the mean of the versions it may have, each with the chance that its event was the node's
-  last one. The encoding of the time since its last update is the same mean of encodings.
+- Attention: a weight multiplies the event's attention before normalization, and the result of a node is multiplied by
+  the probability that it had any event (`Hop.weight`).
+- Memory: a node's memory is the mean of its possible versions, each with the probability that its event was the node's
+  last one. The encoding of the time since its last update is the mean with the same weights.
 
 With all weights 1 this is the model's logit. With weights 0 and 1 it is the logit without the events of weight 0,
 except in one respect: where a node has more events than it attends to, a removed one makes room for an older one, and
@@ -38,32 +38,32 @@ from cody.models.tgn import TGN
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """For n memories, the versions that each may be. It is the first one whose event happened.
+    """For n memories, the possible versions of each: it is the first one whose event happened.
 
     t = versions in all chains, L = length of the longest. The last event of a chain is certain.
     """
 
-    weight: Tensor  # [n, L] which weight the event of each version has; those beyond the end of a chain are certain
+    weight: Tensor  # [n, L] place of the weight of each version's event; beyond the end of a chain, that of certainty
     valid: Tensor  # [n, L] False beyond the end of a chain
-    owner: Tensor  # [t] which memory each version is of
+    owner: Tensor  # [t] the memory that each version belongs to
     version: Tensor  # [t] ids
 
-    def chances(self, weights: Tensor) -> Tensor:
-        """The chance of each version. [m + 1] → [t]"""
+    def probabilities(self, weights: Tensor) -> Tensor:
+        """The probability of each version. [m + 1] → [t]"""
         happened = weights[self.weight]  # [n, L]
         none_before = torch.cumprod(1 - happened, dim=1)
         none_before = torch.cat([torch.ones_like(happened[:, :1]), none_before[:, :-1]], dim=1)
         return (happened * none_before)[self.valid]
 
-    def mean(self, chances: Tensor, values: Tensor) -> Tensor:
-        """The mean of what belongs to the versions. [t], [t, d] → [n, d]"""
+    def mean(self, probabilities: Tensor, values: Tensor) -> Tensor:
+        """The mean of the versions' values. [t], [t, d] → [n, d]"""
         sums = values.new_zeros(len(self.weight), values.shape[1])
-        return sums.index_add(0, self.owner, chances[:, None] * values)
+        return sums.index_add(0, self.owner, probabilities[:, None] * values)
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """Versions that can be computed together, g of them, from those before."""
+    """g versions that can be computed together from those of earlier generations."""
 
     own: Chains
     other: Chains
@@ -73,11 +73,11 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class SoftMemory:
-    """How the memories of some nodes come about, as far as weights can change them. Id 0 is the empty memory."""
+    """How to compute the memories of some nodes from the weights. Id 0 is the empty memory."""
 
     known: IntArray  # [k] indices of versions that no weight changes; their ids are 1 … k
-    generations: list[Generation]  # the ids go on from there
-    latest: Chains  # of the nodes that were asked for
+    generations: list[Generation]  # their ids follow
+    latest: Chains  # of the requested nodes
 
     def read(self, model: SoftModel, weights: Tensor) -> Tensor:
         """The memory of each node. [m + 1] → [n, d]"""
@@ -85,25 +85,25 @@ class SoftMemory:
         values = torch.cat([known.new_zeros(1, model.network.sizes.dimension), known])
         for generation in self.generations:
             values = torch.cat([values, _remember(cast(TGN, model.network), generation, values, weights)])
-        return self.latest.mean(self.latest.chances(weights), values[self.latest.version])
+        return self.latest.mean(self.latest.probabilities(weights), values[self.latest.version])
 
 
 def _remember(network: TGN, generation: Generation, values: Tensor, weights: Tensor) -> Tensor:
     own, other = generation.own, generation.other
-    chances = own.chances(weights)
-    own_memory = own.mean(chances, values[own.version])
-    since = own.mean(chances, network.encode(generation.elapsed))
-    other_memory = other.mean(other.chances(weights), values[other.version])
+    probabilities = own.probabilities(weights)
+    own_memory = own.mean(probabilities, values[own.version])
+    since = own.mean(probabilities, network.encode(generation.elapsed))
+    other_memory = other.mean(other.probabilities(weights), values[other.version])
     return network.remember_since(own_memory, other_memory, generation.edge, since)
 
 
 @dataclass(frozen=True, slots=True)
 class SoftLinks:
-    """Some links, ready to be asked with any weights of their m candidate events."""
+    """Some links, ready to be scored with any weights of their m candidate events."""
 
     model: SoftModel
     plan: Plan
-    weight: list[Tensor]  # of each hop: [n, K] which weight each event has; m: it is certain
+    weight: list[Tensor]  # of each hop: [n, K] place of each event's weight; m: it is certain
     memory: SoftMemory | None  # of the planned nodes
     sizes: list[int]  # candidates of each link; they sum to m
 
@@ -119,11 +119,11 @@ class SoftLinks:
 
 
 class SoftModel:
-    """A fast model in the form that gradients flow through. Single precision is enough to learn with."""
+    """A fast model in a form that gradients can flow through. Single precision is enough for training."""
 
     def __init__(self, model: Model, *, dtype: torch.dtype = torch.float32) -> None:
         if not isinstance(model, FastTGN | FastTGAT):
-            raise CallError(f"gradients flow through the fast TGN and TGAT of this package only, not through {model!r}")
+            raise CallError(f"gradients are available only for the TGN and TGAT of this package, not for {model!r}")
         self.fast = model
         self.graph = model.graph
         self.dtype = dtype
@@ -132,7 +132,7 @@ class SoftModel:
         self.features = None if features is None else torch.from_numpy(features).to(dtype)  # [N, d]
 
     def links(self, queries: Sequence[Query], events: Sequence[IntArray]) -> SoftLinks:
-        """Prepare links with their candidate events. All that does not depend on weights is worked out here, once."""
+        """Prepare links with their candidate events: computes, once, all that does not depend on weights."""
         plan_ = self._plan(queries, np.array([[query.src, query.dst] for query in queries], dtype=np.int64))
         keys = np.concatenate([number * self.graph.num_events + rows for number, rows in enumerate(events)])
         weight = [torch.from_numpy(_places(keys.astype(np.int64), hop)) for hop in plan_.events]
@@ -141,7 +141,7 @@ class SoftModel:
 
     @torch.no_grad()
     def embed(self, queries: Sequence[Query], nodes: IntArray) -> Tensor:
-        """Embeddings of some nodes for each query, with nothing removed. [Q, R] → [Q, R, d]"""
+        """Embeddings of some nodes for each query, with nothing changed. [Q, R] → [Q, R, d]"""
         plan_ = self._plan(queries, nodes)
         memory = None
         if isinstance(self.fast, FastTGN):
@@ -152,7 +152,7 @@ class SoftModel:
         return self.network.embed(plan_, self.add_features(plan_.nodes, memory))
 
     def read_versions(self, index: IntArray) -> Tensor:
-        """The versions of a TGN's memories with nothing removed. [n] → [n, d]"""
+        """The versions of a TGN's memories with nothing changed. [n] → [n, d]"""
         return torch.from_numpy(cast(FastTGN, self.fast).read_versions(index)).to(self.dtype)
 
     def add_features(self, nodes: IntArray, memory: Tensor | None) -> Tensor | None:
@@ -169,7 +169,7 @@ class SoftModel:
 
 
 def _network(weights: Weights, dtype: torch.dtype) -> Network:
-    """The network of these weights, which nobody trains and which computes in `dtype`."""
+    """The network of these weights, frozen, computing in `dtype`."""
     network = ARCHITECTURES[weights.kind](weights.sizes)
     network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.arrays.items()})
     network.to(dtype).eval().requires_grad_(False)
@@ -178,7 +178,7 @@ def _network(weights: Weights, dtype: torch.dtype) -> Network:
 
 
 def _places(keys: IntArray, wanted: IntArray) -> IntArray:
-    """Where each wanted number stands among the keys; m = their number where it is none of them."""
+    """The place of each wanted number among the m keys; m where it is not one of them."""
     order = np.argsort(keys)
     if not len(order):
         return np.zeros_like(wanted)
@@ -186,14 +186,14 @@ def _places(keys: IntArray, wanted: IntArray) -> IntArray:
     return np.where(keys[place] == wanted, place, len(keys))
 
 
-Key = tuple[int, int]  # (number of the link, index of the version); versions that no weight changes are nobody's
+Key = tuple[int, int]  # (number of the link, index of the version); SHARED if no weight changes the version
 Chain = list[tuple[Key, int]]  # versions, latest first, each with the place of its event's weight
-NOBODY = -1
+SHARED = -1
 
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """A version that weights change."""
+    """How to compute a version that depends on weights."""
 
     key: Key
     row: int
@@ -220,7 +220,7 @@ def _soft_memory(
 
 
 class _SoftLineage:
-    """Where the memories of one link come from."""
+    """The versions that the memories of one link are computed from."""
 
     def __init__(
         self, model: FastTGN, query: Query, number: int, nodes: IntArray, places: dict[int, int], certain: int
@@ -232,7 +232,7 @@ class _SoftLineage:
         self.certain = certain  # place of the weight 1
 
     def chain(self, index: int) -> Chain:
-        """The versions that a memory may be, from `index` backwards."""
+        """The possible versions of a memory, from `index` backwards."""
         chain: Chain = []
         while (version := self.lineage.versions.get(index)) is not None and version.bit:
             chain.append((self._key(index), self.places[version.row]))
@@ -241,10 +241,10 @@ class _SoftLineage:
 
     def _key(self, index: int) -> Key:
         version = self.lineage.versions.get(index)
-        return (NOBODY if version is None or not version.parents else self.number, index)
+        return (SHARED if version is None or not version.parents else self.number, index)
 
     def add_to(self, generations: list[list[_Recipe]]) -> None:
-        """Put each version that weights change into the first generation that has all it needs before it."""
+        """Put each version that depends on weights into the first generation after all those it is computed from."""
         level: dict[Key, int] = {}
         changed = ((version.row, index, version) for index, version in self.lineage.versions.items())
         for row, index, version in sorted(entry for entry in changed if entry[2].parents):
@@ -259,12 +259,12 @@ class _SoftLineage:
 def _assemble(
     graph: TemporalGraph, generations: list[list[_Recipe]], latest: list[Chain], dtype: torch.dtype
 ) -> SoftMemory:
-    """Number all versions, those that no weight changes first, and turn the lists into columns."""
+    """Number all versions, those that no weight changes first, and turn the lists into tensors."""
     recipes = [recipe for generation in generations for recipe in generation]
     chains = [*latest, *(recipe.own for recipe in recipes), *(recipe.other for recipe in recipes)]
     used = {key for chain in chains for key, _ in chain}
-    known = sorted(index for owner, index in used if owner == NOBODY and index != NO_VERSION)
-    keys = [(NOBODY, NO_VERSION), *((NOBODY, index) for index in known), *(recipe.key for recipe in recipes)]
+    known = sorted(index for owner, index in used if owner == SHARED and index != NO_VERSION)
+    keys = [(SHARED, NO_VERSION), *((SHARED, index) for index in known), *(recipe.key for recipe in recipes)]
     ids = {key: number for number, key in enumerate(keys)}
     columns: list[Generation] = []
     for generation in generations:
@@ -283,7 +283,7 @@ def _chains(chains: list[Chain], ids: dict[Key, int]) -> Chains:
     weight = np.zeros((len(chains), int(lengths.max())), dtype=np.int64)
     valid = np.arange(weight.shape[1]) < lengths[:, None]
     weight[valid] = [place for chain in chains for _, place in chain]
-    weight = np.where(valid, weight, weight.max())  # the last one is certain
+    weight = np.where(valid, weight, weight.max())  # the last place is that of certainty
     version = np.array([ids[key] for chain in chains for key, _ in chain])
     owner = np.repeat(np.arange(len(chains)), lengths)
     return Chains(*(torch.from_numpy(column) for column in (weight, valid, owner, version)))

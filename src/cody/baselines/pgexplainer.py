@@ -1,8 +1,8 @@
-"""PGExplainer for events: a small network that says how much each candidate matters, learned once for a model.
+"""PGExplainer for events: a small network that scores how much each candidate matters, trained once for a model.
 
 Reference: Luo et al., "Parameterized explainer for graph neural network", NeurIPS 2020. The scorer reads a candidate
 event and the explained link: the model's own embeddings of the four nodes at the explained time, the event's features,
-and the encoding of the time since. `train.py` says how it learns.
+and the encoding of the time since. `train.py` trains it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from cody.policies import Policy
 
 
 class Scorer(nn.Module):
-    """What is known about a candidate → its score; the higher, the more it matters. [m, width] → [m]"""
+    """From the description of a candidate to its score; the higher, the more it matters. [m, width] → [m]"""
 
-    mean: Tensor  # [width] of what it was trained on
+    mean: Tensor  # [width] of the descriptions it was trained on
     scale: Tensor  # [width]
 
     def __init__(self, sizes: Sizes, hidden: int) -> None:
@@ -37,12 +37,12 @@ class Scorer(nn.Module):
         self.out = nn.Linear(hidden, 1)
 
     def forward(self, described: Tensor) -> Tensor:
-        level = (described - self.mean) / self.scale
-        score: Tensor = self.out(torch.relu(self.hidden(level))).squeeze(-1)
+        scaled = (described - self.mean) / self.scale
+        score: Tensor = self.out(torch.relu(self.hidden(scaled))).squeeze(-1)
         return score
 
-    def get_used_to(self, described: Tensor) -> None:
-        """Bring embeddings, features and encodings to one scale. What hardly varies is not blown up."""
+    def fit_scale(self, described: Tensor) -> None:
+        """Bring embeddings, features and encodings to one scale. Columns that hardly vary are not magnified."""
         self.mean.copy_(described.mean(0))
         self.scale.copy_(described.std(0, correction=0).clamp_min(0.01))
 
@@ -67,7 +67,7 @@ def learned_order(model: SoftModel, scorer: Scorer) -> Policy:
         graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
     ) -> IntArray:
         if graph.identity != model.graph.identity:
-            raise CallError(f"the model of this policy knows the graph {model.graph.identity}, not {graph.identity}")
+            raise CallError(f"the model of this policy is for the graph {model.graph.identity}, not {graph.identity}")
         recent = np.sort(events)[::-1]
         with torch.no_grad():
             scores = scorer(describe(model, [query], [recent])).numpy()
@@ -78,13 +78,13 @@ def learned_order(model: SoftModel, scorer: Scorer) -> Policy:
 
 @torch.no_grad()
 def describe(model: SoftModel, queries: Sequence[Query], events: Sequence[IntArray]) -> Tensor:
-    """All that the scorer reads about the candidates of some links, link by link. [m, 5d + F]"""
+    """Everything that the scorer reads about the candidates of some links, link by link. [m, 5d + F]"""
     graph = model.graph
     counts = [len(rows) for rows in events]
     rows = np.concatenate(events).astype(np.int64)
     link = np.repeat(np.arange(len(queries)), counts)
     place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    # Two places for the nodes of the link, then two for each candidate; places left over repeat the source.
+    # Two places for the nodes of the link, then two for each candidate; unused places repeat the source.
     nodes = np.repeat(np.array([[query.src] for query in queries]), 2 + 2 * max(counts, default=0), axis=1)
     nodes[:, 1] = [query.dst for query in queries]
     nodes[link, 2 + 2 * place], nodes[link, 3 + 2 * place] = graph.src[rows], graph.dst[rows]

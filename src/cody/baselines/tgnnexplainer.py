@@ -1,20 +1,20 @@
-"""T-GNNExplainer: a tree search for the events that alone keep a prediction up.
+"""T-GNNExplainer: a tree search for the events that suffice for a prediction.
 
 Reference: Xia et al., "Explaining temporal graph models through an explorer-navigator framework", ICLR 2023. Written
 from the paper's description.
 
-A node of the tree is a set of candidates that are *kept*; all other candidates are removed, events that are no
+A node of the tree is a set of candidates that are *kept*; all other candidates are removed, and events that are not
 candidates stay. The root keeps all, a child drops one event. The reward of a node is how far the logit lies beyond
-the original one, on the side of the original decision. The ranking is the navigator: what it puts last is dropped
-first.
+the original one, on the side of the original decision. The ranking is the navigator: the event it ranks last is
+dropped first.
 
 A roll-out goes from the root to a set of one event. At each node it adds the next child, then goes to the child with
 the largest
 
     W / N + exploration · sqrt(N of all children) / (1 + N)
 
-where N counts the roll-outs through a set and W sums up the rewards at their ends. Different orders of dropping the
-same events lead to the same node. Selection reads the rewards of single events only, so these are asked for first, and
+where N counts the roll-outs through a set and W sums the rewards at their ends. Dropping the same events in another
+order leads to the same node. Selection depends on the rewards of single events only, so these are asked for first, and
 all others in large batches, whenever there are enough of them.
 """
 
@@ -32,7 +32,7 @@ from cody.oracle import Oracle
 from cody.search.result import EXHAUSTED, FOUND, ITERATIONS, Found, result
 
 ROOT = 0
-AT_ONCE = 200  # sets that are worth a call of the model
+BATCH = 200  # sets to collect before the model is asked
 
 
 class Level(NamedTuple):
@@ -44,7 +44,7 @@ class Level(NamedTuple):
 
 
 class Explored(NamedTuple):
-    """What the search settled for, and what it would have settled for had it been asked for fewer events."""
+    """The result of the search, and what it would have been with a smaller limit on the number of events."""
 
     found: Found  # its rows are the kept events: they are the explanation
     levels: tuple[Level, ...]  # by size, from the smallest that was visited
@@ -64,11 +64,11 @@ def tgnnexplainer(
 def explore(
     oracle: Oracle, ranking: IntArray, *, rollouts: int = 500, size: int = 30, exploration: float = 10.0
 ) -> Explored:
-    """The search with the best set of each size."""
+    """The search, with the best set of each size."""
     if whole_number("rollouts", rollouts) < 1 or whole_number("size", size) < 1:
         raise CallError(f"rollouts and size must be at least 1, not {rollouts} and {size}")
     if not 0 <= exploration < math.inf:
-        raise CallError(f"exploration must be a number of at least 0, not {exploration}")
+        raise CallError(f"exploration must be a finite number, at least 0, not {exploration}")
     tree = Tree(ranking[:size].tolist(), exploration)
     if not tree.events:
         return Explored(result(oracle, ranking, (), 0, EXHAUSTED, factual=True), ())
@@ -81,8 +81,8 @@ def explore(
             _roll_out(tree)
             done += 1
             if len(tree.bits) == 2 ** len(tree.events) - 1:
-                ended = FOUND  # every set but the empty one is in the tree; which says nothing about counterfactuals
-            if len(tree.bits) - len(tree.reward) >= AT_ONCE:
+                ended = FOUND  # every set except the empty one is in the tree; that says nothing about counterfactuals
+            if len(tree.bits) - len(tree.reward) >= BATCH:
                 _evaluate(tree, oracle, original)
         _evaluate(tree, oracle, original)
     except BudgetError as spent:
@@ -93,14 +93,14 @@ def explore(
 
 
 class Tree:
-    """The kept sets, one entry a node in each list. Candidates are known by their rank."""
+    """The kept sets: each list has one entry for each node. A candidate is represented by its rank."""
 
     def __init__(self, events: list[int], exploration: float) -> None:
         self.events = events
         self.exploration = exploration
         self.bits: list[int] = []  # which events are kept, by rank
         self.undropped: list[int] = []  # which of these no child has dropped yet
-        self.children: list[list[int]] = []  # nodes, in the order of their making
+        self.children: list[list[int]] = []  # nodes, in the order in which they were added
         self.visits: list[int] = []  # N
         self.total: list[float] = []  # W
         self.ids: dict[int, int] = {}  # bits → node
@@ -110,12 +110,12 @@ class Tree:
             self.node(1 << rank)
 
     def node(self, bits: int) -> int:
-        """The node of a set; made if there is none."""
+        """The node of a set, added if it is new."""
         found = self.ids.get(bits)
         if found is None:
             found = self.ids[bits] = len(self.bits)
             self.bits.append(bits)
-            self.undropped.append(bits if bits & bits - 1 else 0)  # a single event is not dropped
+            self.undropped.append(bits if bits & bits - 1 else 0)  # the last event is not dropped
             self.children.append([])
             self.visits.append(0)
             self.total.append(0.0)
@@ -127,21 +127,21 @@ class Tree:
         self.undropped[node] ^= bit
         self.children[node].append(self.node(self.bits[node] ^ bit))
 
-    def claim(self, node: int, siblings: int) -> float:
-        """What a set has to say for being selected, given how often all children of its parent were visited."""
+    def priority(self, node: int, siblings: int) -> float:
+        """The priority of a set in selection, given how often all children of its parent were visited."""
         visits = self.visits[node]
         explore = self.exploration * math.sqrt(siblings) / (1 + visits)
         return self.total[node] / visits + explore if visits else explore
 
-    def kept(self, node: int) -> tuple[int, ...]:
+    def kept_rows(self, node: int) -> tuple[int, ...]:
         return tuple(event for rank, event in enumerate(self.events) if self.bits[node] >> rank & 1)
 
-    def removal(self, node: int) -> Change:
+    def removed(self, node: int) -> Change:
         return frozenset(event for rank, event in enumerate(self.events) if not self.bits[node] >> rank & 1)
 
 
 def _roll_out(tree: Tree) -> None:
-    """From the root to a set of one event; then its reward counts for all sets on the way."""
+    """Go from the root to a set of one event, and add its reward to all sets on the way."""
     path = [ROOT]
     while True:
         if tree.undropped[path[-1]]:
@@ -150,7 +150,7 @@ def _roll_out(tree: Tree) -> None:
         if not children:
             break
         siblings = sum(tree.visits[child] for child in children)
-        path.append(max(children, key=lambda child: tree.claim(child, siblings)))  # the first of equal ones
+        path.append(max(children, key=lambda child: tree.priority(child, siblings)))  # the first of equal ones
     reward = tree.reward[path[-1]]
     for node in path:
         tree.visits[node] += 1
@@ -158,13 +158,13 @@ def _roll_out(tree: Tree) -> None:
 
 
 def _evaluate(tree: Tree, oracle: Oracle, original: float) -> None:
-    """Ask about all sets that have no reward yet, oldest first, as far as the budget goes."""
+    """Ask about all sets that have no reward yet, oldest first, as far as the budget allows."""
     while (first := len(tree.reward)) < len(tree.bits):
         stop = len(tree.bits)
         if oracle.evaluations is not None:
             stop = min(stop, first + max(1, oracle.evaluations - len(oracle.asked)))
         nodes = range(first, stop)
-        logits = oracle.ask([tree.removal(node) for node in nodes])
+        logits = oracle.ask([tree.removed(node) for node in nodes])
         tree.reward.update((node, -shift(original, logit)) for node, logit in zip(nodes, logits, strict=True))
 
 
@@ -177,5 +177,5 @@ def _levels(tree: Tree) -> Iterator[Level]:
     best = -math.inf
     for size, node in sorted(by_size.items()):
         if tree.reward[node] > best:
-            best, kept = tree.reward[node], tree.kept(node)
+            best, kept = tree.reward[node], tree.kept_rows(node)
         yield Level(size, kept, best)

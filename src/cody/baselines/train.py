@@ -1,8 +1,8 @@
-"""How PGExplainer's scorer learns, from links of the training period and the model's own decisions.
+"""Training PGExplainer's scorer, on links of the training period and the model's own decisions.
 
-Each candidate of a link gets a gate that opens the more often the higher its score. With the candidates weighed by
-their gates, the model should decide as it does with all of them, with as few open gates as possible, and gates that
-know whether to open. Random gates are made smooth (the concrete distribution), first much, then little.
+Each candidate of a link gets a random gate: the higher its score, the more often it is open. With the candidates
+weighted by their gates, the model should decide as it does with all of them, with as few open gates as possible, and
+gates that are clearly open or closed. The gates are relaxed (concrete distribution), less and less from epoch to epoch.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from cody.baselines.pgexplainer import Scorer, describe, new_scorer
 from cody.candidates import candidates
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import IntArray, Query
-from cody.models.folder import make_folder, refuse_taken
-from cody.models.resume import Interrupted, clear_up
+from cody.models.folder import check_free, make_folder
+from cody.models.resume import ResumeFile, clear_up
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a scorer is trained; with the same settings, model and number of threads the weights come out the same."""
+    """How to train a scorer. The same settings, model and number of threads give the same weights."""
 
     links: int = 1000  # explained links to learn from, drawn from the events between `first` and `last`
     first: float = 0.2  # share of all events
@@ -40,8 +40,8 @@ class Settings:
     batch: int = 16  # links
     learning_rate: float = 1e-3
     hidden: int = 128
-    size: float = 2.0  # what the mean opening of the gates costs
-    entropy: float = 0.1  # what gates cost that are neither open nor closed
+    size: float = 2.0  # weight of the mean gate in the loss
+    entropy: float = 0.1  # weight of the gates' entropy in the loss: they should be open or closed
     temperature: tuple[float, float] = (5.0, 1.0)  # of the gates, in the first and in the last epoch
     seed: int = 0
 
@@ -53,22 +53,22 @@ class Settings:
             raise CallError(f"the period must be shares 0 ≤ first < last ≤ 1, not {self.first} and {self.last}")
         for name in ("learning_rate", "size", "entropy"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise CallError(f"{name} must be a number of at least 0, not {getattr(self, name)}")
+                raise CallError(f"{name} must be a finite number, at least 0, not {getattr(self, name)}")
         if not min(self.temperature) > 0:
             raise CallError(f"temperature must be above 0 from first to last, not {self.temperature}")
 
 
 class Progress(NamedTuple):
-    """Where training stands after an epoch; means over its links."""
+    """How far training has come after an epoch; means over its links."""
 
     epoch: int
     loss: float
-    agreement: float  # share of the links that the model decides alike with the candidates weighed by their gates
-    weight: float  # mean chance of a gate to be open
+    agreement: float  # share of the links whose decision stays when the candidates are weighted by their gates
+    weight: float  # mean probability that a gate is open
 
 
 class Lesson(NamedTuple):
-    """Some links with all that does not depend on the scorer."""
+    """Some links, with everything about them that does not depend on the scorer."""
 
     links: SoftLinks
     described: Tensor  # [m, 5d + F]
@@ -79,42 +79,42 @@ class Lesson(NamedTuple):
 def train_explainer(model: SoftModel, settings: Settings, folder: Path) -> Iterator[Progress]:
     """Train a scorer for a model and save it to `folder`; yields after each epoch.
 
-    Called again with the same arguments, an interrupted training goes on after its last epoch, and ends with the same
-    weights as one that was not interrupted.
+    The same call resumes an interrupted training after its last epoch, and ends with the same weights as one that was
+    not interrupted.
     """
     clear_up(folder, "explainer")
-    refuse_taken(folder, "explainer", "trained explainer")
-    begun = not folder.exists()
+    check_free(folder, "explainer", "trained explainer")
+    is_new = not folder.exists()
     make_folder(folder)
     scorer = new_scorer(model.network.sizes, settings.hidden, settings.seed)
-    given = {"settings": asdict(settings), "model": model.fast.identity, "data": model.graph.identity}
-    kept = Interrupted(folder, scorer, new_optimizer(scorer, settings), given)
-    before = kept.resume()
+    configuration = {"settings": asdict(settings), "model": model.fast.identity, "data": model.graph.identity}
+    resume_file = ResumeFile(folder, scorer, new_optimizer(scorer, settings), configuration)
+    before = resume_file.resume()
     reached = Progress(**before[0]["reached"]) if before else Progress(0, math.nan, 0.0, 0.0)
-    return _removing_empty(folder, begun, _train_and_save(model, settings, scorer, kept, reached))
+    return _removing_empty(folder, is_new, _train_and_save(model, settings, scorer, resume_file, reached))
 
 
-def _removing_empty(folder: Path, begun: bool, steps: Iterator[Progress]) -> Iterator[Progress]:
-    """The same steps; a folder that was made for them does not stay behind if nothing comes of them."""
+def _removing_empty(folder: Path, is_new: bool, steps: Iterator[Progress]) -> Iterator[Progress]:
+    """The same steps; a folder made for them is removed if it is still empty at the end."""
     try:
         yield from steps
     finally:
-        if begun:
+        if is_new:
             with suppress(OSError):  # it is not empty
                 folder.rmdir()
 
 
 def _train_and_save(
-    model: SoftModel, settings: Settings, scorer: Scorer, kept: Interrupted, reached: Progress
+    model: SoftModel, settings: Settings, scorer: Scorer, resume_file: ResumeFile, reached: Progress
 ) -> Iterator[Progress]:
     if reached.epoch < settings.epochs:
-        for progress in train_scorer(model, settings, scorer, kept.optimizer, reached.epoch):
-            kept.save({"reached": progress._asdict()})
+        for progress in train_scorer(model, settings, scorer, resume_file.optimizer, reached.epoch):
+            resume_file.save({"reached": progress._asdict()})
             yield progress
         reached = progress
     origin = {"settings": asdict(settings), "reached": reached._asdict(), "threads": torch.get_num_threads()}
-    save_scorer(kept.file.parent, scorer, model, origin)
-    kept.discard()
+    save_scorer(resume_file.file.parent, scorer, model, origin)
+    resume_file.discard()
 
 
 def new_optimizer(scorer: Scorer, settings: Settings) -> torch.optim.Adam:
@@ -132,7 +132,7 @@ def train_scorer(
     optimizer = optimizer or new_optimizer(scorer, settings)
     lessons = list(_lessons(model, settings))
     if not finished:
-        scorer.get_used_to(torch.cat([lesson.described for lesson in lessons]))
+        scorer.fit_scale(torch.cat([lesson.described for lesson in lessons]))
     for epoch in range(finished, settings.epochs):
         generator = torch.Generator().manual_seed(_seed(settings.seed, 2, epoch))
         order = torch.randperm(len(lessons), generator=generator).tolist()
@@ -174,7 +174,7 @@ def _learn(
     epoch: int,
     generator: torch.Generator,
 ) -> tuple[float, float, float, int]:
-    """One step. Sums over the links: loss, links decided alike, mean weight; and how many links there were."""
+    """One step. Returns sums over the links (loss, unchanged decisions, mean weight) and the number of links."""
     scores = scorer(lesson.described)  # [m]
     gates = _gates(scores, _temperature(settings, epoch), generator)  # [m]
     logits = lesson.links.logits(gates)  # [Q]
@@ -188,25 +188,25 @@ def _learn(
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
-    alike = int(((logits > 0) == (lesson.decided > 0)).sum())
+    unchanged = int(((logits > 0) == (lesson.decided > 0)).sum())
     kept = (torch.sigmoid(scores.detach()) * lesson.share).sum()
-    return loss.item() * links, alike, kept.item(), links
+    return loss.item() * links, unchanged, kept.item(), links
 
 
 def _gates(scores: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
-    """Random weights between 0 and 1, near 0 or 1 where the temperature is low; open with chance sigmoid(score)."""
+    """Random weights between 0 and 1, close to 0 or 1 at low temperatures; open with probability sigmoid(score)."""
     uniform = torch.rand(scores.shape, generator=generator).clamp(1e-6, 1 - 1e-6)
     return torch.sigmoid((torch.logit(uniform) + scores) / temperature)
 
 
 def _temperature(settings: Settings, epoch: int) -> float:
-    """Falls geometrically from the first epoch to the last."""
+    """The temperature, which falls geometrically from the first epoch to the last."""
     start, end = settings.temperature
     return start * math.pow(end / start, epoch / max(1, settings.epochs - 1))
 
 
 def _entropy(gates: Tensor) -> Tensor:
-    """Of an event that happens with the chance that the gate says, in nats."""
+    """The entropy of an event that happens with the gate's value as its probability, in nats."""
     gates = gates.clamp(1e-6, 1 - 1e-6)
     return -(gates * gates.log() + (1 - gates) * (1 - gates).log())
 

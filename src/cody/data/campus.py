@@ -1,12 +1,12 @@
-"""A made-up campus in which the cause of a link is known.
+"""A synthetic campus in which the causes of links are known.
 
-Two rules plant causes:
+Two rules create events with causes:
 
-- enrol → post: who enrols in a course posts in that course's own forum within two days. Cause: the enrolment.
-- post → answer: who posts so gets an answer from the course within three hours. Cause: the post.
+- enrol → post: a student who enrols in a course posts in that course's forum within two days. Cause: the enrolment.
+- post → answer: the course answers such a post within three hours. Cause: the post.
 
-Only the direct cause is listed: that of an answer is the post, not also the enrolment behind it. All other events have
-none: each course is announced in its forum once a day, and noise is added.
+Only direct causes are listed: that of an answer is the post, not also the enrolment before it. All other events have
+no cause: each course is announced in its forum once a day, and noise is added.
 
 A course and its forum share a topic, which is a node feature of both. So the rules can be learned: after an enrolment
 a post in the forum of that topic is likely, and without it only noise leads there.
@@ -33,7 +33,7 @@ Nodes = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Campus:
-    """A graph, and for each of its events the rows that caused it (empty: none)."""
+    """A graph, and for each of its events the rows that caused it (often none)."""
 
     graph: TemporalGraph
     causes: tuple[frozenset[int], ...]
@@ -41,7 +41,7 @@ class Campus:
 
 @dataclass(slots=True)
 class _Log:
-    """Events in the order they are thought of; sorted at the end."""
+    """Events in the order in which they are generated; sorted at the end."""
 
     src: list[Nodes] = field(default_factory=list)
     dst: list[Nodes] = field(default_factory=list)
@@ -71,10 +71,10 @@ def campus(
     """Students enrol, post and are answered for some days.
 
     Args:
-        students: How many there are; at least 2.
-        courses: How many there are.
-        forums: At least one for each course, which is the default; those beyond belong to no course.
-        days: How long it goes on; at least 7.
+        students: At least 2.
+        courses: At least 1.
+        forums: At least one for each course, which is the default; any more belong to no course.
+        days: At least 7.
         enrolments: Courses that each student enrols in.
         noise: Random forum visits, and messages between students, as a share of the events that follow the rules.
         seed: The same seed gives the same campus.
@@ -84,7 +84,7 @@ def campus(
     TemporalGraph(26 nodes, 174 events)
     >>> row = max(row for row, causes in enumerate(made.causes) if causes)
     >>> (cause,) = made.causes[row]
-    >>> bool(made.graph.dst[row] == made.graph.src[cause])  # the answer goes to who posted
+    >>> bool(made.graph.dst[row] == made.graph.src[cause])  # the answer goes to the student who posted
     True
     """
     forums = courses if forums is None else forums
@@ -124,7 +124,7 @@ def _finish(log: _Log, students: int, forums: int, courses: int) -> Campus:
     order = np.argsort(time, kind="stable")
     row_of = np.empty_like(order)
     row_of[order] = steps = np.arange(len(order))
-    # Whole seconds, each at least one after the last: no two events share a time.
+    # Whole seconds, each at least one after the one before: no two events share a time.
     distinct = np.maximum.accumulate(np.floor(time[order]) - steps) + steps
     kinds = np.eye(3)[np.repeat([0, 1, 2], [students, forums, courses])]
     topics = np.zeros((students + forums + courses, courses))

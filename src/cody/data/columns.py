@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cody.errors import DataError, first_line
-from cody.graph import LONGEST_NAME, check_room_for_names, refuse_long_texts
+from cody.graph import LONGEST_NAME, check_room_for_names, reject_long_texts
 from cody.words import plain
 
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 def id_column(column: Any, name: str) -> Any:
-    """Node ids as an int64 array, or as text: an Arrow dictionary array, in which each word stands once."""
+    """Node ids as an int64 array, or as text: an Arrow dictionary array, which holds each word once."""
     from pyarrow import types
 
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
@@ -61,7 +61,7 @@ def is_text(kind: Any) -> bool:
 
 
 def _text_ids(column: Any, name: str) -> Any:
-    """Text ids, each word once, so that a long word that stands in many rows is looked at before it is copied."""
+    """Text ids as a dictionary, so that a long word in many rows is checked before it is copied."""
     import pyarrow as pa
     from pyarrow import compute, types
 
@@ -77,12 +77,12 @@ def _text_ids(column: Any, name: str) -> Any:
         raise DataError(f"column {name!r} cannot be used as node ids: {first_line(error)}") from None
     lengths = compute.utf8_length(words).fill_null(0).to_numpy(zero_copy_only=False)
     if column.indices.null_count or (lengths == 0).any() or (lengths > LONGEST_NAME).any():
-        _check_rows(column, np.append(lengths, 0), name)  # a row without a word is like one of no length
+        _check_rows(column, np.append(lengths, 0), name)  # a row without a word counts as one of length 0
     return column
 
 
 def _check_rows(column: Any, lengths: Integers, name: str) -> None:
-    """Refuse a bad word, unless it stands in the dictionary only."""
+    """Reject a bad word, unless no row uses it."""
     rows = lengths[column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)]
     empty, long = first_row(rows == 0), first_row(rows > LONGEST_NAME)
     if empty is not None:
@@ -96,11 +96,11 @@ def _check_rows(column: Any, lengths: Integers, name: str) -> None:
 def whole_numbers(values: NDArray[Any], name: str) -> Integers:
     if values.dtype.kind not in "iuf" or values.ndim != 1:
         raise DataError(f"{name!r} must hold integer node ids, not {values.dtype} of shape {values.shape}")
-    # The largest size up to which every integer is a different value: 2^53 - 1 for float64.
+    # Up to this number every integer has its own value: 2^53 - 1 for float64.
     exact = 2 ** (np.finfo(values.dtype).nmant + 1) - 1 if values.dtype.kind == "f" else 2**63 - 1
     bad = first_row(~((values == np.round(values)) & (values <= exact) & (values >= -exact)))
     if bad is not None:
-        size = f" up to {exact} ({values.dtype} has no more)" if np.abs(values[bad]) > exact else ""
+        size = f" up to {exact} (the limit of {values.dtype})" if np.abs(values[bad]) > exact else ""
         raise DataError(f"{name!r} must hold integer node ids{size}; row {bad} has {values[bad]}")
     return values.astype(np.int64)
 
@@ -114,7 +114,7 @@ def counted_from(least: int, ids: Any, name: str) -> Integers:
     return ids
 
 
-def integers_if_all_are(column: Any) -> Any:
+def integers_if_possible(column: Any) -> Any:
     """A text column as integers, if that loses nothing."""
     import pyarrow as pa
     from pyarrow import compute
@@ -130,7 +130,7 @@ def number_integers(src: Integers, dst: Integers) -> tuple[Integers, Integers, I
     both = np.concatenate([src, dst])
     if not both.size:
         raise DataError("there are no events")
-    if both.min() < 0 or both.max() > 4 * len(both):  # sparse: sort instead of marking what occurs
+    if both.min() < 0 or both.max() > 4 * len(both):  # sparse: sort instead of marking the ids that occur
         distinct, rank = np.unique(both, return_inverse=True)
         return rank[: len(src)], rank[len(src) :], distinct
     occurs = np.zeros(both.max() + 1, dtype=bool)
@@ -161,7 +161,7 @@ def number_text(src: Any, dst: Any) -> tuple[Integers, Integers, NDArray[np.str_
 
 
 def time_column(column: Any, name: str) -> Floats:
-    """Numbers as they are, datetimes as unix seconds."""
+    """Times as float64: numbers unchanged, datetimes as unix seconds."""
     import pyarrow as pa
     from pyarrow import types
 
@@ -181,7 +181,7 @@ def time_column(column: Any, name: str) -> Floats:
 
 
 def _example(column: Any) -> str:
-    """The first value that is not a number, to show what is meant."""
+    """The first value that is not a number, for an error message."""
     for row, item in enumerate(column[:100_000]):
         try:
             value = item.as_py()
@@ -214,7 +214,9 @@ def _feature_columns(column: Any, name: str) -> NDArray[np.float32]:
         lengths = compute.list_value_length(column).to_numpy(zero_copy_only=False)
         odd = first_row(lengths != lengths[0])
         if odd is not None:
-            raise DataError(f"features must be equally many; row {odd} has {lengths[odd]}, row 0 has {lengths[0]}")
+            raise DataError(
+                f"all rows must have equally many features; row {odd} has {lengths[odd]}, row 0 has {lengths[0]}"
+            )
         column = column.flatten()
     try:
         values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).reshape(rows, -1)
@@ -238,12 +240,12 @@ def first_row(mask: NDArray[np.bool_]) -> int | None:
 
 
 def to_numpy(value: Any, name: str) -> NDArray[Any]:
-    """An array of anything array-like, torch tensors on any device included, without importing torch."""
+    """An array from anything array-like, including torch tensors on any device, without importing torch."""
     for step in ("detach", "cpu"):
         if hasattr(value, step):
             value = getattr(value, step)()
     try:
-        refuse_long_texts(value)
+        reject_long_texts(value)
         return np.asanyarray(value)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name!r} must be an array of numbers: {first_line(error)}") from None

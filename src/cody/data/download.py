@@ -1,7 +1,7 @@
-"""Downloads: over https alone, no longer than expected, and the same file every time.
+"""Downloads: only over https, no larger than expected, and the same file every time.
 
-Where the sha256 of a public file is not known beforehand, that of the first download is written down (pinned) in
-`downloads.json` beside the files, and later downloads must have it.
+Where the sha256 of a public file is not known beforehand, that of the first download is recorded (pinned) in
+`downloads.json` next to the files, and later downloads must match it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ TIMEOUT = 30  # seconds without a byte
 
 
 def download(url: str, target: Path, largest: int, progress: Progress | None = None) -> str:
-    """Write what is at `url` to the file `target`, and return its sha256. What goes wrong is an OSError."""
+    """Write what is at `url` to the file `target`, and return its sha256. All failures are OSErrors."""
     digest, done = hashlib.sha256(), 0
     try:
         with _open(url) as response, target.open("wb") as out:
-            total = _announced(response.headers.get("Content-Length"))
+            total = _announced_size(response.headers.get("Content-Length"))
             if total is not None:
                 _check_size(total, largest)
             while block := response.read(BLOCK):
@@ -43,14 +43,14 @@ def download(url: str, target: Path, largest: int, progress: Progress | None = N
                 out.write(block)
                 if progress is not None:
                     progress(done, total)
-    except (http.client.HTTPException, ValueError) as error:  # what is sent is not HTTP, or an address is none
+    except (http.client.HTTPException, ValueError) as error:  # the answer is not HTTP, or has an invalid address
         raise OSError(f"the server's answer makes no sense: {plain(error, 200) or type(error).__name__}") from error
     if total is not None and done != total:
         raise OSError(f"the connection broke after {done:,} of {total:,} bytes")
     return digest.hexdigest()
 
 
-class _HttpsAlone(urllib.request.HTTPRedirectHandler):
+class _HttpsOnly(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: urllib.request.Request, *answer: Any) -> urllib.request.Request | None:
         _check_https(answer[-1])
         return super().redirect_request(req, *answer)
@@ -58,22 +58,22 @@ class _HttpsAlone(urllib.request.HTTPRedirectHandler):
 
 def _open(url: str) -> Any:
     _check_https(url)
-    return urllib.request.build_opener(_HttpsAlone).open(url, timeout=TIMEOUT)
+    return urllib.request.build_opener(_HttpsOnly).open(url, timeout=TIMEOUT)
 
 
 def _check_https(url: str) -> None:
     if not url.lower().startswith("https://"):
-        raise urllib.error.URLError(f"files are downloaded over https alone, not from {plain(url, 200)}")
+        raise urllib.error.URLError(f"files are downloaded over https only, not from {plain(url, 200)}")
 
 
-def _announced(length: str | None) -> int | None:
-    """How long the file will be, if the server says it in a way that can be meant."""
+def _announced_size(length: str | None) -> int | None:
+    """The size of the file, if the server announces one that makes sense."""
     return int(length) if length is not None and re.fullmatch("[0-9]{1,18}", length) else None
 
 
 def _check_size(size: int, largest: int) -> None:
     if size > largest:
-        raise OSError(f"the file has {size:,} bytes or more, and should have at most {largest:,}")
+        raise OSError(f"the file has at least {size:,} bytes, but should have at most {largest:,}")
 
 
 def pinned(folder: Path, name: str) -> str | None:
@@ -82,7 +82,7 @@ def pinned(folder: Path, name: str) -> str | None:
 
 
 def pin(folder: Path, name: str, sha256: str) -> None:
-    """Write down what later downloads of the file must be."""
+    """Record the sha256 that later downloads of the file must have."""
     pins = _read_pins(folder / PINS) | {name: sha256}
     write_atomically(folder / PINS, json.dumps({"schema": SCHEMA, "sha256": pins}, indent=2) + "\n")
 
@@ -96,5 +96,5 @@ def _read_pins(file: Path) -> dict[str, str]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pins = None
     if not isinstance(pins, dict) or not all(isinstance(value, str) for value in pins.values()):
-        raise DataError(f"{file}, which says what downloaded files must be, is damaged; remove it to accept new ones")
+        raise DataError(f"{file}, which has the sha256 of downloaded files, is damaged; remove it to accept new ones")
     return pins

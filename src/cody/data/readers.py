@@ -1,7 +1,8 @@
-"""Events from files and tables, whatever they look like, as a TemporalGraph.
+"""Events from files and tables, in any of several formats, as a TemporalGraph.
 
-The format is told by what is in the file, not by its name: Parquet, csv with named columns (also gzipped), JODIE csv,
-`ml_X.csv` with its npy files, or a folder written by `save_graph`. All errors name the file and the 0-based row.
+The format is recognized by the content of a file, not by its name: Parquet, csv with named columns (also gzipped),
+JODIE csv, `ml_X.csv` with its npy files, or a folder written by `save_graph`. All errors name the file and the 0-based
+row.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from cody.data.columns import (
     counted_from,
     feature_table,
     id_column,
-    integers_if_all_are,
+    integers_if_possible,
     is_list,
     number_integers,
     number_text,
@@ -48,7 +49,7 @@ ML_COLUMNS = ["", "u", "i", "ts", "label", "idx"]
 READABLE = "events are read from Parquet and csv files (cody.load also takes a pandas DataFrame)"
 
 BATCH = 1 << 14  # rows of a Parquet file that are read at once
-UNKNOWN_MEMORY = 8 * 2**30  # bytes that a machine is taken to have if it does not say
+ASSUMED_MEMORY = 8 * 2**30  # bytes, for a machine that does not say how many it has
 
 ByteStream = IO[bytes] | io.BufferedReader
 
@@ -73,8 +74,8 @@ def read_events(
 ) -> TemporalGraph:
     """Read events from a file, or open a saved graph.
 
-    Columns that are not named are guessed from usual names (`src`, `user_id`, `from`, …; `timestamp`, `ts`, …).
-    Features are the columns f0, f1, … or feature_0, feature_1, …, or a list column `features` or `msg`, unless named.
+    Columns that are not given are recognized by their usual names (`src`, `user_id`, `from`, …; `timestamp`, `ts`, …).
+    Features are the columns f0, f1, … or feature_0, feature_1, …, or a list column `features` or `msg`, unless given.
     Nodes numbered 0 … N-1 keep their numbers; any other ids are numbered in sorted order and kept in `graph.names`.
     """
     file = Path(path)
@@ -106,7 +107,7 @@ def from_table(
     features: Sequence[str] | None = None,
     sort: bool = False,
 ) -> TemporalGraph:
-    """Events from a pandas DataFrame, a pyarrow Table or any other table that speaks Arrow.
+    """Events from a pandas DataFrame, a pyarrow Table or any other table that can be exported to Arrow.
 
     >>> import pandas as pd
     >>> graph = from_table(pd.DataFrame({"sender": ["ann", "bob"], "receiver": ["bob", "eve"], "time": [1, 2]}))
@@ -136,7 +137,7 @@ def from_temporal_data(data: Any, *, sort: bool = False) -> TemporalGraph:
 
 
 def two_sided(src: Integers, dst: Integers, words: tuple[str, str]) -> tuple[Integers, Integers, list[str]]:
-    """Number two kinds of nodes whose ids overlap: sources in sorted order, then destinations; and name them."""
+    """Number and name two kinds of nodes whose ids overlap: sources in sorted order, then destinations."""
     sources, src_rank = np.unique(src, return_inverse=True)
     destinations, dst_rank = np.unique(dst, return_inverse=True)
     names = [f"{words[0]}{node}" for node in sources] + [f"{words[1]}{node}" for node in destinations]
@@ -146,14 +147,14 @@ def two_sided(src: Integers, dst: Integers, words: tuple[str, str]) -> tuple[Int
 def read_text_columns(
     stream: ByteStream, names: list[str], delimiter: str, *, skip: int = 0, types: dict[str, Any] | None = None
 ) -> Any:
-    """A pyarrow Table of a delimited text; ragged rows, damaged text and an empty table are a DataError."""
+    """A pyarrow Table from delimited text; ragged rows, damaged text and empty tables raise a DataError."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     try:
         table = arrow_csv.read_csv(
             stream,
-            # One thread: only then does the parser know which row is wrong.
+            # One thread: only then can the parser say which row is wrong.
             read_options=arrow_csv.ReadOptions(column_names=names, skip_rows=skip, use_threads=False),
             parse_options=arrow_csv.ParseOptions(delimiter=delimiter),
             convert_options=arrow_csv.ConvertOptions(column_types=types or {}),
@@ -168,13 +169,13 @@ def read_text_columns(
 
 
 def exists(path: Path) -> bool:
-    """Whether something is there, be it after putting back a graph whose replacement was interrupted."""
+    """Whether a path exists, if need be after restoring a graph whose replacement was interrupted."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         clear_up(path)
         return path.exists()
-    except (OSError, ValueError) as error:  # too long, a zero byte in it, not ours to see
+    except (OSError, ValueError) as error:  # too long, with a zero byte, no permission
         text = str(path) if len(str(path)) <= 60 else f"{str(path)[:60]}…"
         raise CallError(f"{text!r} cannot be used as a path: {first_line(error)}") from None
     return True
@@ -182,7 +183,7 @@ def exists(path: Path) -> bool:
 
 @contextmanager
 def errors_about(file: Path) -> Iterator[None]:
-    """Say which file an error is about, in the one place that knows."""
+    """Put the name of the file in front of every error."""
     try:
         yield
     except DataError as error:
@@ -197,9 +198,11 @@ def errors_about(file: Path) -> Iterator[None]:
 
 def _open_folder(folder: Path, named: bool) -> TemporalGraph:
     if not is_saved_graph(folder):
-        raise DataError(f"{folder} is a directory, but not a saved graph (it has no graph.json); give a file in it?")
+        raise DataError(
+            f"{folder} is a directory, but not a saved graph (it has no graph.json); did you mean a file in it?"
+        )
     if named:
-        raise CallError(f"{folder} is a saved graph: its columns are known, so none can be named")
+        raise CallError(f"{folder} is a saved graph: its columns are known, so they cannot be given")
     return open_graph(folder)
 
 
@@ -221,11 +224,11 @@ def _open_text(file: Path) -> ByteStream:
 
 
 def largest_unpacked() -> int:
-    """How many bytes a compressed file may unpack to: a quarter of the machine's memory, as reading makes copies."""
+    """How many bytes a compressed file may unpack to: a quarter of the machine's memory: reading makes copies."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        memory = UNKNOWN_MEMORY
+        memory = ASSUMED_MEMORY
     return memory // 4
 
 
@@ -234,7 +237,7 @@ def unpack_gzip(file: Path, at_most: int) -> io.BufferedReader:
 
 
 def at_most_bytes(stream: IO[bytes] | gzip.GzipFile, at_most: int) -> io.BufferedReader:
-    """The stream, which a DataError ends if it is longer than that."""
+    """The stream; reading beyond `at_most` bytes raises a DataError."""
     return io.BufferedReader(_Limited(stream, at_most), buffer_size=1 << 20)
 
 
@@ -260,19 +263,19 @@ class _Limited(io.RawIOBase):
 
 def _too_large(at_most: int) -> DataError:
     return DataError(
-        f"it unpacks to more than {at_most:,} bytes, which is more than is read from a compressed file; if it is "
+        f"it unpacks to more than {at_most:,} bytes, the limit for a compressed file on this machine; if that is "
         "right, unpack it first, or use a machine with more memory"
     )
 
 
 def _first_lines(file: Path) -> list[bytes]:
-    """The lines at the beginning, however they end."""
+    """The first lines, whatever their line endings."""
     with _open_text(file) as stream:
         return stream.read(10**6).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
 
 
 def _header(file: Path) -> tuple[list[str], str]:
-    """The names of a csv's columns, and what stands between them."""
+    """The names of a csv's columns, and the delimiter between them."""
     line = _first_lines(file)[0]
     if b"\0" in line or line.startswith(b"PK\3\4"):
         raise DataError(f"unknown format: this is neither Parquet nor text; {READABLE}")
@@ -308,7 +311,7 @@ def _read_parquet(
 
 
 def _read_batches(opened: Any, columns: list[str], at_most: int) -> Any:
-    """Columns of a Parquet file; a DataError as soon as it is clear that they are too large."""
+    """Columns of a Parquet file; raises a DataError as soon as they turn out to be too large."""
     import pyarrow as pa
 
     if _declared_size(opened.metadata, columns) > at_most:
@@ -322,7 +325,7 @@ def _read_batches(opened: Any, columns: list[str], at_most: int) -> Any:
 
 
 def _declared_size(metadata: Any, columns: list[str]) -> int:
-    """Bytes that the columns will take. A run of equal values takes no room in the file, but does in the memory."""
+    """Bytes that the columns will take. A run of equal values takes no room in the file, but does in memory."""
     size = 0
     for number in range(metadata.num_columns):
         if metadata.schema.column(number).path.split(".")[0] in {name.split(".")[0] for name in columns}:
@@ -337,7 +340,7 @@ def _csv_table(stream: ByteStream, header: list[str], delimiter: str, chosen: Co
 
     ids_as_text = {chosen.src: pa.string(), chosen.dst: pa.string()}  # "007" is not 7
     table = read_text_columns(stream, header, delimiter, skip=1, types=ids_as_text)
-    conversions = {chosen.src: integers_if_all_are, chosen.dst: integers_if_all_are, chosen.time: _moments}
+    conversions = {chosen.src: integers_if_possible, chosen.dst: integers_if_possible, chosen.time: _moments}
     for name, convert in conversions.items():
         if pa.types.is_string(table[name].type):
             table = table.set_column(header.index(name), name, convert(compute.utf8_trim_whitespace(table[name])))
@@ -345,7 +348,7 @@ def _csv_table(stream: ByteStream, header: list[str], delimiter: str, chosen: Co
 
 
 def _moments(column: Any) -> Any:
-    """A text column as numbers or datetimes, if it can be; the spaces around them kept it from being read so."""
+    """A text column as numbers or datetimes, if possible; it was read as text because of spaces around them."""
     import pyarrow as pa
 
     for kind in (pa.float64(), pa.timestamp("ns")):
@@ -410,7 +413,7 @@ def _as_arrow(table: Any) -> Any:
     import pyarrow as pa
 
     try:
-        if hasattr(table, "iloc"):  # pandas: leave its index behind
+        if hasattr(table, "iloc"):  # pandas: drop its index
             return pa.Table.from_pandas(table, preserve_index=False)
         return pa.table(table)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -427,7 +430,7 @@ def _choose(
 ) -> Columns:
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
-        raise DataError(f"column names must differ; {twice[0]!r} stands more than once")
+        raise DataError(f"column names must differ; {twice[0]!r} occurs more than once")
     wanted = [features] if isinstance(features, str) else features
     roles = {"src": (src, SRC_WORDS), "dst": (dst, DST_WORDS), "time": (time, TIME_WORDS)}
     found = {role: _pick(role, given, words, names) for role, (given, words) in roles.items()}
@@ -498,7 +501,7 @@ def _graph(table: Any, chosen: Columns, sort: bool) -> TemporalGraph:
     elif isinstance(src, np.ndarray) or isinstance(dst, np.ndarray):
         number, text = (chosen.src, chosen.dst) if isinstance(src, np.ndarray) else (chosen.dst, chosen.src)
         raise DataError(
-            f"column {number!r} holds integers, but column {text!r} holds text, so the same node could go by two "
+            f"column {number!r} holds integers, but column {text!r} holds text, so the same node could have two "
             "names; make both integers or both text"
         )
     else:

@@ -1,7 +1,7 @@
 """A saved graph: a folder of `.npy` columns and `graph.json`, opened memory-mapped.
 
 `graph.json` names the columns' files and holds their checksums, and its own. Each save writes new files and then
-replaces `graph.json`, so that the folder holds one whole graph at every moment. Other files in it are left alone.
+replaces `graph.json`, so that the folder holds one complete graph at every moment. Other files in it are left alone.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ OPTIONAL = {"features", "node_features", "names"}
 TABLES = {"features", "node_features"}  # of two dimensions
 COLUMN_FILE = re.compile(rf"({'|'.join(COLUMN_TYPES)})-([0-9a-f]{{16}})\.npy")  # a column, and which save wrote it
 PARTIAL_DESCRIPTION = re.compile(rf"\.{re.escape(DESCRIPTION)}\.[0-9a-f]{{8}}\.partial")
-BEGINNING = re.compile(rb'\s*\{\s*"schema":\s*"cody/graph/[12]"')  # of a description that we wrote
-SAMPLES = 64  # rows that are looked at when a graph is opened
-AGAIN = "save the graph again, or import its events again (cody data import)"
+DESCRIPTION_START = re.compile(rb'\s*\{\s*"schema":\s*"cody/graph/[12]"')  # of a description that we wrote
+SAMPLES = 64  # rows that are checked when a graph is opened
+ADVICE = "save the graph again, or import its events again (cody data import)"
 
 
 def save_graph(graph: TemporalGraph, folder: str | os.PathLike[str]) -> Path:
-    """Write the graph into a folder. A graph saved there before is replaced in one moment; other files stay.
+    """Write the graph into a folder. A graph saved there before is replaced atomically; other files stay.
 
-    Whoever opens it meanwhile gets the old graph or the new one, and who has the old one open keeps it. If `folder`
-    is a link, the graph is saved where it points to. Returns `folder`.
+    A process that opens it meanwhile gets the old graph or the new one; one that has the old graph open keeps it. If
+    `folder` is a link, the graph is saved where it points to. Returns `folder`.
     """
     try:
         target = Path(folder).resolve()
@@ -67,10 +67,10 @@ def save_graph(graph: TemporalGraph, folder: str | os.PathLike[str]) -> Path:
 
 
 def open_graph(folder: str | os.PathLike[str]) -> TemporalGraph:
-    """Open a saved graph: its columns are mapped, and read where they are used.
+    """Open a saved graph: its columns are memory-mapped, and read only where they are used.
 
-    Damage is noticed by checksums. Those of a large graph are computed when it is first opened, and remembered as long
-    as its files stay as they are. Graphs saved by earlier versions have none: of large ones, samples are checked.
+    Checksums reveal damage. Those of a large graph are checked when it is first opened, and again after its files have
+    changed. Graphs saved by earlier versions have no checksums: of large ones, samples are checked.
     """
     source = Path(folder)
     clear_up(source)
@@ -84,14 +84,14 @@ def open_graph(folder: str | os.PathLike[str]) -> TemporalGraph:
 
 
 def clear_up(folder: Path) -> None:
-    """After a save by an earlier version that was killed: give the old graph its name again, remove what is of no use.
+    """After a save by an earlier version was killed: give the old graph its name back, remove what is useless.
 
-    Earlier versions wrote a folder beside this one, and swapped the two.
+    Earlier versions wrote a folder next to this one, and swapped the two.
     """
-    with suppress(OSError, RuntimeError, ValueError):  # not ours to change: then it stays as it is
+    with suppress(OSError, RuntimeError, ValueError):  # no permission: then it stays as it is
         folder = folder.resolve()
         if not folder.exists() and _leftovers(folder, "old"):
-            time.sleep(0.1)  # a save that is going on right now takes no longer between its two renames
+            time.sleep(0.1)  # a save in progress takes no longer between its two renames
             for old in filter(is_saved_graph, _leftovers(folder, "old")):
                 if not folder.exists():
                     old.rename(folder)
@@ -102,7 +102,7 @@ def clear_up(folder: Path) -> None:
 
 
 def _leftovers(folder: Path, kind: str) -> list[Path]:
-    """What saves to `folder` left beside it; nothing that holds anything but the files of a graph."""
+    """The folders that saves to `folder` left next to it; only those that hold nothing but the files of a graph."""
     pattern = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]{{8}}\.{kind}")
     known = {DESCRIPTION, *(f"{name}.npy" for name in COLUMN_TYPES)}
     found = [path for path in folder.parent.iterdir() if pattern.fullmatch(path.name) and path.is_dir()]
@@ -114,7 +114,7 @@ def is_saved_graph(folder: Path) -> bool:
 
 
 def _check_replaceable(target: Path) -> None:
-    """Refuse to save where something is that we did not write, and cannot work beside."""
+    """Reject a target with files that we did not write and that are in the way."""
     if not target.exists():
         return
     if not target.is_dir():
@@ -122,16 +122,16 @@ def _check_replaceable(target: Path) -> None:
     file, present = target / DESCRIPTION, sorted(path.name for path in target.iterdir())
     if DESCRIPTION in present:
         with file.open("rb") as stream:
-            if BEGINNING.match(stream.read(100)):
+            if DESCRIPTION_START.match(stream.read(100)):
                 return
-        raise DataError(f"{file} is not one that this version of cody writes; choose another folder")
+        raise DataError(f"{file} was not written by this version of cody; choose another folder")
     foreign = [name for name in present if not COLUMN_FILE.fullmatch(name) and not PARTIAL_DESCRIPTION.fullmatch(name)]
     if foreign:
         raise DataError(f"{target} holds {foreign[0]!r} and is not a saved graph; choose another folder")
 
 
 def _replace(graph: TemporalGraph, target: Path) -> None:
-    """Write the columns, then the description that makes them the graph of this folder; then clear up."""
+    """Write the columns, then the description that makes them the graph of this folder, then remove the old columns."""
     save, is_new = uuid.uuid4().hex[:16], not target.exists()
     target.mkdir(parents=True, exist_ok=True)
     try:
@@ -140,7 +140,7 @@ def _replace(graph: TemporalGraph, target: Path) -> None:
         write_atomically(target / DESCRIPTION, json.dumps(description, indent=2) + "\n")
     except BaseException:
         with suppress(OSError):
-            # The disk says whether the description was replaced: an interrupt may come right after that.
+            # Ask the disk whether the description was replaced: an interrupt may come right after that.
             in_use = set(_files_described(target))
             _remove(file for file in _column_files(target) if save in file.name and file not in in_use)
             if is_new:
@@ -151,7 +151,7 @@ def _replace(graph: TemporalGraph, target: Path) -> None:
 
 
 def _write_columns(graph: TemporalGraph, folder: Path, save: str) -> dict[str, Any]:
-    """Write the columns under names of their own, and describe them."""
+    """Write the columns under new names, and describe them."""
     columns = {}
     for name, dtype in COLUMN_TYPES.items():
         column = getattr(graph, name)
@@ -180,7 +180,7 @@ def _files_described(folder: Path) -> set[Path]:
 
 
 def _abandoned(folder: Path) -> set[Path]:
-    """What saves that were killed left of their columns. One that goes on has written to some of its files lately."""
+    """The columns that killed saves left behind. A save in progress has written to some of its files recently."""
     saves: dict[str, list[Path]] = defaultdict(list)
     for file in _column_files(folder) - _files_described(folder):
         saves[file.stem.rpartition("-")[2]].append(file)
@@ -188,7 +188,7 @@ def _abandoned(folder: Path) -> set[Path]:
 
 
 def _column_files(folder: Path) -> set[Path]:
-    """What saves wrote into `folder`, to the end or not."""
+    """All columns that saves wrote into `folder`, complete or not."""
     return {path for path in folder.iterdir() if COLUMN_FILE.fullmatch(path.name)}
 
 
@@ -201,7 +201,7 @@ def _age(file: Path) -> float:
 
 def _remove(files: Iterable[Path]) -> None:
     for file in files:
-        with suppress(OSError):  # a file too many does no harm
+        with suppress(OSError):  # a superfluous file does no harm
             file.unlink(missing_ok=True)
 
 
@@ -213,13 +213,13 @@ def _read_description(folder: Path) -> dict[str, Any]:
         description = json.loads(file.read_text(encoding="utf-8"))
         schema = description["schema"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"{file} is damaged ({first_line(error)}); {AGAIN}") from None
+        raise DataError(f"{file} is damaged ({first_line(error)}); {ADVICE}") from None
     if schema not in (SCHEMA, WITHOUT_CHECKSUMS):
-        _refuse_schema(file, schema)
+        _reject_schema(file, schema)
     if schema == SCHEMA and not is_as_written(description):
-        raise DataError(f"{file} is damaged: it does not have the checksum it was written with; {AGAIN}")
+        raise DataError(f"{file} is damaged: its checksum does not match; {ADVICE}")
     if not _describes_a_graph(description):
-        raise DataError(f"{file} is damaged: it does not describe the columns of a graph; {AGAIN}")
+        raise DataError(f"{file} is damaged: it does not describe the columns of a graph; {ADVICE}")
     return dict(description)
 
 
@@ -247,7 +247,7 @@ def _column_paths(folder: Path, description: dict[str, Any]) -> dict[str, Path]:
     return {name: folder / column["file"] for name, column in columns.items()}
 
 
-def _refuse_schema(file: Path, schema: Any) -> None:
+def _reject_schema(file: Path, schema: Any) -> None:
     found = plain(repr(schema))
     if str(schema).startswith(SCHEMA.rpartition("/")[0] + "/"):
         raise DataError(f"{file} has the format {found}, this version of cody reads {SCHEMA!r}; update cody")
@@ -267,19 +267,19 @@ def _open_columns(folder: Path, description: dict[str, Any]) -> TemporalGraph:
         if description["schema"] == WITHOUT_CHECKSUMS and _size(columns) <= QUICKLY_READ:
             _verify(graph, folder)
     except DataError as error:
-        raise DataError(f"{error}; {AGAIN}") from None
+        raise DataError(f"{error}; {ADVICE}") from None
     return graph
 
 
 def _verify(graph: TemporalGraph, folder: Path) -> None:
-    """Check what can be checked without checksums: all but the names, of which only strange letters are noticed."""
+    """Check what can be checked without checksums: everything except the names, where only invalid characters show."""
     try:
         verify_graph(graph)
     except DataError as error:
         raise DataError(f"{folder}: {error}") from None
     names = graph.names
     if names is not None and names.dtype.kind == "U" and (names.view(f"{names.dtype.str[0]}u4") > sys.maxunicode).any():
-        raise DataError(f"{folder / 'names.npy'} is damaged: it holds letters that do not exist")
+        raise DataError(f"{folder / 'names.npy'} is damaged: it holds invalid characters")
 
 
 def _size(columns: dict[str, NDArray[Any]]) -> int:
@@ -299,7 +299,7 @@ def _map_column(name: str, file: Path, described: dict[str, Any]) -> NDArray[Any
 
 
 def _check_shapes(files: dict[str, Path], description: dict[str, Any], columns: dict[str, NDArray[Any]]) -> None:
-    """Whether the columns fit each other, as far as their shapes can tell."""
+    """Check that the shapes of the columns fit each other."""
     nodes, events = description["nodes"], description["events"]
     lengths = {"src": events, "dst": events, "time": events, "features": events}
     lengths |= {"node_features": nodes, "names": nodes, "offsets": nodes + 1}
@@ -312,20 +312,20 @@ def _check_shapes(files: dict[str, Path], description: dict[str, Any], columns: 
 
 
 def _check_samples(files: dict[str, Path], columns: dict[str, NDArray[Any]]) -> None:
-    """Whether a few rows, spread evenly, could be those of a graph."""
+    """Check that a few rows, spread evenly, could be those of a graph."""
     offsets, incidence = columns["offsets"], columns["incidence"]
     nodes, events = len(offsets) - 1, len(columns["time"])
     rows, time = _spread(events), columns["time"][_spread(events)]
     limits, listed = offsets[_spread(nodes + 1)], incidence[_spread(len(incidence))]
-    right: dict[str, Any] = {}
+    is_valid: dict[str, Any] = {}
     for name in ("src", "dst"):
-        right[name] = ((columns[name][rows] >= 0) & (columns[name][rows] < nodes)).all()
-    right["time"] = np.isfinite(time).all() and (np.diff(time) >= 0).all()
-    right["offsets"] = limits[0] == 0 and limits[-1] == len(incidence) and (np.diff(limits) >= 0).all()
-    right["incidence"] = events <= len(incidence) <= 2 * events and ((listed >= 0) & (listed < events)).all()
-    right |= {name: np.isfinite(columns[name][_spread(len(columns[name]))]).all() for name in TABLES & set(columns)}
-    for name, fine in right.items():
-        if not fine:
+        is_valid[name] = ((columns[name][rows] >= 0) & (columns[name][rows] < nodes)).all()
+    is_valid["time"] = np.isfinite(time).all() and (np.diff(time) >= 0).all()
+    is_valid["offsets"] = limits[0] == 0 and limits[-1] == len(incidence) and (np.diff(limits) >= 0).all()
+    is_valid["incidence"] = events <= len(incidence) <= 2 * events and ((listed >= 0) & (listed < events)).all()
+    is_valid |= {name: np.isfinite(columns[name][_spread(len(columns[name]))]).all() for name in TABLES & set(columns)}
+    for name, valid in is_valid.items():
+        if not valid:
             raise DataError(f"{files[name]} is damaged: its values are not those of a graph")
 
 

@@ -1,4 +1,4 @@
-"""What the paper's table says about a data set."""
+"""The figures of a data set in the paper's table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECONDS_PER_DAY = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    nodes: int  # that occur in an event
+    nodes: int  # with at least one event
     events: int
     unique_edges: int  # distinct pairs (source, destination): a → b and b → a are two
     days: float  # from the first event to the last, if times are seconds
@@ -25,7 +25,7 @@ class Summary:
 
 
 def summarise(graph: TemporalGraph) -> Summary:
-    """Count what the paper's table counts.
+    """The figures of a graph.
 
     >>> graph = TemporalGraph.from_arrays(src=[0, 1, 0], dst=[2, 2, 2], time=[0.0, 43_200.0, 86_400.0])
     >>> summary = summarise(graph)

@@ -1,4 +1,4 @@
-"""Records made ready to be compared: what belongs together gets one name, what must not be mixed is refused."""
+"""Records prepared for comparison: what belongs together gets one name, what must not be mixed is rejected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cody.evaluate.record import Record
 from cody.explainers import EXPLAINERS, NEAR
 from cody.words import plain
 
-# In the paper's order. What is not listed follows by name.
+# In the paper's order. Others follow by name.
 DATA = ("collegemsg", "uci-messages", "uci-forums", "wikipedia")
 MODELS = ("tgn", "tgat")
 NEAR_WORDS = {function.__name__: f"near {name}" for name, function in NEAR.items()}  # as the command line calls them
@@ -27,7 +27,7 @@ def arrange(records: Sequence[Record]) -> list[Record]:
 
     A model's name loses its folder and the name of its data: runs/tgn-wikipedia and runs/tgn-uci-forums are both tgn.
     An explainer that was run with several settings becomes one explainer for each: cody-temporal (alpha=0.5). A record
-    that several files hold counts once.
+    that is in several files counts once.
     """
     if not records:
         raise DataError("there are no records to compare; cody evaluate writes them")
@@ -47,18 +47,18 @@ def in_order(names: Iterable[str], known: Iterable[str]) -> list[str]:
 
 
 def explainers_in_order(records: Iterable[Record]) -> dict[str, Parts]:
-    """The explainers of records and what each is made of: as the catalogue lists them, then the others by name."""
+    """The explainers of records and what each is made of: in the order of the catalogue, then the others by name."""
     found = {record.explainer: (record.search, record.policy) for record in records}
     places = {entry.parts: place for place, entry in enumerate(EXPLAINERS.values())}
 
     def place(name: str) -> tuple[int, bool, str]:
-        return places.get(found[name], len(places)), name not in EXPLAINERS, name  # settings follow what they vary
+        return places.get(found[name], len(places)), name not in EXPLAINERS, name  # settings follow their explainer
 
     return {name: found[name] for name in sorted(found, key=place)}
 
 
 def setting(search: Any, policy: Any, options: Any) -> dict[str, str]:
-    """What an explainer is made of and was given, without nesting, each as text.
+    """An explainer's search, policy and options in one flat dictionary of texts.
 
     >>> setting("cody", "temporal", {"search": {"alpha": 0.5}, "candidates": {"size": 64}})
     {'search': 'cody', 'policy': 'temporal', 'search.alpha': '0.5', 'candidates.size': '64'}
@@ -91,7 +91,7 @@ def _family(record: Record) -> str:
 
 
 def _check_identities(records: Sequence[Record], short: Sequence[Record]) -> None:
-    """Two models, or two sets of events, must not come to stand in one column."""
+    """Reject records of two models, or two data sets, that would end up in the same column."""
     models: dict[tuple[str, str], Record] = {}
     for record, renamed in zip(records, short, strict=True):
         first = models.setdefault((renamed.data, renamed.model), record)
@@ -102,12 +102,12 @@ def _check_identities(records: Sequence[Record], short: Sequence[Record]) -> Non
             if mine[1] != other[1]:
                 raise DataError(
                     f"the records mix two different {what}s, {other[0]!r} ({other[1][:12]}) and {mine[0]!r} "
-                    f"({mine[1][:12]}); give their files one at a time"
+                    f"({mine[1][:12]}); pass their files one at a time"
                 )
 
 
 def _name_settings(records: Sequence[Record]) -> list[Record]:
-    settings: dict[Group, dict[str, dict[str, str]]] = {}  # of each group, by their text
+    settings: dict[Group, dict[str, dict[str, str]]] = {}  # for each group; their text is the key
     given = [setting_of(record) for record in records]
     for record, values in zip(records, given, strict=True):
         group = Group(record.data, record.model, record.kind, record.explainer)
@@ -129,7 +129,7 @@ def _name_settings(records: Sequence[Record]) -> list[Record]:
 def _names(
     settings: Mapping[tuple[str, str], Mapping[str, str]], varied: Mapping[str, Sequence[str]]
 ) -> dict[tuple[str, str], str]:
-    """A name for each setting of each explainer: as short as tells it from all others."""
+    """A name for each setting of each explainer: the shortest that distinguishes it from all others."""
     exact = {key: _exact(key[0], values, varied[key[0]]) for key, values in settings.items()}
     whole = {key: _named(key[0], values, varied[key[0]]) for key, values in settings.items()}
     names = dict(exact)
@@ -153,7 +153,7 @@ def _exact(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> 
 
 
 def _rounded(value: str) -> str:
-    """A number with four digits; anything else as it is."""
+    """A number rounded to four digits; any other text unchanged."""
     try:
         return f"{float(value):.4g}" if "." in value else value
     except ValueError:
@@ -169,6 +169,6 @@ def _once(records: Sequence[Record]) -> list[Record]:
         if replace(record, seconds=first.seconds, version=first.version) != first:
             raise DataError(
                 f"{record.explainer} explains event {record.event} of {record.data} twice with seed {record.seed}, "
-                "and not alike: these files do not belong together"
+                "differently: these files do not belong together"
             )
     return list(known.values())

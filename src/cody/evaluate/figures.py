@@ -50,11 +50,11 @@ STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.5,
     "axes.axisbelow": True,
     "svg.hashsalt": "cody",
-    "text.parse_math": False,  # a $ in the name of a file is a $
+    "text.parse_math": False,  # a $ in a file name is just a $
 }
-VARIED = {"search.alpha": "α", "candidates.size": "candidates"}  # what sensitivity is drawn for
+VARIED = {"search.alpha": "α", "candidates.size": "candidates"}  # options that sensitivity is drawn for
 
-# Okabe and Ito's colours, which the colour-blind can tell apart. A policy has a colour, a search a kind of line.
+# Okabe and Ito's colours, which the colour-blind can tell apart. A policy has a colour, a search a line style.
 BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK = "#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
 COLOURS = dict(zip(POLICIES, (ORANGE, SKY, GREEN, BLUE), strict=True))
 MARKERS = dict(zip(POLICIES, "ov^s", strict=True))
@@ -64,12 +64,12 @@ FACTUAL_LOOKS = (("#999999", "*"), (PINK, "P"), (BLACK, "D"), (RED, "X"))
 OTHERS = ((BLACK, "<"), (RED, ">"), (PINK, "h"), ("#999999", "p"))
 OTHER_DASHES = ((0, (3, 1, 1, 1)), (0, (5, 3)), (0, (8, 2, 1, 2, 1, 2)), "-")
 SEQUENCE = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PINK, "D"), (BLACK, "v"))
-LETTER = 0.06  # inches that a letter of a label takes
+LETTER = 0.06  # inches: the width of a letter in a label
 WIDEST, THINNEST = 2.4, 1.0  # lines, in points
-MARKS = 5  # of a curve
-SPARSITIES = (0, 0.02, 0.1, 0.2, 0.4, 0.7, 1.0)  # that an axis names
-DRAWN_BY = "cody figures"  # in the metadata of every file, so that it is known which ones may be replaced
-LOOKING = 0.9  # share of counterfactuals that must be met and answered with by an explainer that looks for them
+MARKS = 5  # on each curve
+SPARSITIES = (0, 0.02, 0.1, 0.2, 0.4, 0.7, 1.0)  # ticks of an axis
+DRAWN_BY = "cody figures"  # in the metadata of every file: only such files are replaced
+ANSWERED = 0.9  # an explainer that looks for counterfactuals answers with at least this share of those it meets
 
 
 Curve = TypeVar("Curve")
@@ -82,7 +82,7 @@ class Look(NamedTuple):
 
 
 def _looks_of_catalogue() -> Iterator[tuple[Parts, Look]]:
-    """Factual explainers are dotted; a search has the line of its kind, in the colour of its policy."""
+    """Factual explainers are dotted; others have the line style of the search in the colour of the policy."""
     for entry, (colour, marker) in zip(FACTUAL, FACTUAL_LOOKS, strict=True):
         yield entry.parts, Look(colour, DOTS, marker)
     for search, policy in (entry.parts for entry in SEARCHING):
@@ -93,12 +93,12 @@ LOOKS = dict(_looks_of_catalogue())
 
 
 def save_figures(records: Sequence[Record], folder: Path) -> list[Path]:
-    """Draw every figure that the records allow. The same records give the same files; only figures are replaced."""
+    """Draw every figure that the records allow. The same records give the same files; no other files are replaced."""
     arranged = arrange(records)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CallError(f"{str(folder)!r} cannot be the folder of the figures: {error.strerror}") from None
+        raise CallError(f"cannot use {str(folder)!r} as the folder of the figures: {error.strerror}") from None
     drawn: dict[Path, bytes] = {}
     with rc_context(STYLE):
         for name, figure in draw(arranged):
@@ -108,21 +108,21 @@ def save_figures(records: Sequence[Record], folder: Path) -> list[Path]:
                 figure.savefig(content, format=kind, dpi=200, metadata=metadata)
                 drawn[folder / f"{stem}.{kind}"] = content.getvalue()
     for path in drawn:
-        _refuse_foreign(path)
+        _reject_foreign(path)
     for path, written in drawn.items():
         _write(path, written)
     return list(drawn)
 
 
 def _file_name(name: str, taken: Set[str]) -> str:
-    """Letters of any language, numbers and a few signs; never the name of another figure."""
+    """A file name of letters (of any language), digits and `_.-`; never that of another figure."""
     stem = re.sub(r"[^\w.-]+", "_", name)
     others = (f"{stem}-{number}" for number in itertools.count(2))
     return next(free for free in itertools.chain([stem], others) if free not in taken)
 
 
-def _refuse_foreign(path: Path) -> None:
-    """Refuse to replace a file that does not say that it was drawn here."""
+def _reject_foreign(path: Path) -> None:
+    """Do not replace a file whose metadata do not say that it was drawn here."""
     try:
         with path.open("rb") as file:
             ours = DRAWN_BY.encode() in file.read(4096)
@@ -147,12 +147,12 @@ def draw(records: Sequence[Record]) -> Iterator[tuple[str, Figure]]:
     for model in in_order((record.model for record in records), MODELS):
         mine = [record for record in records if record.model == model]
         yield f"fidelity-sparsity-{model}", fidelity_against_sparsity(mine, look)
-        looking = [record for _, members in _by_explainer(mine) if _looks_for_one(members) for record in members]
-        if looking:
-            yield f"fidelity-calls-{model}", fidelity_against_calls(looking, look)
+        searching = [record for _, members in _by_explainer(mine) if _looks_for_one(members) for record in members]
+        if searching:
+            yield f"fidelity-calls-{model}", fidelity_against_calls(searching, look)
         if any(mean_seconds(group) is not None for group in groups(mine).values()):
             yield f"duration-{model}", duration(mine, look)
-        for (data, kind), group in _settings_of(mine).items():
+        for (data, kind), group in _by_data_and_kind(mine).items():
             if len({record.explainer for record in group}) > 1:
                 yield f"jaccard-{model}-{data}-{kind}", similarity(group)
             for explainer, panels in _varied(group).items():
@@ -160,20 +160,20 @@ def draw(records: Sequence[Record]) -> Iterator[tuple[str, Figure]]:
 
 
 def _looks_for_one(records: Sequence[Record]) -> bool:
-    """Whether an explainer looks for counterfactuals: it asks, and answers with one once it has met one.
+    """Whether an explainer looks for counterfactuals: it asks the model, and if it meets one, that is its answer.
 
-    What T-GNNExplainer or PBONE meet on their way says nothing about what they find.
+    T-GNNExplainer and PBONE may meet one by chance, and answer with something else.
     """
     met = [record.first is not None for record in records]
     answered = [record.is_necessary for record in records]
     both, either = np.logical_and(met, answered).sum(), np.logical_or(met, answered).sum()
-    return any(record.evaluations for record in records) and bool(both >= LOOKING * either)
+    return any(record.evaluations for record in records) and bool(both >= ANSWERED * either)
 
 
 def looks(records: Iterable[Record]) -> dict[str, Look]:
-    """How each explainer is drawn, in every figure. Those that the catalogue does not have go by turns.
+    """How each explainer is drawn, in every figure. Those outside the catalogue take the remaining looks in turn.
 
-    Several settings of an explainer have its colour and its marker; the first has its line too.
+    Several settings of an explainer have its colour and its marker; the first has its line style too.
     """
     found: dict[str, Look] = {}
     first: dict[Parts, Look] = {}  # of each explainer, whatever its setting
@@ -211,9 +211,9 @@ def fidelity_against_sparsity(records: Sequence[Record], look: Mapping[str, Look
 
 
 def fidelity_against_calls(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
-    """The share of links whose first set that changes the decision was among that many that the explainer asked about.
+    """The share of links for which the explainer met a counterfactual within that many calls.
 
-    A curve ends where no explanation of its explainer asked for more.
+    A curve ends at the largest number of calls of its explainer.
     """
     figure, panels = _panels(records, "calls to the model", "share with a counterfactual")
     most = max(record.evaluations for record in records)
@@ -236,12 +236,12 @@ def _sparsities(records: Sequence[Record]) -> FloatArray:
 
 
 def _spread(number: int, curves: int) -> FloatArray:
-    """Where the marks of one of several curves lie, as shares of the axis: not above those of the others. [MARKS]"""
+    """Where the marks of one of several curves lie, as shares of the axis: not at those of the others. [MARKS]"""
     return (np.arange(MARKS) + (number + 1) / (curves + 1)) / MARKS
 
 
 def _widen_small(axes: Axes, limit: float) -> None:
-    """An axis of square roots, from 0: most explanations are sparse, and that is where explainers differ."""
+    """A square-root axis from 0: most explanations are sparse, and explainers differ there."""
     axes.set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square))
     axes.set_xlim(0, limit)
     axes.set_xticks([share for share in SPARSITIES if share <= limit], minor=False)
@@ -266,14 +266,14 @@ def _steps(
 
 
 def _with_widths(curves: Iterable[Curve]) -> list[tuple[Curve, float]]:
-    """Each curve with the width of its line: what is drawn first is wider, and so seen below an equal one."""
+    """Each curve with its line width: the first are wider, so that they show under a later one at the same place."""
     listed = list(curves)
     return list(zip(listed, np.linspace(WIDEST, THINNEST, len(listed)).tolist(), strict=True))
 
 
 def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure, list[tuple[Axes, list[Record]]]]:
     """A grid of axes: a row for each kind of prediction, a column for each data set."""
-    found = _settings_of(records)
+    found = _by_data_and_kind(records)
     names = in_order((data for data, _ in found), DATA)
     kinds = in_order((kind for _, kind in found), KINDS)
     width = min(PAGE, 2.25 * max(2, len(names)))
@@ -303,7 +303,7 @@ def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure
 
 
 def _legend(figure: Figure, look: Mapping[str, Look], records: Sequence[Record]) -> None:
-    """Below the panels; and their heights, which they share, begin at 0."""
+    """A legend below the panels, whose shared y axis starts at 0."""
     figure.axes[0].set_ylim(0, None)
     present = explainers_in_order(records)
     lines = [
@@ -314,11 +314,11 @@ def _legend(figure: Figure, look: Mapping[str, Look], records: Sequence[Record])
 
 
 def _beside(names: Iterable[str], width: float) -> int:
-    """How many names of a legend fit beside each other."""
+    """How many names of a legend fit side by side."""
     return min(4, max(1, int(width / (0.45 + 0.053 * max(map(len, names))))))
 
 
-# Points, cells
+# Points and cells
 
 
 def duration(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
@@ -332,7 +332,7 @@ def duration(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
     for group, members in groups(records).items():
         seconds = mean_seconds(members)
         if seconds is not None:
-            times.append(max(seconds, 1e-6))  # a logarithm needs it
+            times.append(max(seconds, 1e-6))  # a logarithmic axis cannot show 0
             fill = look[group.explainer].colour if group.kind == KINDS[0] else "white"
             style = {"marker": look[group.explainer].marker, "markeredgecolor": look[group.explainer].colour}
             place = explainers.index(group.explainer) + (0.15 if group.kind == KINDS[0] else -0.15)
@@ -353,7 +353,7 @@ def duration(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
 
 
 def similarity(records: Sequence[Record]) -> Figure:
-    """Jaccard similarity of each two explainers: the mean over the links that both explained."""
+    """Jaccard similarity of each pair of explainers: the mean over the links that both explained."""
     members = dict(_by_explainer(records))
     names = list(members)
     values = np.array([[_known(jaccard(members[one], members[other])) for other in names] for one in names])
@@ -383,7 +383,7 @@ Varied = Mapping[str, Mapping[str, Sequence[Record]]]  # parameter, its value, r
 
 
 def sensitivity(panels: Varied, title: str) -> Figure:
-    """Fidelity+ against sparsity for each value of a parameter, the others as in most records."""
+    """Fidelity+ against sparsity for each value of a parameter; the others have their most common values."""
     figure = Figure(figsize=(min(PAGE, 2.9 * len(panels) + 0.4), 2.3), layout="constrained")
     grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
     records = [record for values in panels.values() for members in values.values() for record in members]
@@ -449,8 +449,7 @@ def _links(records: Iterable[Record]) -> int:
     return len({link_of(record) for record in records})
 
 
-def _settings_of(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
-    """By data set and kind."""
+def _by_data_and_kind(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
     found: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         found.setdefault((record.data, record.kind), []).append(record)

@@ -1,4 +1,4 @@
-"""Which links an evaluation explains: real events, those that the model predicts and those that it misses, apart."""
+"""Which links an evaluation explains: real events, sampled separately where the model predicts them and misses them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from cody.errors import CallError
 from cody.graph import IntArray, TemporalGraph
 from cody.model import Model, check_logits
 
-TEST_PERIOD = (0.85, 1.0)  # what a user's question is about
-PAPER_PERIOD, PAPER_MARGIN = (0.2, 0.6), 0.2  # what the published tables were made from
+TEST_PERIOD = (0.85, 1.0)  # shares of the events; the default
+PAPER_PERIOD, PAPER_MARGIN = (0.2, 0.6), 0.2  # of the links behind the published tables
 
 
 def sample_links(
@@ -25,7 +25,7 @@ def sample_links(
     margin: float = 0.0,
     seed: int = 0,
 ) -> IntArray:
-    """Rows of `count` random events that the model predicts (`correct`) or does not, ascending; fewer if there are not.
+    """Rows of up to `count` random events that the model predicts (`correct`) or misses, ascending.
 
     Drawn from the events between the two shares of `period`; `margin` leaves out those whose logit is closer to 0.
     """
@@ -57,17 +57,17 @@ def sample_kinds(
 
 
 def check_sample(count: int, period: tuple[float, float], margin: float) -> None:
-    """Refuse a sample that cannot be meant."""
+    """Reject a sample that makes no sense."""
     if not 0 <= period[0] < period[1] <= 1:
-        raise CallError(f"a period is two growing shares of the events between 0 and 1, not {period}")
+        raise CallError(f"a period is two increasing shares of the events, between 0 and 1, not {period}")
     if count < 1:
         raise CallError(f"there must be at least 1 link of each kind, not {count}")
     if not 0 <= margin < math.inf:
-        raise CallError(f"margin must be a number of at least 0, not {margin}")
+        raise CallError(f"margin must be a finite number, at least 0, not {margin}")
 
 
 def rows_of(period: tuple[float, float], graph: TemporalGraph) -> range:
-    """The events between two shares of all."""
+    """The rows of the events in a period."""
     first, last = (round(share * graph.num_events) for share in period)
     return range(first, last)
 

@@ -1,4 +1,4 @@
-"""One line of a file of records: a JSON object with a checksum. Earlier versions wrote none; those are read too."""
+"""One line of a file of records: a JSON object with a checksum, which lines of earlier versions lack."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ def parse_line(line: str, what: str, schemas: tuple[str, ...]) -> dict[str, Any]
     if line.startswith("\ufeff"):
         raise DataError("this line begins with a byte order mark; save the file as UTF-8 without one")
     if not line.strip():
-        raise DataError("this line is empty, and evaluations write none; remove it")
+        raise DataError("this line is empty, which evaluations never write; remove it")
     try:
-        document = json.loads(line, parse_constant=_refuse_constant)
+        document = json.loads(line, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
-        raise DataError(f"this is no {what}: it is not JSON from character {error.pos + 1} on ({error.msg})") from None
+        raise DataError(
+            f"this is not a {what}: it is not JSON from character {error.pos + 1} on ({error.msg})"
+        ) from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"this is no {what}: {error}") from None
+        raise DataError(f"this is not a {what}: {error}") from None
     found = document.get("schema") if isinstance(document, dict) else None
     if found not in schemas:
-        raise DataError(f"this is no {what}: its schema is {shown(found)}, not {schemas[0]!r}")
+        raise DataError(f"this is not a {what}: its schema is {shown(found)}, not {schemas[0]!r}")
     return dict(document)
 
 
 def check_line(document: dict[str, Any], what: str, fields: set[str]) -> None:
-    """Refuse what is not as it was written. Where the name of the checksum is damaged, that is an unknown field."""
+    """Reject a line that is not as it was written. If the word "checksum" itself is damaged, it is an unknown field."""
     for name in document.keys() - fields - {"schema", "checksum"}:
         raise DataError(f"this {what} is damaged: there is no field {plain(repr(name))}")
     if "checksum" in document and not is_as_written(document):
@@ -50,5 +52,5 @@ def shown(value: Any) -> str:
     return "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else plain(repr(value))
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+def _reject_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")

@@ -1,9 +1,9 @@
-"""How good explanations are: plain functions over records, one number each, None where there is nothing to measure.
+"""How good explanations are: plain functions of records, one number each, None where there is nothing to measure.
 
-N records, each about one link; X is the explanation of a link, C what could have been removed. A metric takes records,
+N records, each about one link; X is the explanation of a link, C its candidates. A metric takes records,
 or their `columns`; given the columns of S bootstrap samples it gives an array of S numbers instead of one.
 
-Other projects swap the names of fidelity+ and fidelity-: go by the formula.
+Some projects call fidelity- what is fidelity+ here: go by the formulas.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Columns:
     sufficient: FloatArray  # [N] 1 where the decision stays with X only, else 0
     found: FloatArray  # [N] 1 where the explainer met a set that changes the decision, else 0
     evaluations: FloatArray  # [N]
-    seconds: FloatArray  # [N] not a number where time was not taken
-    link: IntArray  # [N] equal where the same link was explained
+    seconds: FloatArray  # [N] nan where no time was measured
+    link: IntArray  # [N] the same number for records about the same link
     counts: FloatArray  # [N] how often each record counts; [S, N] for S samples
 
 
@@ -60,12 +60,12 @@ def columns(records: Records) -> Columns:
 
 
 def link_of(record: Record) -> tuple[str, str, int]:
-    """The same for all records about one link."""
+    """What a record is about: equal for all records about one link."""
     return record.data, record.model, record.event
 
 
 def sparsity(records: Records) -> float | None:
-    """(1/N) Σ |X| / |C|: how much of what could be removed is. Lower is better.
+    """(1/N) Σ |X| / |C|: the share of the candidates that the explanation names. Lower is better.
 
     A link without candidates has an empty X and counts as 0.
     """
@@ -119,7 +119,7 @@ def mean_evaluations(records: Records) -> float | None:
 def mean_seconds(records: Records) -> float | None:
     """(1/N) Σ wall time, without confirmation and without measuring fidelity. Lower is better.
 
-    None where the time of a record was not taken, because explainers shared answers.
+    None if some record has no time, because explainers shared answers.
     """
     group = columns(records)
     return None if np.isnan(group.seconds).any() else _mean(group, group.seconds)
@@ -137,7 +137,7 @@ def found_share(records: Records) -> float | None:
 def jaccard(records: Sequence[Record], others: Sequence[Record]) -> float | None:
     """Mean over the links that both explain of |X ∩ Y| / |X ∪ Y|; None without a common link.
 
-    Two empty explanations are equal: 1. Of a link explained several times, the mean over all pairs counts.
+    Two empty explanations are equal: 1. If a link was explained several times, the mean over all pairs counts.
     """
     mine, theirs = _explanations(records), _explanations(others)
     common = [_overlap(mine[link], theirs[link]) for link in mine if link in theirs]
@@ -147,7 +147,7 @@ def jaccard(records: Sequence[Record], others: Sequence[Record]) -> float | None
 def recall(records: Sequence[Record], causes: Sequence[Set[int]]) -> float | None:
     """Where the true causes of links are known: mean of |X ∩ causes| / |causes|, over links that have any.
 
-    `causes` has an entry for each event of the graph, as `cody.data.campus` makes them.
+    `causes` has an entry for each event of the graph, as in `cody.data.campus`.
     """
     found = [
         len(causes[record.event] & set(record.rows)) / len(causes[record.event])
@@ -182,7 +182,7 @@ def interval(
     level: float = 0.95,
     samples: int = 1000,
 ) -> Interval | None:
-    """Percentile bootstrap: between which values `level` of the samples lie; None where the metric is undefined.
+    """Percentile bootstrap: the interval that holds a share `level` of the samples; None where the metric is undefined.
 
     A sample draws as many links as there are, with replacement, each with all records about it.
     """
@@ -207,7 +207,7 @@ def differences(
     """Paired bootstrap: metric(records) - metric(others) in each sample of the links that both explain. [S]
 
     A sample draws links, and with each the records of both. Explainers that fail on the same links differ by less than
-    their two intervals suggest. `within` makes an interval of it; None where the metric is undefined.
+    their two intervals suggest. `within` turns them into an interval. None where the metric is undefined.
     """
     links = {link_of(record) for record in records} & {link_of(record) for record in others}
     number = {link: place for place, link in enumerate(sorted(links))}
@@ -223,7 +223,7 @@ def differences(
 
 
 def within(drawn: FloatArray, level: float = 0.95) -> Interval:
-    """Between which values `level` of the samples lie."""
+    """The central interval that holds a share `level` of the samples."""
     if not 0 < level < 1:
         raise CallError(f"level must lie between 0 and 1, not {level}")
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
@@ -242,7 +242,7 @@ def _draws(links: int, samples: int, rng: np.random.Generator) -> Iterator[Float
 
 
 def _mean(group: Columns, values: FloatArray) -> float | None:
-    """The mean of values [N], counted as the group says; None of nothing."""
+    """The mean of values [N], weighted by the group's counts; None if there are none."""
     return _number(group.counts @ values / group.counts.sum(axis=-1)) if len(values) else None
 
 
@@ -252,7 +252,7 @@ def _number(value: FloatArray | np.float64) -> float:
 
 
 class Group(NamedTuple):
-    """What is measured together."""
+    """The records that are measured together."""
 
     data: str
     model: str
@@ -262,7 +262,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One group of records in numbers; None where there are no records."""
+    """The metrics of one group of records; None where one is undefined."""
 
     links: int  # distinct ones
     records: int

@@ -1,7 +1,7 @@
 """The work of an evaluation on a Ray cluster.
 
 Model, graph and version table are put into Ray's object store once; it brings them to each node, where all workers read
-the same memory. A task is a link. Ray places tasks, and runs those again whose worker or node has died.
+the same memory. A task is a link. Ray places the tasks, and repeats those whose worker or node died.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any
 
 from cody.errors import CallError, CodyError
 from cody.evaluate.record import Record
-from cody.evaluate.run import Key, Link, Plan, evaluate, key
+from cody.evaluate.run import Key, Link, Plan, evaluate, keys_of
 from cody.graph import TemporalGraph
 from cody.model import Model
 
 RETRIES = 5  # deaths of a worker or its node that a link survives
-LOOK_EVERY = 1.0  # seconds between two looks at the size of the cluster, which may grow and shrink
-WAITING = 2  # tasks for each processor, so that none waits for the driver
+POLL_EVERY = 1.0  # seconds; the size of the cluster may grow and shrink
+TASKS_PER_CPU = 2  # so that no processor waits for the driver
 
 
 def evaluate_on_ray(
@@ -36,9 +36,9 @@ def evaluate_on_ray(
     plan: Plan,
     done: Set[Key] = frozenset(),
 ) -> Iterator[Record]:
-    """What `evaluate` does, on the cluster at `address` ("local": one on this machine); records in another order.
+    """Does the work of `evaluate` on the cluster at `address` ("local": one on this machine); records in another order.
 
-    Nodes need this package; nothing else has to be there. A model of your own must be one that can be pickled.
+    The nodes need this package and nothing else. A model of your own must be picklable.
     """
     with connected(address) as ray:
         yield from _submit(ray, model, graph, links, plan, done)
@@ -46,7 +46,7 @@ def evaluate_on_ray(
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Ray with a connection to the cluster at `address`, or with the one that is there already, which stays open."""
+    """Ray, connected to the cluster at `address`. A connection that was open before is used instead, and stays open."""
     ray = _ray()
     if ray.is_initialized():
         yield ray
@@ -65,26 +65,25 @@ def connected(address: str) -> Iterator[Any]:
 def _submit(
     ray: Any, model: Model, graph: TemporalGraph, links: Sequence[Link], plan: Plan, done: Set[Key]
 ) -> Iterator[Record]:
-    shared = ray.put((model, graph, plan))  # together, because the model knows the graph too
+    shared = ray.put((model, graph, plan))  # together, because the model holds the graph too
     task = ray.remote(num_cpus=1, max_retries=RETRIES)(_evaluate_link)
-    names = [explainer.name for explainer in plan.explainers]
-    queue = deque(link for link in links if any(key(name, link) not in done for name in names))
+    queue = deque(link for link in links if keys_of(link, plan) - done)
     lost: list[str] = []
     pending: dict[Any, Link] = {}
-    room, looked = 0, -math.inf
+    room, polled = 0, -math.inf
     while queue or pending:
-        if time.monotonic() - looked > LOOK_EVERY:
-            room, looked = WAITING * max(1, int(ray.cluster_resources().get("CPU", 1))), time.monotonic()
+        if time.monotonic() - polled > POLL_EVERY:
+            room, polled = TASKS_PER_CPU * max(1, int(ray.cluster_resources().get("CPU", 1))), time.monotonic()
         while queue and len(pending) < room:
             link = queue.popleft()
-            pending[task.remote([shared], link, done & {key(name, link) for name in names})] = link
+            pending[task.remote([shared], link, done & keys_of(link, plan))] = link
         finished, _ = ray.wait(list(pending), timeout=5.0)
         for reference in finished:
             link = pending.pop(reference)
             try:
                 yield from ray.get(reference)
             except ray.exceptions.RayTaskError as error:  # the explainer failed, not the cluster
-                raise CodyError(f"a worker failed about event {link.event}: {error.cause}") from None
+                raise CodyError(f"a worker failed on event {link.event}: {error.cause}") from None
             except ray.exceptions.RayError as error:
                 lost.append(f"{link.event} ({link.kind}, {type(error).__name__})")
     if lost:
@@ -95,7 +94,7 @@ def _submit(
 
 
 def _evaluate_link(shared: list[Any], link: Link, done: Set[Key]) -> list[Record]:
-    """A task. The reference comes in a list, which Ray does not look into: most tasks find it opened."""
+    """A task. The reference comes in a list, so that Ray does not fetch it for every task; `_open` does, once."""
     (reference,) = shared
     model, graph, plan = _open(reference)
     return list(evaluate(model, graph, [link], plan, done))
@@ -103,14 +102,14 @@ def _evaluate_link(shared: list[Any], link: Link, done: Set[Key]) -> list[Record
 
 @lru_cache(maxsize=1)
 def _open(reference: Any) -> tuple[Model, TemporalGraph, Plan]:
-    """Once in each worker's life."""
+    """Done once in each worker."""
     os.environ["OMP_NUM_THREADS"] = "1"  # for torch, if it is imported: every core has a worker
     opened: tuple[Model, TemporalGraph, Plan] = _ray().get(reference)
     return opened
 
 
 def _check_reachable(address: str) -> None:
-    """Ray itself tries for minutes before it gives up."""
+    """Reject an address that does not answer. Ray itself would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdecimal():
         return

@@ -1,4 +1,4 @@
-"""One row of an evaluation: what one explainer said about one link, and what it cost."""
+"""One row of an evaluation: what one explainer answered about one link, and what that cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cody.errors import DataError
 from cody.evaluate.lines import check_line, parse_line, shown, write_line
 from cody.evaluate.upgrade import upgraded_record
 
-SCHEMA, FORMER_SCHEMA = "cody/record/2", "cody/record/1"
+SCHEMA, OLD_SCHEMA = "cody/record/2", "cody/record/1"
 KINDS = ("correct", "incorrect")
 
 Fields = dict[str, tuple[Callable[[Any], bool], str]]
@@ -24,22 +24,22 @@ class Record:
 
     data: str  # names, as the user gave them
     model: str
-    explainer: str  # its name: that of the catalogue, or another one that the user chose
+    explainer: str  # its name, from the catalogue or chosen by the user
     search: str  # what it is made of, as `cody.explainers.name_of` calls it
     policy: str
-    options: dict[str, Any]  # what search, policy and candidates were given
+    options: dict[str, Any]  # of search, policy and candidates
     kind: str  # of the prediction: "correct" or "incorrect"
     event: int  # row of the explained link
     candidates: int  # how many events X could have been made of
     rows: tuple[int, ...]  # X, in the order of the explainer
-    original: float  # logit with nothing removed
+    original: float  # logit with nothing changed
     without: float  # logit without X
-    only: float  # logit of a past that consists of X only
-    ended: str  # why the search ended: a word of cody.search.result; whether it found something is `is_necessary`
+    only: float  # logit when the past consists of X only
+    ended: str  # why the search ended, in a word of cody.search.result; whether X is a counterfactual: `is_necessary`
     iterations: int
     evaluations: int  # distinct sets that the explainer asked about
-    first: int | None  # how many of them until the first that changes the decision; None: no such set
-    seconds: float | None  # wall time, without confirmation and without `only`; None: it profited from other explainers
+    first: int | None  # how many of them up to the first that changes the decision; None: no such set
+    seconds: float | None  # wall time, without confirmation and `only`; None: it shared answers with other explainers
     seed: int
     model_identity: str
     data_identity: str
@@ -67,9 +67,9 @@ class Record:
     @classmethod
     def from_json(cls, line: str) -> Record:
         """What `to_json` wrote; anything else is an error that says which field is wrong."""
-        document = parse_line(line, "record", (SCHEMA, FORMER_SCHEMA))
-        if document["schema"] == FORMER_SCHEMA:
-            _check_fields(document, FORMER_FIELDS)
+        document = parse_line(line, "record", (SCHEMA, OLD_SCHEMA))
+        if document["schema"] == OLD_SCHEMA:
+            _check_fields(document, OLD_FIELDS)
             document = upgraded_record(document)
         else:
             _check_fields(document, FIELDS)
@@ -81,18 +81,18 @@ class Record:
                 f"cannot be among {record.candidates} candidates"
             )
         if max(record.rows, default=-1) >= record.event:
-            raise DataError(f"this record is damaged: event {max(record.rows)} was not before {record.event}")
+            raise DataError(f"this record is damaged: event {max(record.rows)} is not before event {record.event}")
         if (record.first or 0) > record.evaluations:
             raise DataError(f"this record is damaged: first is {record.first} of {record.evaluations} evaluations")
         return record
 
 
 def _check_fields(document: dict[str, Any], known: Fields) -> None:
-    for name, (is_right, meant) in known.items():
+    for name, (is_valid, expected) in known.items():
         if name not in document:
             raise DataError(f"this record is damaged: {name!r} is missing")
-        if not is_right(document[name]):
-            raise DataError(f"this record is damaged: {name} must be {meant}, not {shown(document[name])}")
+        if not is_valid(document[name]):
+            raise DataError(f"this record is damaged: {name} must be {expected}, not {shown(document[name])}")
     check_line(document, "record", set(known))
 
 
@@ -101,7 +101,7 @@ def _is_text(value: Any) -> bool:
 
 
 def is_count(value: Any) -> bool:
-    """A whole number that fits a column; True and False are none."""
+    """Whether a value is a whole number that fits into a column; True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
@@ -119,16 +119,16 @@ def _is_seconds(value: Any) -> bool:
 
 
 def _is_shallow(value: Any, levels: int = 10) -> bool:
-    """Not nested so deeply that walking through it could fail."""
+    """Whether a value is not nested so deeply that recursion over it could fail."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return levels > 0 and all(_is_shallow(part, levels - 1) for part in inner)
 
 
-COUNT, LOGIT, TEXT = (is_count, "a whole number of at least 0"), (_is_logit, "a finite number"), (_is_text, "text")
+COUNT, LOGIT, TEXT = (is_count, "a whole number, at least 0"), (_is_logit, "a finite number"), (_is_text, "text")
 ROWS = (_is_counts, "a list of rows")
 OPTIONS = (lambda value: isinstance(value, dict) and _is_shallow(value), "an object of a few levels")
 
-# What each field may hold, and that in words.
+# Whether a value is valid for each field, and what would be, in words.
 FIELDS: Fields = {
     "data": TEXT,
     "model": TEXT,
@@ -146,13 +146,13 @@ FIELDS: Fields = {
     "ended": TEXT,
     "iterations": COUNT,
     "evaluations": COUNT,
-    "first": (lambda value: value is None or (is_count(value) and value > 0), "null or a whole number of at least 1"),
-    "seconds": (_is_seconds, "null or a number of at least 0 and below a billion"),
+    "first": (lambda value: value is None or (is_count(value) and value > 0), "null or a whole number, at least 1"),
+    "seconds": (_is_seconds, "null or a number, at least 0 and below a billion"),
     "seed": COUNT,
     "model_identity": TEXT,
     "data_identity": TEXT,
     "version": TEXT,
 }
 NEW_FIELDS = ("search", "policy", "options", "rows")
-FORMER_FIELDS = {name: check for name, check in FIELDS.items() if name not in NEW_FIELDS}
-FORMER_FIELDS |= {"removed": ROWS, "parameters": OPTIONS}
+OLD_FIELDS = {name: check for name, check in FIELDS.items() if name not in NEW_FIELDS}
+OLD_FIELDS |= {"removed": ROWS, "parameters": OPTIONS}

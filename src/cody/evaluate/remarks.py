@@ -1,4 +1,4 @@
-"""What a reader of a table has to know before comparing its numbers: with each other, and with the paper's."""
+"""What a reader must know before comparing the numbers of a table with each other or with the paper's."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ PAPER = (
 
 
 def links(members: Mapping[str, Sequence[Record]]) -> set[tuple[str, str, int]]:
-    """All links that some explainer of a group explained."""
+    """All links that any explainer of a group explained."""
     return {link_of(record) for records in members.values() for record in records}
 
 
 def missing(model: str, groups: Groups) -> Iterator[str]:
-    """Who did not explain every link that others did: such numbers must not be compared."""
-    apart: dict[str, list[str]] = {}
+    """Which explainers did not explain every link that others did: such numbers must not be compared."""
+    disjoint: dict[str, list[str]] = {}
     for (data, kind), members in groups.items():
         explained = {explainer: links({explainer: records}) for explainer, records in members.items()}
         everything = set().union(*explained.values())
         if not set.intersection(*explained.values()):
-            apart.setdefault(data, []).append(kind)
+            disjoint.setdefault(data, []).append(kind)
             continue
         for explainer, mine in explained.items():
             if len(mine) < len(everything):
                 share = f"{len(mine)} of the {len(everything)} {kind} links"
                 yield f"{explainer} explained only {share} of {data} ({model})."
-    for data, kinds in apart.items():
+    for data, kinds in disjoint.items():
         yield (
             f"No {' and no '.join(kinds)} link of {data} ({model}) was explained by all of these explainers: their "
             "numbers are about different links and must not be compared."
@@ -46,31 +46,31 @@ def missing(model: str, groups: Groups) -> Iterator[str]:
 
 
 def built_with_other_settings(model: str, groups: Groups) -> Iterator[str]:
-    """Where the records are known not to follow the protocol of the paper's figures."""
+    """Where the records are known not to follow the paper's protocol."""
     records = [record for members in groups.values() for several in members.values() for record in several]
     events = {dataset.name: dataset.events for dataset in datasets()}
     differences = (
         ("are about other rows", lambda record: not _is_in_period(record, events.get(record.data))),
         (f"have a logit closer to 0 than {PAPER_MARGIN:g}", lambda record: abs(record.original) < PAPER_MARGIN),
         ("were not made with --near nodes", lambda record: not _is_among_nodes(record)),
-        ("have other iterations, alpha or candidates", lambda record: not has_papers_options(record)),
+        ("have other iterations, alpha or candidates", lambda record: not has_paper_options(record)),
     )
-    counts = {what: sum(map(is_other, records)) for what, is_other in differences}
+    counts = {what: sum(map(differs, records)) for what, differs in differences}
     found = [f"{count:,} {what}" for what, count in counts.items() if count]
     if found:
         yield (
-            f"The paper's figures are no yardstick here: of the {len(records):,} records of {model}, "
+            f"The paper's figures cannot be compared with these: of the {len(records):,} records of {model}, "
             f"{', '.join(found)}. cody evaluate --paper does as the paper did."
         )
 
 
 def follows_paper(record: Record) -> bool:
-    """Whether an explainer was given what the paper gave it."""
-    return has_papers_options(record) and _is_among_nodes(record)
+    """Whether an explainer had the paper's options and candidates."""
+    return has_paper_options(record) and _is_among_nodes(record)
 
 
-def has_papers_options(record: Record) -> bool:
-    """As many candidates, and the options of the search that the catalogue knows, as far as the record says."""
+def has_paper_options(record: Record) -> bool:
+    """Whether the number of candidates and the search's options are the paper's, as far as the record has them."""
     entry = known(record.search, record.policy)
     if entry is None:
         return True  # it is not in the paper
@@ -86,7 +86,7 @@ def _given(record: Record, part: str) -> Mapping[str, object]:
 
 
 def _is_in_period(record: Record, events: int | None) -> bool:
-    """Where it is not known how many events there are, it may be."""
+    """Whether the event is in the paper's period; assumed where the number of events is unknown."""
     first, last = PAPER_PERIOD
     return events is None or round(first * events) <= record.event < round(last * events)
 

@@ -1,4 +1,4 @@
-"""Running explainers on the same links: one record for each explainer and link, kept in a file that can be continued.
+"""Running explainers on the same links: one record for each explainer and link, in a file that a later run continues.
 
 `evaluate` does the work and yields records. `run` adds the file: it draws the links, skips what is done already, and
 appends each record as it comes. Other ways to do the work (`workers.py`, `on_ray.py`) give the same records.
@@ -43,11 +43,11 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is asked about each link.
+    """Which explainers answer about each link, and how.
 
-    Each explainer starts cold: what the model remembers from the one before it is dropped, so that `seconds` can be
-    compared, and a record does not depend on what else was run. With `share` explainers of a link share the model's
-    answers, which is faster; each is still charged for all that it asked, but its `seconds` would be unfair: None.
+    Each explainer starts with no answers of the model from another one, so that `seconds` can be compared, and a record
+    does not depend on what else was run. With `share`, the explainers of a link share the model's answers, which is
+    faster; each is still charged for everything it asked, but its `seconds` would be unfair, so they are None.
     """
 
     data: str  # names, as the user gave them
@@ -59,12 +59,12 @@ class Plan:
     def __post_init__(self) -> None:
         for what, name in (("data", self.data), ("model", self.model)):
             if not isinstance(name, str):
-                raise CallError(f"{what} is the name under which records speak of it, not {name!r}")
+                raise CallError(f"{what} must be a name, for the records, not {name!r}")
         _make_whole(self, "seed")
         if not is_count(self.seed):
             raise CallError(f"seed must be at least 0 and below 2^63, not {self.seed}")
         if isinstance(self.explainers, Explainer) or not all(isinstance(one, Explainer) for one in self.explainers):
-            raise CallError(f"explainers must be several cody.explainers.Explainer, not {self.explainers!r}")
+            raise CallError(f"explainers must be a sequence of cody.explainers.Explainer, not {self.explainers!r}")
         names = [explainer.name for explainer in self.explainers]
         for name in names:
             if names.count(name) > 1:
@@ -87,13 +87,13 @@ class Sample:
         check_sample(self.instances, self.period, self.margin)
         for kind in self.kinds:
             if kind not in KINDS:
-                raise CallError(f"{kind!r} is no kind of prediction: there are {' and '.join(KINDS)}")
+                raise CallError(f"{kind!r} is not a kind of prediction: there are {' and '.join(KINDS)}")
         if not self.kinds or len(set(self.kinds)) < len(self.kinds):
             raise CallError(f"kinds must be {' or '.join(KINDS)} or both, each once, not {', '.join(self.kinds)!r}")
 
 
 def _make_whole(settings: Plan | Sample, name: str) -> None:
-    """Numpy's whole numbers as Python's, which can be written; other numbers are refused."""
+    """Turn numpy's whole numbers into Python's, which JSON can hold; reject other numbers."""
     object.__setattr__(settings, name, whole_number(name, getattr(settings, name)))
 
 
@@ -104,7 +104,7 @@ Evaluate = Callable[[Model, TemporalGraph, Sequence[Link], Plan, Set[Key]], Iter
 def evaluate(
     model: Model, graph: TemporalGraph, links: Iterable[Link], plan: Plan, done: Set[Key] = frozenset()
 ) -> Iterator[Record]:
-    """One record for each link and explainer, without those in `done`, as they are finished.
+    """One record for each link and explainer, except those in `done`, each as soon as it is finished.
 
     >>> from cody.policies import temporal
     >>> from cody.search import greedy
@@ -125,7 +125,7 @@ def evaluate(
 
 
 def check_identity(model: Model) -> None:
-    """Refuse a model whose records nobody could tell from those of another model of its class."""
+    """Reject a model whose records could not be distinguished from those of another model of its class."""
     if not has_identity(model):
         raise CallError(
             f"the model {describe(model)} has no identity, so its records could not be told from another model's; give "
@@ -142,6 +142,11 @@ def key_of(record: Record) -> Key:
     return record.explainer, record.kind, record.event
 
 
+def keys_of(link: Link, plan: Plan) -> set[Key]:
+    """The records that a plan asks for about a link."""
+    return {key(explainer.name, link) for explainer in plan.explainers}
+
+
 def _record(
     model: Model,
     graph: TemporalGraph,
@@ -152,12 +157,12 @@ def _record(
 ) -> Record:
     query = graph.query(link.event)
     why = explainer.explain(model, graph, query, seed=plan.seed, answers=answers)
-    assert why.without is not None  # only a budget of time leaves it open
+    assert why.without is not None  # it is None only after a time limit
     return Record(
         data=plan.data,
         model=plan.model,
         explainer=explainer.name,
-        **_made_of(explainer, model),
+        **_parts_of(explainer, model),
         kind=link.kind,
         event=link.event,
         candidates=len(why.candidates),
@@ -177,8 +182,8 @@ def _record(
     )
 
 
-def _made_of(explainer: Explainer, model: Model) -> dict[str, Any]:
-    """What an explainer is, as records and headers keep it."""
+def _parts_of(explainer: Explainer, model: Model) -> dict[str, Any]:
+    """Search, policy and options of an explainer, as records and headers have them."""
     return {
         "search": name_of(explainer.search),
         "policy": name_of(explainer.policy),
@@ -187,17 +192,17 @@ def _made_of(explainer: Explainer, model: Model) -> dict[str, Any]:
 
 
 def _first_flip(why: Explanation) -> int | None:
-    """How many sets were asked about until the first that changes the decision."""
+    """How many sets were asked about, up to and including the first that changes the decision."""
     flipping = (number for number, (_, logit) in enumerate(why.explored, start=1) if flips(why.original, logit))
     return next(flipping, None)
 
 
 class Progress(NamedTuple):
-    """How far a run is."""
+    """How far a run has come."""
 
     finished: int
     total: int
-    record: Record | None  # the latest; None: found in the file
+    record: Record | None  # the latest; None: before the first one
     links: Sequence[Link]  # all that the run is about
 
 
@@ -210,23 +215,23 @@ def run(
     *,
     evaluate: Evaluate = evaluate,
 ) -> Iterator[Progress]:
-    """Evaluate and append each record to a file; go on where the file ends. Yields after each record, and once before.
+    """Evaluate, append each record to a file, and skip what the file already has. Yields at first and after each.
 
-    The same call continues a run that was stopped, however it was. With more links or more explainers it extends it. A
-    file that belongs to another run (other data, weights, seed, period, margin or options) is refused, and so is a
-    file that another run is writing.
+    The same call continues a run that was stopped, in whatever way. With more links or more explainers it extends the
+    run. A file that belongs to another run (other data, weights, seed, period, margin or options) is rejected, and so
+    is a file that another run is writing.
     """
     check_identity(model)
     settings = _settings(model, graph, plan, sample)
     with appending(path) as file:
         latest, known = _read_back(file, settings, model, graph, sample)
         links = _links(file, latest, model, graph, plan, sample, settings)
-        wanted = {key(explainer.name, link) for link in links for explainer in plan.explainers}
+        wanted = set().union(*(keys_of(link, plan) for link in links))
         done = known & wanted
         finished = len(done)
         yield Progress(finished, len(wanted), None, links)
         for record in evaluate(model, graph, links, plan, done):
-            if _is_of_other_kind(record):
+            if _contradicts_kind(record):
                 raise DataError(
                     f"{file.path} has event {record.event} among the {record.kind} predictions, but its logit is "
                     f"{record.original}: the file belongs to another run; choose another file"
@@ -237,7 +242,7 @@ def run(
 
 
 def _settings(model: Model, graph: TemporalGraph, plan: Plan, sample: Sample) -> Header:
-    """What a run is, as a header keeps it: the links come later."""
+    """The settings of a run, as a header has them; the links are added later."""
     settings = {
         "version": __version__,
         "data": plan.data,
@@ -249,20 +254,20 @@ def _settings(model: Model, graph: TemporalGraph, plan: Plan, sample: Sample) ->
         "period": sample.period,
         "margin": sample.margin,
         "instances": sample.instances,
-        "explainers": {explainer.name: _made_of(explainer, model) for explainer in plan.explainers},
+        "explainers": {explainer.name: _parts_of(explainer, model) for explainer in plan.explainers},
     }
-    plain: Header = json.loads(json.dumps(settings))  # as it will be read again: tuples are lists
+    plain: Header = json.loads(json.dumps(settings))  # as it will be read back: tuples become lists
     return plain
 
 
-SAME = 1e-3  # that two computations of a logit may differ by
+TOLERANCE = 1e-3  # by which two computations of a logit may differ
 MUST_AGREE = ("data_identity", "model_identity", "seed", "share", "period", "margin")
 
 
 def _read_back(
     file: Appender, settings: Header, model: Model, graph: TemporalGraph, sample: Sample
 ) -> tuple[Header, set[Key]]:
-    """The latest header of the file and what its records are about. Lines of another run are refused."""
+    """The latest header of the file, and what its records are about. Lines of another run are rejected."""
     explainers = dict(settings["explainers"])
     latest: Header = {}
     last: Record | None = None
@@ -285,7 +290,7 @@ def _read_back(
 
 
 def _check_header(file: Appender, header: Header, settings: Header, explainers: dict[str, Any]) -> None:
-    """Another explainer may come along, but no other options of the same one."""
+    """Reject the header of another run. It may have other explainers, but not the same one with other options."""
     for name in MUST_AGREE:
         if header.get(name) != settings[name]:
             raise DataError(
@@ -307,14 +312,14 @@ def _links_of(file: Appender, header: Header, rows: range) -> set[Link]:
     for link in sorted(links):
         if link.event not in rows:
             raise DataError(
-                f"{file.path} belongs to another run: its header names event {link.event}, and the period has events "
+                f"{file.path} belongs to another run: its header names event {link.event}, but the period has events "
                 f"{rows.start} to {rows.stop - 1}; choose another file"
             )
     return links
 
 
 def _setting(given: dict[str, Any]) -> dict[str, str]:
-    """What must be the same. The same scorer may be called otherwise."""
+    """What must be the same. The same scorer may have another name."""
     values = setting(given.get("search"), given.get("policy"), given.get("options"))
     if "policy.identity" in values:
         values.pop("policy.scorer", None)
@@ -325,7 +330,7 @@ def _check_record(
     file: Appender, record: Record, settings: Header, explainers: dict[str, Any], links: Set[Link]
 ) -> None:
     agrees = all(getattr(record, name) == settings[name] for name in ("data_identity", "model_identity", "seed"))
-    agrees = agrees and Link(record.event, record.kind) in links and not _is_of_other_kind(record)
+    agrees = agrees and Link(record.event, record.kind) in links and not _contradicts_kind(record)
     given = {"search": record.search, "policy": record.policy, "options": record.options}
     if not agrees or _setting(given) != _setting(explainers.get(record.explainer, {})):
         raise DataError(
@@ -333,16 +338,16 @@ def _check_record(
         )
 
 
-def _is_of_other_kind(record: Record) -> bool:
-    """Whether a link was drawn as what the model's answer says it is not."""
-    return abs(record.original) > SAME and (record.original > 0) != (record.kind == "correct")
+def _contradicts_kind(record: Record) -> bool:
+    """Whether the model's answer shows that a link is not of the kind it was drawn as."""
+    return abs(record.original) > TOLERANCE and (record.original > 0) != (record.kind == "correct")
 
 
 def _check_answer(file: Appender, record: Record, model: Model, graph: TemporalGraph) -> None:
-    """Two models that call themselves by the same identity are told apart by what they say about one link."""
+    """Reject records of another model with the same identity: its answer about the link of the last one differs."""
     query, nothing = graph.query(record.event), [frozenset[int]()]
     (logit,) = checked_logits(query, nothing, model.logits(query, nothing))
-    if abs(logit - record.original) > SAME * max(1.0, abs(logit)):
+    if abs(logit - record.original) > TOLERANCE * max(1.0, abs(logit)):
         raise DataError(
             f"{file.path} holds records of another model: there event {record.event} has the logit {record.original}, "
             f"here it has {logit:.5f}; choose another file"
@@ -358,7 +363,7 @@ def _links(
     sample: Sample,
     settings: Header,
 ) -> list[Link]:
-    """The links of the latest header, if they are those that are wanted; else they are drawn, and a header is added.
+    """The links of the latest header, if it has the wanted sample; else they are drawn, and a header is added.
 
     The same seed draws the same links first, so a larger sample holds a smaller one.
     """

@@ -1,4 +1,4 @@
-"""Temporary folders that do not outlive a run for long: what a killed run left behind, the next one clears away."""
+"""Temporary folders of a run. What a killed run leaves behind, the next run removes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ PREFIX = "cody-workers-"
 
 
 def clear_abandoned() -> None:
-    """Remove what killed runs left behind."""
+    """Remove the folders that killed runs left behind."""
     for folder in filter(_is_scratch, Path(tempfile.gettempdir()).glob(f"{PREFIX}*")):
         lock = _lock(folder, fcntl.LOCK_NB)
-        if lock is not None:  # nobody uses it
+        if lock is not None:  # no run uses it
             shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder for the graph that the workers of a run share, locked while the run lives."""
+    """A folder for the graph that the workers of a run share, locked as long as the run lasts."""
     folder, lock = _new_folder()
     try:
         yield folder
@@ -46,7 +46,7 @@ def _new_folder() -> tuple[Path, int | None]:
 
 
 def _lock(folder: Path, flags: int = 0) -> int | None:
-    """Lock a folder until this process ends, however it does. None: that cannot be done."""
+    """Lock a folder until this process ends, however it does. None: it cannot be locked."""
     opened = None
     with suppress(OSError):
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -58,8 +58,8 @@ def _lock(folder: Path, flags: int = 0) -> int | None:
 
 
 def _is_scratch(folder: Path) -> bool:
-    """Whether a folder is called as ours are, and holds nothing but a graph."""
-    with suppress(OSError):  # it is gone already, or another user's
+    """Whether a folder is named like ours and holds nothing but a graph."""
+    with suppress(OSError):  # it is gone already, or belongs to another user
         named = re.fullmatch(rf"{PREFIX}[a-z0-9_]{{8}}", folder.name) is not None
         return named and all(re.fullmatch(r"graph|\.graph\.\w+\.\w+", file.name) for file in folder.iterdir())
     return False

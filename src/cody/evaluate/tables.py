@@ -1,4 +1,4 @@
-"""The paper's tables from records: what stands in which cell. How it is written is up to `cody.evaluate.typeset`."""
+"""The paper's tables from records: which value goes into which cell. `cody.evaluate.typeset` writes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cody.evaluate.remarks import Groups, built_with_other_settings, follows_pap
 from cody.evaluate.remarks import links as links_of
 from cody.explainers import known
 
-SAME_MESSAGES = {"collegemsg": "uci-messages"}  # one to the minute, the paper's to the second
+SAME_MESSAGES = {"collegemsg": "uci-messages"}  # the first has times to the minute, the paper's to the second
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Measure:
     formula: str
     metric: Metric
     digits: int = 2
-    ranked: bool = True  # the higher, the better; others have no best: doing nothing is sparse and fast
+    ranked: bool = True  # higher is better; where False, there is no best: doing nothing is sparse and fast
 
 
 AUFSC_PLUS = Measure(
@@ -90,12 +90,12 @@ SECONDS = Measure(
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which measures stand in a table, and in which order its columns are."""
+    """Which measures a table has, and the order of its columns."""
 
     name: str
     title: str
     panels: tuple[tuple[Measure, ...], ...]  # one below the other
-    data_first: bool = True  # data sets, and within them the kinds; else the other way round
+    data_first: bool = True  # data sets, and the kinds within them; if False, the other way round
 
 
 LAYOUTS = (
@@ -120,7 +120,7 @@ class Column(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Cell:
     value: float | None = None
-    place: int | None = None  # 1: none is better in its column; 2: one is
+    place: int | None = None  # rank in its column; 1 is the best
     interval: Interval | None = None
     paper: float | None = None
 
@@ -147,7 +147,7 @@ class Table:
 def tables(
     records: Sequence[Record], *, paper: bool = False, rng: np.random.Generator | None = None, level: float = 0.95
 ) -> list[Table]:
-    """Every table of every model. With `paper`, its own figures stand beside ours; with `rng`, bootstrap intervals."""
+    """Every table of every model; with `paper`, the paper's figures beside ours; with `rng`, bootstrap intervals."""
     published = _published() if paper else {}
     made = []
     arranged = arrange(records)
@@ -192,24 +192,24 @@ def _cells(
     rows: dict[str, dict[Column, Cell]] = {explainer: {} for explainer in explainers}
     measures = dict.fromkeys(measure for layout in LAYOUTS for panel in layout.panels for measure in panel)
     for (data, kind), members in groups.items():
-        same = None if rng is None else int(rng.integers(2**63))  # samples for all metrics and explainers
-        groups_columns = {explainer: columns(members.get(explainer, [])) for explainer in explainers}
+        seed = None if rng is None else int(rng.integers(2**63))  # the same samples for all metrics and explainers
+        by_explainer = {explainer: columns(members.get(explainer, [])) for explainer in explainers}
         for measure in measures:
-            places = _places(measure, groups_columns)
-            for explainer, group in groups_columns.items():
+            places = _places(measure, by_explainer)
+            for explainer, group in by_explainer.items():
                 name = _published_name(explainer, parts, members.get(explainer, []))
                 key = (model, name, SAME_MESSAGES.get(data, data), kind, measure.name)
                 rows[explainer][Column(measure, data, kind)] = Cell(
                     value=measure.metric(group),
                     place=places[explainer],
-                    interval=None if same is None else _interval(measure, group, same, level),
+                    interval=None if seed is None else _interval(measure, group, seed, level),
                     paper=published.get(key),
                 )
     return rows
 
 
 def _published_name(explainer: str, parts: Mapping[str, Parts], records: Sequence[Record]) -> str:
-    """What the paper calls an explainer; of several settings of one, only that which has its own. Else nothing."""
+    """The paper's name for an explainer; of several settings, only for the one with the paper's options. Else empty."""
     entry = known(*parts[explainer])
     is_only = list(parts.values()).count(parts[explainer]) == 1
     has_figures = is_only or (records and all(map(follows_paper, records)))
@@ -221,9 +221,9 @@ def _interval(measure: Measure, group: Columns, seed: int, level: float) -> Inte
 
 
 def _places(measure: Measure, group: Mapping[str, Columns]) -> dict[str, int | None]:
-    """1 + how many are better, as far as the printed digits tell. Equals share a place; the next one stays empty.
+    """1 + how many are better in the printed digits, so that equals share a place and the next place stays empty.
 
-    What has no best, and what is printed as 0, has no place.
+    None for measures that are not ranked, and for values printed as 0.
     """
     values = {name: measure.metric(members) for name, members in group.items()} if measure.ranked else {}
     printed = {name: rounded(value, measure.digits) for name, value in values.items() if value is not None}
@@ -234,7 +234,7 @@ def _places(measure: Measure, group: Mapping[str, Columns]) -> dict[str, int | N
 
 
 def rounded(value: float, digits: int) -> float:
-    """Halves up, also where the nearest binary number lies below: 31 of 200 links are 0.16.
+    """Rounds halves up, even if the nearest binary number lies below: 31 of 200 links are 0.16.
 
     >>> rounded(0.155, 2), round(0.155, 2)
     (0.16, 0.15)
@@ -248,12 +248,12 @@ def _about_paper(model: str, groups: Groups, cells: Mapping[str, Mapping[Column,
         yield from built_with_other_settings(model, groups)
     else:
         names = ", ".join(in_order((data for data, _ in groups), DATA))
-        has = "it has some for its own settings of tgn and tgat on uci-messages, uci-forums and wikipedia"
+        has = "it has figures for its own settings of tgn and tgat on uci-messages, uci-forums and wikipedia"
         yield f"The paper has no figures for these explainers of {model} on {names}: {has}."
 
 
 def _published() -> dict[tuple[str, str, str, str, str], float]:
-    """The figures of the paper, from the csv files beside this module; their first line names the source."""
+    """The figures of the paper, from the csv files next to this module; their first line names the source."""
     found: dict[tuple[str, str, str, str, str], float] = {}
     for file in sorted((files("cody.evaluate") / "paper").iterdir(), key=lambda file: file.name):
         lines = [line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]

@@ -22,7 +22,7 @@ LATEX_DATA = {"uci-messages": "UCI-Messages", "uci-forums": "UCI-Forums", "wikip
 
 
 def as_text(tables: Iterable[Table]) -> str:
-    """For a terminal of 80 columns: a block for each data set, or several where it does not fit. Remarks come last."""
+    """For a terminal of 80 columns: a block for each data set, or several if one is too wide. Remarks come last."""
     made = list(tables)
     remarks = dict.fromkeys(remark for table in made for remark in table.remarks)
     blocks = [block for table in made for block in _text_of(table)]
@@ -30,12 +30,12 @@ def as_text(tables: Iterable[Table]) -> str:
 
 
 def as_markdown(tables: Iterable[Table]) -> str:
-    """One table for each measure, which Markdown can hold: it has no headings over several columns."""
+    """One table for each measure, because Markdown has no headings that span columns."""
     return "\n".join(line for table in tables for line in _markdown_of(table))
 
 
 def as_latex(tables: Iterable[Table]) -> str:
-    """In the paper's layout, for `\\input`; nothing but LaTeX and graphicx is needed."""
+    """In the paper's layout, for `\\input`; needs nothing but LaTeX and graphicx."""
     return "\n".join(line for table in tables for line in _latex_of(table))
 
 
@@ -93,7 +93,7 @@ def _text_of(table: Table) -> Iterator[str]:
 
 
 def _blocks(table: Table, data: str) -> Iterator[str]:
-    """All measures beside each other if they fit, else panel below panel, else as many as fit."""
+    """All measures side by side if they fit, else one panel below the other, else as many columns as fit."""
     panels = [[column for column in panel if column.data == data] for panel in table.columns]
     whole = _block(table, [column for panel in panels for column in panel])
     if _fits(whole):
@@ -121,7 +121,7 @@ def _fits(block: str) -> bool:
 
 
 def _block(table: Table, columns: Sequence[Column]) -> str:
-    """Explainers down, columns across; a measure's title stands above its columns."""
+    """A row for each explainer; a measure's title is above its columns."""
     texts = [["explainer", *table.rows]]
     for column in columns:
         texts.append([SHORT.get(column.kind, column.kind), *(_marked(table, name, column) for name in table.rows)])
@@ -146,7 +146,7 @@ def _marked(table: Table, explainer: str, column: Column) -> str:
 
 
 def _legend(table: Table) -> Iterator[str]:
-    marks = "* best, ' second best of its column; " if _is_marked(table) else ""
+    marks = "* best, ' second best in its column; " if _is_marked(table) else ""
     yield f"{marks}X explanation, C candidates"
     if table.level is not None:
         yield f"[low, high]: {100 * table.level:g} % bootstrap interval over links"
@@ -235,7 +235,7 @@ def _latex_of(table: Table) -> Iterator[str]:
 
 
 def _latex_panels(table: Table) -> list[list[Column]]:
-    """The paper's; where a number has company, which makes it wide, one measure below the other."""
+    """The paper's panels; with intervals or the paper's figures, which take room, one measure below the other."""
     if not table.has_paper and table.level is None:
         return [list(panel) for panel in table.columns]
     columns = [column for panel in table.columns for column in panel]
@@ -247,7 +247,7 @@ def _alignment(columns: Sequence[Column]) -> str:
 
 
 def _latex_heading(columns: Sequence[Column], data_first: bool) -> Iterator[str]:
-    """Three lines: measures, then what the columns are nested in, then each column."""
+    """Three lines: measures, then data sets or kinds that span columns, then each column."""
 
     def outer(column: Column) -> tuple[Measure, str]:
         return column.measure, column.data if data_first else column.kind
@@ -263,7 +263,7 @@ def _latex_heading(columns: Sequence[Column], data_first: bool) -> Iterator[str]
 
 
 def _spanning(runs: Sequence[tuple[str, int, bool]]) -> str:
-    """Titles over several columns each; True draws a line after it."""
+    """Titles that span several columns each; True draws a line after one."""
     return "".join(rf" & \multicolumn{{{length}}}{{c{'|' * line}}}{{{text}}}" for text, length, line in runs) + r" \\"
 
 
@@ -277,7 +277,7 @@ def _latex_cell(cell: Cell, column: Column, table: Table) -> str:
 
 
 def _latex_name(explainer: str, parts: Parts) -> str:
-    r"""As the paper writes it, if it is one of the catalogue and has its name; a setting follows the name.
+    r"""As the paper writes it, if it has the name of one in the catalogue; a setting follows the name.
 
     >>> print(_latex_name("cody-temporal (size=9)", ("cody", "temporal")), _latex_name("my_own", ("mine", "mine")))
     CoDy-\textit{temporal} (size=9) my\_own
@@ -294,7 +294,7 @@ def _latex_model(model: str) -> str:
 
 
 def _latex_text(text: str) -> str:
-    """Escaped; a few signs of the formulas in mathematics."""
+    """Escaped, with a few symbols of the formulas in math mode."""
     escaped = re.sub(r"([&%$#_{}])", r"\\\1", text.replace("\\", "/"))
     for sign, latex in (("|X|/|C|", "$|X|/|C|$"), ("·", r"$\cdot$"), ("−", "$-$"), ("–", "--"), ("~", " "), ("^", " ")):
         escaped = escaped.replace(sign, latex)

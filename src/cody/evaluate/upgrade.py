@@ -1,7 +1,7 @@
-"""What earlier versions wrote, in the present form. Nobody else knows the names that they used.
+"""Records and headers of earlier versions, in the current form. The names they used appear only here.
 
-Schema 1 of records and headers kept all that an explainer was given as `parameters`, among it the names of two
-functions, and called the events of an explanation `removed`.
+Schema 1 kept everything that an explainer was given, with the names of its two functions, as `parameters`, and called
+the events of an explanation `removed`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from cody.explainers import EXPLAINERS
 
-FUNCTIONS = {  # as they were named, where that is not their present name
+FUNCTIONS = {  # former name: current name
     "spatio_temporal": "spatio-temporal",
     "event_impact": "event-impact",
     "greedy_then_cody": "greedy-then-cody",
@@ -26,12 +26,12 @@ def upgraded_record(old: dict[str, Any]) -> dict[str, Any]:
 
 
 def upgraded_explainer(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """What an explainer consisted of: search, policy and options.
+    """The search, policy and options of an explainer.
 
     >>> upgraded_explainer("mine", {"search": {"name": "cody", "alpha": 0.5}, "policy": {"name": "event_impact"}})
     {'search': 'cody', 'policy': 'event-impact', 'options': {'search': {'alpha': 0.5}, 'policy': {}}}
     """
-    entry = EXPLAINERS.get(name)  # for records without the names of functions, which other programs may write
+    entry = EXPLAINERS.get(name)  # other programs may write records without names of functions
     search, policy = (name, UNKNOWN) if entry is None else entry.parts
     return {
         "search": _function(parameters, "search", search),

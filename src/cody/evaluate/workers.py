@@ -1,6 +1,6 @@
 """The work of an evaluation in several processes on this machine.
 
-Each worker opens graph, weights and version table by itself. They are memory-mapped, so the machine holds them once.
+Each worker opens graph, weights and version table itself. They are memory-mapped, so they are in memory only once.
 A worker gets a link, sends its records one by one, and gets the next. One that dies is replaced, and its link is tried
 once more.
 """
@@ -22,14 +22,14 @@ from pathlib import Path
 from cody.data import open_graph
 from cody.errors import CallError, CodyError
 from cody.evaluate.record import Record
-from cody.evaluate.run import Key, Link, Plan, evaluate, key, key_of
+from cody.evaluate.run import Key, Link, Plan, evaluate, key_of, keys_of
 from cody.graph import TemporalGraph
 from cody.model import Model
 
 Opener = Callable[[], tuple[Model, TemporalGraph]]
 
-ATTEMPTS = 2  # a link that ends two workers would end the next one too
-FAILED_STARTS = 3
+ATTEMPTS = 2  # a link that kills two workers would kill the next one too
+FAILED_STARTS = 3  # workers that may die while they load the model, before the run gives up
 
 
 def open_model(graph: Path, model: str, other_data: bool) -> tuple[Model, TemporalGraph]:
@@ -50,16 +50,15 @@ def evaluate_in_processes(
     plan: Plan,
     done: Set[Key] = frozenset(),
 ) -> Iterator[Record]:
-    """What `evaluate` does, in `workers` processes; the same records in another order.
+    """Does the work of `evaluate` in `workers` processes: the same records, in another order.
 
-    `opener` is called once in each of them. It must be possible to pickle it, and the plan: functions of a module, or
-    `functools.partial` of them. Called from a script, that needs the usual `if __name__ == "__main__":`.
+    `opener` is called once in each of them. It and the plan must be picklable: functions of a module, or
+    `functools.partial` of them. A script that calls this needs the usual `if __name__ == "__main__":`.
     """
     if workers < 1:
         raise CallError(f"there must be at least 1 worker, not {workers}")
     pool = _Pool(opener, plan, set(done))
-    names = [explainer.name for explainer in plan.explainers]
-    pool.queue.extend(link for link in links if any(key(name, link) not in done for name in names))
+    pool.queue.extend(link for link in links if keys_of(link, plan) - done)
     try:
         while pool.queue or pool.busy:
             while len(pool.workers) < min(workers, len(pool.busy) + len(pool.queue)):
@@ -89,7 +88,7 @@ class _Worker:
 
 @dataclass(slots=True)
 class _Pool:
-    """The workers and what is left to do."""
+    """The workers, and the links that are left."""
 
     opener: Opener
     plan: Plan
@@ -118,7 +117,7 @@ class _Pool:
         try:
             message = connection.recv()
         except (EOFError, OSError):
-            self._bury(connection)
+            self._discard(connection)
             return None
         if isinstance(message, Record):
             self.done.add(key_of(message))
@@ -134,20 +133,21 @@ class _Pool:
         for connection, link in zip(idle, list(self.queue), strict=False):
             self.queue.popleft()
             self.workers[connection].link = link
-            done = self.done & {key(explainer.name, link) for explainer in self.plan.explainers}
-            with suppress(OSError):  # it is dead, and receive will notice
-                connection.send((link, done))
+            with suppress(OSError):  # it is dead, as `receive` will notice
+                connection.send((link, self.done & keys_of(link, self.plan)))
 
-    def _bury(self, connection: Connection) -> None:
+    def _discard(self, connection: Connection) -> None:
         worker = self.workers.pop(connection)
         connection.close()
         worker.process.join()
         self.deaths[worker.link] += 1
         if worker.link is not None:
-            again = self.deaths[worker.link] < ATTEMPTS
-            (self.queue if again else self.lost).append(worker.link)
+            try_again = self.deaths[worker.link] < ATTEMPTS
+            (self.queue if try_again else self.lost).append(worker.link)
         elif not worker.ready and self.deaths[None] >= FAILED_STARTS:
-            raise CodyError(f"workers end while they load the model, the last one with code {worker.process.exitcode}")
+            raise CodyError(
+                f"workers die while they load the model, the last one with exit code {worker.process.exitcode}"
+            )
 
     def stop(self) -> None:
         for connection, worker in self.workers.items():
@@ -159,7 +159,7 @@ class _Pool:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """What is started here ignores Ctrl-C, which reaches all processes at once: this one ends the others."""
+    """Processes started here ignore Ctrl-C, which reaches all processes at once: this one stops the others."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may change signals
         return
@@ -171,7 +171,7 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def _work(opener: Opener, plan: Plan, connection: Connection) -> None:
-    """A worker's life: says None when it wants a link, then sends its records, or the error that ends it."""
+    """A worker's life: it sends None when it is ready for a link, then its records, or the error that ends it."""
     with suppress(EOFError, ConnectionError):  # the run is over
         try:
             model, graph = opener()
@@ -195,5 +195,5 @@ def _records(
 
 
 def _sendable(error: Exception) -> Exception:
-    """Foreign errors may not survive the way to another process; ours do."""
+    """Our own errors can be pickled; for others that is not certain, so they are turned into one of ours."""
     return error if isinstance(error, CodyError) else CodyError(f"a worker failed: {type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""Which architectures there are, by name."""
+"""The architectures, by name."""
 
 from cody.models.tgat import TGAT
 from cody.models.tgn import TGN

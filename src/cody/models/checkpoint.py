@@ -1,4 +1,4 @@
-"""Networks of torch on disk; the folder of a model itself is read and written in `folder.py`."""
+"""Torch networks from and to the folders of models, which `folder.py` reads and writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cody.models.shapes import Shapes
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A network with where it comes from."""
+    """A network and its origin."""
 
     network: Network
     data: str  # identity of the graph it was trained on, or imported for
@@ -45,18 +45,18 @@ def as_arrays(tensors: dict[str, Tensor]) -> dict[str, np.ndarray[Any, np.dtype[
 
 
 def read_tensors(path: Path, wanted: Shapes | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Named tensors, and the notes that `write_tensors` put beside them. Other shapes are refused before reading."""
+    """Named tensors, and the notes that `write_tensors` wrote with them. Other shapes are rejected before reading."""
     arrays, notes = read_arrays(path, wanted)
     return {name: torch.from_numpy(array) for name, array in arrays.items()}, notes
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, Any] | None = None) -> str:
-    """Write all or nothing: the file appears under its name only when it is complete. The checksum of the tensors."""
+    """Write all or nothing: the file gets its name only when it is complete. Returns the checksum of the tensors."""
     return write_arrays(path, as_arrays(tensors), notes)
 
 
 def as_numbers(weights: dict[str, Tensor], source: str) -> dict[str, Tensor]:
-    """The weights as float32. Refuses what is not numbers, or not there: sparse, quantized, without values."""
+    """The weights as float32. Rejects those that are not plain numbers: sparse, quantized or without values."""
     numbers = {}
     for name, weight in weights.items():
         if not weight.is_floating_point() or weight.layout is not torch.strided or weight.is_meta:
@@ -69,21 +69,21 @@ def as_numbers(weights: dict[str, Tensor], source: str) -> dict[str, Tensor]:
 
 
 def read_foreign_weights(path: Path) -> dict[str, Tensor]:
-    """Weights in a foreign file: safetensors, or what torch can read without unpickling objects."""
+    """Weights from another program: safetensors, or what torch can read without unpickling objects."""
     if not path.is_file():
         raise ModelError(f"there is no file {str(path)!r}")
     if path.suffix == ".safetensors":
-        with opened(path, "pt") as file:  # torch knows more types of numbers than numpy
+        with opened(path, "pt") as file:  # torch has more number types than numpy
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     try:
         weights = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises whatever its unpickler meets
+    except Exception as error:  # torch passes on whatever its unpickler raises
         raise ModelError(
-            f"{path} cannot be read as plain weights, and unpickling objects is refused because it can run any code; "
+            f"{path} cannot be read as plain weights, and objects are not unpickled because that can run any code; "
             f"save its state_dict with safetensors ({type(error).__name__})"
         ) from None
     if not isinstance(weights, dict) or not all(
         isinstance(key, str) and isinstance(value, Tensor) for key, value in weights.items()
     ):
-        raise ModelError(f"{path} holds no state dict (names with tensors)")
+        raise ModelError(f"{path} does not hold a state dict (names with tensors)")
     return weights

@@ -42,9 +42,9 @@ class SavedModel:
 
 
 def write_model(folder: Path, model: SavedModel) -> None:
-    """Write the two files; `model.json` comes last, and a folder without it is no model."""
+    """Write the two files; `model.json` comes last: a folder without it is not a model."""
     make_folder(folder)
-    refuse_foreign(folder, "model")
+    check_replaceable(folder, "model")
     document = {
         "schema": SCHEMA,
         "architecture": model.kind,
@@ -73,7 +73,7 @@ def read_model(name: str | Path) -> SavedModel:
 
 
 def read_weights(file: Path, shapes: Shapes, description: Mapping[str, Any]) -> Arrays:
-    """The weights in `file`, if they have these shapes and are those that were described. Others are not even read."""
+    """The weights in `file`, if they have these shapes and are the ones described. Other shapes are not even read."""
     arrays, _ = read_arrays(file, shapes)
     if "weights" in description and _checksum(arrays) != description["weights"]:
         raise ModelError(f"{file} is not the file that {file.with_suffix('.json').name} was written for")
@@ -88,24 +88,24 @@ def read_weights(file: Path, shapes: Shapes, description: Mapping[str, Any]) -> 
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of a model, or say why it cannot be."""
+    """Make the folder of a model, or say why that is impossible."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CallError(f"{str(folder)!r} cannot be the folder of a model: {error.strerror}") from None
+        raise CallError(f"cannot use {str(folder)!r} as the folder of a model: {error.strerror}") from None
     if not os.access(folder, os.W_OK):
-        raise CallError(f"{str(folder)!r} cannot be the folder of a model: it cannot be written")
+        raise CallError(f"cannot use {str(folder)!r} as the folder of a model: it is not writable")
 
 
-def refuse_taken(folder: Path, kind: str, called: str) -> None:
-    """Refuse a folder for a model or explainer where there is one, or a file that would be replaced is not ours."""
+def check_free(folder: Path, kind: str, what: str) -> None:
+    """Reject a folder that already has a model or explainer, or files under those names that we did not write."""
     if (folder / f"{kind}.json").exists():
-        raise CallError(f"{folder} already holds a {called}; choose another folder, or remove it first")
-    refuse_foreign(folder, kind)
+        raise CallError(f"{folder} already holds a {what}; choose another folder, or remove it first")
+    check_replaceable(folder, kind)
 
 
-def refuse_foreign(folder: Path, kind: str) -> None:
-    """Refuse to save a model or explainer in place of files that we did not write."""
+def check_replaceable(folder: Path, kind: str) -> None:
+    """Reject a folder in which saving a model or explainer would replace files that we did not write."""
     description, weights = folder / f"{kind}.json", folder / f"{kind}.safetensors"
     if description.exists() and not str(read_json(description).get("schema")).startswith(f"cody/{kind}/"):
         raise CallError(f"{description} was not written by cody, and would be replaced; choose another folder")
@@ -141,7 +141,7 @@ def is_ours(path: Path) -> bool:
 
 
 def read_notes(path: Path) -> dict[str, Any] | None:
-    """The notes in a file that `write_arrays` wrote, whole or not; None if it is somebody else's, or damaged."""
+    """The notes in a file that `write_arrays` wrote, complete or not; None if another program did, or it is damaged."""
     try:
         with opened(path, "numpy") as file:
             return _notes(file)
@@ -150,7 +150,7 @@ def read_notes(path: Path) -> dict[str, Any] | None:
 
 
 def read_arrays(path: Path, wanted: Shapes | None = None) -> tuple[Arrays, dict[str, Any]]:
-    """Named arrays, and the notes that `write_arrays` put beside them. Other shapes are refused before reading."""
+    """Named arrays, and the notes that `write_arrays` wrote with them. Other shapes are rejected before reading."""
     with opened(path, "numpy") as file:
         if wanted is not None:
             check_shapes({name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}, wanted, str(path))  # noqa: SIM118
@@ -158,12 +158,12 @@ def read_arrays(path: Path, wanted: Shapes | None = None) -> tuple[Arrays, dict[
         notes = _notes(file) or {}
     has_checksums = bool({"tensors", "checksum"} & notes.keys())  # earlier versions wrote none
     if has_checksums and not (is_as_written(notes) and notes.get("tensors") == _checksum(arrays)):
-        raise ModelError(f"{path} is damaged: it does not have the checksum it was written with; copy or make it again")
+        raise ModelError(f"{path} is damaged: its checksum does not match; copy it or make it again")
     return arrays, notes
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], notes: dict[str, Any] | None = None) -> str:
-    """Write all or nothing: the file appears under its name only when it is complete. The checksum of the arrays."""
+    """Write all or nothing: the file gets its name only when it is complete. Returns the checksum of the arrays."""
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     checksum = _checksum(whole)
     noted = with_checksum((notes or {}) | {"tensors": checksum})
@@ -184,7 +184,7 @@ def _checksum(arrays: Arrays) -> str:
 
 
 def _notes(file: Any) -> dict[str, Any] | None:
-    """What `write_arrays` noted in a file; None if it is somebody else's, who may have notes of their own."""
+    """The notes of `write_arrays` in a file; None if another program wrote it, perhaps with other metadata."""
     try:
         notes = json.loads((file.metadata() or {}).get("notes", ""))
     except (ValueError, RecursionError):
@@ -194,7 +194,7 @@ def _notes(file: Any) -> dict[str, Any] | None:
 
 @contextmanager
 def opened(path: Path, framework: str) -> Iterator[Any]:
-    """An open safetensors file; whatever is wrong with it is one clear error."""
+    """An open safetensors file; anything wrong with it becomes one clear error."""
     try:
         with safe_open(path, framework=framework) as file:
             yield file
@@ -207,13 +207,13 @@ def opened(path: Path, framework: str) -> Iterator[Any]:
 
 
 def read_description(path: Path, schema: str) -> dict[str, Any]:
-    """What a model's or explainer's file says about it, if it has the schema and is as it was written."""
+    """The description of a model or explainer, if it has the schema and is as it was written."""
     document = read_json(path)
     if document.get("schema") != schema:
         raise ModelError(f"{path} has schema {plain(repr(document.get('schema')))}; this version reads {schema!r}")
     if "checksum" in document and not is_as_written(document):
         raise ModelError(
-            f"{path} is damaged: it does not have the checksum it was written with; copy or make it again "
+            f"{path} is damaged: its checksum does not match; copy it or make it again "
             "(if you changed it yourself, remove its entry 'checksum')"
         )
     return document
@@ -225,7 +225,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} is damaged: {first_line(error)}") from None
     if not isinstance(document, dict):
-        raise ModelError(f"{path} is damaged: it holds no object")
+        raise ModelError(f"{path} is damaged: it does not hold an object")
     return document
 
 

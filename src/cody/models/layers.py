@@ -18,9 +18,9 @@ class TimeEncoder(nn.Module):
     """A duration as cosines of learned frequencies. [...] → [..., d]
 
     Multiplication and addition are separate element-wise steps on purpose. At 10^7 seconds one rounding more or less
-    is a visible phase, and a matrix product rounds differently for different shapes; this way a duration has the same
-    encoding wherever it is computed. For the same reason the phase is computed in the encoder's own precision, whatever
-    that of the duration: in double precision 10^7 seconds would have another phase than the network was trained with.
+    shifts the phase visibly, and a matrix product rounds differently for different shapes; this way a duration has the
+    same encoding wherever it is computed. For the same reason the phase is computed in the encoder's own precision,
+    whatever that of the duration: in double precision 10^7 seconds would have another phase than in training.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -59,9 +59,7 @@ class Hop(NamedTuple):
     edge: Tensor | None  # [n, K, F] features of the events
     elapsed: Tensor  # [n, K] query time - event time
     exists: Tensor  # [n, K] False where the node has fewer than K events
-    weight: Tensor | None = (
-        None  # [n, K] how far each event happened: 0 is as if it did not exist, 1 is as without weights
-    )
+    weight: Tensor | None = None  # [n, K] of each event: 0 as if it did not exist, 1 as without weights
 
 
 class Folded(NamedTuple):
@@ -70,13 +68,13 @@ class Folded(NamedTuple):
     ask: Tensor  # [H, W, d] own embedding → question in key space
     ask_bias: Tensor  # [H, W]
     answer: Tensor  # [d, H, W] weighted sum of the events → hidden layer of the merge
-    value_bias: Tensor  # [H, d] counts as often as the weights of the head sum up to
+    value_bias: Tensor  # [H, d] to be multiplied by the sum of the head's weights
     out_bias: Tensor  # [d]
     own: Tensor  # [d, d] own embedding → hidden layer of the merge
 
 
 class TemporalAttention(nn.Module):
-    """A node attends to its recent events, then merges what it saw with itself.
+    """A node attends to its recent events, then merges the result with its own embedding.
 
     query = [own embedding, encoding of 0]; key = value = [neighbour's embedding, event features, encoding of elapsed].
     """
@@ -98,8 +96,8 @@ class TemporalAttention(nn.Module):
     def forward(self, embeddings: Tensor | None, hop: Hop, encode: TimeEncoder) -> Tensor:
         """The same numbers as `plain`, with many times fewer operations.
 
-        Each node asks a single question, so the question is projected into key space, and the weighted sum of the
-        events out of value space; no neighbour is ever projected. Linear maps that follow each other are multiplied
+        Each node has a single query, so the query is projected into key space, and the weighted sum of the events out
+        of value space; no neighbour is ever projected. Linear maps that follow each other are multiplied
         first (`folded`).
 
         `embeddings` is [m, d], or None where all of them are zero (neither node features nor memory). → [n, d]
@@ -136,7 +134,7 @@ class TemporalAttention(nn.Module):
         onward = self.merge.hidden.weight[:, : 2 * d] @ self.out.weight  # [d, 2d]
         by_head = onward.view(d, self.heads, -1)  # [d, H, 2d/H]
         return Folded(
-            # The key's bias adds the same number to all scores of a node, which the softmax takes away again.
+            # The key's bias adds the same number to all scores of a node, which the softmax cancels.
             ask=torch.einsum("hcw,hcd->hwd", key, query[..., :d]) * scale,
             ask_bias=torch.einsum("hcw,hc->hw", key, now.view(self.heads, -1)) * scale,
             answer=torch.einsum("ohc,hcw->ohw", by_head, value),
@@ -159,7 +157,7 @@ class TemporalAttention(nn.Module):
         keys = self.key(events).view(n, places, self.heads, -1)  # [n, K, H, 2d/H]
         values = self.value(events).view(n, places, self.heads, -1)  # [n, K, H, 2d/H]
         scores = torch.einsum("nhc,nkhc->nhk", queries, keys) / math.sqrt(queries.shape[-1])
-        weights = nn.functional.dropout(_softmax(*_weighed(scores, hop)), self.dropout, self.training)
+        weights = nn.functional.dropout(_softmax(*_weighted(scores, hop)), self.dropout, self.training)
         answer = self.out(torch.einsum("nhk,nkhc->nhc", weights, values).flatten(1))  # [n, 2d]
         merged: Tensor = self.merge(_if_any_event(answer, hop), own)
         return merged
@@ -173,10 +171,10 @@ def _softmax(scores: Tensor, exists: Tensor) -> Tensor:
     return torch.softmax(scores.masked_fill(~exists[:, None], hidden), dim=-1)
 
 
-def _weighed(scores: Tensor, hop: Hop) -> tuple[Tensor, Tensor]:
-    """Scores [n, H, K] with the logarithm of the weights added, which multiplies what the softmax makes of them.
+def _weighted(scores: Tensor, hop: Hop) -> tuple[Tensor, Tensor]:
+    """Scores [n, H, K] plus the logarithm of the weights, which multiplies the result of the softmax by the weights.
 
-    Also which events there are: one of weight 0 is none.
+    Also which events exist: those of weight 0 do not.
     """
     if hop.weight is None:
         return scores, hop.exists
@@ -185,10 +183,10 @@ def _weighed(scores: Tensor, hop: Hop) -> tuple[Tensor, Tensor]:
 
 
 def _if_any_event(answer: Tensor, hop: Hop) -> Tensor:
-    """What a node saw counts as far as there was anything to see: if weights are chances, the chance of any event.
+    """The answer times the probability that there is any event, if weights are probabilities.
 
-    The softmax hides how small its weights are together, so without this a node whose events all fade would go on
-    seeing them until they are gone.
+    The softmax normalizes the weights, so without this a node whose events all fade would see them undiminished until
+    they are gone.
     """
     if hop.weight is None:
         return answer.masked_fill(~hop.exists.any(dim=1, keepdim=True), 0.0)
@@ -199,9 +197,9 @@ def _if_any_event(answer: Tensor, hop: Hop) -> Tensor:
 def _attend_by_weight(
     question: Tensor, embeddings: Tensor | None, encode: TimeEncoder, hop: Hop, keep: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """What `_Attend` computes, for events with weights, all nodes at once. [n, H, width], [n, H, 1]"""
+    """Like `_Attend`, for events with weights, all nodes at once. [n, H, width], [n, H, 1]"""
     events = _events(embeddings, hop, slice(None), encode(hop.elapsed))
-    weights = _softmax(*_weighed(question @ events.mT, hop))
+    weights = _softmax(*_weighted(question @ events.mT, hop))
     kept = weights if keep is None else weights * keep
     return kept @ events, kept.sum(-1, keepdim=True)
 
@@ -219,7 +217,7 @@ def _events(embeddings: Tensor | None, hop: Hop, nodes: slice, since: Tensor) ->
 class _Attend(torch.autograd.Function):
     """softmax(question · events) · events, for nodes a few at a time, so that the events stay in the cache.
 
-    Nothing of size [n, K, width] is ever kept; the backward pass makes the events of each chunk again, which costs less
+    Nothing of size [n, K, width] is ever kept; the backward pass recomputes the events of each chunk, which costs less
     than storing and reading them.
     """
 

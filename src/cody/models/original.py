@@ -11,13 +11,13 @@ from torch import Tensor
 from cody.errors import ModelError
 from cody.graph import TemporalGraph
 from cody.models.checkpoint import Checkpoint, as_numbers, read_foreign_weights, save_model
-from cody.models.folder import refuse_taken
+from cody.models.folder import check_free
 from cody.models.shapes import check_shapes, network_shapes
 from cody.models.sizes import Sizes, node_inputs
 from cody.models.tgat import TGAT
 from cody.models.tgn import TGN
 
-# `memory.*` is state; the others exist in the original but take no part in its answers.
+# `memory.*` is state; the others exist in the original, but its answers do not depend on them.
 UNUSED = re.compile(r"memory\.|memory_updater\.layer_norm\.|embedding_module\.time_encoder\.|.*neighbor_finder")
 RENAMED = {
     "time_encoder.w.bias": "encode.phase",
@@ -55,16 +55,16 @@ def import_original(
     file: Path, graph: TemporalGraph, folder: Path, *, layers: int, heads: int, neighbours: int, batch: int
 ) -> Sizes:
     """Save the weights in `file` as a model for `graph`."""
-    refuse_taken(folder, "model", "model")
+    check_free(folder, "model", "model")
     weights = read_foreign_weights(file)
     network = network_from_original(weights, layers=layers, heads=heads, neighbours=neighbours, batch=batch)
-    node_inputs(graph, network.sizes)  # refuses a graph that does not fit
+    node_inputs(graph, network.sizes)  # raises an error if the graph does not fit
     save_model(folder, Checkpoint(network, graph.identity, {"imported_from": file.name}))
     return network.sizes
 
 
 def _rename(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """From the original's names to ours. Torch stacks the three projections where keys are as wide as queries."""
+    """From the original's names to ours. Torch stacks the three projections if keys are as wide as queries."""
     renamed: dict[str, Tensor] = {}
     for name, weight in weights.items():
         attention = re.fullmatch(r"embedding_module\.attention_models\.(\d+)\.(.+)", name)
@@ -98,5 +98,5 @@ def _replace(name: str, table: dict[str, str], full_name: str) -> str:
 
 def _shape(weights: dict[str, Tensor], name: str, axes: int) -> torch.Size:
     if name not in weights or weights[name].ndim != axes:
-        raise ModelError(f"the weights lack what would become {name!r}: they are not those of the original TGN code")
+        raise ModelError(f"no weight corresponds to {name!r}: these are not weights of the original TGN code")
     return weights[name].shape

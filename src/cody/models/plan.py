@@ -1,4 +1,4 @@
-"""Which nodes and events a batch of questions reads, layer by layer: integers only, no weights."""
+"""Which nodes and events a batch of questions needs, layer by layer: integers only, no weights."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cody.models.layers import Hop
 class Plan(NamedTuple):
     """The distinct (question, node) pairs that a stack of attention layers computes.
 
-    Within a question, a node stands once in each layer, however many events lead to it.
+    Within a question, a node occurs once in each layer, however many events lead to it.
     """
 
     nodes: IntArray  # [m] nodes of the layer-0 inputs
-    question: IntArray  # [m] which question each of them is for
+    question: IntArray  # [m] the question each of them belongs to
     before: IntArray  # [m] how many rows each of them may see
     hops: list[Hop]  # lowest layer first; the last one gives the embeddings that `roots` points into
     roots: torch.Tensor  # [Q, R] where the embedding of each asked node is
@@ -36,8 +36,10 @@ def plan(
         question, node = np.divmod(keys, graph.num_nodes)
         rows = graph.recent(node, before[question], neighbours)  # [n, K]
         exists = rows >= 0
-        other = graph.src[rows] + graph.dst[rows] - node[:, None]
-        needed = np.where(exists, keys[:, None] - node[:, None] + other, keys[:, None])  # a masked place: any node
+        other = graph.other_end(rows, node[:, None])
+        needed = np.where(
+            exists, keys[:, None] - node[:, None] + other, keys[:, None]
+        )  # where masked, any node will do
         below, index = _distinct(np.concatenate([keys[:, None], needed], axis=1), graph.num_nodes * len(roots))
         elapsed = np.where(exists, time[question][:, None] - graph.time[rows], 0.0)
         hop = Hop(
@@ -55,7 +57,7 @@ def plan(
 
 
 def _distinct(keys: IntArray, bound: int) -> tuple[IntArray, IntArray]:
-    """The distinct keys, ascending, and where each key stands among them: `np.unique`, without sorting if it fits."""
+    """The distinct keys, ascending, and the place of each key among them: as `np.unique` does, but faster."""
     if bound > 50_000_000:
         distinct, inverse = np.unique(keys, return_inverse=True)
         return distinct, inverse.reshape(keys.shape)

@@ -1,4 +1,4 @@
-"""Trainings that were interrupted: what one needs to go on, in one file next to where its result will be."""
+"""Interrupted trainings: what is needed to resume one, in a file next to where its result will be."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from cody.models.folder import is_ours, read_json, read_notes
 from cody.words import plain
 
 FILE = "training.safetensors"
-ANEW = "(without it, training begins anew)"
-LENGTH = ("epochs", "patience")  # what a training may be given otherwise when it goes on: how long it may take
+FROM_SCRATCH = "(without it, training starts from scratch)"
+LENGTH = ("epochs", "patience")  # settings that may differ when a training is resumed
 
 
-class Interrupted:
-    """Weights, the optimizer's state and notes of the last finished epoch."""
+class ResumeFile:
+    """The file with weights, the optimizer's state and notes of the last finished epoch."""
 
     def __init__(
-        self, folder: Path, module: nn.Module, optimizer: torch.optim.Optimizer, given: dict[str, Any]
+        self, folder: Path, module: nn.Module, optimizer: torch.optim.Optimizer, configuration: dict[str, Any]
     ) -> None:
         self.file = folder / FILE
         self.module, self.optimizer = module, optimizer
-        self.given: dict[str, Any] = json.loads(json.dumps(given))  # as it will be read again: no tuples
+        self.configuration: dict[str, Any] = json.loads(json.dumps(configuration))  # as it will be read back: no tuples
 
     def save(self, notes: dict[str, Any], others: dict[str, Tensor] | None = None) -> None:
-        """Keep the state of training after an epoch, in place of the one before; `others` are kept with it."""
+        """Replace the saved state of training by the current one, after an epoch; `others` are saved with it."""
         tensors = {f"other.{name}": tensor for name, tensor in (others or {}).items()}
         tensors |= {f"weights.{name}": weight for name, weight in self.module.state_dict().items()}
         for name, parameter in self.module.named_parameters():
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 tensors[f"optimizer.{name}.{key}"] = value
-        write_tensors(self.file, tensors, self.given | notes)
+        write_tensors(self.file, tensors, self.configuration | notes)
 
     def resume(self, may_change: tuple[str, ...] = ()) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-        """Set the module and the optimizer back to where training stood; the notes and the other tensors of `save`.
+        """Put the module and the optimizer back to the saved state. Returns the notes and the other tensors of `save`.
 
-        None if there is nothing to go on from. What training was given must be the same now, except `may_change`.
+        None if there is nothing to resume. All settings must be the same now, except those in `may_change`.
         """
         if not self.file.exists():
             return None
         tensors, notes = self._read()
-        differences = list(_differences(notes, self.given, may_change))
+        differences = list(_differences(notes, self.configuration, may_change))
         if differences:
             raise CallError(
                 f"{self.file.parent} holds an interrupted training in which {'; '.join(differences)}. "
@@ -72,15 +72,15 @@ class Interrupted:
         try:
             tensors, notes = read_tensors(self.file)
         except ModelError as error:
-            raise ModelError(f"{error} {ANEW}") from None
+            raise ModelError(f"{error} {FROM_SCRATCH}") from None
         if not is_ours(self.file):
             raise CallError(
                 f"{self.file} was not written by cody, and would be replaced; choose another folder, or remove it if "
-                f"it is ours and damaged {ANEW}"
+                f"it is a damaged file of cody {FROM_SCRATCH}"
             )
         if not is_as_written(notes):
             raise ModelError(
-                f"{self.file} has no checksum: it is damaged, or an earlier version of cody wrote it {ANEW}"
+                f"{self.file} has no checksum: it is damaged, or an earlier version of cody wrote it {FROM_SCRATCH}"
             )
         return tensors, notes
 
@@ -89,9 +89,9 @@ class Interrupted:
 
 
 def clear_up(folder: Path, kind: str) -> None:
-    """Remove what the training of a finished model or explainer would have needed to go on.
+    """Remove the resume file of a model or explainer that is finished.
 
-    It does so itself, unless it is killed after its last step. What belongs to another training stays.
+    Training does so itself, unless it is killed after its last step. The file of another training stays.
     """
     with suppress(OSError, ModelError, KeyError, TypeError):  # there is no result, or it was not trained here
         result = read_json(folder / f"{kind}.json")
@@ -105,7 +105,7 @@ def _group(tensors: dict[str, Tensor], group: str) -> dict[str, Tensor]:
 
 
 def _differences(then: Any, now: dict[str, Any], may_change: tuple[str, ...]) -> Iterator[str]:
-    """What an interrupted training was given otherwise."""
+    """In which settings an interrupted training differs."""
     for name, value in now.items():
         before = then.get(name) if isinstance(then, dict) else None
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The shapes of a network's weights, known without building it: files are checked before memory is taken for them."""
+"""The shapes of a network's weights, known without building it, so that a file can be checked before it is loaded."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def linear(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
 
 
 def network_shapes(sizes: Sizes, *, memory: bool) -> Shapes:
-    """Of TGAT, or with a memory of TGN."""
+    """The shapes of TGAT, or with `memory` those of TGN."""
     d = sizes.dimension
-    width, event = 2 * d, 2 * d + sizes.edge_features  # what asks, and what is asked
+    width, event = 2 * d, 2 * d + sizes.edge_features  # of a query, and of a key or value
     shapes: dict[str, tuple[int, ...]] = {"encode.frequency": (d,), "encode.phase": (d,)}
     for layer in (f"attention.{number}" for number in range(sizes.layers)):
         shapes |= linear(f"{layer}.query", width, width) | linear(f"{layer}.out", width, width)
@@ -31,12 +31,12 @@ def network_shapes(sizes: Sizes, *, memory: bool) -> Shapes:
 
 
 def check_shapes(found: Shapes, wanted: Shapes, source: str) -> None:
-    """Refuse weights that are not exactly those of a network."""
+    """Reject weights that are not exactly those of a network."""
     for name, shape in found.items():
         if name not in wanted:
             layers = len({weight.split(".")[1] for weight in wanted if weight.startswith("attention.")})
             hint = f" (the network has {layers} layers)" if name.startswith("attention.") else ""
-            raise ModelError(f"{source}: parameter {name!r} has no place in this architecture{hint}")
+            raise ModelError(f"{source}: parameter {name!r} does not belong to this architecture{hint}")
         if shape != wanted[name]:
             raise ModelError(f"{source}: parameter {name!r} has shape {shape}, expected {wanted[name]}")
     missing = sorted(wanted.keys() - found.keys())

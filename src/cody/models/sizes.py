@@ -1,4 +1,4 @@
-"""The sizes of a network, and what they demand of the data."""
+"""The sizes of a network, and what they require of the data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cody.words import plain
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Everything that fixes the shape of a network and how it reads a graph."""
+    """Everything that determines the shape of a network and how it reads a graph."""
 
     dimension: int = 172  # of embeddings, memory and time encoding
     layers: int = 2
@@ -49,7 +49,7 @@ def edge_width(graph: TemporalGraph) -> int:
 
 
 def node_inputs(graph: TemporalGraph, sizes: Sizes) -> FloatArray | None:
-    """Node features, filled up with zeros to the network's dimension. [N, d], or None where there are none"""
+    """Node features, padded with zeros to the network's dimension. [N, d], or None if there are none"""
     if edge_width(graph) != sizes.edge_features:
         raise ModelError(
             f"the model was built for {sizes.edge_features} event features, the graph has {edge_width(graph)}"

@@ -1,4 +1,4 @@
-"""What TGN and TGAT have in common: attention layers on top of each other, and the score of a link."""
+"""What TGN and TGAT have in common: a stack of attention layers, and the score of a link."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cody.models.sizes import Sizes
 
 
 class AttentionStack(nn.Module):
-    """Embeds nodes from their recent events, and the events of those neighbours; scores pairs of embeddings."""
+    """Embeds nodes from their recent events and those of their neighbours; scores pairs of embeddings."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""TGAT: attention over the most recent events, and over theirs. No memory.
+"""TGAT: attention over a node's most recent events, and over those of its neighbours. No memory.
 
-Reference: Xu et al., "Inductive representation learning on temporal graphs", ICLR 2020; in the form that the
-public TGN code gives it (the same attention stack, without memory).
+Reference: Xu et al., "Inductive representation learning on temporal graphs", ICLR 2020; as the public TGN code
+implements it (the same attention stack, without memory).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TGAT(AttentionStack):
         self.memory = None
 
     def stream(self, graph: TemporalGraph) -> FeatureStream:
-        """What is known about each node while events pass by: nothing but its features."""
+        """The layer-0 inputs of each node as events happen: nothing but its features."""
         return FeatureStream(self, graph)
 
 

@@ -1,11 +1,11 @@
-"""TGN: the attention stack of TGAT on top of a memory that events write.
+"""TGN: the attention stack of TGAT on top of a memory that events update.
 
 Reference: Rossi et al., "Temporal graph networks for deep learning on dynamic graphs", 2020, configuration TGN-attn:
 identity messages, the last message of a batch counts, a GRU writes the memory.
 
 An event gives each of its nodes a new version of its memory, computed from the versions at the start of the event's
 batch. So the memory of a node before row i is simply the version written by its last event before row i. All versions
-stand in one table, indexed like `TemporalGraph.incidence`.
+are in one table, indexed like `TemporalGraph.incidence`.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ class TGN(AttentionStack):
         return self.remember_since(own, other, edge, self.encode(elapsed))
 
     def remember_since(self, own: Tensor, other: Tensor, edge: Tensor | None, since: Tensor) -> Tensor:
-        """The same, with the time since its last update already encoded. [n, d]"""
+        """Like `remember`, with the time since its last update already encoded. [n, d]"""
         parts = [own, other] if edge is None else [own, other, edge]
         message = torch.cat([*parts, since], dim=-1)  # [n, 3d + F]
         updated: Tensor = self.memory(message, own)
         return updated
 
     def stream(self, graph: TemporalGraph) -> MemoryStream:
-        """What is known about each node while events pass by: its memory, and its features."""
+        """The layer-0 inputs of each node as events happen: its memory and its features."""
         return MemoryStream(self, graph)
 
 
 class Lineage:
-    """From which versions each version is computed; positions are those of `graph.incidence`, -1: no version yet."""
+    """The versions each version is computed from; positions are those of `graph.incidence`, -1: no version yet."""
 
     def __init__(self, graph: TemporalGraph, batch: int) -> None:
         row = graph.incidence
         node = np.repeat(np.arange(graph.num_nodes), np.diff(graph.offsets))
-        other = graph.src[row] + graph.dst[row] - node
+        other = graph.other_end(row, node)
         start = row // batch * batch
         self.row = row  # [S] the event that writes the version
         self.own = latest_version(graph, node, start)  # [S]
@@ -68,7 +68,7 @@ def latest_version(graph: TemporalGraph, nodes: IntArray, before: IntArray | int
 
 
 class MemoryStream:
-    """The table of memory versions, filled as events pass by, and the layer-0 inputs read from it."""
+    """The table of memory versions, filled as events happen, and the layer-0 inputs read from it."""
 
     def __init__(self, network: TGN, graph: TemporalGraph) -> None:
         self.network = network
@@ -80,10 +80,10 @@ class MemoryStream:
         self.versions = torch.zeros(len(graph.incidence) + 1, network.sizes.dimension)
         self.order = np.argsort(self.lineage.row, kind="stable")  # positions by event row
         self.ordered_rows = self.lineage.row[self.order]
-        self.written = 0  # rows whose versions stand in the table
+        self.written = 0  # rows whose versions are in the table
 
     def inputs(self, nodes: IntArray, before: IntArray) -> Tensor:
-        """[m], [m] → [m, d]. The versions are computed anew from the ones before them, so that the GRU learns."""
+        """[m], [m] → [m, d]. Versions are recomputed from the previous ones, so that gradients reach the GRU."""
         position, index = np.unique(latest_version(self.graph, nodes, before), return_inverse=True)
         first = int(position[0] == -1)
         memory = self._version(position[first:])

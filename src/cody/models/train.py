@@ -1,7 +1,7 @@
 """Training on link prediction, and measuring how well a network predicts.
 
-The protocol is the field's: events are split 70/15/15 by time, each event stands against one random destination, and
-a part of the later nodes is hidden from training, to see how the network does on nodes it has never seen.
+The protocol is the usual one: events are split 70/15/15 by time, each event is scored against one random destination,
+and some of the later nodes are hidden from training, to see how the network does on nodes it has never seen.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from cody.errors import DataError, ModelError
 from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph
 from cody.models.architectures import Network
 from cody.models.checkpoint import Checkpoint, save_model
-from cody.models.folder import make_folder, refuse_taken
+from cody.models.folder import check_free, make_folder
 from cody.models.metrics import auc, average_precision
 from cody.models.plan import plan
-from cody.models.resume import LENGTH, Interrupted, clear_up
+from cody.models.resume import LENGTH, ResumeFile, clear_up
 from cody.models.sizes import Sizes, edge_width
 from cody.models.tgat import TGAT, FeatureStream
 from cody.models.tgn import TGN, MemoryStream
@@ -42,10 +42,10 @@ def link_logits(
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to train; with the same settings, data and number of threads the weights come out the same."""
+    """How to train. The same settings, data and number of threads give the same weights."""
 
     epochs: int = 50
-    patience: int = 5  # epochs without a better validation before giving up
+    patience: int = 5  # epochs without a better validation result before training stops
     learning_rate: float = 3e-4
     seed: int = 0
     hidden: float = 0.1  # share of the later nodes that training never sees
@@ -73,14 +73,14 @@ def split(graph: TemporalGraph, settings: Settings) -> Split:
     hidden[rng.choice(later, int(settings.hidden * len(later)), replace=False)] = True
     train = rows[:stop][~(hidden[graph.src[:stop]] | hidden[graph.dst[:stop]])]
     if not len(train):
-        raise DataError("no event is left to train on once the events of hidden nodes are put aside")
+        raise DataError("no event is left to train on once the events of hidden nodes are set aside")
     unseen = np.ones(graph.num_nodes, dtype=bool)
     unseen[graph.src[train]] = unseen[graph.dst[train]] = False
     return Split(train, rows[stop:later_stop], rows[later_stop:], unseen)
 
 
 class Destinations:
-    """Random destinations: what each event is scored against."""
+    """Random destinations that events are scored against."""
 
     def __init__(self, graph: TemporalGraph, *seed: int) -> None:
         self.nodes = np.unique(graph.dst)
@@ -92,7 +92,7 @@ class Destinations:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How well links of a period are told from random ones; inductive: those that touch a node unseen in training."""
+    """How well a network separates real links from random ones; inductive: links of nodes unseen in training."""
 
     average_precision: float
     auc: float
@@ -124,7 +124,7 @@ def _separation(scores: FloatArray) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where training stands: after a batch, and, with `validation`, after an epoch."""
+    """How far training has come: after a batch or, with `validation`, after an epoch."""
 
     epoch: int
     batch: int
@@ -142,23 +142,23 @@ def new_network(architecture: type[TGN] | type[TGAT], graph: TemporalGraph, size
 
 
 def new_optimizer(network: Network, learning_rate: float) -> torch.optim.Adam:
-    """Adam on all weights but the frequencies of the time encoding.
+    """Adam on all weights except the frequencies of the time encoding.
 
-    These span nine orders of magnitude, and a step of Adam is as large as the learning rate whatever the gradient: one
-    step would wipe out all frequencies below it, and with them every duration longer than an hour.
+    They span nine orders of magnitude, and a step of Adam is as large as the learning rate, whatever the gradient: one
+    step would wipe out all smaller frequencies, and with them every duration longer than an hour.
     """
     learned = [weight for name, weight in network.named_parameters() if name != "encode.frequency"]
     return torch.optim.Adam(learned, lr=learning_rate)
 
 
 def train(graph: TemporalGraph, network: Network, settings: Settings, folder: Path) -> Iterator[Progress]:
-    """Train a fresh network until validation stops improving; yield progress; leave a finished model in `folder`.
+    """Train a fresh network until validation stops improving; yield progress; save the finished model in `folder`.
 
-    After each epoch the state of the training is saved; called again with the same arguments, an interrupted training
-    goes on from there, and ends with the same weights as one that was not interrupted.
+    The state of training is saved after each epoch. The same call resumes an interrupted training from there, and ends
+    with the same weights as one that was not interrupted.
     """
     clear_up(folder, "model")
-    refuse_taken(folder, "model", "trained model")
+    check_free(folder, "model", "trained model")
     make_folder(folder)
     parts = split(graph, settings)
     return _train(graph, network, settings, parts, TrainingState(network, settings, graph.identity, folder))
@@ -187,7 +187,7 @@ def _train(
         "threads": torch.get_num_threads(),
     }
     save_model(state.folder, Checkpoint(network.eval(), graph.identity, origin))
-    state.kept.discard()
+    state.resume_file.discard()
 
 
 def run_epoch(
@@ -222,12 +222,12 @@ def run_epoch(
 
 
 class TrainingState:
-    """How far a training has come, and its best weights so far; kept on disk after each epoch."""
+    """How far training has come, and its best weights so far; saved after each epoch."""
 
     def __init__(self, network: Network, settings: Settings, data: str, folder: Path) -> None:
         self.network, self.folder = network, folder
         self.optimizer = new_optimizer(network, settings.learning_rate)
-        given = {
+        configuration = {
             "architecture": network.kind,
             "sizes": asdict(network.sizes),
             "settings": asdict(settings),
@@ -236,8 +236,8 @@ class TrainingState:
         self.history: list[dict[str, Any]] = []  # one entry for each finished epoch
         self.best_epoch = 0
         self.best = self._weights()
-        self.kept = Interrupted(folder, network, self.optimizer, given)
-        before = self.kept.resume(may_change=LENGTH)
+        self.resume_file = ResumeFile(folder, network, self.optimizer, configuration)
+        before = self.resume_file.resume(may_change=LENGTH)
         if before:
             notes, self.best = before
             self.history, self.best_epoch = notes["history"], notes["best_epoch"]
@@ -248,13 +248,13 @@ class TrainingState:
         return len(self.history)
 
     def finish_epoch(self, loss: float, quality: Quality) -> bool:
-        """Note the epoch and save; True if it was the best so far."""
+        """Record the epoch and save; True if it was the best so far."""
         reached = [entry["validation"]["average_precision"] for entry in self.history]
         better = quality.average_precision > max(reached, default=-1.0)
         self.history.append({"loss": loss, "validation": asdict(quality)})
         if better:
             self.best_epoch, self.best = self.epoch, self._weights()
-        self.kept.save({"history": self.history, "best_epoch": self.best_epoch}, self.best)
+        self.resume_file.save({"history": self.history, "best_epoch": self.best_epoch}, self.best)
         return better
 
     def _weights(self) -> dict[str, Tensor]:

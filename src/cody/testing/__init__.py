@@ -1,11 +1,11 @@
-"""Does a model keep the rules that every explanation relies on? And a toy model that does, computable by hand.
+"""Checks that a model keeps the rules that explanations rely on, and a toy model that can be computed by hand.
 
 >>> from cody.graph import TemporalGraph
 >>> graph = TemporalGraph.from_arrays(src=[0, 3, 1, 0, 1], dst=[1, 4, 2, 2, 0], time=[0.0, 5.0, 10.0, 20.0, 30.0])
 >>> report = check_model(ToyModel(graph), graph)
 >>> report.passed
 True
->>> report.raise_if_failed()  # what a test of your own model says; print(report) shows each check
+>>> report.raise_if_failed()  # for a test of your own model; print(report) shows each check
 """
 
 from cody.testing.report import Outcome, Report

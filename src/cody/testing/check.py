@@ -11,7 +11,7 @@ from cody.errors import first_line
 from cody.testing.report import Outcome, Status
 from cody.testing.trial import Failed, Pair, Skipped, Trial
 
-Compare = Callable[..., Iterable[Pair]]  # (trial, query, changes), or with `once` (trial) alone
+Compare = Callable[..., Iterable[Pair]]  # of (trial, query, changes), or with `once` of (trial) only
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,17 @@ class Check:
     compare: Compare
     rule: str = ""
     cause: str = ""
-    skipped: str = ""  # what is said if there is nothing to compare
+    skipped: str = ""  # the message if there is nothing to compare
     note_if_equal: str = ""
-    only_noted: bool = False  # it limits the use of a model, but makes no explanation wrong
-    vital: bool = False  # if it fails, the others can say nothing
-    quick: bool = True  # whether the quick form has it
-    once: bool = False  # it does not ask for each query
-    at_the_end: bool = False  # it looks back at all that was asked
+    only_noted: bool = False  # a failure limits the use of a model, but makes no explanation wrong
+    vital: bool = False  # if it fails, the other checks mean nothing
+    quick: bool = True  # whether it is part of the quick form
+    once: bool = False  # it runs once, not for each query
+    at_the_end: bool = False  # it is about all calls of the other checks
 
 
 def add_to(checks: list[Check], *, only_noted: bool = False) -> Callable[..., Callable[[Compare], Compare]]:
-    """A decorator that makes functions the checks of a list, in their order."""
+    """A decorator that adds functions to a list of checks, in their order."""
 
     def check(meaning: str, rule: str = "", **options: Any) -> Callable[[Compare], Compare]:
         def add(compare: Compare) -> Compare:
@@ -49,7 +49,7 @@ def add_to(checks: list[Check], *, only_noted: bool = False) -> Callable[..., Ca
 
 
 def run(check: Check, trial: Trial) -> Outcome:
-    """What a check finds."""
+    """Run one check."""
     done = partial(Outcome, check.name, check.meaning)
     wrong: Status = "noted" if check.only_noted else "failed"
     compared = False
@@ -65,7 +65,7 @@ def run(check: Check, trial: Trial) -> Outcome:
         return done("skipped", str(reason))
     except Failed as failure:
         return done(wrong, str(failure), failure.cause or check.cause)
-    except Exception as error:  # something that no model should be, such as a session that is None
+    except Exception as error:  # something no check expects, such as a session that is None
         return done(wrong, f"{type(error).__name__}: {first_line(error)}", check.cause)
     if check.skipped and not compared:
         return done("skipped", check.skipped)
@@ -73,7 +73,7 @@ def run(check: Check, trial: Trial) -> Outcome:
 
 
 def _pairs(check: Check, trial: Trial) -> Iterator[Pair]:
-    """What there is to compare; quickly, of the first query that has something to compare."""
+    """The pairs to compare; in the quick form, only of the first query that has any."""
     if check.once:
         yield from check.compare(trial)
         return

@@ -1,4 +1,4 @@
-"""What only limits the use of a model, or is probably not meant. Explanations are right all the same: notes."""
+"""What only limits the use of a model, or is probably unintended. Explanations are still right, so these are notes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _past_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable
 
 @_limit(
     "asking much later changes some logit",
-    note_if_equal="asking later by twice the span of the graph changes no logit of any query: the model ignores time",
+    note_if_equal="asking later, by twice the span of the graph, changes no logit of any query: the model ignores time",
     quick=False,
 )
 def _time_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
@@ -62,10 +62,10 @@ def _hypothetical(trial: Trial, query: Query, changes: list[Change]) -> Iterable
 
 
 @_limit(
-    "numbers of numpy, sets and tuples mean the same",
+    "numpy integers, sets and tuples mean the same",
     "a row is a row, whatever its type",
     cause="rows are looked up by their type or changes used as keys: begin logits() with "
-    "changes = cody.model.check_changes(graph, changes), which makes them plain",
+    "changes = cody.model.check_changes(graph, changes), which converts them",
     quick=False,
 )
 def _argument_types(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
@@ -75,14 +75,14 @@ def _argument_types(trial: Trial, query: Query, changes: list[Change]) -> Iterab
         return trial.model.logits(query._replace(**numbers), odd)
 
     expected = trial.ask(query, changes)
-    with _usual_cause("with numbers of numpy in sets, "):
+    with _usual_cause("with numpy integers in sets, "):
         answers = trial.ask(query, changes, ask)
-    yield Pair(query, changes, expected, answers, "with plain numbers", "with numbers of numpy in sets")
+    yield Pair(query, changes, expected, answers, "with plain integers", "with numpy integers in sets")
 
 
 @_limit(
     "answers come as a numpy array of floats",
-    cause="what is read off it is right, but tables and figures are happier with np.asarray(scores, dtype=float)",
+    cause="the answers are used, but other code may need arrays: return np.asarray(scores, dtype=float)",
     once=True,
     at_the_end=True,
 )
@@ -93,8 +93,8 @@ def _form(trial: Trial) -> Iterable[Pair]:
 
 
 @_limit(
-    "no changes, no logits: an empty array",
-    cause="nothing is stacked or concatenated where there is nothing: return np.empty(0) for no changes",
+    "an empty list of changes gives an empty array",
+    cause="stacking or concatenating nothing fails: return np.empty(0) for no changes",
     quick=False,
 )
 def _empty_batch(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
@@ -104,7 +104,7 @@ def _empty_batch(trial: Trial, query: Query, changes: list[Change]) -> Iterable[
 
 
 @_limit("an event that does not exist is an error", quick=False)
-def _refused(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _unknown_rows(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
     for row in (-1, trial.graph.num_rows):
         trial.check_time()
         try:
@@ -112,9 +112,9 @@ def _refused(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair
         except Exception:
             continue
         raise Failed(
-            f"asking {query} with event {row} otherwise raised nothing, though rows go from 0 to "
+            f"asking {query} with the change {{{row}}} raised no error, though rows go from 0 to "
             f"{trial.graph.num_rows - 1}",
-            "rows are not checked, so that a slip of the caller goes unnoticed: begin logits() with "
+            "rows are not checked, so a mistake of the caller goes unnoticed: begin logits() with "
             "cody.model.check_changes(graph, changes)",
         )
     return []
@@ -122,8 +122,8 @@ def _refused(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair
 
 @_limit(
     "an answer is an array that no other call uses",
-    "each call should return an array of its own",
-    cause="a buffer or an entry of a cache is returned as it is: return a copy; until then, copy what you keep",
+    "each call should return a new array",
+    cause="a buffer or an entry of a cache is returned: return a copy; until then, copy the answers you keep",
     skipped="the answers are not arrays of floats",
     quick=False,
 )
@@ -142,14 +142,14 @@ def _own_array(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pa
             returned[0][...] += 1
         again = trial.ask(query, changes)
         with suppress(ValueError):
-            returned[0][...] = expected  # as it was, if it is in a cache
+            returned[0][...] = expected  # restored, in case it is in a cache
         yield Pair(query, changes, expected, again, "", "after the caller wrote into the array of the last answer")
 
 
 @_limit(
     "two threads that ask at once get the usual answers",
     "one thread at a time may ask",
-    cause="a call keeps what it works on in the model: use local variables, or take a lock",
+    cause="a call stores intermediate results in the model: use local variables, or take a lock",
     quick=False,
 )
 def _threads(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
@@ -164,23 +164,23 @@ def _threads(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair
 @_limit(
     "the model has an identity, always the same",
     cause="identity is a text that changes whenever the answers may, for example cody.model.fingerprint(*weights); "
-    "without it, results of different models cannot be told apart",
+    "without it, results of different models cannot be distinguished",
     once=True,
     at_the_end=True,
 )
 def _identity(trial: Trial) -> Iterable[Pair]:
     now = identity_or_error(trial.model)
     if not isinstance(now, str) or not now:
-        raise Failed(f"identity must be a text, not {now!r:.60}")
+        raise Failed(f"identity must be text, not {now!r:.60}")
     if now != trial.identity:
         raise Failed(f"identity was {trial.identity!r:.60} at first, and is {now!r:.60} now")
     if re.search("0x[0-9a-f]{6}", now):
-        raise Failed(f"identity is {now!r:.80}: an address in memory, which is another one in each run")
+        raise Failed(f"identity is {now!r:.80}: it contains a memory address, which differs in each run")
     return []
 
 
 @_limit(
-    "the model says how many hops away it looks",
+    "the model says how many hops it looks",
     cause=f"hops is the number of its layers or of the hops that it samples; without it, {HOPS} are assumed",
     once=True,
 )
@@ -196,7 +196,7 @@ def _hops(trial: Trial) -> Iterable[Pair]:
 
 @contextmanager
 def _usual_cause(words: str = "") -> Iterator[None]:
-    """Let whatever fails be put down to the cause that the check names."""
+    """Give failures the usual cause of the check."""
     try:
         yield
     except Failed as failure:

@@ -1,4 +1,4 @@
-"""What a model may offer besides `logits`, where it does: sessions, its plain form, a short past, another log."""
+"""Checks of what a model may offer besides `logits`: sessions, its plain form, a past of a few events, another log."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ T = TypeVar("T")
 @_offer(
     "a session answers as the model does, in any order",
     "a session must give the answers of the model",
-    cause="a session keeps something that belongs to an earlier question, or counts on the rows that it was opened "
-    "with: any rows may be asked about, in any order",
+    cause="a session keeps something of an earlier question, or relies on the rows that it was opened with: any rows "
+    "may be asked about, in any order",
     skipped=NO_SESSION,
 )
 def _session(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
@@ -49,8 +49,8 @@ def _session(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair
 @_offer(
     "after an error or Ctrl-C it still does",
     "a call that fails must leave nothing behind",
-    cause="what the session knows was half changed when the call ended: take it out while it changes, so that the next "
-    "call starts afresh if it does not come back",
+    cause="the cached values were half updated when the call ended: remove them before they are updated, so that the "
+    "next call starts afresh if this one fails",
     skipped=NO_SESSION,
 )
 def _session_error(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
@@ -65,7 +65,7 @@ def _session_error(trial: Trial, query: Query, changes: list[Change]) -> Iterabl
 @_offer(
     "two sessions in two threads get the usual answers",
     "sessions must not disturb each other",
-    cause="sessions share something that they change, for example a buffer or the memory of the model: give each its "
+    cause="sessions share something that they modify, for example a buffer or the memory of the model: give each its "
     "own, or take a lock",
     skipped=NO_SESSION,
 )
@@ -89,9 +89,9 @@ def _open(trial: Trial, query: Query, *, rows: bool = False) -> Session:
 
 @_offer(
     "the plain form gives the same answers",
-    "what confirms an answer must agree with it",
-    cause="the fast form and the plain one differ, or plain(query, change) starts from a state that the change has "
-    "altered already: start before the first row that is otherwise",
+    "the form that confirms answers must agree with them",
+    cause="the fast form and the plain one differ, or plain(query, change) starts from a state that the change "
+    "already affects: start before the first changed row",
     skipped="the model offers no plain(query, change)",
 )
 def _plain(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
@@ -110,9 +110,9 @@ def _plain(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
 
 @_offer(
     "a past of a few events equals removing all others",
-    "only(query, kept) must mean: all visible rows are removed but these",
-    cause="the short way lets something remain of the events that are not kept, or loses the batch, the order or the "
-    "features of those that are",
+    "only(query, kept) must mean that all other visible rows are removed",
+    cause="only() lets something remain of the events that are not kept, or loses the batch, the order or the features "
+    "of those that are",
     skipped="the model offers no only(query, kept)",
 )
 def _only(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
@@ -134,14 +134,14 @@ class Longer(NamedTuple):
     """The model on a log with imagined rows."""
 
     ask: Ask
-    rows: dict[str, int]  # what is imagined → its row; without a past, nothing is moved or altered
+    rows: dict[str, int]  # kind of edit → imagined row; without a past, nothing is moved or altered
     real: int  # the event that is moved or altered
 
 
 @_offer(
-    "an event that might have been gets an answer",
+    "imagined events get answers",
     "the same question must get the same answer",
-    cause="rows from graph.num_events on are imagined ones, which the model does not know: let "
+    cause="rows from graph.num_events on are imagined ones, which the model ignores: let "
     "graph.outcome(change, query) say which real rows are absent and which imagined ones are present",
     skipped=NO_OTHER,
 )
@@ -157,7 +157,7 @@ def _imagined(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pai
 
 
 @_offer(
-    "one that no change names changes nothing",
+    "an imagined event that no change names changes nothing",
     "imagined rows are absent unless a change names them",
     cause="the columns of the graph are read as a whole: graph.src, graph.dst and graph.time end with the imagined "
     "rows; only the first graph.num_events have happened",
@@ -170,9 +170,9 @@ def _unnamed(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair
 
 
 @_offer(
-    "nor does one after the query",
+    "nor does an imagined event after the query",
     "a query sees imagined rows before its place and time only",
-    cause="imagined rows are not compared with the query: take those that graph.outcome(change, query) calls present",
+    cause="the model does not check what the query sees: use the rows that graph.outcome(change, query) calls present",
     skipped=NO_OTHER,
 )
 def _imagined_later(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
@@ -183,13 +183,13 @@ def _imagined_later(trial: Trial, query: Query, changes: list[Change]) -> Iterab
 
 
 @_offer(
-    "an event that is moved is absent from its old place",
-    "where an imagined row is present, the real one that it stands for is absent",
+    "a moved event is absent from its old place",
+    "where an imagined row is present, the real one that it replaces is absent",
     cause="the real row is still there, or the imagined one is in another place: let graph.outcome(change, query) say "
     "what is absent and what is present",
     skipped=f"{NO_OTHER}, or no query has a past",
 )
-def _stands_for(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _replaced(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
     for longer in _longer(trial, query):
         if "moved" in longer.rows:
             removed = [change | {longer.real} for change in changes]
@@ -202,9 +202,9 @@ def _stands_for(trial: Trial, query: Query, changes: list[Change]) -> Iterable[P
 
 
 @_offer(
-    "an event more changes some logit",
+    "an added event changes some logit",
     skipped=NO_OTHER,
-    note_if_equal="an event more between the nodes of a query changes no logit of any: imagined rows are ignored",
+    note_if_equal="an added event between the nodes of a query changes no logit of any: imagined rows are ignored",
 )
 def _added_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
     for longer in _longer(trial, query):
@@ -218,14 +218,14 @@ def _compare(trial: Trial, query: Query, longer: Longer, one: list[Change], othe
 
 
 def _longer(trial: Trial, query: Query) -> list[Longer]:
-    """The model on a log with imagined events around a query; none if it cannot be had."""
+    """The model on a log with imagined events around a query; empty if the model does not offer that."""
     model, graph = trial.model, trial.graph
     if not isinstance(model, OffersOther) or graph.imagined is not None:
         return []
     src, dst = graph.name(query.src), graph.name(query.dst)
     last = max(query.time, float(graph.time[-1]))
     first = float(graph.time[query.before : query.before + 1].min(initial=query.time))
-    step = max(1.0, 1e-9 * abs(last))  # of nanoseconds since 1970, 1 would be lost in rounding
+    step = max(1.0, 1e-9 * abs(last))  # of nanoseconds since 1970, 1 would be rounded away
     after = last + step
     edits: dict[str, Edit] = {"added": Add(src, dst, first - step), "added later": Add(src, dst, after)}
     real = int(np.concatenate([graph.history(node, query.before) for node in query[:2]]).max(initial=-1))

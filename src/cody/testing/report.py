@@ -18,20 +18,20 @@ COLUMNS = 80
 class Outcome:
     """What one check found.
 
-    "failed": an explanation of this model would be wrong, or would not come about. "noted": explanations are right, but
-    the model cannot be used in every way, or is probably not what its author wants. "skipped": it was not tried.
+    "failed": an explanation of this model would be wrong or impossible. "noted": explanations are right, but the model
+    cannot be used in every way, or is probably not what its author wants. "skipped": it was not tried.
     """
 
     name: str
     meaning: str  # the rule, in one line
     status: Status
-    message: str = ""  # what was seen
-    cause: str = ""  # where that usually comes from, and what to do
+    message: str = ""  # what was observed
+    cause: str = ""  # the usual cause, and what to do
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What all checks found; printed, a table."""
+    """What all checks found; prints as a table."""
 
     outcomes: tuple[Outcome, ...]
 
@@ -47,13 +47,13 @@ class Report:
     def raise_if_failed(self) -> None:
         """Raise a `ModelError` that shows the table, if a check failed."""
         if self.failures:
-            raise ModelError("the model does not keep the rules", *str(self).splitlines())
+            raise ModelError("the model breaks rules of explanations", *str(self).splitlines())
 
     def __str__(self) -> str:
         counts = Counter(outcome.status for outcome in self.outcomes)
         lines = [", ".join(f"{count} {status}" for status, count in counts.items())]
         if len(self.failures) > 1:
-            lines.append("Mend the first failure first: others often follow from it.")
+            lines.append("Fix the first failure first: others often follow from it.")
         for outcome in self.outcomes:
             lines.append(f"{outcome.status:<8} {outcome.name:<14} {outcome.meaning}")
             lines += _indented(outcome.message)

@@ -1,6 +1,6 @@
 """The rules of `logits(query, changes)`. A model that breaks one of them gets wrong explanations, or none.
 
-The checks come in the order in which they tell most: where an early one fails, later ones may fail because of it.
+The most informative checks come first: where an early one fails, later ones may fail because of it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cody.testing.trial import (
     some_of,
 )
 
-ENOUGH_ANSWERS, OTHER_LINKS = 15, 12  # to tell probabilities from logits
+ENOUGH_ANSWERS, OTHER_LINKS = 15, 12  # to distinguish probabilities from logits
 
 CHECKS: list[Check] = []
 _rule = add_to(CHECKS)
@@ -49,13 +49,13 @@ def _sizes(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
 
 @_rule(
     "the same question gets the same answer again",
-    "nothing may be random, and nothing may be learnt from a question",
+    "nothing may be random, and a question may not change the model",
     cause="dropout is active or batch statistics are updated (call model.eval() before anything is asked), neighbours "
-    "are sampled at random, or each call moves the memory of the model on",
+    "are sampled at random, or each call advances the memory of the model",
     vital=True,
 )
 def _repeated(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
-    trial.ask(query, changes)  # whatever was asked before is another check's matter
+    trial.ask(query, changes)  # the effect of earlier questions is the matter of another check
     first, again = trial.ask(query, changes), trial.ask(query, changes)
     yield Pair(query, changes, first, again, "at first", "when asked again")
 
@@ -75,11 +75,11 @@ def _probabilities(trial: Trial) -> Iterable[Pair]:
             return []
         answers += trial.ask(trial.graph.query(row), [UNCHANGED]).tolist()
     if len(answers) < ENOUGH_ANSWERS:
-        raise Skipped(f"{len(answers)} answers are too few to tell")
-    if looks_like_probabilities(answers) and min(answers) < max(answers):  # else `past_matters` tells
+        raise Skipped(f"{len(answers)} answers are too few to decide")
+    if looks_like_probabilities(answers) and min(answers) < max(answers):  # else see `past_matters`
         raise Failed(
             f"all {len(answers)} answers lie between {min(answers):.4g} and {max(answers):.4g}; each that is above 0 "
-            'says "link", so that no change of the past could change the decision'
+            'says "link", so no change of the past could change the decision'
         )
     return []
 
@@ -108,9 +108,9 @@ def _order(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
 
 
 @_rule(
-    "nor on sets that stand in it twice",
-    "a set must get the same logit each time it stands in a batch",
-    cause="answers are filled in for distinct sets only: look them up once for each place in the batch",
+    "nor on sets that occur in it twice",
+    "a set must get the same logit each time it occurs in a batch",
+    cause="answers are returned for distinct sets only: return one for each place in the batch",
     quick=False,
 )
 def _duplicates(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
@@ -121,9 +121,9 @@ def _duplicates(trial: Trial, query: Query, changes: list[Change]) -> Iterable[P
 
 @_rule(
     "nor on what was asked before",
-    "nothing may be left behind by a call",
+    "a call may not affect later ones",
     cause="a call leaves state behind: the memory is not reset, a snapshot is not restored before the next question, "
-    "or a cache holds something else than what was computed",
+    "or a cache holds wrong values",
 )
 def _interleaved(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
     fresh = [trial.fresh(query), *changes[1:2]]
@@ -137,8 +137,8 @@ def _interleaved(trial: Trial, query: Query, changes: list[Change]) -> Iterable[
 
 @_rule(
     "a set asked of two queries gets an answer for each",
-    "the answer to one query must not be given to another (if the check `later` fails too, mend that first)",
-    cause="answers are cached under the set alone: make the query part of the key",
+    "the answer to one query must not be given to another (if the check `later` fails too, fix that first)",
+    cause="answers are cached by the set only: make the query part of the key",
     skipped="needs two queries, and events after one of them",
 )
 def _own_answers(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
@@ -146,22 +146,22 @@ def _own_answers(trial: Trial, query: Query, changes: list[Change]) -> Iterable[
     if other != query and query.before < trial.graph.num_events:
         fresh = trial.fresh(query)
         trial.ask(other, [fresh])
-        control = trial.ask(query, [fresh | {query.before}])  # means the same, but nobody can remember it
+        control = trial.ask(query, [fresh | {query.before}])  # means the same, but cannot be in a cache
         yield Pair(
             query,
             [fresh],
             trial.ask(query, [fresh]),
             control,
-            f"after asking {other} the same",
+            f"after asking {other} about the same set",
             f"when event {query.before}, which is later, is removed too",
         )
 
 
 @_rule(
     "removing the latest events equals asking before them",
-    "an event that is removed must count as little as one that the query does not see",
-    cause="removed events are still used somewhere: in the memory, as neighbours, in a count or in a time of last "
-    "contact; leave them out before anything is computed from them",
+    "a removed event must count as little as one that the query does not see",
+    cause="removed events are still used somewhere: in the memory, as neighbours, in a count or in a last contact "
+    "time; leave them out before anything is computed from them",
 )
 def _unseen(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
     lengths = sorted({max(query.before - 1, 0), max(query.before - LARGE, query.before // 2)})
@@ -186,12 +186,12 @@ def _later(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
 
 
 @_rule(
-    "removing events that cannot reach the query does nothing",
-    "no chain of visible events joins these to the query's nodes, so they must not matter",
-    cause="neighbours are sorted by an unstable sort, so that events of equal time change places (use a stable one); "
-    "or events are numbered by counting those that are left, instead of by their rows; or something is averaged over "
+    "removing events out of the query's reach changes nothing",
+    "no chain of visible events connects these to the query's nodes, so they must not matter",
+    cause="neighbours are sorted by an unstable sort, so events of equal time may be swapped (use a stable one); "
+    "or events are numbered by counting the remaining ones, instead of by their rows; or something is averaged over "
     "all events of the graph",
-    skipped="for each query, all past events are joined to its nodes",
+    skipped="for each query, all past events are connected to its nodes",
 )
 def _unreachable(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
     far = frozenset(out_of_reach(trial.graph, query).tolist())
@@ -208,7 +208,7 @@ def _with_more(trial: Trial, query: Query, changes: list[Change], more: Change, 
 @_rule(
     "a reference model gives the same answers",
     "they must agree",
-    cause="one of the two is wrong: compare them step by step on the set that is named here",
+    cause="one of the two is wrong: compare them step by step on the set named here",
     skipped="no reference was given",
 )
 def _reference(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
@@ -220,7 +220,7 @@ def _reference(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pa
 @_rule(
     "after an error or Ctrl-C the model answers as before",
     "a call that fails must leave nothing behind",
-    cause="what a call changes in the model is put back only if all goes well: put it back in a `finally` block, or "
+    cause="what a call changes in the model is restored only if all goes well: restore it in a `finally` block, or "
     "work on a copy",
 )
 def _after_error(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
@@ -231,15 +231,15 @@ def _after_error(trial: Trial, query: Query, changes: list[Change]) -> Iterable[
     interrupt(trial, fresh, partial(trial.model.logits, query))
     words = "after calls that were wrong or interrupted"
     yield Pair(query, changes, expected, trial.ask(query, changes), "at first", words)
-    if query.before < trial.graph.num_events:  # what means the same, but was not asked in a call that failed
+    if query.before < trial.graph.num_events:  # means the same, but was not asked in a call that failed
         control = trial.ask(query, [change | {query.before} for change in fresh])
         yield Pair(query, fresh, control, trial.ask(query, fresh), "with later events removed too", words)
 
 
 @_rule(
-    "once the whole past is removed, nothing of it is left",
+    "if the whole past is removed, nothing of it is left",
     "both times the model sees no event at all",
-    cause="removed events are still used somewhere, or a mean is taken over events of which there are none",
+    cause="removed events are still used somewhere, or a mean is taken over no events at all",
     quick=False,
 )
 def _everything(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
@@ -253,7 +253,7 @@ def _everything(trial: Trial, query: Query, changes: list[Change]) -> Iterable[P
 
 @_rule(
     "the list of changes is left as it was",
-    cause="the list is sorted or extended in place: work on a copy, since the caller reads the answers by its own list",
+    cause="the list is sorted or extended in place: work on a copy, since the caller matches the answers with its list",
     once=True,
     at_the_end=True,
 )

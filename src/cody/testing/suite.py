@@ -42,19 +42,19 @@ def check_model(
 ) -> Report:
     """Ask `model` hundreds of questions about `graph`, and report which rules of `Model` it keeps.
 
-    A check that *failed* found something that makes explanations wrong, or keeps them from being made; its outcome
-    names the likely cause. One that is *noted* found something that only limits the use of the model (two threads
-    cannot ask it at once, it refuses numbers of numpy) or is probably not meant (it ignores the past). A broken model
-    makes a failed outcome, never an exception; `raise_if_failed()` of the result makes one.
+    A check that *failed* found something that makes explanations wrong or impossible; its outcome names the likely
+    cause. One that is *noted* found something that only limits the use of the model (two threads cannot ask it at once,
+    it rejects numpy integers) or is probably unintended (it ignores the past). A broken model gives a failed outcome,
+    never an exception; `raise_if_failed()` of the result raises one.
 
     Without `queries`, a handful is picked: the first and the last event and some between. Two logits count as equal
     up to `tolerance`, since the last bits of a matrix product depend on its shape. A `reference` is a model known to
-    be right, which is asked the same. `watch` is called with the outcome of each check as soon as it is there.
+    be right, which is asked the same questions. `watch` is called with each outcome as soon as it is known.
 
-    The `quick` form is for slow models: the checks that tell most, about two queries (the first two of `queries`), in
-    at most 50 calls of at most 8 sets each; 85 calls if the model offers sessions and everything else that one can, and
-    12 more if all answers lie between 0 and 1. After `seconds`, what has not been checked is skipped; a call that has
-    begun is waited for, unless the model looks at the clock (`cody.deadline`).
+    The `quick` form is for slow models: the most informative checks, about two queries (the first two of `queries`), in
+    at most 50 calls of at most 8 sets each; 85 calls if the model offers all that a model may offer, and
+    12 more if all answers lie between 0 and 1. After `seconds`, the remaining checks are skipped; a call that has begun
+    is waited for, unless the model checks the deadline (`cody.deadline`).
     """
     if not tolerance >= 0:
         raise CallError(f"tolerance must be 0 or more, not {tolerance}")
@@ -82,12 +82,12 @@ def check_model(
 
 
 def _check_graph(model: Model, graph: TemporalGraph) -> None:
-    """Refuse a graph that the model was not made for."""
+    """Reject a graph that the model was not made for."""
     if not isinstance(graph, TemporalGraph):
         raise CallError(f"the second argument is the graph, as cody.load gives it, not {str(graph)[:60]!r}")
     known = graph_of(model)
     if known is not None and known.identity != graph.identity:
-        raise CallError(f"the model was made for the graph {known.identity}, and this is {graph.identity}")
+        raise CallError(f"the model was made for the graph {known.identity}, but this is {graph.identity}")
 
 
 def _questions(
@@ -95,7 +95,7 @@ def _questions(
 ) -> list[Question]:
     chosen = pick_queries(graph, rng, quick=quick) if queries is None else list(queries)
     if not chosen:
-        raise CallError("queries is empty: give at least one, or None to have some picked")
+        raise CallError("queries is empty: pass at least one, or None to have some picked")
     for query in chosen:
         check_query(graph, query)
     if quick:
@@ -110,10 +110,10 @@ def _outcomes(trial: Trial) -> Iterator[Outcome]:
         outcome = run(check, trial)
         yield outcome
         if check.vital and outcome.status == "failed":
-            yield _rest(chosen[place:], f"not run, since {check.name} failed: mend that first")
+            yield _rest(chosen[place:], f"not run, since {check.name} failed: fix that first")
             return
         if place < len(chosen) and time.monotonic() > trial.deadline:
-            yield _rest(chosen[place:], f"not run, since the time was over: {_names(chosen[place:])}")
+            yield _rest(chosen[place:], f"not run, since time ran out: {_names(chosen[place:])}")
             return
     if len(chosen) < len(CHECKS):
         left_out = [check for check in CHECKS if check not in chosen]

@@ -1,4 +1,4 @@
-"""A model on trial: what it is asked, and how its answers are read."""
+"""A model under test: what it is asked, and how its answers are read."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ Ask = Callable[[list[Change]], Any]  # changes → answers of a model, a session
 
 
 class Failed(Exception):  # noqa: N818  the model's failure, not ours
-    """What is wrong with the model, and, if it is another one than usual for the check, the cause."""
+    """What is wrong with the model, and the cause, if it is not the usual one of the check."""
 
     def __init__(self, message: str, cause: str = "") -> None:
         super().__init__(message)
         self.cause = cause
 
 
-class Skipped(Exception):  # noqa: N818  nobody's error
-    """Why a check can tell nothing."""
+class Skipped(Exception):  # noqa: N818  not an error
+    """Why a check cannot be made."""
 
 
 class Question(NamedTuple):
@@ -83,12 +83,12 @@ class Trial:
     quick: bool
     deadline: float  # of `time.monotonic`
     columns: dict[str, str]  # hashes of the columns of the graph, before anything was asked
-    identity: object  # what the model called itself then
+    identity: object  # of the model, at that time
     changed_list: str = ""  # the first question whose list of changes the model changed
     odd_form: str = ""  # the first answer that was not an array of the promised form
 
     def ask(self, query: Query, changes: Sequence[Change], ask: Ask | None = None) -> FloatArray:
-        """The answers of the model, or of whatever `ask` asks, provided that they are numbers. [B]"""
+        """The answers of the model, or of whatever `ask` asks, checked to be numbers. [B]"""
         self.check_time()
         asked, given = words_for(query, changes), list(changes)
         try:
@@ -106,17 +106,19 @@ class Trial:
         return _read(query, changes, answers, f"the answer to {asked} must be one number for each set, not {form}")
 
     def ask_hypothetical(self, query: Query, changes: Sequence[Change]) -> FloatArray:
-        """The answers about a link that did not happen. A model that refuses it may do so. [B]"""
+        """The answers about a link that did not happen. A model may refuse to answer. [B]"""
         try:
             return self.ask(query, changes)
         except Failed as failure:
             if failure.cause != RAISED:
                 raise
-        raise Skipped("needs a link that did not happen, about which the model cannot be asked (see `hypothetical`)")
+        raise Skipped(
+            "needs a link that did not happen, and the model does not answer about those (see `hypothetical`)"
+        )
 
     def check_time(self) -> None:
         if time.monotonic() > self.deadline:
-            raise Skipped("the time was over before it was finished")
+            raise Skipped("time ran out before it was finished")
 
     def other(self, query: Query, step: int = 1) -> Question:
         """The next question after that of `query`, in a circle."""
@@ -124,20 +126,20 @@ class Trial:
         return self.questions[(place + step) % len(self.questions)]
 
     def fresh(self, query: Query, share: int = 3) -> Change:
-        """A removal that was probably not asked about before: a share of the past, as far as that is near."""
+        """A removal that was probably not asked about before: a share of the rows in `past_of`."""
         rows = past_of(self.graph, query)
         return some_of(rows, len(rows) // share, self.rng)
 
 
-RAISED = "the error is the model's own: put this very question to it, and read the traceback"
-NO_NUMBERS = "logits(query, changes) returns one number for each change, for example np.array(scores) of shape (B,)"
+RAISED = "the error is the model's own: ask it this question directly, and read the traceback"
+NOT_NUMBERS = "logits(query, changes) returns one number for each change, for example np.array(scores) of shape (B,)"
 WRONG_COUNT = (
     "only the first change is answered, or the scores of several links are returned together: there must be one "
     "number for each change, in their order"
 )
 NOT_FINITE = (
-    "a mean or a softmax is taken over no neighbours at all, or a product has overflowed: let nodes without events "
-    "have a vector of zeros"
+    "a mean or a softmax is taken over no neighbours at all, or a product has overflowed: give nodes without "
+    "events a vector of zeros"
 )
 
 
@@ -146,7 +148,7 @@ def _read(query: Query, changes: Sequence[Change], answers: Any, complaint: str)
     try:
         logits = as_floats(answers)
     except Exception:
-        raise Failed(complaint, NO_NUMBERS) from None
+        raise Failed(complaint, NOT_NUMBERS) from None
     if len(logits) != len(changes):
         raise Failed(complaint, WRONG_COUNT)
     try:
@@ -173,36 +175,36 @@ class Stop(KeyboardInterrupt):
 
 
 class Interrupting(frozenset[int]):
-    """A change during which Ctrl-C is pressed, after it was looked at a few times."""
+    """A change that raises what Ctrl-C would, once it has been read a few times."""
 
-    looks = sys.maxsize
+    reads_left = sys.maxsize
 
-    def _look(self) -> None:
-        self.looks -= 1
-        if self.looks < 0:
+    def _count_read(self) -> None:
+        self.reads_left -= 1
+        if self.reads_left < 0:
             raise Stop("interrupted")
 
     def __iter__(self) -> Iterator[int]:
-        self._look()
+        self._count_read()
         return super().__iter__()
 
     def __contains__(self, row: object) -> bool:
-        self._look()
+        self._count_read()
         return super().__contains__(row)
 
 
 def interrupt(trial: Trial, changes: Sequence[Change], ask: Ask) -> None:
-    """Ask about changes in ways that end early: an event that is not there, Ctrl-C at several moments, no time left."""
+    """Ask in ways that end early: a row that does not exist, Ctrl-C at several moments, no time left."""
     moments = (0, 3) if trial.quick else (0, 1, 3, 10)
     interrupting = [Interrupting(changes[-1]) for _ in moments]
-    for change, looks in zip(interrupting, moments, strict=True):
-        change.looks = looks
+    for change, reads in zip(interrupting, moments, strict=True):
+        change.reads_left = reads
     for last in (frozenset({trial.graph.num_rows}), *interrupting):
         trial.check_time()
         with suppress(Exception, Stop):
             ask([*changes[:2], last])
     for change in interrupting:
-        change.looks = sys.maxsize  # whoever kept it may look
+        change.reads_left = sys.maxsize  # the model may have kept it
     with suppress(Exception), until(0.0):
         ask(list(changes[::-1]))
 
@@ -211,20 +213,20 @@ def interrupt(trial: Trial, changes: Sequence[Change], ask: Ask) -> None:
 
 
 def in_two_threads(asks: Sequence[Callable[[], FloatArray]]) -> list[FloatArray]:
-    """What two questions get that are asked at the same time."""
-    together = Barrier(len(asks))
+    """The answers to two questions asked at the same time."""
+    all_ready = Barrier(len(asks))
 
     def start(ask: Callable[[], FloatArray]) -> FloatArray:
-        together.wait()
+        all_ready.wait()
         return ask()
 
-    with _restless_threads(), ThreadPoolExecutor(len(asks)) as pool:
+    with _frequent_switches(), ThreadPoolExecutor(len(asks)) as pool:
         return list(pool.map(start, asks))
 
 
 @contextmanager
-def _restless_threads() -> Iterator[None]:
-    """Let Python threads take turns much more often than every 5 ms, longer than many a call takes."""
+def _frequent_switches() -> Iterator[None]:
+    """Let Python switch between threads much more often than every 5 ms: many calls are shorter than that."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
@@ -239,15 +241,15 @@ def _restless_threads() -> Iterator[None]:
 def pick_queries(graph: TemporalGraph, rng: np.random.Generator, *, quick: bool) -> list[Query]:
     """The first and the last event, some between, and an early one with events that cannot reach it.
 
-    Quickly: one with a rich past, but not a long one, which would take its time, and that early one.
+    In the quick form: one with a rich past, but not so long that it would take its time, and that early one.
     """
     count = graph.num_events
-    apart = [row for row in range(min(count, 200)) if out_of_reach(graph, graph.query(row)).size]
+    isolated = [row for row in range(min(count, 200)) if out_of_reach(graph, graph.query(row)).size]
     if quick:
         busiest = _busiest(graph, min(count * 4 // 5, LARGE))
-        rows = list(dict.fromkeys([busiest, apart[-1] if apart else count * 4 // 5]))
+        rows = list(dict.fromkeys([busiest, isolated[-1] if isolated else count * 4 // 5]))
     else:
-        rows = sorted({0, count - 1, *rng.integers(0, count, 3).tolist(), *apart[-1:]})
+        rows = sorted({0, count - 1, *rng.integers(0, count, 3).tolist(), *isolated[-1:]})
     return [graph.query(row) for row in rows]
 
 
@@ -261,7 +263,7 @@ def _busiest(graph: TemporalGraph, last: int) -> int:
 
 
 def pick_changes(graph: TemporalGraph, query: Query, rng: np.random.Generator, *, quick: bool) -> list[Change]:
-    """Different removals near the query, where they should matter, and, if it is not too long, of the whole past."""
+    """Different removals near the query, where they should matter, and of the whole past, if that is not too long."""
     near, many = candidates(graph, query), past_of(graph, query)
     sizes = [(near, 3), (many, len(many) // 2), (many, len(many))]
     if not quick:
@@ -270,7 +272,7 @@ def pick_changes(graph: TemporalGraph, query: Query, rng: np.random.Generator, *
 
 
 def past_of(graph: TemporalGraph, query: Query) -> IntArray:
-    """The rows that a query sees; if they are very many, those near it."""
+    """The rows that a query sees; if there are very many, those near it."""
     return np.arange(query.before) if query.before <= LARGE else candidates(graph, query)
 
 
@@ -279,7 +281,7 @@ def some_of(rows: IntArray, size: int, rng: np.random.Generator) -> Change:
 
 
 def out_of_reach(graph: TemporalGraph, query: Query) -> IntArray:
-    """Visible rows that no chain of visible events joins to the query's nodes."""
+    """Visible rows that no chain of visible events connects to the query's nodes."""
     reached = np.zeros(graph.num_nodes, dtype=bool)
     front = {query.src, query.dst}
     while front:
@@ -291,7 +293,7 @@ def out_of_reach(graph: TemporalGraph, query: Query) -> IntArray:
 
 
 def hashes_of_columns(graph: TemporalGraph, *, quick: bool) -> dict[str, str]:
-    """What tells whether the graph was written to; quickly, from a sample of the rows of long columns."""
+    """Hashes that show whether the graph was written to; in the quick form, of a sample of the rows of long columns."""
     columns = {column.name: getattr(graph, column.name) for column in fields(graph)}
     arrays = {
         name: np.ascontiguousarray(column[:: len(column) // MANY_ROWS + 1 if quick else 1])
@@ -302,7 +304,7 @@ def hashes_of_columns(graph: TemporalGraph, *, quick: bool) -> dict[str, str]:
 
 
 def identity_or_error(model: Model) -> object:
-    """What the model calls itself, or why it does not."""
+    """The identity of the model, or the error instead."""
     try:
         return model.identity
     except Exception as error:
