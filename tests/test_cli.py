@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import cody
 from cody import cli
-from cody.cli import common
+from cody.cli import common, show
 from cody.cli.explain import _time_range
 from cody.data import load, open_graph, save_graph
 from cody.edits import Add, Move
@@ -196,7 +196,7 @@ def test_numbers_are_never_cut_however_long_the_names(tmp_path, monkeypatch):
         f"user{n % 7}@department.example.org,user{n % 5 + 7}@department.example.org,{n}\n" for n in range(100)
     )
     (tmp_path / "events.csv").write_text("src,dst,time\n" + rows)
-    monkeypatch.setattr(common.out, "_width", 80)
+    monkeypatch.setattr(show.out, "_width", 80)
     shown = run("data", "show", tmp_path / "events.csv")
     assert all(word in shown for word in ("unique edges", "event features", "node features", "identity"))
     graph = load(str(tmp_path / "events.csv"))
