@@ -73,6 +73,15 @@ class Commands(click.Group):
             _start.end()
         return super().get_command(ctx, cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:  # click suggests those that are imported already
+            names = self.list_commands(ctx)
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=names, ctx=ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if not self.listed:
             super().format_commands(ctx, formatter)
@@ -124,15 +133,16 @@ def _parameter(parameter: inspect.Parameter, hint: Any) -> click.Parameter:
     words_ = [about.name or f"--{parameter.name.replace('_', '-')}", parameter.name]
     if kind is bool:
         return click.Option(words_, is_flag=True, default=False, help=about.help)
+    default = {} if required or many else {"default": parameter.default}  # with a default, nothing is missing
     return click.Option(
         words_,
         type=_type(kind, about.min, about.max),
-        default=None if required or many else parameter.default,
         required=required,
         multiple=many,
         help=about.help,
         metavar=about.metavar or _metavar(kind),
         show_default=about.show_default or (not required and parameter.default not in (None, "")),
+        **default,
     )
 
 
