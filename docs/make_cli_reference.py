@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import typer
-from typer.testing import CliRunner
+import click
+from click.testing import CliRunner
 
 from cody.cli import app
 
@@ -20,14 +20,15 @@ Answers go to standard output; progress and messages go to standard error. Exit 
 """
 
 
-def commands(app: typer.Typer, *parents: str) -> Iterator[tuple[str, ...]]:
+def commands(command: click.Command, *parents: str) -> Iterator[tuple[str, ...]]:
     """The words of every command, groups included."""
     yield parents
-    for command in app.registered_commands:
-        assert command.callback is not None
-        yield (*parents, command.name or command.callback.__name__)
-    for group in app.registered_groups:
-        yield from commands(group.typer_instance, *parents, str(group.name))
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from commands(inner, *parents, name)
 
 
 def reference() -> str:
@@ -35,7 +36,6 @@ def reference() -> str:
     text = INTRODUCTION
     for words in commands(app):
         help_ = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"}).output.strip()
-        help_ = help_.replace("Usage: root", "Usage: cody")
         text += f"\n{'#' * (2 + len(words))} {' '.join(['cody', *words])}\n\n```text\n{help_}\n```\n"
     return text
 

@@ -3,15 +3,17 @@
 import io
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import cody
 from cody import cli
-from cody.cli import common
+from cody.cli import common, show
 from cody.cli.explain import _time_range
 from cody.data import load, open_graph, save_graph
 from cody.edits import Add, Move
@@ -196,7 +198,7 @@ def test_numbers_are_never_cut_however_long_the_names(tmp_path, monkeypatch):
         f"user{n % 7}@department.example.org,user{n % 5 + 7}@department.example.org,{n}\n" for n in range(100)
     )
     (tmp_path / "events.csv").write_text("src,dst,time\n" + rows)
-    monkeypatch.setattr(common.out, "_width", 80)
+    monkeypatch.setattr(show.out, "_width", 80)
     shown = run("data", "show", tmp_path / "events.csv")
     assert all(word in shown for word in ("unique edges", "event features", "node features", "identity"))
     graph = load(str(tmp_path / "events.csv"))
@@ -428,6 +430,31 @@ def test_explain_refuses_sizes_below_one(made, option):
     message = run("explain", "--event", "5", option, "0", code=2)
     assert option in message
     assert "greater than or equal to 1" in message
+
+
+def test_a_command_that_does_not_exist_gets_a_suggestion():
+    words = [sys.executable, "-m", "cody", "explian"]  # in a process where no command has been imported yet
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "No such command 'explian'. Did you mean 'explain'?" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["train", "--data", "collegemsg", "--out", "x"], "Missing option '--model'. Choose from:"),
+        (["train", "--model", "tgn", "--out", "x"], "Missing option '--data'."),
+        (["data", "show"], "Missing argument 'NAME'."),
+        (["tables"], "Missing argument 'FILES...'."),
+        (["explain", "--event", "five"], "Invalid value for '--event': 'five' is not a valid integer."),
+        (["explain", "--event", "5", "--near", "here"], "'here' is not one of 'events', 'nodes'."),
+        (["explain", "--evnt", "5"], "No such option '--evnt'. (Did you mean one of: '--event', '--events'?)"),
+        (["train", "--data", "x", "--model", "tgn", "--out", "y", "--learning-rate", "nan"], "nan is not greater than"),
+        (["train", "--data", "x", "--model", "tgn", "--out", "y", "--threads", "1025"], "less than or equal to 1024"),
+    ],
+)
+def test_a_call_that_is_not_understood_says_what_was_meant(words, says):
+    assert says in run(*words, code=2)
 
 
 def test_a_model_of_other_data_is_refused_with_both_identities(made):

@@ -1,13 +1,18 @@
-"""What a command imports: torch, pandas and matplotlib only where they are needed, because they take seconds."""
+"""What a command imports: only what it needs, because importing the rest takes longer than most answers."""
 
 import json
 import os
 import subprocess
 import sys
 
+import click
 import pytest
 
-HEAVY = ("torch", "pandas", "matplotlib", "networkx")
+from cody.cli import app
+from cody.data import load, named
+
+HEAVY = ("torch", "pandas", "matplotlib", "networkx", "pyarrow", "scipy", "pydantic", "http.client", "rich", "numpy")
+NEEDED_FOR_TABLES = ["numpy", "rich"]
 PROGRAM = f"""
 import json, sys
 from cody.cli import main
@@ -32,17 +37,59 @@ def imported_by(*words):
     [
         ("demo",),
         ("explain", "--event", 53854),
-        ("explain", "--event", 53854, "--explainer", "pbone", "--json"),
         ("what-if", "--event", 53854, "--without", 53852),
         ("what-if", "--event", 53852, "--add", "1395 1772 2004-07-28 03:54"),
         ("data", "show", "collegemsg"),
         ("data", "list"),
-        ("--help",),
     ],
     ids=lambda words: " ".join(map(str, words)),
 )
-def test_answers_need_neither_torch_nor_pandas(words):
-    assert imported_by(*words) == []
+def test_answers_in_tables_need_numpy_and_rich_alone(words):
+    assert imported_by(*words) == NEEDED_FOR_TABLES
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("explain", "--event", 53854, "--json"),
+        ("explain", "--event", 53854, "--explainer", "pbone", "--json"),
+        ("explain", "--events", "53854,53852"),
+        ("what-if", "--event", 53854, "--without", 53852, "--json"),
+        ("data", "show", "collegemsg", "--json"),
+        ("explain", "--help"),
+    ],
+    ids=lambda words: " ".join(map(str, words)),
+)
+def test_json_needs_numpy_alone(words):
+    assert imported_by(*words) == ["numpy"]
+
+
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_saying_what_there_is_needs_nothing(word):
+    assert imported_by(word) == []
+
+
+def test_the_help_of_all_commands_says_of_each_what_its_own_help_begins_with():
+    for name, listed in app.listed.items():
+        help_ = app.get_command(click.Context(app), name).help
+        assert help_.startswith(listed.summary.rstrip(".")), name
+    assert set(app.listed) == set(app.commands)
+
+
+def test_what_comes_with_the_installation_is_parsed_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = load("collegemsg")
+    monkeypatch.setattr(named, "_midnight", None)  # parsing would fail
+    assert load("collegemsg").identity == first.identity
+    (column,) = tmp_path.rglob("src-*.npy")
+    column.write_bytes(column.read_bytes()[:-1] + b"x")
+    with pytest.raises(TypeError):  # what is damaged is not used, but parsed again
+        load("collegemsg")
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert (load("collegemsg").src == first.src).all()
+    monkeypatch.setattr(named, "_midnight", None)
+    assert (load("collegemsg").src == first.src).all()  # and kept again
 
 
 def test_evaluations_with_searches_and_their_tables_need_no_torch(tmp_path):
@@ -55,12 +102,13 @@ def test_evaluations_with_searches_and_their_tables_need_no_torch(tmp_path):
         "--out",
         tmp_path / "run.jsonl",
     )
-    assert imported_by(*run) == []
-    assert imported_by("tables", tmp_path / "run.jsonl") == []
+    assert imported_by(*run) == NEEDED_FOR_TABLES
+    assert imported_by("tables", tmp_path / "run.jsonl") == ["numpy"]
 
 
 def test_a_trained_explainer_needs_torch():
-    assert imported_by("explain", "--event", 53854, "--explainer", "pgexplainer", "--json") == ["torch"]
+    imported = imported_by("explain", "--event", 53854, "--explainer", "pgexplainer", "--json")
+    assert {"torch", "pandas", "matplotlib", "networkx", "rich"} & {*imported} == {"torch"}
 
 
 def test_training_without_torch_says_how_to_get_it(tmp_path):

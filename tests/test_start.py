@@ -26,7 +26,7 @@ def interrupted(folder, words, module):
     return process.returncode, said
 
 
-@pytest.mark.parametrize("module", ["numpy", "typer"])  # the first that takes long, and one of the command line's own
+@pytest.mark.parametrize("module", ["numpy", "click"])  # the first that takes long, and one of the command line's own
 @pytest.mark.parametrize("words", [["-m", "cody"], ["-X", "dev", "-Bm", "cody"], ["cody"]], ids=" ".join)
 def test_a_command_that_is_stopped_while_it_starts_ends_without_a_word(tmp_path, words, module):
     (tmp_path / "bin").mkdir()
@@ -37,7 +37,7 @@ def test_a_command_that_is_stopped_while_it_starts_ends_without_a_word(tmp_path,
 
 def test_a_program_that_imports_the_package_keeps_its_signals(tmp_path):
     (tmp_path / "program").mkdir()
-    (tmp_path / "program" / "__init__.py").write_text("import cody\n")
+    (tmp_path / "program" / "__init__.py").write_text("import cody\ncody.TemporalGraph\n")
     (tmp_path / "program" / "__main__.py").touch()
     code, said = interrupted(tmp_path, ["-m", "program", "-m", "cody"], "numpy")
     assert code == -signal.SIGINT
@@ -52,7 +52,7 @@ def test_the_package_can_be_imported_however_the_process_was_started(words):
 
 
 def test_where_ctrl_c_is_ignored_it_stays_ignored(tmp_path):
-    (tmp_path / "typer.py").write_text("import signal\nprint(signal.getsignal(signal.SIGINT).name)\nraise SystemExit\n")
+    (tmp_path / "click.py").write_text("import signal\nprint(signal.getsignal(signal.SIGINT).name)\nraise SystemExit\n")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(SOURCE)])}
     words = ["sh", "-c", 'trap "" INT; exec "$0" -m cody', sys.executable]  # as nohup and background jobs do
     shown = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=20, check=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from click.testing import CliRunner
 from safetensors.numpy import load_file
-from typer.testing import CliRunner
 
 import cody
 from attack.damage import damage

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+import click
 import numpy as np
 import torch
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from attack.finding import Finding, expect
 from attack.things import Generator
@@ -129,9 +129,9 @@ def _call(rng: Generator) -> Call:
 @cache
 def _options(command: str) -> dict[str, bool]:
     """The options of a command, and whether they are switches without a value."""
-    found: Any = typer.main.get_command(app)
+    found: Any = app
     for word in command.split():
-        found = found.commands[word]
+        found = found.get_command(click.Context(found), word)
     options = [parameter for parameter in found.params if parameter.param_type_name == "option"]
     named = {max(option.opts, key=len): bool(option.is_flag) for option in options}
     return {name: is_flag for name, is_flag in named.items() if name not in LEFT_OUT}

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from cody.cli import app
 from cody.data import Dataset, datasets, fetch, is_here, load, save_graph, summarise

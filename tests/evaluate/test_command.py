@@ -12,8 +12,8 @@ from unittest.mock import ANY
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
-from typer.testing import CliRunner
 
 from cody import cli
 from cody.cli import show

@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from cody import policies, search
 from cody.cli import app

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from cody import policies, search
 from cody.cli import app

@@ -154,8 +154,6 @@ def test_later_events_and_unreachable_ones_change_nothing(model_and_sets):
 @pytest.mark.parametrize(
     "where", ["Layer.plan", "Layer.compute", "Layer._made_of", "Workspace._scores", "Universe.masks"]
 )
-    "where", ["Layer.plan", "Layer.compute", "Layer._made_of", "Workspace._scores", "Universe.masks"]
-)
 def test_nothing_is_left_behind_by_a_call_that_fails(model_and_sets, monkeypatch, failure, where):
     graph, network, query, removals = model_and_sets
     model = engine(network, graph).session(query)

@@ -1,4 +1,4 @@
-"""The command line as such: where answers and messages go, options that many commands have, exit codes.
+"""The command line as such: its commands, options that many of them have, where answers and messages go, exit codes.
 
 Answers go to standard output; progress and messages go to standard error. Exit codes: 0 done, 1 something failed,
 2 the call was wrong.
@@ -8,81 +8,46 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
-import typer
-from rich.console import Console, RenderableType
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
-from typer.core import TyperGroup
+import click
 
 from cody import _start, words
 from cody._version import __version__
+from cody.cli.parser import Commands, Listed, Option
 from cody.errors import CallError, CodyError
-
-
-class Commands(TyperGroup):
-    """Commands; where a call is not understood, the parser's message repeats no more of it than a person can read."""
-
-    def make_context(self, *arguments: Any, **options: Any) -> Any:
-        with _readable_errors():
-            return super().make_context(*arguments, **options)
-
-    def invoke(self, ctx: Any) -> Any:
-        with _readable_errors():
-            return super().invoke(ctx)
-
-
-@contextmanager
-def _readable_errors() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if isinstance(message := getattr(error, "message", None), str):  # the parser's; its classes are not public
-            error.message = "\n".join(words.plain(line, 300) for line in message.split("\n"))  # type: ignore[attr-defined]
-        raise
-
 
 EXTRAS = {"torch": "train", "ray": "ray", "matplotlib": "figures"}  # what some commands need, and how to get it
 
-app = typer.Typer(
-    cls=Commands,
+app = Commands(
+    "cody",
     help="Which past events, had they not happened, would have changed a prediction?",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    listed={
+        "demo": Listed("cody.cli.explain", "See which past event decides a real prediction."),
+        "what-if": Listed("cody.cli.explain", "Ask what a model would say were the past otherwise."),
+        "explain": Listed(
+            "cody.cli.explain", "Find the past events without which a model would have decided otherwise."
+        ),
+        "train": Listed("cody.cli.models", "Train a model to predict links."),
+        "train-explainer": Listed("cody.cli.models", "Train PGExplainer for a model."),
+        "import-model": Listed("cody.cli.models", "Import the weights of a model that was trained elsewhere."),
+        "evaluate": Listed("cody.cli.evaluate", "Run explainers on the same links, and keep a record of each answer."),
+        "tables": Listed("cody.cli.evaluate", "Compare explainers as the paper's tables do."),
+        "figures": Listed("cody.cli.evaluate", "Draw the figures of the paper's evaluation."),
+        "bench": Listed("cody.cli.bench", "Measure what explanations cost on this machine."),
+        "data": Listed("cody.cli.data", "Data sets: those known by name, and your own."),
+    },
 )
-data_commands = typer.Typer(
-    help="Data sets: those known by name, and your own.", no_args_is_help=True, rich_markup_mode=None
-)
-app.add_typer(data_commands, name="data")
+click.version_option(__version__, prog_name="cody", message="%(prog)s %(version)s", help="Print the version.")(app)
 
-# Into a file or a pipe, tables are as wide as they need to be.
-WIDEST = 200
-_narrow = (sys.stdout is not None and sys.stdout.isatty()) or "COLUMNS" in os.environ
-
-
-def _console(width: int | None = None, *, stderr: bool = False) -> Console:
-    """Where nothing is markup."""
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False, width=width)
-
-
-out = _console(None if _narrow else WIDEST)
-messages = _console(stderr=True)
-
-DataOption = Annotated[str, typer.Option("--data", help="A data set's name, a file of events, or a saved graph.")]
-ModelOption = Annotated[str, typer.Option("--model", help="A model's folder, or the name of a shipped one.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else.")]
-SortOption = Annotated[bool, typer.Option("--sort", help="Sort the events by time; equal times keep their order.")]
+DataOption = Annotated[str, Option("--data", help="A data set's name, a file of events, or a saved graph.")]
+ModelOption = Annotated[str, Option("--model", help="A model's folder, or the name of a shipped one.")]
+JsonOption = Annotated[bool, Option("--json", help="Print one JSON document, and nothing else.")]
+SortOption = Annotated[bool, Option("--sort", help="Sort the events by time; equal times keep their order.")]
 ScorerOption = Annotated[
-    str | None, typer.Option("--scorer", help="What cody train-explainer trained. Default: that of a shipped model.")
+    str | None, Option("--scorer", help="What cody train-explainer trained. Default: that of a shipped model.")
 ]
-OtherDataOption = Annotated[bool, typer.Option("--other-data", help="Ask the model about data it was not made for.")]
+OtherDataOption = Annotated[bool, Option("--other-data", help="Ask the model about data it was not made for.")]
 
 
 def main() -> None:
@@ -91,37 +56,27 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without → gets a question mark
     try:
-        _start.end()
         app()
     except KeyboardInterrupt:  # commands that have something to say about it do that
         sys.exit(_start.STOPPED)
     except CodyError as error:
-        say(Text.assemble(("error: ", "bold red"), words.plain(error, 2000)))
-        sys.exit(2 if isinstance(error, CallError) else 1)
+        _fail(words.plain(error, 2000), 2 if isinstance(error, CallError) else 1)
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
         extra = f"pip install 'cody-explain[{EXTRAS[error.name]}]'"
-        say(Text.assemble(("error: ", "bold red"), f"this needs {error.name}, which is not installed: {extra}"))
-        sys.exit(1)
+        _fail(f"this needs {error.name}, which is not installed: {extra}", 1)
     except OSError as error:
-        say(Text.assemble(("error: ", "bold red"), words.plain(error, 2000)))
-        sys.exit(1)
+        _fail(words.plain(error, 2000), 1)
 
 
-def say(message: RenderableType) -> None:
-    messages.print(message, soft_wrap=True)
+def _fail(message: str, code: int) -> NoReturn:
+    say(click.style("error: ", fg="red", bold=True) + message)
+    sys.exit(code)
 
 
-def print_parts(parts: Iterable[RenderableType]) -> None:
-    """Tables as wide as they are, prose (`Text`) at most 80 columns wide, other text as it is."""
-    for part in parts:
-        needed = Measurement.get(out, out.options.update(width=WIDEST), part).minimum
-        if isinstance(part, Table) and needed > out.width:  # rather broken lines than numbers that are cut off
-            _console(needed).print(part)
-        else:
-            width = min(out.width, 80) if isinstance(part, Text) else None
-            out.print(part, soft_wrap=isinstance(part, str), width=width)
+def say(message: str) -> None:
+    click.echo(message, err=True, color=False if "NO_COLOR" in os.environ else None)
 
 
 def print_json(document: Any) -> None:
@@ -134,23 +89,8 @@ def print_json(document: Any) -> None:
     print(text, flush=True)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(f"cody {__version__}")
-        raise typer.Exit
-
-
 def use_threads(count: int) -> None:
     """For torch, now or when it is imported: the matrices of one question are small, a second thread only costs."""
     os.environ["OMP_NUM_THREADS"] = str(count)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(count)
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    pass

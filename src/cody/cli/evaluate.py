@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -12,11 +13,8 @@ from time import monotonic
 from typing import Annotated, Any
 
 import numpy as np
-import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cody import search, words
-from cody.cli import show
+from cody import _start, search, words
 from cody.cli.choices import NEARBY, NearName
 from cody.cli.common import (
     DataOption,
@@ -26,12 +24,12 @@ from cody.cli.common import (
     ScorerOption,
     SortOption,
     app,
-    messages,
     print_json,
-    print_parts,
     say,
     use_threads,
 )
+from cody.cli.parser import Argument, Option
+from cody.cli.progress import on_terminal, progress, status
 from cody.data import load, save_graph
 from cody.data.storage import is_saved_graph
 from cody.errors import CallError
@@ -50,37 +48,31 @@ SAY_EVERY = 30.0  # seconds between two lines about a long run, where there is n
 
 @app.command()
 def evaluate(
-    out_: Annotated[Path, typer.Option("--out", help="File for the records, JSON Lines. A run that is there goes on.")],
+    out_: Annotated[Path, Option("--out", help="File for the records, JSON Lines. A run that is there goes on.")],
     data: DataOption = "collegemsg",
     model: ModelOption = "tgn-collegemsg",
     explainers: Annotated[
-        str, typer.Option(help=f"{', '.join(f'{name}-POLICY' for name in SEARCHES)}, factual ones; all.")
+        str, Option(help=f"{', '.join(f'{name}-POLICY' for name in SEARCHES)}, factual ones; all.")
     ] = ",".join(COMPARED),
-    instances: Annotated[int, typer.Option(min=1, help="Links of each kind.")] = 100,
-    kinds: Annotated[str, typer.Option(help="Predictions to explain: right ones, wrong ones.")] = "correct,incorrect",
-    period: Annotated[
-        str | None, typer.Option(help="Which events, as shares of all. Default: 0.85..1, the test.")
-    ] = None,
-    margin: Annotated[float | None, typer.Option(help="Leave out logits closer to 0. Default: 0.")] = None,
-    near: Annotated[NearName | None, typer.Option(help="Candidates as in explain. Default: events.")] = None,
+    instances: Annotated[int, Option(min=1, help="Links of each kind.")] = 100,
+    kinds: Annotated[str, Option(help="Predictions to explain: right ones, wrong ones.")] = "correct,incorrect",
+    period: Annotated[str | None, Option(help="Which events, as shares of all. Default: 0.85..1, the test.")] = None,
+    margin: Annotated[float | None, Option(help="Leave out logits closer to 0. Default: 0.")] = None,
+    near: Annotated[NearName | None, Option(help="Candidates as in explain. Default: events.")] = None,
     paper: Annotated[
-        bool, typer.Option("--paper", help="As in the published tables: --period 0.2..0.6 --margin 0.2 --near nodes.")
+        bool, Option("--paper", help="As in the published tables: --period 0.2..0.6 --margin 0.2 --near nodes.")
     ] = False,
-    candidates: Annotated[
-        int | None, typer.Option(min=1, help="At most so many. Default: the explainer's own.")
-    ] = None,
-    iterations: Annotated[int, typer.Option(min=1, help="Budget of tree searches.")] = 300,
-    alpha: Annotated[
-        float, typer.Option(show_default="2/3", help="Tree searches: 0 explores, 1 exploits.")
-    ] = search.ALPHA,
-    evaluations: Annotated[int | None, typer.Option(min=1, help="Budget of questions, for each explainer.")] = None,
+    candidates: Annotated[int | None, Option(min=1, help="At most so many. Default: the explainer's own.")] = None,
+    iterations: Annotated[int, Option(min=1, help="Budget of tree searches.")] = 300,
+    alpha: Annotated[float, Option(show_default="2/3", help="Tree searches: 0 explores, 1 exploits.")] = search.ALPHA,
+    evaluations: Annotated[int | None, Option(min=1, help="Budget of questions, for each explainer.")] = None,
     share: Annotated[
-        bool, typer.Option("--share", help="Explainers share answers about a link: faster, but without timings.")
+        bool, Option("--share", help="Explainers share answers about a link: faster, but without timings.")
     ] = False,
     scorer: ScorerOption = None,
-    seed: Annotated[int, typer.Option(min=0, max=MOST, help="For drawing links, and for random policies.")] = 0,
-    workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes on this machine.")] = 1,
-    ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster, or local: work there.")] = None,
+    seed: Annotated[int, Option(min=0, max=MOST, help="For drawing links, and for random policies.")] = 0,
+    workers: Annotated[int, Option(min=1, max=1024, help="Processes on this machine.")] = 1,
+    ray: Annotated[str | None, Option(help="Address of a Ray cluster, or local: work there.")] = None,
     sort: SortOption = False,
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
@@ -112,7 +104,7 @@ def evaluate(
         _period(period) if period is not None else PAPER_PERIOD if paper else TEST_PERIOD,
         margin if margin is not None else PAPER_MARGIN if paper else 0.0,
     )
-    with messages.status("Loading the model ..."):
+    with status("Loading the model ..."):
         from cody.inference import load_model
 
         use_threads(1)
@@ -123,22 +115,24 @@ def evaluate(
     try:
         with _way_to_evaluate(data, graph, model, other_data, workers, ray) as way:
             steps = evaluation.run(out_, loaded, graph, plan, sample, evaluate=way)
-            with messages.status("Drawing links ..."):
+            with status("Drawing links ..."):
                 first = next(steps)
             _say_what_is_missing(first.links, sample)
             _follow(first, steps)
     except KeyboardInterrupt:
         kept = f"what is done is in {words.plain(out_, 2000)}, and the same command goes on from there"
         say(f"stopped; {kept if out_.exists() else 'nothing was done yet'}")
-        raise typer.Exit(130) from None
+        sys.exit(_start.STOPPED)
     wanted = {evaluation.key(each.name, link) for each in chosen for link in first.links}
     records = (record for record in iterate_records(out_) if evaluation.key_of(record) in wanted)
     # A file may hold several spellings of the same data and model.
     summaries = metrics.summaries(replace(record, data=data, model=model) for record in records)
     if json_:
         print_json([group._asdict() | asdict(summary) for group, summary in summaries.items()])
-    else:
-        print_parts(show.evaluation(summaries))
+        return
+    from cody.cli import show
+
+    show.print_parts(show.evaluation(summaries))
 
 
 def _say_what_is_missing(links: Sequence[evaluation.Link], sample: evaluation.Sample) -> None:
@@ -203,14 +197,12 @@ def _follow(first: evaluation.Progress, steps: Iterator[evaluation.Progress]) ->
     """Show how far an evaluation is: a bar on a terminal, elsewhere a line now and then."""
     if first.finished:
         say(f"{first.finished:,} of {first.total:,} records are there already")
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
     begun = said = monotonic()
-    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
-        task = bar.add_task("records", completed=first.finished, total=first.total)
+    with progress("records", first.total, completed=first.finished) as move:
         for step in steps:
             rate = (step.finished - first.finished) / max(monotonic() - begun, 1e-9)
-            bar.update(task, completed=step.finished, description=f"records, {rate:.1f} a second")
-            if not messages.is_terminal and monotonic() - said > SAY_EVERY:
+            move(completed=step.finished, description=f"records, {rate:.1f} a second")
+            if not on_terminal() and monotonic() - said > SAY_EVERY:
                 said = monotonic()
                 left = words.ago((step.total - step.finished) / rate)
                 say(f"{step.finished:,} of {step.total:,} records, {rate:.1f} a second, {left} left")
@@ -223,15 +215,15 @@ class TableFormat(StrEnum):
     csv = "csv"
 
 
-RecordFiles = Annotated[list[Path], typer.Argument(help="Files of records that cody evaluate wrote; also .gz.")]
+RecordFiles = Annotated[list[Path], Argument(help="Files of records that cody evaluate wrote; also .gz.")]
 
 
 @app.command("tables")
 def tables_(
     files: RecordFiles,
-    format_: Annotated[TableFormat, typer.Option("--format", help="How they are written.")] = TableFormat.text,
-    paper: Annotated[bool, typer.Option("--paper", help="The paper's own figures beside ours.")] = False,
-    intervals: Annotated[bool, typer.Option("--intervals", help="Bootstrap intervals of 95 %.")] = False,
+    format_: Annotated[TableFormat, Option("--format", help="How they are written.")] = TableFormat.text,
+    paper: Annotated[bool, Option("--paper", help="The paper's own figures beside ours.")] = False,
+    intervals: Annotated[bool, Option("--intervals", help="Bootstrap intervals of 95 %.")] = False,
 ) -> None:
     """Compare explainers as the paper's tables do."""
     from cody.evaluate import typeset
@@ -252,7 +244,7 @@ def tables_(
 @app.command()
 def figures(
     files: RecordFiles,
-    out_: Annotated[Path, typer.Option("--out", help="Folder for the figures, as SVG and PNG.")],
+    out_: Annotated[Path, Option("--out", help="Folder for the figures, as SVG and PNG.")],
 ) -> None:
     """Draw the figures of the paper's evaluation."""
     from cody.evaluate.figures import save_figures

@@ -7,12 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from cody import words
 from cody.candidates import Protected
-from cody.cli import show
 from cody.cli.choices import FACTUAL_NAMES, NEARBY, POLICY_NAMES, SEARCH_NAMES, Engine, NearName, Replayed
 from cody.cli.common import (
     DataOption,
@@ -22,12 +18,12 @@ from cody.cli.common import (
     ScorerOption,
     SortOption,
     app,
-    messages,
     print_json,
-    print_parts,
     say,
     use_threads,
 )
+from cody.cli.parser import Option
+from cody.cli.progress import progress, status
 from cody.data import load
 from cody.decision import probability
 from cody.edits import Add, Edit, Move
@@ -50,37 +46,39 @@ from cody.what_if import (
 @app.command()
 def demo() -> None:
     """See which past event decides a real prediction."""
-    with messages.status("Loading 59,835 messages and a trained TGN ..."):
+    with status("Loading 59,835 messages and a trained TGN ..."):
         from cody.demo import run_demo
 
         use_threads(1)
         result = run_demo()
-    print_parts(show.demo(result))
+    from cody.cli import show
+
+    show.print_parts(show.demo(result))
 
 
 @app.command("what-if")
 def what_if(
     data: DataOption = "collegemsg",
     model: ModelOption = "tgn-collegemsg",
-    event: Annotated[int | None, typer.Option(help="Row of the event whose link is scored.")] = None,
-    src: Annotated[str | None, typer.Option(help="Source of a link that need not have happened.")] = None,
-    dst: Annotated[str | None, typer.Option(help="Destination of that link.")] = None,
-    time: Annotated[str | None, typer.Option(help="When: a number, or a date like '2004-07-28 05:08'.")] = None,
-    without: Annotated[str, typer.Option(help="Rows of events that did not happen: 3,7,9")] = "",
+    event: Annotated[int | None, Option(help="Row of the event whose link is scored.")] = None,
+    src: Annotated[str | None, Option(help="Source of a link that need not have happened.")] = None,
+    dst: Annotated[str | None, Option(help="Destination of that link.")] = None,
+    time: Annotated[str | None, Option(help="When: a number, or a date like '2004-07-28 05:08'.")] = None,
+    without: Annotated[str, Option(help="Rows of events that did not happen: 3,7,9")] = "",
     add: Annotated[
-        list[str] | None, typer.Option(metavar="EVENT", help='An event that did happen: "SRC DST TIME". Repeatable.')
+        list[str] | None, Option(metavar="EVENT", help='An event that did happen: "SRC DST TIME". Repeatable.')
     ] = None,
     move: Annotated[
-        list[str] | None, typer.Option(metavar="EVENT", help='An event at another time: "ROW TIME". Repeatable.')
+        list[str] | None, Option(metavar="EVENT", help='An event at another time: "ROW TIME". Repeatable.')
     ] = None,
     new_node: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A node that --add may name, and nobody knows. Repeatable.")
+        list[str] | None, Option(metavar="NAME", help="A node that --add may name, and nobody knows. Repeatable.")
     ] = None,
-    each: Annotated[bool, typer.Option("--each", help="Leave out past events near the link, one at a time.")] = False,
+    each: Annotated[bool, Option("--each", help="Leave out past events near the link, one at a time.")] = False,
     cases: Annotated[
-        Path | None, typer.Option(help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …}.')
+        Path | None, Option(help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …}.')
     ] = None,
-    engine: Annotated[Engine, typer.Option(help="The fast one, or the slow one that defines right.")] = Engine.fast,
+    engine: Annotated[Engine, Option(help="The fast one, or the slow one that defines right.")] = Engine.fast,
     sort: SortOption = False,
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
@@ -114,10 +112,10 @@ def what_if(
         logits = answer_cases(loaded, graph, asked, new_nodes=new_node or [])
     if json_:
         print_json([_answer(graph, case, logit) for case, logit in zip(asked, logits, strict=True)])
-    elif each:
-        print_parts(show.effects(graph, found, most=10))
-    else:
-        print_parts([show.answers(graph, asked, logits)])
+        return
+    from cody.cli import show
+
+    show.print_parts(show.effects(graph, found, most=10) if each else [show.answers(graph, asked, logits)])
 
 
 def _say_what_is_too_late(graph: TemporalGraph, query: Query, event: int | None, removed: frozenset[int]) -> None:
@@ -147,40 +145,38 @@ def _answer(graph: TemporalGraph, case: Case, logit: float) -> dict[str, Any]:
 def explain(
     data: DataOption = "collegemsg",
     model: ModelOption = "tgn-collegemsg",
-    event: Annotated[int | None, typer.Option(help="Row of the event whose link is explained.")] = None,
-    events: Annotated[str | None, typer.Option(help="Several rows, 10,20,30 or a file: one JSON line each.")] = None,
-    src: Annotated[str | None, typer.Option(help="Source of a link that need not have happened.")] = None,
-    dst: Annotated[str | None, typer.Option(help="Destination of that link.")] = None,
-    time: Annotated[str | None, typer.Option(help="When: a number, or a date like '2004-07-28 05:08'.")] = None,
+    event: Annotated[int | None, Option(help="Row of the event whose link is explained.")] = None,
+    events: Annotated[str | None, Option(help="Several rows, 10,20,30 or a file: one JSON line each.")] = None,
+    src: Annotated[str | None, Option(help="Source of a link that need not have happened.")] = None,
+    dst: Annotated[str | None, Option(help="Destination of that link.")] = None,
+    time: Annotated[str | None, Option(help="When: a number, or a date like '2004-07-28 05:08'.")] = None,
     explainer: Annotated[
-        str, typer.Option(metavar="NAME", help=f"Searches: {SEARCH_NAMES}. Factual: {FACTUAL_NAMES}.")
+        str, Option(metavar="NAME", help=f"Searches: {SEARCH_NAMES}. Factual: {FACTUAL_NAMES}.")
     ] = DEFAULT_SEARCH,
-    policy: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"What a search tries first: {POLICY_NAMES}.")
-    ] = None,
+    policy: Annotated[str | None, Option(metavar="NAME", help=f"What a search tries first: {POLICY_NAMES}.")] = None,
     candidates: Annotated[
-        int | None, typer.Option(min=1, help="At most so many recent events may be removed. Default: 64.")
+        int | None, Option(min=1, help="At most so many recent events may be removed. Default: 64.")
     ] = None,
-    hops: Annotated[int | None, typer.Option(min=1, help="How near. Default: as far as the model looks.")] = None,
-    near: Annotated[NearName, typer.Option(help="On paths of that length, or among nodes.")] = NearName.events,
+    hops: Annotated[int | None, Option(min=1, help="How near. Default: as far as the model looks.")] = None,
+    near: Annotated[NearName, Option(help="On paths of that length, or among nodes.")] = NearName.events,
     protect: Annotated[
         list[str] | None,
-        typer.Option(help="May not be removed: events=3,7 or nodes=105 or times=2004-07-01..2004-07-28. Repeatable."),
+        Option(help="May not be removed: events=3,7 or nodes=105 or times=2004-07-01..2004-07-28. Repeatable."),
     ] = None,
-    iterations: Annotated[int | None, typer.Option(min=1, help="Budget of CoDy's tree search. Default: 300.")] = None,
-    alpha: Annotated[float | None, typer.Option(help="CoDy: 0 explores, 1 exploits. Default: 2/3.")] = None,
-    children: Annotated[int | None, typer.Option(min=1, help="GreeDy: events tried at each step. Default: 10.")] = None,
-    first: Annotated[bool, typer.Option("--first", help="CoDy: stop at the first counterfactual.")] = False,
+    iterations: Annotated[int | None, Option(min=1, help="Budget of CoDy's tree search. Default: 300.")] = None,
+    alpha: Annotated[float | None, Option(help="CoDy: 0 explores, 1 exploits. Default: 2/3.")] = None,
+    children: Annotated[int | None, Option(min=1, help="GreeDy: events tried at each step. Default: 10.")] = None,
+    first: Annotated[bool, Option("--first", help="CoDy: stop at the first counterfactual.")] = False,
     sparsity: Annotated[
-        float | None, typer.Option(help="Factual explainers that rank: share of the candidates. Default: 0.2.")
+        float | None, Option(help="Factual explainers that rank: share of the candidates. Default: 0.2.")
     ] = None,
-    rollouts: Annotated[int | None, typer.Option(min=1, help="T-GNNExplainer. Default: 500.")] = None,
+    rollouts: Annotated[int | None, Option(min=1, help="T-GNNExplainer. Default: 500.")] = None,
     scorer: ScorerOption = None,
-    evaluations: Annotated[int | None, typer.Option(min=1, help="Budget of questions to the model.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Budget of time for each link, confirmation included.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="For the random policy.")] = 0,
+    evaluations: Annotated[int | None, Option(min=1, help="Budget of questions to the model.")] = None,
+    seconds: Annotated[float | None, Option(help="Budget of time for each link, confirmation included.")] = None,
+    seed: Annotated[int, Option(min=0, help="For the random policy.")] = 0,
     verify: Annotated[
-        Replayed, typer.Option(help="Confirm by replay since the oldest removed event, or of everything.")
+        Replayed, Option(help="Confirm by replay since the oldest removed event, or of everything.")
     ] = Replayed.window,
     sort: SortOption = False,
     other_data: OtherDataOption = False,
@@ -205,16 +201,14 @@ def explain(
     graph = load(data, sort=sort)
     protected = _protected(graph, protect or [])
     queries = _questions(graph, event, events, src, dst, time)
-    with messages.status("Loading the model ..."):
+    with status("Loading the model ..."):
         from cody.inference import load_model
 
         use_threads(1)
         loaded = load_model(model, graph, other_data=other_data)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
-        many = events is not None
-        total = len(queries) if many else evaluations or iterations or 300
-        task = bar.add_task("links" if many else "sets of events tried", total=total)
+    many = events is not None
+    total = len(queries) if many else evaluations or iterations or 300
+    with progress("links" if many else "sets of events tried", total) as move:
         for number, query in enumerate(queries):
             why = chosen.explain(
                 loaded,
@@ -224,16 +218,20 @@ def explain(
                 seed=seed,
                 seconds=seconds,
                 full_replay=verify is Replayed.full,
-                watch=None if many else lambda oracle: bar.update(task, completed=len(oracle.asked)),
+                watch=None if many else lambda oracle: move(completed=len(oracle.asked)),
             )
             why = replace(why, parameters=why.parameters | {"data": data, "model": model})
             if many:
-                bar.update(task, completed=number + 1)
+                move(completed=number + 1)
                 print_json(why.to_dict())
-    if json_ and not many:
+    if many:
+        return
+    if json_:
         print_json(why.to_dict())
-    elif not many:
-        print_parts(show.explanation(why))
+        return
+    from cody.cli import show
+
+    show.print_parts(show.explanation(why))
 
 
 def _check_options(explainer: str, options: dict[str, Any]) -> None:

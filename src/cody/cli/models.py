@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
-import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-from cody import words
-from cody.cli import show
+from cody import _start, words
 from cody.cli.choices import Architecture, Preset
 from cody.cli.common import (
     DataOption,
@@ -20,12 +17,12 @@ from cody.cli.common import (
     OtherDataOption,
     SortOption,
     app,
-    messages,
     print_json,
-    print_parts,
     say,
     use_threads,
 )
+from cody.cli.parser import Argument, Option
+from cody.cli.progress import progress, status
 from cody.data import load
 from cody.errors import CallError, did_you_mean
 
@@ -33,19 +30,19 @@ from cody.errors import CallError, did_you_mean
 @app.command()
 def train(
     data: DataOption,
-    model: Annotated[Architecture, typer.Option(help="The architecture.")],
-    out_: Annotated[Path, typer.Option("--out", help="Folder for the model; an interrupted training goes on there.")],
-    preset: Annotated[Preset, typer.Option(help="Sizes: as in the paper, or several times cheaper.")] = Preset.compact,
-    epochs: Annotated[int, typer.Option(min=1, help="At most this many passes over the training events.")] = 50,
-    patience: Annotated[int, typer.Option(min=1, help="Stop after so many epochs without a better one.")] = 5,
-    learning_rate: Annotated[float, typer.Option(min=0.0, max=1.0, help="Step size of Adam.")] = 3e-4,
-    batch: Annotated[int | None, typer.Option(min=1, help="Events between two updates of the memory.")] = None,
-    dimension: Annotated[int | None, typer.Option(min=1, help="Size of embeddings and memory.")] = None,
-    neighbours: Annotated[int | None, typer.Option(min=1, help="Recent events that a node attends to.")] = None,
-    layers: Annotated[int | None, typer.Option(min=1, help="Attention layers.")] = None,
-    heads: Annotated[int | None, typer.Option(min=1, help="Attention heads.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same weights.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="Processor threads; more help large models only.")] = 1,
+    model: Annotated[Architecture, Option(help="The architecture.")],
+    out_: Annotated[Path, Option("--out", help="Folder for the model; an interrupted training goes on there.")],
+    preset: Annotated[Preset, Option(help="Sizes: as in the paper, or several times cheaper.")] = Preset.compact,
+    epochs: Annotated[int, Option(min=1, help="At most this many passes over the training events.")] = 50,
+    patience: Annotated[int, Option(min=1, help="Stop after so many epochs without a better one.")] = 5,
+    learning_rate: Annotated[float, Option(min=0.0, max=1.0, help="Step size of Adam.")] = 3e-4,
+    batch: Annotated[int | None, Option(min=1, help="Events between two updates of the memory.")] = None,
+    dimension: Annotated[int | None, Option(min=1, help="Size of embeddings and memory.")] = None,
+    neighbours: Annotated[int | None, Option(min=1, help="Recent events that a node attends to.")] = None,
+    layers: Annotated[int | None, Option(min=1, help="Attention layers.")] = None,
+    heads: Annotated[int | None, Option(min=1, help="Attention heads.")] = None,
+    seed: Annotated[int, Option(min=0, max=2**32 - 1, help="The same seed gives the same weights.")] = 0,
+    threads: Annotated[int, Option(min=1, max=1024, help="Processor threads; more help large models only.")] = 1,
     sort: SortOption = False,
     json_: JsonOption = False,
 ) -> None:
@@ -60,16 +57,16 @@ def train(
     sizes = replace(PRESETS[preset], **{name: value for name, value in asked.items() if value is not None})
     network = new_network(ARCHITECTURES[model], graph, sizes, seed)
     steps = train(graph, network, Settings(epochs, patience, learning_rate, seed), out_)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    from cody.cli import show
+
     finished = None
     try:
-        with Progress(*columns, console=messages, transient=True) as bar:
-            task = bar.add_task("", total=None)
+        with progress("", None) as move:
             for step in steps:
                 if finished is None and step.epoch > 1:
                     say(f"going on after epoch {step.epoch - 1}")
                 finished = step.epoch if step.validation is not None else step.epoch - 1
-                bar.update(task, description=f"epoch {step.epoch}", completed=step.batch, total=step.batches)
+                move(description=f"epoch {step.epoch}", completed=step.batch, total=step.batches)
                 if step.validation is not None:
                     say(show.epoch(step))
     except KeyboardInterrupt:
@@ -78,35 +75,33 @@ def train(
     if json_:
         print_json(document)
     else:
-        print_parts([show.trained(out_, document)])
+        show.print_parts([show.trained(out_, document)])
 
 
 def _stopped(finished: int | None) -> NoReturn:
     """Say what a training that was stopped by hand leaves behind."""
     say(f"stopped after epoch {finished}; the same command goes on from there" if finished else "stopped")
-    raise typer.Exit(130) from None
+    sys.exit(_start.STOPPED)
 
 
 @app.command("train-explainer")
 def train_explainer(
-    out_: Annotated[
-        Path, typer.Option("--out", help="Folder for the explainer; an interrupted training goes on there.")
-    ],
+    out_: Annotated[Path, Option("--out", help="Folder for the explainer; an interrupted training goes on there.")],
     data: DataOption = "collegemsg",
     model: ModelOption = "tgn-collegemsg",
-    links: Annotated[int, typer.Option(min=1, help="Links to learn from, of the training period.")] = 1000,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over these links.")] = 30,
-    learning_rate: Annotated[float, typer.Option(min=0.0, max=1.0, help="Step size of Adam.")] = 1e-3,
-    size: Annotated[float, typer.Option(min=0.0, help="What an event costs that counts as important.")] = 2.0,
-    entropy: Annotated[float, typer.Option(min=0.0, help="What an event costs that is neither.")] = 0.1,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same weights.")] = 0,
+    links: Annotated[int, Option(min=1, help="Links to learn from, of the training period.")] = 1000,
+    epochs: Annotated[int, Option(min=1, help="Passes over these links.")] = 30,
+    learning_rate: Annotated[float, Option(min=0.0, max=1.0, help="Step size of Adam.")] = 1e-3,
+    size: Annotated[float, Option(min=0.0, help="What an event costs that counts as important.")] = 2.0,
+    entropy: Annotated[float, Option(min=0.0, help="What an event costs that is neither.")] = 0.1,
+    seed: Annotated[int, Option(min=0, max=2**32 - 1, help="The same seed gives the same weights.")] = 0,
     sort: SortOption = False,
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
 ) -> None:
     """Train PGExplainer for a model: which past events its decisions rest on. T-GNNExplainer is guided by it."""
     graph = load(data, sort=sort)
-    with messages.status("Loading the model ..."):
+    with status("Loading the model ..."):
         from cody.baselines import Settings, train_explainer
         from cody.baselines.differentiable import SoftModel
         from cody.inference import load_model
@@ -118,12 +113,12 @@ def train_explainer(
         steps = train_explainer(SoftModel(load_model(model, graph, other_data=other_data)), settings, out_)
     finished = None
     try:
-        with messages.status("Preparing the links ...") as status:
+        with status("Preparing the links ...") as show_status:
             for step in steps:
                 if finished is None and step.epoch > 1:
                     say(f"going on after epoch {step.epoch - 1}")
                 finished = step.epoch
-                status.update(f"epoch {min(finished + 1, epochs)} of {epochs}")
+                show_status(f"epoch {min(finished + 1, epochs)} of {epochs}")
                 say(
                     f"epoch {step.epoch:>3}  loss {step.loss:.4f}  decided alike {step.agreement:.1%}, "
                     f"events kept {step.weight:.1%}"
@@ -134,21 +129,19 @@ def train_explainer(
     if json_:
         print_json(document)
     else:
-        print_parts(
-            [f"Saved in {words.plain(out_)}.", f"For model {document['model']}", f"and data  {document['data']}."]
-        )
+        print(f"Saved in {words.plain(out_)}.\nFor model {document['model']}\nand data  {document['data']}.")
 
 
 @app.command("import-model")
 def import_model(
-    weights: Annotated[Path, typer.Argument(help="A state dict: safetensors, or .pth with nothing but tensors.")],
+    weights: Annotated[Path, Argument(help="A state dict: safetensors, or .pth with nothing but tensors.")],
     data: DataOption,
-    out_: Annotated[Path, typer.Option("--out", help="Folder for the model.")],
-    layers: Annotated[int, typer.Option(min=1, help="Attention layers (n_layer).")],
-    heads: Annotated[int, typer.Option(min=1, help="Attention heads (n_head).")],
-    neighbours: Annotated[int, typer.Option(min=1, help="Recent events that a node attends to (n_degree).")],
-    batch: Annotated[int, typer.Option(min=1, help="Events between two updates of the memory (bs).")],
-    from_: Annotated[str, typer.Option("--from", help="Whose weights these are.")] = "tgn-original",
+    out_: Annotated[Path, Option("--out", help="Folder for the model.")],
+    layers: Annotated[int, Option(min=1, help="Attention layers (n_layer).")],
+    heads: Annotated[int, Option(min=1, help="Attention heads (n_head).")],
+    neighbours: Annotated[int, Option(min=1, help="Recent events that a node attends to (n_degree).")],
+    batch: Annotated[int, Option(min=1, help="Events between two updates of the memory (bs).")],
+    from_: Annotated[str, Option("--from", help="Whose weights these are.")] = "tgn-original",
     sort: SortOption = False,
 ) -> None:
     """Import the weights of a model that was trained elsewhere."""
@@ -158,4 +151,4 @@ def import_model(
     from cody.models.original import import_original
 
     sizes = import_original(weights, graph, out_, layers=layers, heads=heads, neighbours=neighbours, batch=batch)
-    print_parts([f"Imported {weights.name} into {out_}: {sizes}"])
+    print(f"Imported {weights.name} into {out_}: {sizes}")

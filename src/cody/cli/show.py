@@ -5,11 +5,14 @@ Nothing here is markup: names of nodes and files are printed as they are, with u
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -28,6 +31,29 @@ if TYPE_CHECKING:
     from cody.evaluate.metrics import Group
     from cody.evaluate.metrics import Summary as GroupSummary
     from cody.models.train import Progress
+
+# Into a file or a pipe, tables are as wide as they need to be.
+WIDEST = 200
+_narrow = (sys.stdout is not None and sys.stdout.isatty()) or "COLUMNS" in os.environ
+
+
+def _console(width: int | None) -> Console:
+    """Where nothing is markup."""
+    return Console(markup=False, emoji=False, highlight=False, width=width)
+
+
+out = _console(None if _narrow else WIDEST)
+
+
+def print_parts(parts: Iterable[RenderableType]) -> None:
+    """Tables as wide as they are, prose (`Text`) at most 80 columns wide, other text as it is."""
+    for part in parts:
+        needed = Measurement.get(out, out.options.update(width=WIDEST), part).minimum
+        if isinstance(part, Table) and needed > out.width:  # rather broken lines than numbers that are cut off
+            _console(needed).print(part)
+        else:
+            width = min(out.width, 80) if isinstance(part, Text) else None
+            out.print(part, soft_wrap=isinstance(part, str), width=width)
 
 
 def table(*columns: str, title: str | None = None) -> Table:

@@ -1,11 +1,16 @@
 """Events from names, files and tables; graphs saved to disk; a campus with known causes."""
 
-from cody.data.campus import Campus, campus
-from cody.data.named import Dataset, data_directory, datasets, fetch, is_here, load
-from cody.data.readers import from_table, from_temporal_data, read_events
-from cody.data.storage import open_graph, save_graph
-from cody.data.summary import Summary, summarise
-from cody.graph import verify_graph
+from typing import TYPE_CHECKING
+
+from cody import _lazy
+
+if TYPE_CHECKING:
+    from cody.data.campus import Campus, campus
+    from cody.data.named import Dataset, data_directory, datasets, fetch, is_here, load
+    from cody.data.readers import from_table, from_temporal_data, read_events
+    from cody.data.storage import open_graph, save_graph
+    from cody.data.summary import Summary, summarise
+    from cody.graph import verify_graph
 
 __all__ = [
     "Campus",
@@ -25,3 +30,15 @@ __all__ = [
     "summarise",
     "verify_graph",
 ]
+
+_lazy.import_on_demand(
+    __name__,
+    {
+        "cody.data.campus": "Campus campus",
+        "cody.data.named": "Dataset data_directory datasets fetch is_here load",
+        "cody.data.readers": "from_table from_temporal_data read_events",
+        "cody.data.storage": "open_graph save_graph",
+        "cody.data.summary": "Summary summarise",
+        "cody.graph": "verify_graph",
+    },
+)

@@ -9,20 +9,19 @@ from __future__ import annotations
 import importlib.util
 import io
 import os
-import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cody.data.campus import campus
-from cody.data.download import PINS, Progress, download, pin, pinned
 from cody.data.readers import (
     ByteStream,
     at_most_bytes,
@@ -35,10 +34,14 @@ from cody.data.readers import (
     two_sided,
     unpack_gzip,
 )
+from cody.data.storage import is_saved_graph, open_graph, save_graph
 from cody.data.summary import summarise
 from cody.errors import CallError, DataError, did_you_mean, first_line
 from cody.files import cache_directory, replacing
 from cody.graph import TemporalGraph
+
+if TYPE_CHECKING:
+    from cody.data.download import Progress
 
 PACIFIC_DAYLIGHT_TIME = 7 * 3600.0  # SNAP counts UCI-Messages in UTC, the original in local time
 LARGEST_TEXT = 64 * 2**20  # bytes that a named data set may unpack to; the largest unpacks to 2 MB
@@ -119,6 +122,8 @@ def fetch(dataset: str | Dataset, progress: Progress | None = None) -> Path:
     sha256 of the public file is not known, that of the first download is kept in `downloads.json` in that directory,
     and later downloads must match it.
     """
+    from cody.data.download import download, pin, pinned
+
     found = dataset if isinstance(dataset, Dataset) else _named(dataset)
     if not found.file:
         raise CallError(f"{found.name!r} is synthetic, not downloaded; cody.load({found.name!r}) makes it")
@@ -160,6 +165,8 @@ def _check_replaceable(dataset: Dataset, target: Path) -> None:
 
 def pin_note(dataset: str | Dataset) -> str:
     """A note for a user who downloaded a file whose checksum was not known; empty if it was."""
+    from cody.data.download import PINS, pinned
+
     found = dataset if isinstance(dataset, Dataset) else _named(dataset)
     known = pinned(data_directory(), found.published) if found.published else None
     if known is None or found.sha256 is not None:
@@ -171,6 +178,8 @@ def pin_note(dataset: str | Dataset) -> str:
 
 
 def _check_download(dataset: Dataset, file: Path, actual: str, first: str | None) -> None:
+    from cody.data.download import PINS
+
     sent = f"what {dataset.url} sent"
     if dataset.sha256 not in (None, actual):
         raise DataError(f"{sent} has the sha256 {actual}, not {dataset.sha256}; it was not kept")
@@ -207,11 +216,30 @@ def _load_named(dataset: Dataset) -> TemporalGraph:
     if not dataset.file:
         return dataset.read_published(Path())
     file, read = _locate(dataset)
+    if not dataset.url and (kept := _kept(dataset)) is not None:
+        return kept
     graph = read(file)
     try:
-        return _check_content(dataset, graph)
+        _check_content(dataset, graph)
     except DataError as error:
         raise DataError(f"{file} is not the data set {dataset.name!r}: {error}") from None
+    if not dataset.url:
+        with suppress(DataError):  # where nothing can be kept, the text is read each time
+            save_graph(graph, _place(dataset))
+    return graph
+
+
+def _kept(dataset: Dataset) -> TemporalGraph | None:
+    """What was made of the text of a data set that comes with the installation: reading it anew takes much longer."""
+    try:
+        graph = open_graph(_place(dataset)) if is_saved_graph(_place(dataset)) else None
+    except DataError:  # damaged: it is made again
+        return None
+    return graph if graph is not None and graph.identity == dataset.content else None
+
+
+def _place(dataset: Dataset) -> Path:
+    return cache_directory() / "graphs" / dataset.content
 
 
 def _locate(dataset: Dataset) -> tuple[Path, Callable[[Path], TemporalGraph]]:
@@ -287,6 +315,8 @@ def _of_integer_ids(src: NDArray[Any], dst: NDArray[Any], time: NDArray[Any]) ->
 
 def _read_network_repository_forums(file: Path) -> TemporalGraph:
     """A zip with the lines `user,forum,unixts`; both kinds of ids count from 1."""
+    import zipfile
+
     try:
         with errors_about(file), zipfile.ZipFile(file) as archive, archive.open("fb-forum.edges") as packed:
             table = _three_columns(at_most_bytes(packed, LARGEST_TEXT), ",")

@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +114,7 @@ def check_replaceable(folder: Path, kind: str) -> None:
 
 def shipped_models() -> dict[str, Path]:
     """The trained models inside the package, by name."""
-    root = Path(str(resources.files("cody.models"))) / "shipped"
+    root = Path(__file__).with_name("shipped")
     return {path.parent.name: path.parent for path in sorted(root.glob("*/model.json"))}
 
 
