@@ -538,6 +538,6 @@ def test_a_budget_of_time_is_never_an_error(explainer):
 )
 @pytest.mark.parametrize("letter", ["x", "\x1b"])
 def test_of_a_very_long_word_that_is_not_understood_some_is_repeated(words, letter):
-    said = run(*(word.replace("LONG", letter * 10_000) for word in words), code=2)
-    assert len(said) < 1_000
-    assert all(line.isprintable() for line in said.splitlines())
+    message = run(*(word.replace("LONG", letter * 10_000) for word in words), code=2)
+    assert len(message) < 1_000
+    assert all(line.isprintable() for line in message.splitlines())

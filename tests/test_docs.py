@@ -71,10 +71,10 @@ def test_the_python_on_a_page_runs_and_prints_what_it_says(page, capsys, tmp_pat
     monkeypatch.chdir(tmp_path)
     for block in blocks(page, "python"):
         exec(compile(block, "README.md", "exec"), {})
-        for said, printed in zip(
+        for expected, printed in zip(
             re.findall(r"print\(.*\) +# (.*)", block), capsys.readouterr().out.splitlines(), strict=True
         ):
-            assert said == printed
+            assert expected == printed
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,4 +1,4 @@
-"""The catalogue: every name works wherever a name can be given, and nobody else knows any of them."""
+"""The catalogue: every name works wherever a name can be given, and no other module knows them."""
 
 import ast
 import json

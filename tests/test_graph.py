@@ -202,9 +202,9 @@ def test_nodes_are_found_by_the_name_the_user_gave() -> None:
     words = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2], names=["ann", "bob", "7"])
     assert [words.node(name) for name in ("bob", 7)] == [1, 2]
     assert words.name(1) == "bob"
-    for nobody in (8, "07", "7.0", "-", ""):
+    for unknown in (8, "07", "7.0", "-", ""):
         with pytest.raises(CallError, match="there is no node"):
-            numbers.node(nobody)
+            numbers.node(unknown)
     with pytest.raises(CallError, match="did you mean 'ann'"):
         words.node("anne")
 

@@ -78,4 +78,4 @@ def test_only_event_impact_asks_the_model():
 
 def test_a_shift_is_positive_towards_the_other_decision():
     assert shift(0.5, -0.5) == shift(-0.5, 0.5) == 1.0
-    assert shift(0.0, 0.3) == 0.3  # 0 is no link
+    assert shift(0.0, 0.3) == 0.3  # 0 means no link

@@ -22,8 +22,8 @@ def interrupted(folder, words, module):
     with subprocess.Popen([sys.executable, *words], env=environment, text=True, **pipes) as process:
         assert process.stdout.readline() == "importing\n"
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=20)[1]
-    return process.returncode, said
+        message = process.communicate(timeout=20)[1]
+    return process.returncode, message
 
 
 @pytest.mark.parametrize("module", ["numpy", "click"])  # the first that takes long, and one of the command line's own
@@ -39,9 +39,9 @@ def test_a_program_that_imports_the_package_keeps_its_signals(tmp_path):
     (tmp_path / "program").mkdir()
     (tmp_path / "program" / "__init__.py").write_text("import cody\ncody.TemporalGraph\n")
     (tmp_path / "program" / "__main__.py").touch()
-    code, said = interrupted(tmp_path, ["-m", "program", "-m", "cody"], "numpy")
+    code, message = interrupted(tmp_path, ["-m", "program", "-m", "cody"], "numpy")
     assert code == -signal.SIGINT
-    assert "KeyboardInterrupt" in said
+    assert "KeyboardInterrupt" in message
 
 
 @pytest.mark.parametrize("words", [["-mcody", "--version"], ["-c", IN_A_THREAD]], ids=lambda words: words[0])

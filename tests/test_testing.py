@@ -35,7 +35,7 @@ def test_the_toy_model_is_computable_by_hand():
     removals = [frozenset(), frozenset({0}), frozenset({1}), frozenset({2}), frozenset({0, 1, 2, 3})]
     plain = ToyModel(graph, weights=[16, 8, -2, 100, 100], half_life=10, bias=0.5)
     assert plain.logits(query, removals).tolist() == [1.5, 1.5, -0.5, 2.5, 0.5]
-    # Event 0 reaches node 0 through event 1 at a factor of 1/2; event 3 comes after event 2 and reaches nobody.
+    # Event 0 reaches node 0 through event 1 at a factor of 1/2; event 3 comes after event 2 and reaches nothing.
     hop = ToyModel(graph, weights=[16, 8, -2, 100, 100], half_life=10, bias=0.5, indirect=0.5)
     assert hop.logits(query, removals).tolist() == [2.5, 1.5, -0.5, 3.5, 0.5]
     pair = ToyModel(graph, weights=[16, 8, -2, 100, 100], half_life=10, bias=0.5, pairs={(1, 2): -3.0, (0, 1): 9.0})

@@ -91,7 +91,7 @@ def load(kind: str) -> Attack:
 
 
 def one_case(attack: Attack, seed: int) -> Finding | None:
-    """What a case finds. An error that nobody foresaw is a finding too."""
+    """What a case finds. An error that was not foreseen is a finding too."""
     try:
         with case_limits(LONGEST):
             attack(seed)

@@ -125,7 +125,7 @@ def _protect(rng: Generator, graph: TemporalGraph) -> Protected:
 
 
 def _check_parts(asked: Asked, why: Explanation) -> None:
-    """What is said without asking the model."""
+    """Claims that can be checked without asking the model."""
     rows = [event.row for event in why.candidates]
     options, hops = asked.options, why.parameters["candidates"]["hops"]
     near = candidates(asked.graph, asked.query, hops, options["size"], near=options["near"], protect=options["protect"])
@@ -160,7 +160,7 @@ def _check_answers(asked: Asked, why: Explanation) -> None:
     _check_flips(asked, why.change, why.is_counterfactual, "is_counterfactual is wrong", why)
     known = [why.change, *(frozenset(other.rows) for other in why.alternatives)]
     for other in known[1:]:
-        _check_flips(asked, other, True, "an alternative is no counterfactual", why)
+        _check_flips(asked, other, True, "an alternative is not a counterfactual", why)
     contained = [sorted(one) for one in known for other in known if one < other or (one == other and one is not other)]
     expect(not contained or why.factual, "claims: a counterfactual contains another", f"{contained} of {known}")
 

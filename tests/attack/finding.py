@@ -11,7 +11,7 @@ from typing import Any
 from cody.errors import CodyError, ProbabilityWarning
 
 
-class Finding(Exception):  # noqa: N818  (it is no error of the attack)
+class Finding(Exception):  # noqa: N818  (not an error of the attack)
     """A broken promise. `fault` is the same for all cases of one fault; `details` belong to this case."""
 
     def __init__(self, fault: str, details: object = "") -> None:

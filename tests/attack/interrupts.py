@@ -45,7 +45,7 @@ SOURCE = str(Path(cody.__file__).parent)
 LINK = 150  # the event that is asked about: an early one, so that little has to be computed
 SETS = [frozenset[int](), frozenset({LINK - 1}), frozenset({LINK - 1, 40, 3}), frozenset({LINK - 2, 28, EVENTS + 1})]
 PATIENCE = 20.0  # seconds for an answer that takes a fraction of one
-AN_HOUR = 3600.0  # leftovers of that age are nobody's work in progress
+AN_HOUR = 3600.0  # leftovers of that age are no longer work in progress
 
 
 class Scenario(NamedTuple):
@@ -70,7 +70,7 @@ def attack(seed: int) -> None:
         _interrupted(scenario, state, moment, fault, details)
         expect(torch.is_grad_enabled(), f"{fault}: gradients stay off", details)
         answer = _in_a_thread(partial(scenario.ask, state), fault, details)
-        answer_is_right = _alike(answer, _right_answer(name))
+        answer_is_right = _equal(answer, _right_answer(name))
         expect(answer_is_right, f"{fault}: another answer afterwards", f"{details}: {str(answer)[:200]}")
         if scenario.files:
             _check_leftovers(scenario, folder, state, name, f"{fault}: files are left behind", details)
@@ -167,10 +167,10 @@ def _in_a_thread(ask: Callable[[], Any], fault: str, details: str) -> Any:
     return answers[0]
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _equal(one: Any, other: Any) -> bool:
     """Equal but for the rounding of logits."""
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_alike, one, other))
+        return len(one) == len(other) and all(map(_equal, one, other))
     return one == other or (isinstance(one, float) and isinstance(other, float) and abs(one - other) <= 1e-9)
 
 

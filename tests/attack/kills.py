@@ -25,8 +25,8 @@ from cody.data import verify_graph
 from cody.evaluate.record_file import read_records
 
 LONGEST = 100.0  # seconds
-PATIENCE = 20.0  # seconds until a worker must have noticed that nobody waits for it
-AN_HOUR = 3600.0  # leftovers of that age are nobody's work in progress
+PATIENCE = 20.0  # seconds until a worker must have noticed that its parent is gone
+AN_HOUR = 3600.0  # leftovers of that age are no longer work in progress
 INPUTS = ("graph", "tgn", "scorer", "events.csv")  # of the world
 OWN = {"stdout.txt", "stderr.txt", "steps.txt", "tmp", "cache", "home"}
 
@@ -41,7 +41,7 @@ class Command(NamedTuple):
 
 
 class Usual(NamedTuple):
-    """How a command goes if nobody kills it."""
+    """How a command goes if it is not killed."""
 
     result: Any
     files: list[str]
@@ -122,7 +122,7 @@ def _processes(folder: Path) -> list[int]:
 
 
 def _grow_old(folder: Path) -> None:
-    """What a killed process left behind is cleared up once it is certain that nobody is still at work on it."""
+    """What a killed process left behind is cleared up once it is certain that no process still works on it."""
     for path in [*folder.rglob("*"), folder]:
         os.utime(path, (time.time() - AN_HOUR, time.time() - AN_HOUR))
 

@@ -25,7 +25,7 @@ def reward(oracle, ranking, kept):
 
 
 def plain_rollouts(oracle, ranking, rollouts, exploration):
-    """The method once more, as slowly as it is told: the visited sets."""
+    """The method once more, as literally as possible: the visited sets."""
     visits, total, children = {}, {}, {}
     rank = {event: number for number, event in enumerate(ranking.tolist())}
     for _ in range(rollouts):

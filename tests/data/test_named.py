@@ -364,7 +364,7 @@ def small(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Da
 
 @pytest.fixture
 def unknown(small: Dataset) -> Dataset:
-    """The same, but nobody knows the checksum of the file."""
+    """The same, with an unknown checksum."""
     return dataclasses.replace(small, sha256=None)
 
 
@@ -373,11 +373,11 @@ def kept(tmp_path: Path) -> list[str]:
 
 
 def test_a_fetched_file_is_complete_and_progress_is_reported(small: Dataset, tmp_path: Path) -> None:
-    told: list[tuple[int, int | None]] = []
-    path = fetch(small, progress=lambda done, total: told.append((done, total)))
+    reported: list[tuple[int, int | None]] = []
+    path = fetch(small, progress=lambda done, total: reported.append((done, total)))
     assert path == tmp_path / "data" / "small.csv"
     assert path.read_bytes() == CONTENT
-    assert told[-1] == (len(CONTENT), len(CONTENT))
+    assert reported[-1] == (len(CONTENT), len(CONTENT))
     assert kept(tmp_path) == ["small.csv"]
 
 
@@ -455,9 +455,9 @@ def test_without_a_network_the_error_says_which_file_to_put_where(
 @pytest.mark.parametrize("length", ["-5", "many", "1e3", "\xb2", "9" * 5_000, "", " ", "+93", "0x5d"])
 def test_an_odd_length_is_not_believed(small: Dataset, server: Server, tmp_path: Path, length: str) -> None:
     server.announced = length
-    told: list[int | None] = []
-    fetch(small, progress=lambda done, total: told.append(total))
-    assert told == [None]
+    reported: list[int | None] = []
+    fetch(small, progress=lambda done, total: reported.append(total))
+    assert reported == [None]
     assert kept(tmp_path) == ["small.csv"]
 
 
@@ -474,12 +474,12 @@ def test_a_longer_file_than_expected_is_not_read_to_its_end(
     small: Dataset, server: Server, tmp_path: Path, announced: str | None
 ) -> None:
     server.content, server.announced = bytes(20 * 10**6), announced
-    told: list[int] = []
+    reported: list[int] = []
     with pytest.raises(
         DataError, match=r"could not be downloaded .*the file has at least .* bytes, but should have at most 1,000"
     ):
-        fetch(small, progress=lambda done, total: told.append(done))
-    assert told == []
+        fetch(small, progress=lambda done, total: reported.append(done))
+    assert reported == []
     assert kept(tmp_path) == []
 
 

@@ -1,4 +1,4 @@
-"""Files that are no records, or were: one error that says where, never a traceback, never a silent change."""
+"""Files that are damaged or hold no records: one error that says where, never a traceback, never a silent change."""
 
 import gzip
 import json
@@ -148,7 +148,7 @@ def written(tmp_path):
 
 
 def refusal(path):
-    """What is said about a file that cannot be read."""
+    """The error about a file that cannot be read."""
     try:
         return f"nothing, but {len(read_records(path))} records"
     except DataError as error:
@@ -157,13 +157,13 @@ def refusal(path):
 
 def test_no_flipped_bit_goes_unnoticed(written):
     content = written.read_bytes()
-    said = []
+    messages = []
     for place in range(len(content)):
         damaged = bytearray(content)
         damaged[place] ^= 1 << place % 8  # all bits of all bytes would take ten seconds
         written.write_bytes(damaged)
-        said.append(refusal(written))
-    assert not [message for message in said if not re.search(r"run\.jsonl, line [12]: this", message)]
+        messages.append(refusal(written))
+    assert not [message for message in messages if not re.search(r"run\.jsonl, line [12]: this", message)]
 
 
 @pytest.mark.parametrize(

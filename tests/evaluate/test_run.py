@@ -128,7 +128,7 @@ def test_an_incomplete_last_line_is_cut_off_and_made_again(tmp_path, toy, cut):
     path = tmp_path / "run.jsonl"
     whole = records(path, *toy)
     path.write_bytes(path.read_bytes()[:-cut])
-    assert len(read_records(path)) == (16 if cut == 1 else 15 if cut == 30 else 14)  # only a newline is no record less
+    assert len(read_records(path)) == (16 if cut == 1 else 15 if cut == 30 else 14)  # a missing newline costs no record
     assert timeless(records(path, *toy)) == timeless(whole)
 
 

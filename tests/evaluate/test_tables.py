@@ -180,18 +180,18 @@ def test_the_papers_protocol_is_given_below_its_figures():
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"options": {"candidates": {"near": "events_on_paths"}}}, "3 were not made with --near nodes"),
         ({"event": 55_000}, "1 are about other rows"),
         ({"original": 0.1}, "3 have a logit closer to 0 than 0.2"),
     ],
 )
-def test_records_that_differ_from_the_papers_protocol_are_reported(values, said):
+def test_records_that_differ_from_the_papers_protocol_are_reported(values, message):
     records = as_the_paper(**values)[: 1 if "event" in values else 3]
     text = flat(as_text(tables(records, paper=True)))
     assert text.count("cannot be compared with these") == 1
-    assert said in text
+    assert message in text
     assert "cannot be compared with these" not in as_text(tables(records))
 
 

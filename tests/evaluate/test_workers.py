@@ -182,9 +182,9 @@ def test_a_run_that_is_stopped_ends_its_workers_and_can_go_on(tmp_path, how, cod
             os.killpg(process.pid, how)  # as a terminal does
         else:
             process.send_signal(how)
-        said = process.communicate(timeout=60)[1]
+        message = process.communicate(timeout=60)[1]
     assert process.returncode == code
-    assert "Traceback" not in said
+    assert "Traceback" not in message
     assert len(workers) >= 2
     until = time.monotonic() + 20
     while any(alive(worker) for worker in workers) and time.monotonic() < until:
@@ -192,4 +192,4 @@ def test_a_run_that_is_stopped_ends_its_workers_and_can_go_on(tmp_path, how, cod
     assert not any(alive(worker) for worker in workers)
     assert len(read_records(path)) >= 2
     if how == signal.SIGINT:
-        assert "the same command goes on" in said
+        assert "the same command goes on" in message

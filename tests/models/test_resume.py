@@ -12,18 +12,18 @@ from torch import nn
 from cody.errors import CallError, CodyError, ModelError
 from cody.models.resume import ResumeFile
 
-TOLD = {"settings": {"epochs": 3, "seed": 0}}
+CONFIGURATION = {"settings": {"epochs": 3, "seed": 0}}
 
 
-def begun(folder, told=TOLD):
+def interrupted_training(folder, configuration=CONFIGURATION):
     torch.manual_seed(0)
     module = nn.Linear(3, 2)
-    return ResumeFile(folder, module, torch.optim.Adam(module.parameters()), told)
+    return ResumeFile(folder, module, torch.optim.Adam(module.parameters()), configuration)
 
 
 @pytest.fixture
 def kept(tmp_path):
-    training = begun(tmp_path)
+    training = interrupted_training(tmp_path)
     training.module(torch.ones(3)).sum().backward()
     training.optimizer.step()
     training.save({"history": [1, 2]}, {"best": torch.arange(4.0)})
@@ -36,7 +36,7 @@ def test_flipped_bits_are_refused_or_harmless(kept, tmp_path):
         damaged = bytearray(whole)
         damaged[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
         kept.file.write_bytes(damaged)
-        again = begun(tmp_path)
+        again = interrupted_training(tmp_path)
         try:
             notes, others = again.resume()
         except CodyError as error:
@@ -55,7 +55,7 @@ def test_flipped_bits_are_refused_or_harmless(kept, tmp_path):
 def test_a_damaged_file_says_what_is_lost_without_it(kept, tmp_path):
     kept.file.write_bytes(kept.file.read_bytes()[:-1])
     with pytest.raises(ModelError, match=r"training\.safetensors is damaged.*without it, training starts from scratch"):
-        begun(tmp_path).resume()
+        interrupted_training(tmp_path).resume()
 
 
 def rewrite(file, change, tensors=None):
@@ -83,7 +83,7 @@ def without(*keys):
 def test_notes_that_are_not_as_they_were_written_are_refused(kept, tmp_path, change):
     rewrite(kept.file, change)
     with pytest.raises(CodyError, match=r"training\.safetensors .*damaged.*training starts from scratch"):
-        begun(tmp_path).resume()
+        interrupted_training(tmp_path).resume()
 
 
 def test_a_tensor_under_another_name_is_refused(kept, tmp_path):
@@ -92,12 +92,12 @@ def test_a_tensor_under_another_name_is_refused(kept, tmp_path):
     for change in (json.dumps, without("checksum", "tensors")):
         rewrite(kept.file, change, dict(tensors))
         with pytest.raises(ModelError, match="damaged"):
-            begun(tmp_path).resume()
+            interrupted_training(tmp_path).resume()
 
 
 def test_settings_are_repeated_in_one_readable_line(kept, tmp_path):
-    begun(tmp_path, {"settings": {"epochs": 3, "seed": "\u202e\n" + "9" * 5_000}}).save({})
+    interrupted_training(tmp_path, {"settings": {"epochs": 3, "seed": "\u202e\n" + "9" * 5_000}}).save({})
     with pytest.raises(CallError, match=r"interrupted training in which seed was .*….* \(now 0\)\. Choose") as caught:
-        begun(tmp_path).resume()
+        interrupted_training(tmp_path).resume()
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 500

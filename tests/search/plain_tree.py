@@ -1,4 +1,4 @@
-"""CoDy once more, as the paper writes it down: nodes as objects, every sum taken anew, one question at a time."""
+"""CoDy once more, as the paper describes it: nodes as objects, every sum recomputed, one question at a time."""
 
 import math
 
@@ -68,7 +68,7 @@ def plain_search(ask, ranking, iterations, alpha):
 
 
 def close(node, smallest, known, original):
-    """Whether anything below is still worth selecting, worked out anew."""
+    """Whether anything below is still worth selecting, computed from scratch."""
     if known.get(frozenset(node.events), node) is not node:
         node.selectable = False  # the same set stands elsewhere
     elif node.logit is None:
