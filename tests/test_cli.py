@@ -51,7 +51,7 @@ def test_importing_keeps_foreign_files(made):
     (made / "project").mkdir()
     (made / "project" / "graph.json").write_text("{}")
     (made / "project" / "thesis.tex").write_text("years of work")
-    assert "graph.json is not one" in run("data", "import", made / "events.csv", "--out", made / "project", code=1)
+    assert "graph.json was not written" in run("data", "import", made / "events.csv", "--out", made / "project", code=1)
     (made / "model").rename(made / "events" / "model")
     run("data", "import", made / "events.csv", "--out", made / "events")
     assert load(made / "events").num_events == 2

@@ -355,8 +355,8 @@ def test_protecting_recent_events_lets_older_ones_in():
         (Protected(events=[99]), "event 99 is out of range"),
         (Protected(nodes=["nobody"]), "nobody"),
         (Protected(times=[(5, 1)]), "5.0 to 1.0"),
-        (Protected(times=[(0, float("inf"))]), "must be lists"),
-        (Protected(events=3), "must be lists"),
+        (Protected(times=[(0, float("inf"))]), "are given as lists"),
+        (Protected(events=3), "are given as lists"),
         (Protected(nodes="12"), "must be a list of names"),
         ([3], "cody.Protected"),
     ],
@@ -534,7 +534,7 @@ def test_documents_of_the_first_form_are_still_read():
     ("change", "says"),
     [
         (lambda d: d.update(schema="cody/explanation/3"), "'cody/explanation/3'.*upgrade"),
-        (lambda d: d.update(schema="other"), "no explanation"),
+        (lambda d: d.update(schema="other"), "not an explanation"),
         (lambda d: d.pop("logits"), "'logits' is missing"),
         (lambda d: d["query"].pop("src"), "damaged"),
         (lambda d: d.update(rows=[99999]), "damaged"),
@@ -562,7 +562,7 @@ def test_a_foreign_newer_or_damaged_document_is_refused(change, says):
     with pytest.raises(DataError, match=says):
         Explanation.from_json(json.dumps(document))
     for text in ("", "[1]", "null", "{", None, 5, {}):
-        with pytest.raises(DataError, match="no explanation"):
+        with pytest.raises(DataError, match="not an explanation"):
             Explanation.from_json(text)
 
 

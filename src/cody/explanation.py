@@ -364,7 +364,7 @@ class Explanation:
         try:
             read = json.loads(text)
         except (TypeError, ValueError, RecursionError) as error:
-            raise DataError(f"this is no explanation: not JSON ({error})") from None
+            raise DataError(f"this is not an explanation: not JSON ({error})") from None
         return cls.from_dict(read)
 
     @classmethod
