@@ -105,7 +105,7 @@ def attack(seed: int) -> None:
         _check(call, code, said, folder)
         after = _contents(folder)
     # An empty file holds nothing that could be lost: `mktemp` makes one to be written to.
-    changed = [name for name, content in before.items() if content and after.get(name) != content]
+    changed = [name for name, content in before.items() if content != EMPTY and after.get(name) != content]
     expect(not changed, f"options: {_name(call)}: it changes files that were there", f"{_shown(call)}: {changed[:5]}")
     expect(not outside, f"options: {_name(call)}: it writes elsewhere", f"{_shown(call)}: {outside[:5]}")
 
@@ -210,6 +210,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): hashlib.blake2b(path.read_bytes()).digest() for path in files}
 
 
+EMPTY = hashlib.blake2b().digest()
 WRITES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink", "shutil.rmtree"}
 ALLOWED = ("/dev/null", "/dev/tty", "/proc/", "/dev/shm/")
 _watches: list[tuple[Path, list[str]]] = []  # a folder, and what was done elsewhere
