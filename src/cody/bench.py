@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -264,8 +265,8 @@ def measure_tail(settings: Settings, tell: Tell) -> Iterator[Row]:
     """Links of the test period with the default search: the slow ones among them, and the memory they take."""
     data, graph, model, weights = _tail_subject(settings, tell)
     chosen, rng = explainer(DEFAULT_SEARCH), np.random.default_rng(0)
-    queries = _queries(rng, graph, settings.links)
-    chosen.explain(model, graph, queries[0])  # warms up
+    first, *queries = _queries(rng, graph, settings.links + 1)
+    chosen.explain(model, graph, first)  # warms up
     spent, peaks = np.zeros(len(queries)), np.zeros(len(queries))
     for number, query in enumerate(queries):
         tell(f"slow links, {number} of {len(queries)}")
@@ -420,7 +421,10 @@ def _queries(rng: np.random.Generator, graph: TemporalGraph, count: int) -> list
     """Events of the last 15 % that have a past."""
     rows = rng.permutation(np.arange(int(0.85 * graph.num_events), graph.num_events))
     queries = (graph.query(row) for row in rows.tolist())
-    return [query for query, _ in zip((q for q in queries if len(candidates(graph, q))), range(count), strict=False)]
+    found = list(islice((query for query in queries if len(candidates(graph, query))), count))
+    if len(found) < 2:
+        raise CallError(f"{graph} has no two links with a past among its last 15 %: nothing can be measured on it")
+    return found
 
 
 def _random_network(kind: str, graph: TemporalGraph, preset: str, bias: float = 0.0) -> Any:

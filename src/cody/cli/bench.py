@@ -35,7 +35,7 @@ def bench(
     """
     wanted = tuple(sorted(set(parse_rows(sizes))))
     if not wanted or wanted[0] < 1000:
-        raise CallError(f"graphs of fewer than 1,000 events say nothing about growth: {sizes!r}")
+        raise CallError(f"--sizes {sizes!r}: give numbers of events, 1,000 or more, such as 100000,1000000")
     from cody import bench as measurements
 
     names = measurements.chosen([name.strip() for name in only.split(",") if name.strip()])
