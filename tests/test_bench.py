@@ -1,41 +1,115 @@
 """The measurements run; what they say is for the machine they run on."""
 
+import io
 import json
+import os
 import runpy
 import sys
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
-from cody.cli import app
+from cody.bench import Row
+from cody.cli import app, show
+from cody.data import load, save_graph
+from cody.errors import CallError
+from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.folder import shipped_models
+from cody.search import cody
+from random_events import random_graph, random_network
 
 SHIPPED = shipped_models()["tgn-collegemsg"].parent
 CAMPUS = "--students 30 --epochs 1 --scorer-links 5 --links 1 --out out.json"
 ROOT = Path(__file__).parent.parent
 
 
-def test_cody_bench_measures_both_models_and_they_agree_with_replay():
-    words = ["bench", "--preset", "compact", "--queries", "2", "--sizes", "1000,2000", "--json"]
-    result = CliRunner().invoke(app, words)
+@pytest.fixture
+def small(tmp_path):
+    """A saved graph on which all is quick."""
+    return save_graph(random_graph(np.random.default_rng(0), nodes=30, events=400), tmp_path / "events")
+
+
+def measured(*words):
+    result = CliRunner().invoke(app, ["bench", "--preset", "compact", "--queries", "1", *map(str, words), "--json"])
     assert result.exit_code == 0, result.exception
-    document = json.loads(result.stdout)
+    return json.loads(result.stdout)
+
+
+def test_the_usual_measurements_have_a_row_each_and_agree_with_replay(small, monkeypatch):
+    monkeypatch.setattr("cody.bench.STARTS", 1)
+    monkeypatch.setattr("cody.bench._compiled_in", lambda folder: dict(os.environ))
+    monkeypatch.setattr("cody.bench.cody", partial(cody, iterations=30))
+    document = measured("--data", small)
     assert {"cpu", "cores", "torch"} <= document["machine"].keys()
-    engines = [cost for cost in document["results"] if "fast_ms" in cost]
-    whole = [cost for cost in document["results"] if "one_by_one_s" in cost]
-    growth = [cost for cost in document["results"] if "events" in cost]
-    assert [cost["model"] for cost in engines] == [cost["model"] for cost in whole] == ["tgn", "tgat"]
-    assert [cost["events"] for cost in growth] == [1000, 2000, 1000, 2000]
-    assert all(cost["largest_difference"] < 1e-4 for cost in [*engines, *growth])
-    assert all(cost["ratio"] > 1 for cost in [*engines, *whole])
-    assert all(cost["share_unused"] < 0.3 and cost["batches"] < 40 for cost in whole)
+    assert document["left_out"] == ["tail", "growth"]
+    rows = document["rows"]
+    assert [(row["row"], row.get("model")) for row in rows] == [
+        ("sets", "tgn"),
+        ("sets", "tgat"),
+        ("explanation", "tgn"),
+        ("explanation", "tgn"),
+        ("explanation", "tgat"),
+        ("explanation", "tgat"),
+        ("scoring", "tgn"),
+        ("startup", None),
+        ("startup", None),
+    ]
+    assert all(row["largest_difference"] < 1e-4 for row in rows if "largest_difference" in row)
+    assert all(row["ratio"] > 1 for row in rows if row["row"] in ("sets", "explanation") and "ratio" in row)
+    assert all(row["replayed"] == 1 for row in rows if "replayed" in row)
+    assert all(0 < row["share_outside"] < 1 for row in rows if "share_outside" in row)
 
 
-def test_cody_bench_prints_a_table():
-    result = CliRunner().invoke(app, ["bench", "--preset", "compact", "--queries", "1", "--sizes", ""])
-    assert "ratio" in result.stdout
-    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+def test_the_cost_of_explanations_on_larger_graphs(monkeypatch, tmp_path):
+    monkeypatch.setattr("cody.bench.cody", partial(cody, iterations=30))
+    rows = measured("--only", "growth", "--sizes", "1000,2000", "--folder", tmp_path)["rows"]
+    compared = [(row["model"], row["events"], row["against"]) for row in rows if "against" in row]
+    assert compared == [("tgn", 2000, 1000), ("tgat", 2000, 1000)]
+    sizes = {(row["model"], row["events"]): row for row in rows if "against" not in row}
+    assert list(sizes) == [("tgn", 1000), ("tgn", 2000), ("tgat", 1000), ("tgat", 2000)]
+    assert [row["table_gib"] > 0 for row in sizes.values()] == [True, True, False, False]
+    assert all(row["process_mib"] is None or 10 < row["process_mib"] < 1000 for row in sizes.values())
+    assert all(row["largest_difference"] < 1e-4 for row in sizes.values())
+    assert not list(tmp_path.iterdir())
+
+
+def test_slow_links_are_those_of_the_data_and_model_that_are_given(small, tmp_path):
+    graph = load(small)
+    save_model(tmp_path / "model", Checkpoint(random_network(graph, "tgn"), graph.identity))
+    words = ("--tail-data", small, "--tail-model", tmp_path / "model")
+    late, slowest, memory = measured("--only", "tail", "--links", "3", *words)["rows"]
+    assert (late["data"], late["weights"], late["links"]) == (str(small), "trained", 3)
+    assert 1 <= late["late_ratio"] <= slowest["slowest_ratio"]
+    assert memory["peak_mib"] >= 0
+
+
+def test_slow_links_fall_back_on_what_is_here(small, monkeypatch, tmp_path):
+    monkeypatch.setenv("CODY_DATA", str(tmp_path))
+    late, *_ = measured("--only", "tail", "--links", "1", "--data", small)["rows"]
+    assert (late["data"], late["weights"]) == (str(small), "random")
+
+
+def test_a_measurement_that_does_not_exist_gets_a_suggestion():
+    result = CliRunner().invoke(app, ["bench", "--only", "sets,start-up"])
+    assert isinstance(result.exception, CallError)
+    assert str(result.exception) == "there is no measurement 'start-up'; did you mean 'startup'?"
+
+
+def test_figures_fit_eighty_columns(monkeypatch):
+    rows = [
+        Row("sets", "TGAT, one set: plain against fast", "100× (10.4 ms, 0.123 ms)", {"largest_difference": 1e-7}),
+        Row("tail", "TGN, 1,000 links of wikipedia: slowest 1 % to median", "100.5× (100.51 s, 0.235 s)", {}),
+        Row("growth", "TGN, 10,000,000 events: table on disk", "12.97 GiB in 12,345 s", {}),
+    ]
+    monkeypatch.setattr(show, "out", Console(width=80, file=io.StringIO()))
+    show.print_parts(show.bench(rows, {"cpu": "A processor", "cores": 2, "torch": "2"}, ["startup"]))
+    lines = show.out.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert all(any(row.what in line and row.figure in line for line in lines) for row in rows)
 
 
 @pytest.mark.parametrize(

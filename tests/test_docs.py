@@ -102,3 +102,8 @@ def test_prose_fits_into_120_columns(page):
 def test_the_command_line_reference_is_up_to_date():
     made = runpy.run_path(str(ROOT / "docs" / "make_cli_reference.py"))
     assert made["TARGET"].read_text(encoding="utf-8") == made["reference"](), "run: python docs/make_cli_reference.py"
+
+
+def test_the_table_of_figures_is_the_one_of_the_results():
+    made = runpy.run_path(str(ROOT / "docs" / "make_bench_table.py"))
+    assert made["TARGET"].read_text(encoding="utf-8") == made["page"](), "run: python docs/make_bench_table.py"

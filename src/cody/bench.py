@@ -1,7 +1,7 @@
-"""What the exact engine costs, side by side with one plain forward pass for each question, in one run.
+"""What an explanation costs on this machine: every figure that docs/engine.md has a row for, side by side in one run.
 
-Times are processor seconds of one thread (`time.process_time`), so that other load on the machine counts little; still,
-read the ratios, not the times. The weights are random: they do not change the work.
+Times are processor seconds of one thread, so that other load on the machine counts little; still, read the ratios, not
+the times. Where weights are random it is said; they do not change the work of one set.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ import contextlib
 import ctypes
 import os
 import platform
+import resource
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +25,17 @@ import numpy as np
 import torch
 
 from cody.candidates import candidates
-from cody.data import load
+from cody.data import datasets, is_here, load, save_graph
+from cody.errors import CallError, did_you_mean
 from cody.explain import explain
+from cody.explainers import DEFAULT_SEARCH, explainer
 from cody.graph import Query, TemporalGraph
-from cody.inference import FastTGN, Replay, fast, fast_model, tgn
+from cody.inference import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, tgn
 from cody.inference.fast import FastModel
 from cody.inference.weights import Weights
-from cody.model import Change
+from cody.model import Change, Model
 from cody.models.architectures import ARCHITECTURES
+from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.sizes import PRESETS
 from cody.models.train import new_network
 from cody.oracle import Oracle
@@ -38,58 +44,37 @@ from cody.search import cody
 QUESTIONS = 300  # of one explanation
 BATCH = 20  # of them asked together
 OUT_OF_REACH = 5.0  # added to logits where no search shall end early
+REPLAYED = 3  # explanations of which every set is also replayed plainly
+STARTS = 15  # of each process
+TAIL_DATA = "wikipedia"
+USUAL_EVENT = 53854  # of the default data set, explained by the shipped model
 
 
 @dataclass(frozen=True, slots=True)
-class EngineCost:
-    """One architecture: a question answered plainly and fast."""
+class Settings:
+    """What is measured, and on what."""
 
-    model: str
-    queries: int
-    plain_ms: float  # one forward of one set, the window since the oldest candidate replayed
-    fast_ms: float  # one set, in the course of an explanation
-    explanation_s: float  # all questions of one explanation
-    share_outside: float  # of the fast time: everything but matrix products and attention
-    largest_difference: float  # between the two, on logits
-    peak_mib: float | None  # beyond graph and version table
-
-    @property
-    def ratio(self) -> float:
-        return self.plain_ms / self.fast_ms
+    data: str = "collegemsg"
+    preset: str = "paper"
+    queries: int = 10  # links to average over
+    links: int = 100  # of the test period, for the slow ones among them
+    tail_data: str | None = None  # None: Wikipedia, if it is here
+    tail_model: str | None = None  # None: random weights
+    sizes: tuple[int, ...] = (100_000, 1_000_000)  # events of made-up graphs
+    folder: Path | None = None  # where tables of memories are built; None: where temporary files are
 
 
 @dataclass(frozen=True, slots=True)
-class ExplanationCost:
-    """One architecture: a whole explanation, search, model and confirmation."""
+class Row:
+    """One figure, in words and in numbers."""
 
-    model: str
-    queries: int
-    seconds: float  # as it is
-    one_by_one_s: float  # the same search, one question at a time
-    plain_s: float  # one plain forward for each of its questions
-    share_outside_model: float  # of `seconds`: candidates, search, confirmation
-    share_outside_kernels: float  # everything but matrix products and attention
-    batches: float  # calls of the model
-    share_unused: float  # of the answers: asked ahead and never wanted
-
-    @property
-    def ratio(self) -> float:
-        return self.plain_s / self.seconds
+    row: str  # which measurement it belongs to
+    what: str
+    figure: str
+    values: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class GrowthCost:
-    """One explanation on a generated graph of some size, the version table on disk."""
-
-    model: str
-    events: int
-    table_gib: float
-    build_s: float
-    explanation_s: float
-    largest_difference: float
-
-
-Cost = EngineCost | ExplanationCost | GrowthCost
+Tell = Callable[[str], None]  # what is being measured
 
 
 def machine() -> dict[str, Any]:
@@ -113,92 +98,101 @@ def questions(rng: np.random.Generator, events: list[int], count: int = QUESTION
     return list(asked)[:count]
 
 
-def measure_engine(kind: str, graph: TemporalGraph, *, preset: str = "paper", queries: int = 20) -> EngineCost:
+def measure_sets(settings: Settings, tell: Tell) -> Iterator[Row]:
+    """One set, in the course of an explanation, against one plain forward of one set."""
+    graph = load(settings.data)
+    for kind in ARCHITECTURES:
+        tell(f"one set, {kind}")
+        yield _sets(kind, graph, settings)
+
+
+def _sets(kind: str, graph: TemporalGraph, settings: Settings) -> Row:
     """Ask the questions of explanations in the test period, fast; some of them plainly as well, in turn."""
-    network = new_network(ARCHITECTURES[kind], graph, PRESETS[preset], seed=0)
-    model, rng = fast_model(network, graph), np.random.default_rng(0)
-    first, *others = _queries(rng, graph, queries + 1)
+    model, rng = _random_model(kind, graph, settings.preset), np.random.default_rng(0)
+    first, *others = _queries(rng, graph, settings.queries + 1)
     peak = _peak_mib(lambda: _ask(model, first, questions(rng, candidates(graph, first).tolist())))  # also warms up
-    plain, quick, inside, differences = [], [], [], []
+    plain, quick, differences = [], [], []
     for query in others:
         sets = questions(rng, candidates(graph, query).tolist())
-        with _timed_inside() as kernels:
-            start = time.process_time()
-            answers = _ask(model, query, sets)
-            quick.append((time.process_time() - start) / len(sets))
-        inside.append(kernels[0] / len(sets))
+        start = time.process_time()
+        answers = _ask(model, query, sets)
+        quick.append((time.process_time() - start) / len(sets))
         some = [int(place) for place in rng.choice(len(sets), min(5, len(sets)), replace=False)]
         reference = _plain(model, query, sets)
         start = time.process_time()
         expected = reference.logits(query, [sets[place] for place in some])
         plain.append((time.process_time() - start) / len(some))
         differences.append(float(np.abs(expected - answers[some]).max()))
-    fast_time = float(np.mean(quick))
-    return EngineCost(
-        model=kind,
-        queries=queries,
-        plain_ms=1000 * float(np.mean(plain)),
-        fast_ms=1000 * fast_time,
-        explanation_s=fast_time * QUESTIONS,
-        share_outside=1 - float(np.mean(inside)) / fast_time,
-        largest_difference=max(differences),
-        peak_mib=peak,
+    plain_ms, fast_ms = 1000 * float(np.mean(plain)), 1000 * float(np.mean(quick))
+    return Row(
+        "sets",
+        f"{kind.upper()}, one set: plain against fast",
+        f"{plain_ms / fast_ms:.0f}× ({plain_ms:.1f} ms, {fast_ms:.3f} ms)",
+        {
+            "model": kind,
+            "queries": len(others),
+            "plain_ms": plain_ms,
+            "fast_ms": fast_ms,
+            "ratio": plain_ms / fast_ms,
+            "largest_difference": max(differences),
+            "peak_mib": peak,
+        },
     )
 
 
-def measure_explanation(
-    kind: str, graph: TemporalGraph, *, preset: str = "paper", queries: int = 20
-) -> ExplanationCost:
-    """Whole explanations of links of the test period: asking ahead, one question at a time, and one plain forward each.
+def measure_explanation(settings: Settings, tell: Tell) -> Iterator[Row]:
+    """Whole explanations that use all their iterations, confirmation included, against plain replay of their sets."""
+    graph = load(settings.data)
+    for kind in ARCHITECTURES:
+        tell(f"one explanation, {kind}")
+        yield from _explanation(kind, graph, settings)
 
-    A bias keeps the decision from changing, so that every search uses all its iterations.
-    """
-    network = new_network(ARCHITECTURES[kind], graph, PRESETS[preset], seed=0)
-    with torch.no_grad():
-        network.score.out.bias.add_(OUT_OF_REACH)
-    model, rng = fast_model(network, graph), np.random.default_rng(0)
-    first, *others = _queries(rng, graph, queries + 1)
+
+def _explanation(kind: str, graph: TemporalGraph, settings: Settings) -> Iterator[Row]:
+    model, rng = _random_model(kind, graph, settings.preset, bias=OUT_OF_REACH), np.random.default_rng(0)
+    first, *others = _queries(rng, graph, settings.queries + 1)
     explain(model, graph, first, search=cody)  # warms up
-    ahead, single, plain, outside, in_model, batches, unused = ([] for _ in range(7))
+    ours, inside = [], []
+    plain: list[float] = []
+    oracles: list[Oracle] = []
     for query in others:
-        oracles: list[Oracle] = []
-        with _timed_inside() as kernels, _timed(fast.FastSession, "logits") as answering:
+        with _timed_inside() as kernels:
             start = time.process_time()
             why = explain(model, graph, query, search=cody, watch=oracles.append)
-            ahead.append(time.process_time() - start)
-        outside.append(ahead[-1] - kernels[0])
-        in_model.append(answering[0])
-        batches.append(oracles[-1].counts.batches)
-        unused.append(oracles[-1].counts.share_unused)
-        start = time.process_time()
-        again = explain(model, graph, query, search=partial(cody, ahead=1))
-        single.append(time.process_time() - start)
-        if (again.rows, again.explored) != (why.rows, why.explored):
-            raise AssertionError(f"asking ahead changed the explanation of {query}")
-        plain.append(
-            len(why.explored) * _plain_seconds(model, query, rng, [frozenset(rows) for rows, _ in why.explored])
-        )
-    mean = float(np.mean(ahead))
-    return ExplanationCost(
-        model=kind,
-        queries=queries,
-        seconds=mean,
-        one_by_one_s=float(np.mean(single)),
-        plain_s=float(np.mean(plain)),
-        share_outside_model=1 - float(np.mean(in_model)) / mean,
-        share_outside_kernels=float(np.mean(outside)) / mean,
-        batches=float(np.mean(batches)),
-        share_unused=float(np.mean(unused)),
-    )
+            ours.append(time.process_time() - start)
+        inside.append(kernels[0])
+        if len(plain) < REPLAYED:
+            plain.append(_seconds_of_replay(model, query, [frozenset(rows) for rows, _ in why.explored]))
+    replayed, outside = float(np.mean(ours[: len(plain)])), 1 - float(np.sum(inside) / np.sum(ours))
+    ratio = float(np.mean(plain)) / replayed
+    values = {
+        "model": kind,
+        "queries": len(others),
+        "replayed": len(plain),  # links of which every set was replayed plainly; the ratio is about these
+        "plain_s": float(np.mean(plain)),
+        "ours_s": replayed,
+        "ratio": ratio,
+        "mean_s": float(np.mean(ours)),  # over all links
+        "batches": float(np.mean([oracle.counts.batches for oracle in _last_of_each(oracles)])),
+        "share_outside": outside,
+    }
+    name = kind.upper()
+    figure = f"{ratio:.0f}× ({values['plain_s']:.2f} s, {replayed:.3f} s)"
+    yield Row("explanation", f"{name}, one explanation: plain against ours", figure, values)
+    share = {"model": kind, "queries": len(others), "share_outside": outside}
+    yield Row("explanation", f"{name}, its share outside products and attention", f"{100 * outside:.0f} %", share)
 
 
-def _plain_seconds(model: FastModel, query: Query, rng: np.random.Generator, sets: list[Change]) -> float:
-    """One plain forward of one of these sets."""
-    some = [sets[int(place)] for place in rng.choice(len(sets), min(5, len(sets)), replace=False)]
+def _last_of_each(watched: Sequence[Oracle]) -> list[Oracle]:
+    return list({id(oracle): oracle for oracle in watched}.values())
+
+
+def _seconds_of_replay(model: FastModel, query: Query, sets: list[Change]) -> float:
+    """One plain forward of each of these sets, one after the other."""
     judge = _plain(model, query, sets)
     start = time.process_time()
-    judge.logits(query, some)
-    return (time.process_time() - start) / len(some)
+    judge.logits(query, sets)
+    return time.process_time() - start
 
 
 def _plain(model: FastModel, query: Query, sets: list[Change]) -> Replay:
@@ -208,30 +202,209 @@ def _plain(model: FastModel, query: Query, sets: list[Change]) -> Replay:
     return Replay(model.weights, model.graph, start=start)
 
 
-def measure_growth(
-    kind: str, sizes: list[int], *, preset: str = "paper", queries: int = 20, folder: Path | None = None
-) -> Iterator[GrowthCost]:
-    """The cost of an explanation on generated graphs of these numbers of events, all with the same degrees."""
-    for events in sizes:
-        graph = generated(events)
-        network = new_network(ARCHITECTURES[kind], graph, PRESETS[preset], seed=0)
-        with tempfile.TemporaryDirectory(dir=folder) as place:
+def measure_scoring(settings: Settings, tell: Tell) -> Iterator[Row]:
+    """One link with nothing otherwise, as somebody asks who only wants scores."""
+    tell("scoring one link")
+    graph = load(settings.data)
+    model, rng = _random_model("tgn", graph, settings.preset), np.random.default_rng(0)
+    first, *others = _queries(rng, graph, 5 * settings.queries + 1)
+    model.logits(first, [frozenset()])
+    plain, quick, differences = [], [], []
+    for query in others:
+        judge = _plain(model, query, [frozenset()])
+        start = time.process_time()
+        (expected,) = judge.logits(query, [frozenset()])
+        between = time.process_time()
+        (answer,) = model.logits(query, [frozenset()])
+        quick.append(time.process_time() - between)
+        plain.append(between - start)
+        differences.append(abs(expected - answer))
+    plain_ms, fast_ms = 1000 * float(np.mean(plain)), 1000 * float(np.mean(quick))
+    values = {"model": "tgn", "queries": len(others), "plain_ms": plain_ms, "fast_ms": fast_ms}
+    values |= {"ratio": plain_ms / fast_ms, "largest_difference": float(max(differences))}
+    figure = f"{plain_ms / fast_ms:.1f}× ({plain_ms:.2f} ms, {fast_ms:.2f} ms)"
+    yield Row("scoring", "TGN, one link, nothing changed: plain against fast", figure, values)
+
+
+def measure_startup(settings: Settings, tell: Tell) -> Iterator[Row]:
+    """Whole processes, in turn: user and system time, the median."""
+    commands = {
+        "import numpy": ["-c", "import numpy"],
+        "cody --help": ["-m", "cody", "--help"],
+        f"cody explain --event {USUAL_EVENT}": ["-m", "cody", "explain", "--event", str(USUAL_EVENT)],
+    }
+    spent: dict[str, list[float]] = {name: [] for name in commands}
+    with tempfile.TemporaryDirectory() as folder:
+        environment = _compiled_in(folder)
+        for number in range(STARTS + 1):
+            tell(f"processes, {number} of {STARTS}")
+            for name, words in commands.items():
+                seconds = _process_seconds(words, environment)
+                spent[name] += [seconds] if number else []  # the first one compiles and fills caches
+    base, *others = ((name, float(np.median(times))) for name, times in spent.items())
+    for name, seconds in others:
+        values = {"command": name, "runs": STARTS, "seconds": seconds, "numpy_s": base[1], "ratio": seconds / base[1]}
+        figure = f"{seconds / base[1]:.1f}× ({seconds:.3f} s, {base[1]:.3f} s)"
+        yield Row("startup", f"{name}, against import numpy", figure, values)
+
+
+def _compiled_in(folder: str) -> dict[str, str]:
+    """An environment in which modules are compiled once, as in any installation, whatever the user has set."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return environment | {"PYTHONPYCACHEPREFIX": folder}
+
+
+def _process_seconds(words: list[str], environment: dict[str, str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *words], env=environment, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure_tail(settings: Settings, tell: Tell) -> Iterator[Row]:
+    """Links of the test period with the default search: the slow ones among them, and the memory they take."""
+    data, graph, model, weights = _tail_subject(settings, tell)
+    chosen, rng = explainer(DEFAULT_SEARCH), np.random.default_rng(0)
+    first, *queries = _queries(rng, graph, settings.links + 1)
+    chosen.explain(model, graph, first)  # warms up
+    spent, peaks = np.zeros(len(queries)), np.zeros(len(queries))
+    for number, query in enumerate(queries):
+        tell(f"slow links, {number} of {len(queries)}")
+        start = time.process_time()
+        peaks[number] = _peak_mib(lambda query=query: chosen.explain(model, graph, query)) or np.nan  # type: ignore[misc]
+        spent[number] = time.process_time() - start
+    median, late, slowest = (float(value) for value in np.quantile(spent, [0.5, 0.99, 1.0]))
+    values = {"data": data, "weights": weights, "links": len(queries), "median_s": median, "late_s": late}
+    values |= {"slowest_s": slowest, "late_ratio": late / median, "slowest_ratio": slowest / median}
+    name = f"TGN, {len(queries):,} links of {data}"
+    figure = f"{late / median:.1f}× ({late:.2f} s, {median:.3f} s)"
+    yield Row("tail", f"{name}: slowest 1 % to median", figure, values)
+    yield Row("tail", f"{name}: slowest to median", f"{slowest / median:.1f}× ({slowest:.2f} s)", values)
+    memory = {"data": data, "weights": weights, "links": len(queries), "peak_mib": float(np.max(peaks))}
+    yield Row("tail", "their peak memory beyond graph and table", f"{memory['peak_mib']:,.0f} MiB", memory)
+
+
+def _tail_subject(settings: Settings, tell: Tell) -> tuple[str, TemporalGraph, Model, str]:
+    """Data, model, and what its weights are. The table is in memory, so that its pages do not count as used later."""
+    data = settings.tail_data or TAIL_DATA
+    if settings.tail_data is None and not any(is_here(known) for known in datasets() if known.name == data):
+        data = settings.data
+    graph = load(data)
+    tell(f"the memory table of {data}")
+    if settings.tail_model is None:
+        return data, graph, _random_model("tgn", graph, settings.preset), "random"
+    model = load_model(settings.tail_model, graph, engine=lambda network, graph, folder: fast_model(network, graph))
+    return data, graph, model, "trained"
+
+
+def measure_growth(settings: Settings, tell: Tell) -> Iterator[Row]:
+    """One explanation on made-up graphs of several sizes, with the same degrees, the memory table on disk."""
+    for kind in ARCHITECTURES:
+        measured = []
+        for events in settings.sizes:
+            measured.append(_grown(kind, events, settings, tell))
+            yield from _growth_rows(kind, measured[-1])
+        small, large = measured[0], measured[-1]
+        if large["events"] > small["events"]:
+            ratio = large["warm_s"] / small["warm_s"]
+            what = f"{kind.upper()}, {large['events']:,} to {small['events']:,} events"
+            figure = f"{ratio:.2f}× ({large['warm_s']:.3f} s, {small['warm_s']:.3f} s)"
+            sizes = {"model": kind, "events": large["events"], "against": small["events"], "ratio": ratio}
+            yield Row("growth", what, figure, sizes)
+
+
+def _growth_rows(kind: str, values: dict[str, Any]) -> Iterator[Row]:
+    name = f"{kind.upper()}, {values['events']:,} events"
+    if values["table_gib"]:
+        figure = f"{values['table_gib']:.2f} GiB in {values['build_s']:,.0f} s"
+        yield Row("growth", f"{name}: table on disk", figure, values)
+    yield Row("growth", f"{name}: explained cold", f"{values['cold_s']:.2f} s", values)
+    if values["process_mib"] is not None:
+        yield Row("growth", f"{name}: memory of that process", f"{values['process_mib']:,.0f} MiB", values)
+
+
+def _grown(kind: str, events: int, settings: Settings, tell: Tell) -> dict[str, Any]:
+    tell(f"{events:,} made-up events, {kind}")
+    graph = generated(events)
+    network = _random_network(kind, graph, settings.preset, bias=OUT_OF_REACH)
+    with tempfile.TemporaryDirectory(dir=settings.folder) as place:
+        start, start_cpu = time.perf_counter(), time.process_time()
+        fast_model(network, graph, Path(place) / "cody" / "versions")
+        built, built_cpu = time.perf_counter() - start, time.process_time() - start_cpu
+        _forget_pages(Path(place))
+        tell(f"{events:,} made-up events, {kind}: explanations")
+        start = time.perf_counter()
+        model = fast_model(network, graph, Path(place) / "cody" / "versions")
+        opened = time.perf_counter() - start
+        queries = _queries(np.random.default_rng(0), graph, settings.queries + 1)
+        cold, warm = [], []
+        for query in queries:
             start = time.perf_counter()
-            model = fast_model(network, graph, Path(place))
-            built = time.perf_counter() - start
-            rng = np.random.default_rng(0)
-            spent, differences = [], []
-            for number, query in enumerate(_queries(rng, graph, queries + 1)):
-                sets = questions(rng, candidates(graph, query).tolist())
-                _ask(model, query, sets)  # brings the pages of the table that it reads into memory
-                start = time.process_time()
-                answers = _ask(model, query, sets)
-                spent.append(time.process_time() - start)
-                if number < 3:
-                    reference = _plain(model, query, sets).logits(query, sets[:3])
-                    differences.append(float(np.abs(reference - answers[:3]).max()))
-            table = model.table.nbytes if isinstance(model, FastTGN) else 0
-            yield GrowthCost(kind, events, table / 2**30, built, float(np.mean(spent[1:])), max(differences))
+            why = explain(model, graph, query, search=cody)
+            cold.append(time.perf_counter() - start)
+            start_cpu = time.process_time()
+            again = explain(model, graph, query, search=cody)
+            warm.append(time.process_time() - start_cpu)
+            if again.explored != why.explored:
+                raise AssertionError(f"the explanation of {query} changed")
+        difference = _largest_difference(model, query, [frozenset(rows) for rows, _ in why.explored[:3]])
+        memory = _memory_of_explaining(Path(place), graph, network, queries)
+        table = model.table.nbytes if isinstance(model, FastTGN) else 0
+    return {
+        "model": kind,
+        "events": events,
+        "nodes": graph.num_nodes,
+        "table_gib": table / 2**30,
+        "build_s": built,  # wall time
+        "build_cpu_s": built_cpu,
+        "open_s": opened,
+        "cold_s": float(np.median(cold)),  # wall time; nothing of the table in memory when the first one begins
+        "warm_s": float(np.mean(warm[1:])),
+        "largest_difference": difference,
+        **memory,
+    }
+
+
+def _largest_difference(model: FastModel, query: Query, sets: list[Change]) -> float:
+    reference = _plain(model, query, sets).logits(query, sets)
+    return float(np.abs(reference - model.logits(query, sets)).max())
+
+
+def _forget_pages(folder: Path) -> None:
+    """Let the system drop what it holds of these files in memory, where it can be asked to."""
+    if not hasattr(os, "posix_fadvise"):
+        return
+    for file in (path for path in folder.rglob("*") if path.is_file()):
+        with file.open("rb") as stream:
+            os.fsync(stream.fileno())
+            os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+ONLY_EXPLAINS = """
+import sys
+from pathlib import Path
+from cody.cli import main
+try:
+    main()
+finally:
+    print(Path("/proc/self/status").read_text(), file=sys.stderr)
+"""
+
+
+def _memory_of_explaining(
+    folder: Path, graph: TemporalGraph, network: Any, queries: Sequence[Query]
+) -> dict[str, float | None]:
+    """What a process holds that opens the saved graph and the table and explains these links, as a user would."""
+    if not Path("/proc/self/status").exists():
+        return {"process_mib": None, "mapped_mib": None}
+    save_graph(graph, folder / "graph")
+    save_model(folder / "model", Checkpoint(network, graph.identity))
+    rows = ",".join(str(query.before) for query in queries)
+    words = ["explain", "--data", str(folder / "graph"), "--model", str(folder / "model"), "--events", rows]
+    environment = os.environ | {"XDG_CACHE_HOME": str(folder)}
+    command = [sys.executable, "-c", ONLY_EXPLAINS, *words]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return {"process_mib": _kib(ended.stderr, "RssAnon") / 1024, "mapped_mib": _kib(ended.stderr, "RssFile") / 1024}
 
 
 def generated(events: int, *, degree: int = 60, seed: int = 0) -> TemporalGraph:
@@ -248,7 +421,22 @@ def _queries(rng: np.random.Generator, graph: TemporalGraph, count: int) -> list
     """Events of the last 15 % that have a past."""
     rows = rng.permutation(np.arange(int(0.85 * graph.num_events), graph.num_events))
     queries = (graph.query(row) for row in rows.tolist())
-    return [query for query, _ in zip((q for q in queries if len(candidates(graph, q))), range(count), strict=False)]
+    found = list(islice((query for query in queries if len(candidates(graph, query))), count))
+    if len(found) < 2:
+        raise CallError(f"{graph} has no two links with a past among its last 15 %: nothing can be measured on it")
+    return found
+
+
+def _random_network(kind: str, graph: TemporalGraph, preset: str, bias: float = 0.0) -> Any:
+    """A network with random weights; `bias` is added to every logit."""
+    network = new_network(ARCHITECTURES[kind], graph, PRESETS[preset], seed=0)
+    with torch.no_grad():
+        network.score.out.bias.add_(bias)
+    return network
+
+
+def _random_model(kind: str, graph: TemporalGraph, preset: str, bias: float = 0.0) -> FastTGN | FastTGAT:
+    return fast_model(_random_network(kind, graph, preset, bias), graph)
 
 
 def _ask(model: FastModel, query: Query, sets: list[Change]) -> Any:
@@ -298,32 +486,45 @@ def _peak_mib(run: Callable[[], Any]) -> float | None:
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)  # memory that was freed but kept would hide the rise
     reset.write_text("5")  # forget the earlier peak
-    before = _kib(status, "VmRSS")
+    before = _kib(status.read_text(), "VmRSS")
     run()
-    return (_kib(status, "VmHWM") - before) / 1024
+    return (_kib(status.read_text(), "VmHWM") - before) / 1024
 
 
-def _kib(status: Path, entry: str) -> int:
-    (line,) = [line for line in status.read_text().splitlines() if line.startswith(entry)]
+def _kib(status: str, entry: str) -> int:
+    (line,) = [line for line in status.splitlines() if line.startswith(entry)]
     return int(line.split()[1])
 
 
-def run(data: str, preset: str, queries: int, sizes: list[int]) -> Iterator[Cost]:
-    """All measurements, one after the other, on one thread."""
+MEASUREMENTS: dict[str, Callable[[Settings, Tell], Iterator[Row]]] = {
+    "sets": measure_sets,
+    "explanation": measure_explanation,
+    "scoring": measure_scoring,
+    "startup": measure_startup,
+    "tail": measure_tail,
+    "growth": measure_growth,
+}
+LONG = {"tail", "growth"}  # minutes and more: only when they are asked for
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """The measurements of these names; all that do not take long, if there is none."""
+    for name in names:
+        if name not in MEASUREMENTS:
+            raise CallError(f"there is no measurement {name!r}{did_you_mean(name, list(MEASUREMENTS))}")
+    return [name for name in MEASUREMENTS if name in (names or MEASUREMENTS.keys() - LONG)]
+
+
+def run(names: Sequence[str], settings: Settings, tell: Tell) -> Iterator[Row]:
+    """These measurements, one after the other, on one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        graph = load(data)
-        for kind in ARCHITECTURES:
-            yield measure_engine(kind, graph, preset=preset, queries=queries)
-        for kind in ARCHITECTURES:
-            yield measure_explanation(kind, graph, preset=preset, queries=queries)
-        for kind in ARCHITECTURES:
-            yield from measure_growth(kind, sizes, preset=preset, queries=queries)
+        for name in names:
+            yield from MEASUREMENTS[name](settings, tell)
     finally:
         torch.set_num_threads(threads)
 
 
-def as_json(cost: Cost) -> dict[str, Any]:
-    ratio = {} if isinstance(cost, GrowthCost) else {"ratio": cost.ratio}
-    return asdict(cost) | ratio
+def as_json(settings: Settings) -> dict[str, Any]:
+    return asdict(settings) | {"folder": None if settings.folder is None else str(settings.folder)}

@@ -26,7 +26,7 @@ from cody.what_if import Case, Effects
 from cody.words import count, earlier, moment, plain
 
 if TYPE_CHECKING:
-    from cody.bench import EngineCost, ExplanationCost, GrowthCost
+    from cody.bench import Row
     from cody.demo import Demo
     from cody.evaluate.metrics import Group
     from cody.evaluate.metrics import Summary as GroupSummary
@@ -219,39 +219,31 @@ def demo(result: Demo) -> Iterable[RenderableType]:
     yield f"\nAsk for yourself:  cody explain --event {result.incorrect.event}"
 
 
-def bench(
-    engines: Sequence[EngineCost],
-    explanations: Sequence[ExplanationCost],
-    growth: Sequence[GrowthCost],
-    machine: dict[str, Any],
-) -> Iterable[RenderableType]:
+RANDOM = {"sets", "explanation", "scoring", "growth"}  # measurements that need no trained model
+
+
+def bench(measured: Sequence[Row], machine: dict[str, Any], left_out: Sequence[str]) -> Iterable[RenderableType]:
     yield f"{machine['cpu']}, {machine['cores']} cores, one used; torch {machine['torch']}\n"
-    rows = table("", "#plain", "#fast", "#ratio", "#300 questions", "#outside", "#peak", title="One question")
-    for cost in engines:
-        peak = "–" if cost.peak_mib is None else f"{cost.peak_mib:.0f} MiB"
-        times = (f"{cost.plain_ms:.2f} ms", f"{cost.fast_ms:.3f} ms", f"{cost.ratio:.0f}×")
-        rows.add_row(cost.model, *times, f"{cost.explanation_s:.3f} s", f"{100 * cost.share_outside:.0f} %", peak)
+    rows = table("what", "figure")
+    rows.columns[1].no_wrap = True
+    for row in measured:
+        rows.add_row(row.what, row.figure)
     yield rows
-    names = ("#plain", "#one by one", "#ahead", "#ratio", "#calls", "#unused", "#outside")
-    rows = table("", *names, title="\nOne explanation (300 iterations, confirmed)")
-    for whole in explanations:
-        cells = (
-            f"{whole.plain_s:.2f} s",
-            f"{whole.one_by_one_s:.3f} s",
-            f"{whole.seconds:.3f} s",
-            f"{whole.ratio:.0f}×",
+    notes = ["Times are processor seconds of one thread."]
+    if any(row.row in RANDOM for row in measured):
+        notes.append("Weights are random; explanations use up their 300 iterations.")
+    replayed = {row.values["replayed"] for row in measured if "replayed" in row.values}
+    if replayed:
+        notes.append(
+            f"Explanations: every set of {count(max(replayed), 'link')} was also replayed plainly, one by one."
         )
-        shares = (f"{100 * whole.share_unused:.0f} %", f"{100 * whole.share_outside_kernels:.0f} %")
-        rows.add_row(whole.model, *cells, f"{whole.batches:.0f}", *shares)
-    yield rows
-    if growth:
-        rows = table("", "#events", "#300 questions", "#table", "#built in", title="\nOn generated graphs")
-        for size in growth:
-            figures = (f"{size.explanation_s:.3f} s", f"{size.table_gib:.2f} GiB", f"{size.build_s:.1f} s")
-            rows.add_row(size.model, f"{size.events:,}", *figures)
-        yield rows
-    largest = max([cost.largest_difference for cost in engines] + [size.largest_difference for size in growth])
-    yield f"\nLargest difference between plain and fast logits: {largest:.1e}"
+    differences = [row.values["largest_difference"] for row in measured if "largest_difference" in row.values]
+    if differences:
+        notes.append(f"Plain and fast logits differ by at most {max(differences):.1e}.")
+    if left_out:
+        notes.append(f"Left out: {', '.join(left_out)} (--only measures them).")
+    yield ""
+    yield Text(" ".join(notes))
 
 
 def _link(graph: TemporalGraph, row: int) -> str:
