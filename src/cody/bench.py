@@ -31,7 +31,9 @@ from cody.explain import explain
 from cody.explainers import DEFAULT_SEARCH, explainer
 from cody.graph import Query, TemporalGraph
 from cody.inference import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, tgn
+from cody.inference.attention import Attention, Decoder
 from cody.inference.fast import FastModel
+from cody.inference.vectors import Products
 from cody.inference.weights import Weights
 from cody.model import Change, Model
 from cody.models.architectures import ARCHITECTURES
@@ -444,38 +446,44 @@ def _ask(model: FastModel, query: Query, sets: list[Change]) -> Any:
     return np.concatenate([session.logits(sets[start : start + BATCH]) for start in range(0, len(sets), BATCH)])
 
 
+KERNELS: list[tuple[Any, str]] = [
+    (Attention, "__call__"),
+    (Decoder, "score"),
+    (Products, "of"),
+    (fast.Events, "_compute"),
+    (tgn.Gates, "remember"),
+    (Weights, "attend"),
+    (Weights, "remember"),
+    (Weights, "score"),
+]
+
+
 @contextlib.contextmanager
 def _timed_inside() -> Iterator[list[float]]:
     """Processor seconds within matrix products and attention, while the block runs."""
-    with (
-        _timed(fast.Layer, "compute") as seconds,
-        _timed(fast.Events, "_compute", seconds),
-        _timed(tgn.Gates, "remember", seconds),
-        _timed(Weights, "score", seconds),
-    ):
-        yield seconds
+    seconds, depth = [0.0], [0]
+    originals = [getattr(owner, name) for owner, name in KERNELS]
 
+    def timed(original: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            depth[0] += 1
+            start = time.process_time()
+            try:
+                return original(*arguments, **options)
+            finally:
+                depth[0] -= 1
+                if not depth[0]:  # one may call another
+                    seconds[0] += time.process_time() - start
 
-@contextlib.contextmanager
-def _timed(owner: Any, name: str, seconds: list[float] | None = None) -> Iterator[list[float]]:
-    """Processor seconds within a method, while the block runs."""
-    seconds, original = seconds or [0.0], getattr(owner, name)
+        return call
 
-    def timed(*arguments: Any, **options: Any) -> Any:
-        start = time.process_time()
-        try:
-            return original(*arguments, **options)
-        finally:
-            seconds[0] += time.process_time() - start
-
-    setattr(owner, name, timed)
+    for (owner, name), original in zip(KERNELS, originals, strict=True):
+        setattr(owner, name, timed(original))
     try:
         yield seconds
     finally:
-        if isinstance(owner, type):
+        for (owner, name), original in zip(KERNELS, originals, strict=True):
             setattr(owner, name, original)
-        else:
-            delattr(owner, name)  # the class's own shows again
 
 
 def _peak_mib(run: Callable[[], Any]) -> float | None:
