@@ -155,7 +155,7 @@ class MemoryInputs:
         self.written = [0.0]  # by id: when
         self.sum_ids: dict[tuple[int, int], int] = {}  # node and id of its memory → id
         self.sums = Vectors(width, dtype)
-        self.gates = Gates(model.weights, self.memory)
+        self.gates = Gates(model.gates, model.weights, self.memory)
 
     @property
     def size(self) -> int:
@@ -278,13 +278,12 @@ class MemoryInputs:
         return np.array([self.sum_ids[pair] for pair in pairs], dtype=np.int64)
 
 
-class Gates:
-    """What `Weights.remember` computes, with the products of memories and weights taken once for each memory."""
+class GateMaps:
+    """The matrices of the gates, in the order in which they are used."""
 
-    def __init__(self, weights: Weights, memory: Vectors) -> None:
+    def __init__(self, weights: Weights) -> None:
         d = weights.sizes.dimension
         given, kept = weights["memory.weight_ih"].T, weights["memory.weight_hh"].T  # [3d + F, 3d], [d, 3d]
-        self.weights, self.memory, self.d = weights, memory, d
         # Both add up for the first two gates; the third needs them apart. [d, 4d]
         self.own = np.concatenate([given[:d, : 2 * d] + kept[:, : 2 * d], given[:d, 2 * d :], kept[:, 2 * d :]], axis=1)
         self.other = np.ascontiguousarray(given[d : 2 * d])  # [d, 3d]
@@ -292,7 +291,14 @@ class Gates:
         bias, kept_bias = weights["memory.bias_ih"], weights["memory.bias_hh"]
         self.bias = np.concatenate([bias[: 2 * d] + kept_bias[: 2 * d], bias[2 * d :]])  # [3d]
         self.kept_bias = kept_bias[2 * d :]  # [d]
-        self.own_parts, self.other_parts = Products(self.own), Products(self.other)
+
+
+class Gates:
+    """What `Weights.remember` computes, with the products of memories and weights taken once for each memory."""
+
+    def __init__(self, maps: GateMaps, weights: Weights, memory: Vectors) -> None:
+        self.maps, self.weights, self.memory = maps, weights, memory
+        self.own_parts, self.other_parts = Products(maps.own), Products(maps.other)
 
     @property
     def size(self) -> int:
@@ -300,14 +306,14 @@ class Gates:
 
     def remember(self, own: IntArray, other: IntArray, edge: FloatArray | None, elapsed: FloatArray) -> FloatArray:
         """The next memory of nodes. [n] ids of memories, features, durations → [n, d]"""
-        d = self.d
+        maps, d = self.maps, self.weights.sizes.dimension
         event = self.weights.encode(elapsed.astype(self.weights.dtype))
         if edge is not None:
             event = np.concatenate([edge, event], axis=-1)
         mine = self.own_parts.of(self.memory.values, own)  # [n, 4d]
-        given = event @ self.event + self.bias + self.other_parts.of(self.memory.values, other) + mine[:, : 3 * d]
+        given = event @ maps.event + maps.bias + self.other_parts.of(self.memory.values, other) + mine[:, : 3 * d]
         kept = np.zeros_like(given)
-        kept[:, 2 * d :] = mine[:, 3 * d :] + self.kept_bias
+        kept[:, 2 * d :] = mine[:, 3 * d :] + maps.kept_bias
         return gated(self.memory.values[own], given, kept)
 
 
@@ -341,6 +347,7 @@ class FastTGN(FastModel):
         table_dtype: Any = np.float32,
     ) -> None:
         super().__init__(network, graph, has_inputs=True, dtype=dtype)
+        self.gates = GateMaps(self.weights)
         kept = np.dtype(table_dtype)
         self.table: VersionTable = (
             versions_in_memory(self.weights, graph, kept)
