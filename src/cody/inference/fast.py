@@ -114,6 +114,10 @@ class Inputs(Below, Protocol):
         """How many numbers a change can add at most."""
         ...
 
+    def follow(self, masks: Masks) -> None:
+        """Find out what changes of the past do to the inputs, before any is asked for. [n, w]"""
+        ...
+
 
 class Events:
     """What is attended to of each event: [its features, encoding of the time since]. Computed when first used."""
@@ -285,6 +289,7 @@ class Workspace:
         """The logits of the first of these changes: of as many as are computed at once."""
         masks = self.universe.masks(changes[: self.changes_at_once])
         n, last = len(masks), self.layers[-1]
+        self.inputs.follow(masks)
         ids = last.compute(last.plan(np.repeat(self.roots, n), np.concatenate([masks, masks])))
         return self._scores(list(zip(ids[:n].tolist(), ids[n:].tolist(), strict=True)))
 

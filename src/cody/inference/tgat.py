@@ -20,6 +20,9 @@ class FeatureInputs:
         self.values = None if features is None else features[nodes]
         self.depends = np.zeros((len(nodes), universe.words), dtype=np.uint64)
 
+    def follow(self, masks: Masks) -> None:
+        pass
+
     def plan(self, nodes: IntArray, masks: Masks) -> IntArray:
         return nodes
 

@@ -26,9 +26,9 @@ from cody.model import Change
 
 NO_VERSION = -1  # before a node's first event: the memory is zero
 Key = tuple[int, int]  # a version by its index, and the mask of what is otherwise and can reach its value
-# A version under a mask that has to be computed: order of its event, its key, the keys of its parents (own, other).
-# There can be very many, and the garbage collector spares plain tuples of numbers.
-Needed = tuple[int, Key, Key, Key]
+UNCHANGED = -1  # in place of an id: the value of the version with nothing otherwise
+MANY_VERSIONS = 2_000  # that changes may concern: then changes are followed only while they are larger than …
+SMALL_CHANGE = 1e-4  # … this, in any number of a memory. It moves a logit by less than rounding to 5 decimals does
 AFTER_ALL = np.iinfo(np.int64).max  # in the order of rows
 
 
@@ -36,7 +36,6 @@ class Version(NamedTuple):
     """A version that changes may concern. Other versions are given by their index; masks are Python's integers."""
 
     row: int  # of the event that wrote it
-    order: int  # of that event
     own: int  # the node's latest possible version at the start of the batch
     other: int  # the other node's
     previous: int  # what the node has if the event did not happen
@@ -44,6 +43,8 @@ class Version(NamedTuple):
     imagined: bool  # whether the event did not happen unless it is otherwise
     parents: int  # the events that the value can depend on
     memory: int  # the same for the node's memory right after: the event itself may not have happened
+    level: int  # above those of all versions that the value may be computed from
+    children: list[int]  # the versions that may be computed from it
 
 
 class MemoryPlan(NamedTuple):
@@ -51,7 +52,6 @@ class MemoryPlan(NamedTuple):
 
     asked: Asked
     memories: list[Key]  # [m] of the inputs that are to be made
-    needed: list[Needed]  # parents first
 
 
 class Lineage:
@@ -70,10 +70,45 @@ class Lineage:
         imagined, column = rows[:, 1] // 2 >= graph.num_events, universe.columns(rows[:, 1] // 2)
         bits = [1 << place if place < len(universe.events) else 0 for place in column.tolist()]
         columns = zip(rows.tolist(), bits, imagined.tolist(), strict=True)
-        for (order, index, own, other, previous, _), bit, unreal in in_time(columns):  # parents, older, come first
+        for (_, index, own, other, previous, _), bit, unreal in in_time(columns):  # parents, older, come first
             parents = self.memory(own) | self.memory(other)
             memory = parents | bit | self.memory(previous) if bit else parents
-            self.versions[index] = Version(index // 2, order, own, other, previous, bit, unreal, parents, memory)
+            if memory:
+                version = Version(
+                    index // 2, own, other, previous, bit, unreal, parents, memory, self._level(own, other), []
+                )
+                self._add(index, version)
+
+    def _add(self, index: int, version: Version) -> None:
+        """A version whose parents are there already."""
+        self.versions[index] = version
+        for parent in {*self._possible(version.own), *self._possible(version.other)}:
+            self.versions[parent].children.append(index)
+
+    def _level(self, own: int, other: int) -> int:
+        return 1 + max(
+            (self.versions[each].level for each in (*self._possible(own), *self._possible(other))), default=-1
+        )
+
+    def _possible(self, index: int) -> list[int]:
+        """Which versions a memory may be whose latest possible version is `index`, of those that may change."""
+        possible: list[int] = []
+        while (version := self.versions.get(index)) is not None:
+            possible.append(index)
+            if not version.bit:
+                break
+            index = version.previous
+        return possible
+
+    def first_affected(self, mask: int) -> list[int]:
+        """The versions that a change of the past may affect at first hand, and those of imagined events that happen."""
+        affected: list[int] = []
+        for place, row in enumerate(self.universe.events.tolist()):
+            for index in (2 * row, 2 * row + 1) if mask >> place & 1 else ():
+                version = self.versions.get(index)
+                if version is not None:
+                    affected += [index, *version.children] if version.imagined else version.children
+        return affected
 
     def memory(self, index: int) -> int:
         """The events that a memory can depend on whose latest possible version is `index`."""
@@ -150,6 +185,7 @@ class MemoryInputs:
         self.known = Known(len(nodes))
         self.memory_ids: dict[Key, int] = {(NO_VERSION, 0): 0}
         self.made_of: dict[tuple[int, int, int], int] = {}  # version, ids of its parents → id
+        self.smallest = SMALL_CHANGE if len(self.lineage.versions) > MANY_VERSIONS else 0.0  # change that is followed
         self.memory = Vectors(width, dtype)
         self.memory.append(1)[:] = 0.0
         self.written = [0.0]  # by id: when
@@ -171,47 +207,69 @@ class MemoryInputs:
     def values(self) -> FloatArray:
         return self.memory.values if self.features is None else self.sums.values
 
-    def plan(self, nodes: IntArray, masks: Masks) -> MemoryPlan:
-        asked = self.known.find(nodes, masks & self.depends[nodes])
-        latest, kept = self.lineage.latest, self.lineage.kept
-        wanted = zip(asked.nodes.tolist(), as_integers(asked.masks), strict=True)
-        memories = [self._key(kept(latest[node], mask), mask) for node, mask in wanted]
-        return MemoryPlan(asked, memories, self._needed(memories))
-
-    def _needed(self, keys: list[Key]) -> list[Needed]:
-        """Which versions have to be computed before these are known, parents first."""
+    def follow(self, masks: Masks) -> None:
+        """Compute the versions that these changes of the past change: forward in time, until the changes have faded."""
         lineage, ids = self.lineage, self.memory_ids
-        pending = [key for key in dict.fromkeys(keys) if key not in ids]
-        seen = set(pending)
-        needed: list[Needed] = []
-        for index, mask in in_time(pending):  # it grows as parents are asked for
-            version = lineage.versions.get(index)
-            if version is None or not (mask or version.imagined):
-                continue  # it stands in the table
-            own = self._key(lineage.kept(version.own, mask), mask)
-            other = self._key(lineage.kept(version.other, mask), mask)
-            needed.append((version.order, (index, mask), own, other))
-            for key in (own, other):
-                if key not in ids and key not in seen:
-                    seen.add(key)
-                    pending.append(key)
-        needed.sort()
-        return needed
+        waiting: dict[int, dict[Key, None]] = {}  # level → versions and masks of the past
+        for mask in dict.fromkeys(as_integers(masks)):
+            for index in lineage.first_affected(mask):
+                waiting.setdefault(lineage.versions[index].level, {})[index, mask] = None
+        while waiting:
+            check_deadline()
+            current = list(waiting.pop(min(waiting)))
+            keys = [self._key(*each) for each in current]
+            self._settle({key: mask for key, (_, mask) in zip(keys, current, strict=True) if key not in ids})
+            for key, (index, mask) in in_time(zip(keys, current, strict=True)):
+                if ids[key] != UNCHANGED:
+                    for child in lineage.versions[index].children:
+                        waiting.setdefault(lineage.versions[child].level, {})[child, mask] = None
 
     def _key(self, index: int, mask: int) -> Key:
         version = self.lineage.versions.get(index)
         return index, 0 if version is None else mask & version.parents
 
+    def _settle(self, new: dict[Key, int]) -> None:
+        """Find out what versions are under masks. Whatever of their parents changes is known."""
+        ids, made_of = self.memory_ids, self.made_of
+        parents = {key: self._parents(key[0], mask) for key, mask in new.items()}
+        ids.update((key, UNCHANGED) for key, both in parents.items() if both is None)
+        changed = {key: both for key, both in parents.items() if both is not None}
+        own = self._ids([both[0] for both in changed.values()]).tolist()
+        other = self._ids([both[1] for both in changed.values()]).tolist()
+        contents = list(zip((index for index, _ in changed), own, other, strict=True))
+        unknown = [content for content in dict.fromkeys(contents) if content not in made_of]
+        if unknown:
+            made_of.update(zip(unknown, self._compute(*np.array(unknown).T).tolist(), strict=True))
+        ids.update(zip(changed, [made_of[content] for content in contents], strict=True))
+
+    def _parents(self, index: int, mask: int) -> tuple[Key, Key] | None:
+        """What a version is computed from under a mask; None if that is what it was computed from."""
+        lineage = self.lineage
+        version = lineage.versions[index]
+        own, other = (self._value(lineage.kept(each, mask), mask) for each in (version.own, version.other))
+        if not version.imagined and own == (lineage.kept(version.own, 0), 0):
+            if other == (lineage.kept(version.other, 0), 0):
+                return None
+        return own, other
+
+    def _value(self, index: int, mask: int) -> Key:
+        """The key under which the value of a version stands."""
+        key = self._key(index, mask)
+        return key if self.memory_ids.get(key, UNCHANGED) != UNCHANGED else (index, 0)
+
+    def plan(self, nodes: IntArray, masks: Masks) -> MemoryPlan:
+        asked = self.known.find(nodes, masks & self.depends[nodes])
+        latest, kept = self.lineage.latest, self.lineage.kept
+        wanted = zip(asked.nodes.tolist(), as_integers(asked.masks), strict=True)
+        return MemoryPlan(asked, [self._value(kept(latest[node], mask), mask) for node, mask in wanted])
+
     def compute(self, plan: MemoryPlan) -> IntArray:
-        for generation in _generations(plan.needed):
-            check_deadline()
-            self._remember(generation)
         memories = self._ids(plan.memories)
         made = memories if self.features is None else self._sums(plan.asked.nodes, memories)
         return self.known.add(plan.asked, made)
 
     def _ids(self, keys: Sequence[Key]) -> IntArray:
-        """The ids of versions, which are read from the table if they are not there yet. [n]"""
+        """Where the values of versions stand. Those with nothing otherwise are read from the table. [n]"""
         ids = self.memory_ids
         new = [key for key in dict.fromkeys(keys) if key not in ids]
         if new:
@@ -226,43 +284,16 @@ class MemoryInputs:
         self.written += self.model.graph.time[index // 2].tolist()
         return np.arange(first, first + len(index))
 
-    def _remember(self, generation: list[Needed]) -> None:
-        """Compute versions whose parents are known. Versions that are made of the same are the same."""
-        _, keys, own_keys, other_keys = zip(*generation, strict=True)
-        own, other = self._ids(own_keys), self._ids(other_keys)
-        contents = list(zip((index for index, _ in keys), own.tolist(), other.tolist(), strict=True))
-        ids = self.made_of
-        unchanged = [
-            content for content in dict.fromkeys(contents) if content not in ids and self._is_as_it_was(content)
-        ]
-        ids.update(zip(unchanged, self._ids([(index, 0) for index, _, _ in unchanged]).tolist(), strict=True))
-        new = [content for content in dict.fromkeys(contents) if content not in ids]
-        if new:
-            ids.update(zip(new, self._compute(*np.array(new).T).tolist(), strict=True))
-        self.memory_ids.update(zip(keys, [ids[content] for content in contents], strict=True))
-
-    def _is_as_it_was(self, content: tuple[int, int, int]) -> bool:
-        """Whether the parents of a version have the values that they have with nothing otherwise."""
-        index, *parents = content
-        lineage, ids = self.lineage, self.memory_ids
-        version = lineage.versions[index]
-        before = ((lineage.kept(parent, 0), 0) for parent in (version.own, version.other))
-        return not version.imagined and parents == [ids.get(key) for key in before]
-
     def _compute(self, index: IntArray, own: IntArray, other: IntArray) -> IntArray:
-        """New versions from their parents. [n] → [n] their ids
-
-        Changes of a memory fade. A version that has its old value again is the old one, for all that is made of it.
-        """
+        """New versions from their parents. [n] → [n] their ids; `UNCHANGED` of those that have their old value again."""
         graph, table, rows = self.model.graph, self.model.table, index // 2
         elapsed = graph.time[rows] - np.array([self.written[id_] for id_ in own.tolist()])
         edge = self.model.weights.edge(graph, rows)
         versions = self.gates.remember(own, other, edge, elapsed).astype(table.dtype)  # as they stand in the table
-        faded = rows < graph.num_events
-        faded[faded] = (versions[faded] == table.read(index[faded])).all(axis=1)
-        ids = np.empty_like(index)
-        ids[faded] = self._ids([(each, 0) for each in index[faded].tolist()])
-        ids[~faded] = self._append(index[~faded], versions[~faded])
+        ids = np.full(len(index), UNCHANGED)
+        changed = rows >= graph.num_events
+        changed[~changed] = np.abs(versions[~changed] - table.read(index[~changed])).max(axis=1) > self.smallest
+        ids[changed] = self._append(index[changed], versions[changed])
         return ids
 
     def _sums(self, nodes: IntArray, memories: IntArray) -> IntArray:
@@ -315,19 +346,6 @@ class Gates:
         kept = np.zeros_like(given)
         kept[:, 2 * d :] = mine[:, 3 * d :] + maps.kept_bias
         return gated(self.memory.values[own], given, kept)
-
-
-def _generations(needed: list[Needed]) -> list[list[Needed]]:
-    """Versions in groups, each computable from the groups before it."""
-    depth: dict[Key, int] = {}
-    groups: list[list[Needed]] = []
-    for each in in_time(needed):
-        _, key, own, other = each
-        level = depth[key] = max(depth.get(own, -1), depth.get(other, -1)) + 1
-        if level == len(groups):
-            groups.append([])
-        groups[level].append(each)
-    return groups
 
 
 class FastTGN(FastModel):
