@@ -535,4 +535,10 @@ def run(names: Sequence[str], settings: Settings, tell: Tell) -> Iterator[Row]:
 
 
 def as_json(settings: Settings) -> dict[str, Any]:
-    return asdict(settings) | {"folder": None if settings.folder is None else str(settings.folder)}
+    """The settings as plain data; of folders the name alone, because where they lie is nobody's business."""
+    names = {name: None if path is None else Path(path).name for name, path in _folders(settings).items()}
+    return asdict(settings) | names
+
+
+def _folders(settings: Settings) -> dict[str, str | Path | None]:
+    return {"tail_model": settings.tail_model, "folder": settings.folder}
