@@ -40,9 +40,8 @@ def share(values: Values) -> str:
 
 
 def tail(values: Values) -> str:
-    return (
-        f"{values['late_ratio']:.0f}× / {values['slowest_ratio']:.0f}× ({values['links']:,} links of {values['data']})"
-    )
+    ratios = f"{values['late_ratio']:.0f}× / {values['slowest_ratio']:.0f}×"
+    return f"{ratios} ({values['links']:,} links of {values['data']})"
 
 
 def peak(values: Values) -> str:
