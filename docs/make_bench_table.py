@@ -40,7 +40,8 @@ def share(values: Values) -> str:
 
 
 def tail(values: Values) -> str:
-    return f"{values['late_ratio']:.1f}× / {values['slowest_ratio']:.1f}× ({values['links']:,} links)"
+    ratios = f"{values['late_ratio']:.0f}× / {values['slowest_ratio']:.0f}×"
+    return f"{ratios} ({values['links']:,} links of {values['data']})"
 
 
 def peak(values: Values) -> str:
@@ -48,7 +49,8 @@ def peak(values: Values) -> str:
 
 
 def growth(values: Values) -> str:
-    return f"{values['ratio']:.2f}× ({values['events']:,} against {values['against']:,})"
+    sizes = "" if values["preset"] == "paper" else f", {values['preset']} sizes"
+    return f"{values['ratio']:.2f}× ({values['events']:,} against {values['against']:,} events{sizes})"
 
 
 LINES = [
@@ -91,7 +93,7 @@ LINES = [
 
 def measured() -> list[Values]:
     documents = [json.loads(file.read_text(encoding="utf-8")) for file in RUNS if file.exists()]
-    return [row for document in documents for row in document["rows"]]
+    return [row | {"preset": document["settings"]["preset"]} for document in documents for row in document["rows"]]
 
 
 def figure(line: Line, rows: list[Values]) -> str:

@@ -48,6 +48,7 @@ BATCH = 20  # of them asked together
 OUT_OF_REACH = 5.0  # added to logits where no search shall end early
 REPLAYED = 3  # explanations of which every set is also replayed plainly
 STARTS = 15  # of each process
+LOOK_EVERY = 0.01  # seconds between two looks at the memory of a process
 TAIL_DATA = "wikipedia"
 USUAL_EVENT = 53854  # of the default data set, explained by the shipped model
 
@@ -382,21 +383,10 @@ def _forget_pages(folder: Path) -> None:
             os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-ONLY_EXPLAINS = """
-import sys
-from pathlib import Path
-from cody.cli import main
-try:
-    main()
-finally:
-    print(Path("/proc/self/status").read_text(), file=sys.stderr)
-"""
-
-
 def _memory_of_explaining(
     folder: Path, graph: TemporalGraph, network: Any, queries: Sequence[Query]
 ) -> dict[str, float | None]:
-    """What a process holds that opens the saved graph and the table and explains these links, as a user would."""
+    """The most that a process holds which opens the saved graph and the table and explains these links."""
     if not Path("/proc/self/status").exists():
         return {"process_mib": None, "mapped_mib": None}
     save_graph(graph, folder / "graph")
@@ -404,9 +394,18 @@ def _memory_of_explaining(
     rows = ",".join(str(query.before) for query in queries)
     words = ["explain", "--data", str(folder / "graph"), "--model", str(folder / "model"), "--events", rows]
     environment = os.environ | {"XDG_CACHE_HOME": str(folder)}
-    command = [sys.executable, "-c", ONLY_EXPLAINS, *words]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return {"process_mib": _kib(ended.stderr, "RssAnon") / 1024, "mapped_mib": _kib(ended.stderr, "RssFile") / 1024}
+    own, mapped = [0], [0]
+    command = [sys.executable, "-m", "cody", *words]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None:  # when it has ended, it has given everything back
+            with contextlib.suppress(OSError, ValueError):  # it ends right now
+                status = Path(f"/proc/{process.pid}/status").read_text()
+                own.append(_kib(status, "RssAnon"))
+                mapped.append(_kib(status, "RssFile"))
+            time.sleep(LOOK_EVERY)
+    if process.returncode:
+        raise AssertionError(f"{' '.join(command)} ended with exit code {process.returncode}")
+    return {"process_mib": max(own) / 1024, "mapped_mib": max(mapped) / 1024}
 
 
 def generated(events: int, *, degree: int = 60, seed: int = 0) -> TemporalGraph:
@@ -535,4 +534,10 @@ def run(names: Sequence[str], settings: Settings, tell: Tell) -> Iterator[Row]:
 
 
 def as_json(settings: Settings) -> dict[str, Any]:
-    return asdict(settings) | {"folder": None if settings.folder is None else str(settings.folder)}
+    """The settings as plain data; of folders the name alone, because where they lie is nobody's business."""
+    names = {name: None if path is None else Path(path).name for name, path in _folders(settings).items()}
+    return asdict(settings) | names
+
+
+def _folders(settings: Settings) -> dict[str, str | Path | None]:
+    return {"tail_model": settings.tail_model, "folder": settings.folder}
