@@ -134,7 +134,7 @@ def test_where_much_may_change_fewer_sets_are_computed_at_once_and_all_of_it_cou
         workspace = session._workspace
         layers = sum(layer.size for layer in workspace.layers)
         assert (workspace.size > layers) == (kind == "tgn"), "the memories of a TGN count too"
-        monkeypatch.setattr(fast, "NUMBERS_KEPT", max(workspace.inputs.most, fast.CHANGES_AT_ONCE))
+        monkeypatch.setattr(fast, "NUMBERS_KEPT", max(workspace.largest, fast.CHANGES_AT_ONCE))
         assert workspace.changes_at_once == at_once
 
 

@@ -273,6 +273,7 @@ class Workspace:
             self.layers.append(Layer(maps, below, windows, self.reach, events))
         self.decoder = model.decoder
         self.source, self.target = Products(self.decoder.source), Products(self.decoder.target)
+        self.largest: int | None = None  # how many numbers of inputs a change has added, in the mean of a batch
         self.logits: dict[tuple[int, int], float] = {}  # ids of the two nodes' vectors → logit
 
     @property
@@ -283,14 +284,16 @@ class Workspace:
     @property
     def changes_at_once(self) -> int:
         """Fewer where the past is long, so that memory is looked at in time."""
-        return max(1, min(CHANGES_AT_ONCE, NUMBERS_KEPT // (4 * self.inputs.most + 1)))
+        expected = self.inputs.most if self.largest is None else min(self.inputs.most, 4 * self.largest)
+        return max(1, min(CHANGES_AT_ONCE, NUMBERS_KEPT // (4 * expected + 1)))
 
     def answer(self, changes: Sequence[Change]) -> list[float]:
         """The logits of the first of these changes: of as many as are computed at once."""
         masks = self.universe.masks(changes[: self.changes_at_once])
-        n, last = len(masks), self.layers[-1]
+        n, last, known = len(masks), self.layers[-1], self.inputs.size
         self.inputs.follow(masks)
         ids = last.compute(last.plan(np.repeat(self.roots, n), np.concatenate([masks, masks])))
+        self.largest = max(self.largest or 0, -(-(self.inputs.size - known) // n))
         return self._scores(list(zip(ids[:n].tolist(), ids[n:].tolist(), strict=True)))
 
     def _scores(self, pairs: list[tuple[int, int]]) -> list[float]:

@@ -246,11 +246,10 @@ class MemoryInputs:
         """What a version is computed from under a mask; None if that is what it was computed from."""
         lineage = self.lineage
         version = lineage.versions[index]
-        own, other = (self._value(lineage.kept(each, mask), mask) for each in (version.own, version.other))
-        if not version.imagined and own == (lineage.kept(version.own, 0), 0):
-            if other == (lineage.kept(version.other, 0), 0):
-                return None
-        return own, other
+        own = self._value(lineage.kept(version.own, mask), mask)
+        other = self._value(lineage.kept(version.other, mask), mask)
+        before = (lineage.kept(version.own, 0), 0), (lineage.kept(version.other, 0), 0)
+        return None if not version.imagined and (own, other) == before else (own, other)
 
     def _value(self, index: int, mask: int) -> Key:
         """The key under which the value of a version stands."""
@@ -285,7 +284,7 @@ class MemoryInputs:
         return np.arange(first, first + len(index))
 
     def _compute(self, index: IntArray, own: IntArray, other: IntArray) -> IntArray:
-        """New versions from their parents. [n] → [n] their ids; `UNCHANGED` of those that have their old value again."""
+        """New versions from their parents. [n] → [n] their ids, or `UNCHANGED` if they have their old value again."""
         graph, table, rows = self.model.graph, self.model.table, index // 2
         elapsed = graph.time[rows] - np.array([self.written[id_] for id_ in own.tolist()])
         edge = self.model.weights.edge(graph, rows)

@@ -15,7 +15,7 @@ class Vectors:
     """A table of vectors that only grows."""
 
     def __init__(self, width: int, dtype: Any) -> None:
-        self.values = np.empty((64, width), dtype=dtype)  # [≥ length, width]
+        self.values = np.zeros((64, width), dtype=dtype)  # [≥ length, width] there is always a first, of numbers
         self.length = 0
 
     @property
