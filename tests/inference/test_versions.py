@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from cody.errors import ModelError
-from cody.inference import FastTGN, Replay, load_model, versions
+from cody.inference import FastTGN, Replay, fast_model, load_model, versions
 from cody.models.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
 
@@ -276,3 +276,12 @@ def test_an_answer_does_not_depend_on_what_else_a_session_may_be_asked(tgn):
     for row in (250, 280, 299):
         few, many = model.session(graph.query(row), []), model.session(graph.query(row), range(row))
         np.testing.assert_allclose(few.logits(SETS), many.logits(SETS), rtol=0, atol=1e-12)
+
+
+def test_building_a_table_says_how_far_it_is(tgn, tmp_path):
+    graph, network = tgn
+    said: list[int] = []
+    fast_model(network, graph, tmp_path, watch=said.append)
+    assert said[-1] == graph.num_events
+    assert said == sorted(said)
+    fast_model(network, graph, tmp_path, watch=lambda events: pytest.fail("it is there already"))

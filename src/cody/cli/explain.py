@@ -102,7 +102,7 @@ def what_if(
     from cody.inference import fast_model, load_model, plain_model
 
     use_threads(1)
-    engines = {Engine.fast: fast_model, Engine.replay: plain_model}
+    engines: dict[Engine, Any] = {Engine.fast: fast_model, Engine.replay: plain_model}
     loaded = load_model(model, graph, engine=engines[engine], other_data=other_data)
     if each:
         found = effects(loaded, graph, asked[0].query)

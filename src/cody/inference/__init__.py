@@ -14,6 +14,7 @@ from cody.graph import TemporalGraph
 from cody.inference.replay import Replay
 from cody.inference.tgat import FastTGAT
 from cody.inference.tgn import FastTGN
+from cody.inference.versions import Watch
 from cody.inference.weights import Weights
 from cody.model import Model
 from cody.models.folder import read_model
@@ -21,10 +22,15 @@ from cody.models.folder import read_model
 __all__ = ["FastTGAT", "FastTGN", "Replay", "fast_model", "load_model", "plain_model"]
 
 
-def fast_model(network: Any, graph: TemporalGraph, folder: Path | None = None) -> FastTGN | FastTGAT:
-    """The network in its fast form. A TGN's table of memory versions is kept in `folder`, if there is one."""
+def fast_model(
+    network: Any, graph: TemporalGraph, folder: Path | None = None, *, watch: Watch | None = None
+) -> FastTGN | FastTGAT:
+    """The network in its fast form. A TGN's table of memory versions is kept in `folder`, if there is one.
+
+    `watch` is called while a table is built, with the number of events it has.
+    """
     weights = Weights.of(network)
-    return FastTGN(weights, graph, folder=folder) if weights.has_memory else FastTGAT(weights, graph)
+    return FastTGN(weights, graph, folder=folder, watch=watch) if weights.has_memory else FastTGAT(weights, graph)
 
 
 def plain_model(network: Any, graph: TemporalGraph, folder: Path | None = None) -> Replay:

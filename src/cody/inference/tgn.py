@@ -20,7 +20,7 @@ from cody.inference.fast import Asked, FastModel, Inputs, Known
 from cody.inference.masks import Masks, Universe, as_integers, as_words
 from cody.inference.replay import Replay, State
 from cody.inference.vectors import Products, Vectors
-from cody.inference.versions import VersionTable, index_of, latest_event, open_versions, versions_in_memory
+from cody.inference.versions import VersionTable, Watch, index_of, latest_event, open_versions, versions_in_memory
 from cody.inference.weights import Weights, gated
 from cody.model import Change
 
@@ -195,8 +195,8 @@ class MemoryInputs:
 
     @property
     def size(self) -> int:
-        """How many numbers are remembered."""
-        return self.memory.size + self.sums.size + self.gates.size
+        """How many numbers are remembered; the products of the gates, bounded in number, do not count."""
+        return self.memory.size + self.sums.size
 
     @property
     def most(self) -> int:
@@ -330,10 +330,6 @@ class Gates:
         self.maps, self.weights, self.memory = maps, weights, memory
         self.own_parts, self.other_parts = Products(maps.own), Products(maps.other)
 
-    @property
-    def size(self) -> int:
-        return self.own_parts.vectors.size + self.other_parts.vectors.size
-
     def remember(self, own: IntArray, other: IntArray, edge: FloatArray | None, elapsed: FloatArray) -> FloatArray:
         """The next memory of nodes. [n] ids of memories, features, durations → [n, d]"""
         maps, d = self.maps, self.weights.sizes.dimension
@@ -351,7 +347,8 @@ class FastTGN(FastModel):
     """A TGN, equal to its `Replay`.
 
     The table of all versions is made in memory, or kept in `folder` for the next time. It is large, so it is in single
-    precision by default, whatever the engine computes in.
+    precision by default, whatever the engine computes in. `watch` is called while it is made, with how many events it
+    has.
     """
 
     def __init__(
@@ -362,14 +359,15 @@ class FastTGN(FastModel):
         folder: Path | None = None,
         dtype: Any = np.float64,
         table_dtype: Any = np.float32,
+        watch: Watch | None = None,
     ) -> None:
         super().__init__(network, graph, has_inputs=True, dtype=dtype)
         self.gates = GateMaps(self.weights)
         kept = np.dtype(table_dtype)
         self.table: VersionTable = (
-            versions_in_memory(self.weights, graph, kept)
+            versions_in_memory(self.weights, graph, kept, watch)
             if folder is None
-            else open_versions(self.weights, graph, kept, folder)
+            else open_versions(self.weights, graph, kept, folder, watch)
         )
 
     def inputs(self, query: Query, universe: Universe, nodes: IntArray) -> Inputs:

@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ UNUSED = 90 * 86_400.0  # seconds after which a table that nobody opened is remo
 ROWS_AT_ONCE = 1 << 14  # whose checksums are compared at once
 
 Words = NDArray[np.uint32]
+Watch = Callable[[int], None]
 
 
 def index_of(graph: TemporalGraph, rows: IntArray, nodes: IntArray) -> IntArray:
@@ -148,8 +149,8 @@ def _scatter(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mixed ^ mixed >> np.uint64(31)
 
 
-def build_versions(table: VersionTable) -> None:
-    """Let all events happen, and write every version into the table."""
+def build_versions(table: VersionTable, watch: Watch | None = None) -> None:
+    """Let all events happen, and write every version into the table. `watch` is called with how many have."""
     network, graph = table.network, table.graph
     memory = np.zeros((graph.num_nodes, network.sizes.dimension), dtype=table.dtype)
     updated = np.zeros(graph.num_nodes)
@@ -161,6 +162,8 @@ def build_versions(table: VersionTable) -> None:
         last = len(nodes) - 1 - np.unique(nodes[::-1], return_index=True)[1]  # a node keeps its last version
         memory[nodes[last]] = versions[last]
         updated[nodes[last]] = graph.time[rows[last]]
+        if watch is not None:
+            watch(int(rows[-1]) + 1)
 
 
 def _batch_rows(graph: TemporalGraph, network: Weights, first: int) -> IntArray:
@@ -191,14 +194,18 @@ def _next_versions(
     return versions
 
 
-def versions_in_memory(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> VersionTable:
+def versions_in_memory(
+    network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], watch: Watch | None = None
+) -> VersionTable:
     """The table of a model and a graph, built now."""
     table = VersionTable(network, graph, dtype, np.empty(_shape(network, graph, dtype), dtype=np.uint32))
-    build_versions(table)
+    build_versions(table, watch)
     return table
 
 
-def open_versions(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], folder: Path) -> VersionTable:
+def open_versions(
+    network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], folder: Path, watch: Watch | None = None
+) -> VersionTable:
     """The table in `folder`, named after what it belongs to; built if it is not there.
 
     It is memory-mapped, so that all processes on a machine share one copy. Where the folder cannot be written, or has
@@ -206,9 +213,9 @@ def open_versions(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], 
     """
     file = folder / f"{_digest(network, graph, dtype)}.versions"
     try:
-        return _open(network, graph, dtype, file) or _build_on_disk(network, graph, dtype, file)
+        return _open(network, graph, dtype, file) or _build_on_disk(network, graph, dtype, file, watch)
     except OSError:
-        return versions_in_memory(network, graph, dtype)
+        return versions_in_memory(network, graph, dtype, watch)
 
 
 def _open(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], file: Path) -> VersionTable | None:
@@ -224,7 +231,9 @@ def _open(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], file: Pa
     return VersionTable(network, graph, dtype, words, file)
 
 
-def _build_on_disk(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], file: Path) -> VersionTable:
+def _build_on_disk(
+    network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], file: Path, watch: Watch | None
+) -> VersionTable:
     """Build the table beside its name and give it the name when it is whole. Of several processes, one builds it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".partial")
@@ -235,7 +244,7 @@ def _build_on_disk(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any],
             shape = _shape(network, graph, dtype)
             _reserve(partial, 4 * shape[0] * shape[1])
             words = np.memmap(partial, dtype=np.uint32, mode="r+", shape=shape)
-            build_versions(VersionTable(network, graph, dtype, np.asarray(words)))
+            build_versions(VersionTable(network, graph, dtype, np.asarray(words)), watch)
             words.flush()
             partial.replace(file)
         except BaseException:
