@@ -28,7 +28,7 @@ FURTHER = (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)  # times as long ago as is known
 ROUNDS = 2
 CLEAR = 0.005  # logits beyond 0: plain replay must land on the same side
 TRIED = 3  # answers that are looked at until one is found that does not depend on odd times
-MOST_TIMES = TRIED * (3 + ROUNDS) * BETWEEN + 1  # that are asked about
+MOST_TIMES = TRIED * (2 + 2 * ROUNDS) * BETWEEN + 1  # that are asked about
 
 
 def each_alone_first(search: Search, considered: Considered, enough: int) -> Search:
@@ -190,8 +190,10 @@ class _Clock:
         """The oldest time to which an added event can be shifted."""
         now, age = self.query.time, self.query.time - self.start
         self.ask([now, *(now - age * share for share in np.geomspace(1e-3, 1.0, BETWEEN)[:-1])])
-        if self.run()[0] == self.start:
-            self.ask([now - age * factor for factor in FURTHER])
+        for _ in range(ROUNDS):
+            oldest = self.run()[0]
+            if oldest == min(self.tried):  # nothing older is known to fail
+                self.ask([now - (now - oldest) * factor for factor in FURTHER])
         self._ask_between(self.run()[-1], self.run()[0])
         for _ in range(ROUNDS):
             beyond = self._beyond(self.run()[0])
