@@ -37,6 +37,7 @@ def imported_by(*words):
     [
         ("demo",),
         ("explain", "--event", 53854),
+        ("explain", "--event", 53852, "--why-not"),
         ("what-if", "--event", 53854, "--without", 53852),
         ("what-if", "--event", 53852, "--add", "1395 1772 2004-07-28 03:54"),
         ("data", "show", "collegemsg"),

@@ -6,7 +6,7 @@ import inspect
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from cody.edits import Add, Alter
 from cody.errors import BudgetError, CallError, ModelError, ProbabilityWarning
 from cody.explanation import ADDED, ALTERED, MOVED, Confirmation, Counterfactual, Event, Explanation
 from cody.graph import IntArray, Query, TemporalGraph, check_query, whole_number
+from cody.intrusion import MOST_TIMES, each_alone_first, least_intrusive, narrow
 from cody.model import (
     Change,
     Model,
@@ -36,6 +37,7 @@ from cody.model import (
 )
 from cody.oracle import Oracle, check_seconds
 from cody.policies import Policy, spatio_temporal
+from cody.proposals import Proposals, check_proposals, consider, removals
 from cody.search import Found, Search, greedy_then_cody
 from cody.search.result import best_asked, distinct, result
 
@@ -59,6 +61,7 @@ def explain(
     hops: int | None = None,
     near: Near = events_on_paths,
     protect: Protected | None = None,
+    edits: Proposals | Sequence[Proposals] = (removals,),
     count: int = 1,
     seed: int = 0,
     evaluations: int | None = None,
@@ -74,6 +77,10 @@ def explain(
     smallest set of them (default: GreeDy, then CoDy from what it saw);
     `functools.partial(cody.search.greedy_then_cody, iterations=1000)` gives it options.
 
+    `edits` are functions that say what could have been otherwise (`cody.proposals`): `removals` of those events,
+    `additions` of others, `moves` in time, or your own. Of equally many edits, those of the first function are
+    preferred; an added event is as long ago as it can be, a moved one as near to its own time.
+
     `evaluations` and `seconds` are budgets: when one is used up, the best set so far is the answer. A quarter of the
     seconds is kept for the confirmation: a counterfactual is confirmed by plain replay before it is reported, from the
     last stored state before the oldest removed event, or with `full_replay` from the first event. `watch` is called
@@ -88,6 +95,7 @@ def explain(
     ((1,), True, True)
     """
     query = _check_arguments(model, graph, query, policy, search, near, protect)
+    proposing = check_proposals(edits)
     if graph.imagined is not None and graph_of(model) is not graph:
         model = model_on(model, graph)
     seed, size, count = whole_number("seed", seed), whole_number("size", size), whole_number("count", count)
@@ -96,7 +104,13 @@ def explain(
     hops = reach(model) if hops is None else whole_number("hops", hops)
     evaluations = None if evaluations is None else whole_number("evaluations", evaluations)
     started = time.monotonic()
-    events = candidates(graph, query, hops, size, near=near, protect=protect)
+    base, chosen = graph, search
+    nearby = candidates(graph, query, hops, size, near=near, protect=protect)
+    considered = consider(graph, query, nearby, size, proposing, protect)
+    graph, events = considered.graph, considered.rows
+    if considered.edits:  # rows that others do not have, so their answers are not shared
+        model, answers = model_on(model, graph), dict(answers or {})
+        chosen = each_alone_first(search, considered, count)
     limit = None if seconds is None else SEARCHING * check_seconds(seconds)
     oracle = Oracle(
         model, query, evaluations=evaluations, seconds=limit, watch=watch, answers=answers, rows=events.tolist()
@@ -104,7 +118,21 @@ def explain(
     if seconds is not None:
         oracle.look_up([frozenset()])  # what the model predicts is said in any case
     rng = np.random.default_rng([seed, query.src, query.dst, query.before])  # the same for a link whatever came before
-    found = _search(graph, query, events, oracle, policy, search, rng)
+    found = _search(graph, query, events, oracle, policy, chosen, rng)
+    narrowed = None
+    if considered.edits:
+        found = least_intrusive(found, considered)
+    if considered.edits and (evaluations is None or len(found.asked) + MOST_TIMES <= evaluations):
+        with until(oracle.deadline):
+            narrowed = narrow(model, base, query, considered, found)
+    if narrowed is not None:
+        graph, events, model, found = (
+            narrowed.considered.graph,
+            narrowed.considered.rows,
+            narrowed.model,
+            narrowed.found,
+        )
+        oracle = Oracle(model, query, answers=dict(found.asked))
     spent = time.monotonic() - started
     with until(math.inf if seconds is None else started + seconds):
         logits = _along(oracle, found.rows)
@@ -130,16 +158,17 @@ def explain(
         ended=found.ended,
         factual=found.factual,
         iterations=found.iterations,
-        evaluations=len(found.asked),
+        evaluations=len(found.asked) + (0 if narrowed is None else narrowed.questions),
         seconds=spent,
         confirmed=confirmed,
         without_all=without_all,
-        parameters=parameters(policy, search, size, hops, near) | limits,
+        parameters=parameters(policy, search, size, hops, near, proposing) | limits,
         seed=seed,
         model=identity_of(model),
-        data=graph.identity,
+        data=base.identity,
         explored=tuple((tuple(sorted(change)), logit) for change, logit in found.asked),
         alternatives=others,
+        window=None if narrowed is None else narrowed.window,
     )
 
 
@@ -170,12 +199,15 @@ def _check_arguments(
     return Query(int(query.src), int(query.dst), float(query.time), int(query.before))
 
 
-def parameters(policy: Policy, search: Search, size: int, hops: int, near: Near) -> dict[str, Any]:
+def parameters(
+    policy: Policy, search: Search, size: int, hops: int, near: Near, edits: Sequence[Proposals]
+) -> dict[str, Any]:
     """What an explainer was given, as plain data."""
     return {
         "policy": describe(policy),
         "search": describe(search),
         "candidates": {"size": size, "hops": hops, "near": describe(near)["name"]},
+        "edits": [describe(propose)["name"] for propose in edits],
     }
 
 

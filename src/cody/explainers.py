@@ -16,11 +16,12 @@ from cody import policies, search
 from cody.baselines import tgnnexplainer
 from cody.candidates import Near, events_among_nodes, events_on_paths
 from cody.errors import CallError, did_you_mean
-from cody.explain import explain, options_of
+from cody.explain import describe, explain, options_of
 from cody.explanation import Explanation
 from cody.graph import Query, TemporalGraph, whole_number
 from cody.model import Model, reach
 from cody.policies import Policy
+from cody.proposals import Proposals, additions, check_proposals, moves, removals
 from cody.search import Search
 
 LEARNED = "pgexplainer"  # what records call the policy of a trained scorer
@@ -28,7 +29,7 @@ LEARNED = "pgexplainer"  # what records call the policy of a trained scorer
 
 @dataclass(frozen=True, slots=True)
 class Explainer:
-    """A policy and a search under a name, and what they may remove. Workers need functions that can be pickled."""
+    """A policy and a search under a name, and what they may change. Workers need functions that can be pickled."""
 
     name: str
     policy: Policy
@@ -37,8 +38,10 @@ class Explainer:
     hops: int | None = None  # None: as far as the model looks
     near: Near = events_on_paths
     evaluations: int | None = None  # a budget
+    edits: tuple[Proposals, ...] = (removals,)  # what could have been otherwise
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "edits", check_proposals(self.edits))
         if not isinstance(self.name, str):
             raise CallError(f"the name of an explainer is text, not {self.name!r}")
         for name in ("size", "hops", "evaluations"):
@@ -59,6 +62,7 @@ class Explainer:
             hops=self.hops,
             near=self.near,
             evaluations=self.evaluations,
+            edits=self.edits,
             **others,
         )
 
@@ -73,6 +77,7 @@ class Explainer:
                 "near": getattr(self.near, "__name__", type(self.near).__name__),
             },
             "evaluations": self.evaluations,
+            "edits": [describe(propose)["name"] for propose in self.edits],
         }
 
 
@@ -140,6 +145,7 @@ SEARCHING = tuple(
     for policy, order in POLICIES.items()
 )
 EXPLAINERS: dict[str, Entry] = {entry.name: entry for entry in (*FACTUAL, *SEARCHING)}  # in the order of tables
+EDITS: dict[str, Proposals] = {"remove": removals, "add": additions, "move": moves}  # what could be otherwise
 NEAR: dict[str, Near] = {"events": events_on_paths, "nodes": events_among_nodes}  # readings of "near a link"
 
 DEFAULT_SEARCH, DEFAULT_POLICY = "greedy-then-cody", "spatio-temporal"
@@ -181,6 +187,7 @@ def explainer(
     hops: int | None = None,
     near: Near = events_on_paths,
     evaluations: int | None = None,
+    edits: tuple[Proposals, ...] = (removals,),
     **options: Any,
 ) -> Explainer:
     """The explainer of that name, ready to be asked, with options of its search.
@@ -197,6 +204,10 @@ def explainer(
     chosen = {"policy": policy, "scorer": scorer}
     check_options(name, [*options, *(option for option, value in chosen.items() if value is not None)])
     entry = find(name, policy)
+    if entry.factual and edits != (removals,):
+        raise CallError(
+            f"the explainer {name!r} names events that happened: it knows removals only, and no other edits"
+        )
     return Explainer(
         entry.name,
         _policy(entry, scorer, other_data),
@@ -205,7 +216,23 @@ def explainer(
         hops=hops,
         near=near,
         evaluations=evaluations,
+        edits=edits,
     )
+
+
+def find_edits(names: Iterable[str]) -> tuple[Proposals, ...]:
+    """The functions that propose edits of these kinds.
+
+    >>> [function.__name__ for function in find_edits(["add", "remove"])]
+    ['additions', 'removals']
+    """
+    chosen = list(dict.fromkeys(names))
+    for name in chosen:
+        if name not in EDITS:
+            raise CallError(f"there is no kind of edit {name!r}; there are {', '.join(EDITS)}")
+    if not chosen:
+        raise CallError(f"no kind of edit is named; there are {', '.join(EDITS)}")
+    return tuple(EDITS[name] for name in chosen)
 
 
 def check_options(name: str, given: Iterable[str], spelled: Callable[[str], str] = str) -> None:

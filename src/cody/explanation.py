@@ -17,9 +17,10 @@ from cody.decision import decision, flips, probability, scores
 from cody.errors import DataError
 from cody.files import with_checksum
 from cody.graph import Query
+from cody.intrusion import Window
 from cody.model import Change
 from cody.search.result import ENDINGS, EVALUATIONS, ITERATIONS, SECONDS, Asked, lower_bound, met
-from cody.words import count, earlier, moment, plain, to_json
+from cody.words import count, earlier, is_date, moment, plain, to_json
 
 if TYPE_CHECKING:
     import pandas
@@ -101,6 +102,7 @@ class Explanation:
     data: str
     explored: tuple[tuple[tuple[int, ...], float], ...] = ()  # every set asked about, and the answer
     alternatives: tuple[Counterfactual, ...] = ()  # other ways out, best first; none contains another
+    window: Window | None = None  # when the one imagined event of the answer could have been, to the same effect
 
     @property
     def original(self) -> float:
@@ -212,7 +214,9 @@ class Explanation:
     @property
     def _none_found(self) -> str:
         if self.is_exhausted:
-            return f"No set of the {count(len(self.candidates), 'past event')} near this link changes the decision."
+            near = f"{count(len(self.candidates), 'past event')} near this link"
+            edits = f"{count(len(self.candidates), 'edit')} that were considered"
+            return f"No set of the {edits if self.allows_more else near} changes the decision."
         limit = {ITERATIONS: count(self.iterations, "iteration"), EVALUATIONS: count(self.evaluations, "evaluation")}
         within = f" within {limit.get(self.ended, f'{self.seconds:.2f} seconds')}" if self.was_cut_short else ""
         return f"No counterfactual was found{within}; there may be one."
@@ -224,7 +228,8 @@ class Explanation:
         if self.rows:
             closest = f"Closest: {self._otherwise} {self._moved.partition(':')[0]}."
         if self.without_all is not None and not self.is_exhausted:
-            closest += f" Without all {len(self.candidates)} it is {scores(self.without_all)[0]}."
+            everything = "With all edits together" if self.allows_more else f"Without all {len(self.candidates)}"
+            closest += f" {everything} it is {scores(self.without_all)[0]}."
         return closest
 
     @property
@@ -280,6 +285,40 @@ class Explanation:
         """What was tried, and whether there was more to try."""
         cut = " when the budget ran out" if self.was_cut_short else ""
         return f"{count(self.evaluations, 'set')} of events tried in {self.seconds:.2f} s{cut}."
+
+    @property
+    def allows_more(self) -> bool:
+        """Whether more than removals was considered."""
+        return any(event.edit != REMOVED for event in self.candidates)
+
+    @property
+    def considered(self) -> str:
+        """Which kinds of edits were considered, and how many; empty if only removals were."""
+        kinds = {REMOVED: "removal", ADDED: "addition", MOVED: "move", ALTERED: "alteration"}
+        number = {edit: sum(event.edit == edit for event in self.candidates) for edit in kinds}
+        parts = [count(number[edit], kind) for edit, kind in kinds.items() if number[edit]]
+        return f"Considered: {', '.join(parts)}." if self.allows_more else ""
+
+    @property
+    def leeway(self) -> str:
+        """When the one imagined event of the answer could have been; exactly what was asked. Empty if nothing was."""
+        if self.window is None or not self.is_counterfactual or len(self.rows) != 1:
+            return ""
+        event = self._events[self.rows[0]]
+        first, last, tried, fails = self.window
+        when = f"from {moment(first)} to {moment(last)}"
+        if event.replaces is None and self._is_latest(last):
+            when = f"since {moment(first)}"
+        when = f"at each of {tried} times tried {when}" if tried > 1 else f"at {moment(first)}"
+        what = _link(event.src, event.dst) if event.replaces is None else f"Event {event.replaces}"
+        if fails is not None:
+            return f"{what} would have done {when}; at {moment(fails)} it would not."
+        return f"{what} would have done {when}." + (" Older ones were not tried." if event.replaces is None else "")
+
+    def _is_latest(self, time: float) -> bool:
+        """Whether what was tried reaches up to the question: to the last minute, or hundredth of the way."""
+        first = time if self.window is None else self.window.first
+        return self.query.time - time <= max(60.0 * is_date(time), 0.01 * (self.query.time - first))
 
     @property
     def protection(self) -> str:
@@ -348,6 +387,7 @@ class Explanation:
         written |= {field.name: getattr(self, field.name) for field in fields(self)}
         written["query"] = self.query._asdict()
         written["candidates"] = [event._asdict() for event in self.candidates]
+        written["window"] = None if self.window is None else self.window._asdict()
         written["confirmed"] = None if self.confirmed is None else self.confirmed._asdict()
         written["alternatives"] = [
             {"rows": other.rows, "confirmed": other.confirmed._asdict()} for other in self.alternatives
@@ -386,8 +426,13 @@ class Explanation:
         return f"Explanation({_link(self.src, self.dst)}: {self.verdict}, {share}, score {before} → {after})"
 
     def __str__(self) -> str:
-        parts = [self.question, self.sentence, *(_aligned([self._titles, *self.lines]) if self.rows else [])]
-        return "\n".join(part for part in [*parts, self.certainty, self.effort, self.protection] if part)
+        table = _aligned([self._titles, *self.lines]) if self.rows else []
+        return "\n".join(part for part in [self.question, self.sentence, *table, *self._notes] if part)
+
+    @property
+    def _notes(self) -> tuple[str, ...]:
+        """What stands below the table; some of them are empty."""
+        return self.leeway, self.certainty, self.effort, self.considered, self.protection
 
     @property
     def _titles(self) -> Line:
@@ -403,7 +448,7 @@ class Explanation:
             yield "<table><thead>" + _row(*self._titles, tag="th") + "</thead><tbody>"
             yield from (_row(*line) for line in self.lines)
             yield "</tbody></table>"
-        yield f"<p><small>{html.escape(f'{self.certainty} {self.effort} {self.protection}')}</small></p>"
+        yield f"<p><small>{html.escape(' '.join(part for part in self._notes if part))}</small></p>"
 
 
 NUMBERS = {0, 4, 5}  # columns of the table
@@ -483,6 +528,7 @@ READERS: document.Readers = {
     "model": document.text,
     "data": document.text,
     "explored": document.tuple_of(document.pair(document.tuple_of(document.row_number), document.finite)),
+    "window": document.or_none(document.named_tuple(Window)),
     "alternatives": document.tuple_of(
         document.named_tuple(
             Counterfactual, rows=document.tuple_of(document.row_number), confirmed=document.named_tuple(Confirmation)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from cody.explainers import DEFAULT_POLICY, FACTUAL, NEAR, POLICIES, SEARCHES
+from cody.errors import CallError
+from cody.explainers import DEFAULT_POLICY, EDITS, FACTUAL, NEAR, POLICIES, SEARCHES, find_edits
+from cody.proposals import Proposals
 
 
 class Architecture(StrEnum):
@@ -38,3 +40,13 @@ NEARBY = {name: NEAR[name.value] for name in NearName}
 SEARCH_NAMES = ", ".join(SEARCHES)
 FACTUAL_NAMES = ", ".join(entry.name for entry in FACTUAL)
 POLICY_NAMES = ", ".join(f"{name} (default)" if name == DEFAULT_POLICY else name for name in POLICIES)
+EDIT_NAMES = ", ".join(EDITS)
+DEFAULT_EDITS, WHY_NOT = "remove", ",".join(EDITS)
+
+
+def parse_edits(text: str) -> tuple[Proposals, ...]:
+    """What `--allow` names."""
+    try:
+        return find_edits(name.strip() for name in text.split(",") if name.strip())
+    except CallError as error:
+        raise CallError(f"--allow {text!r}: {error}") from None

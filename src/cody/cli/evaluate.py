@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from cody import _start, search, words
-from cody.cli.choices import NEARBY, NearName
+from cody.cli.choices import DEFAULT_EDITS, EDIT_NAMES, NEARBY, NearName, parse_edits
 from cody.cli.common import (
     DataOption,
     JsonOption,
@@ -63,6 +63,9 @@ def evaluate(
         bool, Option("--paper", help="As in the published tables: --period 0.2..0.6 --margin 0.2 --near nodes.")
     ] = False,
     candidates: Annotated[int | None, Option(min=1, help="At most so many. Default: the explainer's own.")] = None,
+    allow: Annotated[
+        str, Option(metavar="KINDS", help=f"What could be otherwise, preferred first: {EDIT_NAMES}.")
+    ] = DEFAULT_EDITS,
     iterations: Annotated[int, Option(min=1, help="Budget of tree searches.")] = 300,
     alpha: Annotated[float, Option(show_default="2/3", help="Tree searches: 0 explores, 1 exploits.")] = search.ALPHA,
     evaluations: Annotated[int | None, Option(min=1, help="Budget of questions, for each explainer.")] = None,
@@ -80,6 +83,9 @@ def evaluate(
     """Run explainers on the same links, and keep a record of each answer. Stopped, the same command goes on."""
     if not 0 <= alpha <= 1:
         raise CallError(f"--alpha must lie between 0 and 1, not {alpha}")
+    edits = parse_edits(allow)
+    if paper and edits != parse_edits(DEFAULT_EDITS):
+        raise CallError(f"--paper compares removals, as the paper does: leave out --allow {allow}")
     asked = _entries(explainers)
     needs_scorer = any(entry.needs_scorer for entry in asked)
     if scorer is not None and not needs_scorer:
@@ -93,6 +99,7 @@ def evaluate(
             size=candidates,
             near=NEARBY[near or (NearName.nodes if paper else NearName.events)],
             evaluations=evaluations,
+            edits=edits,
             **_options(entry, iterations=iterations, alpha=alpha),
         )
         for entry in asked
@@ -133,6 +140,8 @@ def evaluate(
     from cody.cli import show
 
     show.print_parts(show.evaluation(summaries))
+    if edits != parse_edits(DEFAULT_EDITS):
+        print(f"Allowed were {allow}: do not compare this with explainers that only remove events.")
 
 
 def _say_what_is_missing(links: Sequence[evaluation.Link], sample: evaluation.Sample) -> None:

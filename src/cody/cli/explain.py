@@ -9,7 +9,19 @@ from typing import Annotated, Any
 
 from cody import words
 from cody.candidates import Protected
-from cody.cli.choices import FACTUAL_NAMES, NEARBY, POLICY_NAMES, SEARCH_NAMES, Engine, NearName, Replayed
+from cody.cli.choices import (
+    DEFAULT_EDITS,
+    EDIT_NAMES,
+    FACTUAL_NAMES,
+    NEARBY,
+    POLICY_NAMES,
+    SEARCH_NAMES,
+    WHY_NOT,
+    Engine,
+    NearName,
+    Replayed,
+    parse_edits,
+)
 from cody.cli.common import (
     DataOption,
     JsonOption,
@@ -28,9 +40,13 @@ from cody.data import load
 from cody.decision import probability
 from cody.edits import Add, Edit, Move
 from cody.errors import CallError
+from cody.explain import explain as explain_link
 from cody.explainers import DEFAULT_SEARCH, check_options, find
 from cody.explainers import explainer as choose_explainer
+from cody.explanation import Explanation
 from cody.graph import Query, TemporalGraph
+from cody.model import Model
+from cody.proposals import Proposals, additions
 from cody.what_if import (
     Case,
     answer_cases,
@@ -41,6 +57,8 @@ from cody.what_if import (
     read_cases,
     read_rows,
 )
+
+HINTS = 12  # additions that are asked about where no removal was found
 
 
 @app.command()
@@ -163,6 +181,13 @@ def explain(
         list[str] | None,
         Option(help="May not be removed: events=3,7 or nodes=105 or times=2004-07-01..2004-07-28. Repeatable."),
     ] = None,
+    allow: Annotated[
+        str | None,
+        Option(metavar="KINDS", help=f"What could be otherwise, preferred first: {EDIT_NAMES}. Default: remove."),
+    ] = None,
+    why_not: Annotated[
+        bool, Option("--why-not", help=f"Why is it not predicted? Short for --allow {WHY_NOT}.")
+    ] = False,
     iterations: Annotated[int | None, Option(min=1, help="Budget of CoDy's tree search. Default: 300.")] = None,
     alpha: Annotated[float | None, Option(help="CoDy: 0 explores, 1 exploits. Default: 2/3.")] = None,
     children: Annotated[int | None, Option(min=1, help="GreeDy: events tried at each step. Default: 10.")] = None,
@@ -182,7 +207,7 @@ def explain(
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
 ) -> None:
-    """Find the past events without which a model would have decided otherwise."""
+    """Find what would have had to be otherwise for a model to decide otherwise: past events missing, or others."""
     options = {"iterations": iterations, "alpha": alpha, "children": children, "stop_at_first": first or None}
     options |= {"sparsity": sparsity, "rollouts": rollouts}
     given = {name: value for name, value in options.items() if value is not None}
@@ -196,6 +221,7 @@ def explain(
         hops=hops,
         near=NEARBY[near],
         evaluations=evaluations,
+        edits=_edits(allow, why_not),
         **given,
     )
     graph = load(data, sort=sort)
@@ -221,6 +247,8 @@ def explain(
                 watch=None if many else lambda oracle: move(completed=len(oracle.asked)),
             )
             why = replace(why, parameters=why.parameters | {"data": data, "model": model})
+            if why_not and why.original > 0:
+                say(f"the model does predict {why.src} → {why.dst}; this is what would have led to the contrary")
             if many:
                 move(completed=number + 1)
                 print_json(why.to_dict())
@@ -232,6 +260,31 @@ def explain(
     from cody.cli import show
 
     show.print_parts(show.explanation(why))
+    if _wants_hint(why):
+        left = None if seconds is None else seconds - why.seconds
+        show.print_parts(show.addition(why, _addition(loaded, graph, query, left)))
+
+
+def _edits(allow: str | None, why_not: bool) -> tuple[Proposals, ...]:
+    """What `--allow` or `--why-not` names."""
+    if why_not and allow is not None:
+        raise CallError(f"--why-not is short for --allow {WHY_NOT}: give one of the two")
+    return parse_edits(WHY_NOT if why_not else DEFAULT_EDITS if allow is None else allow)
+
+
+def _wants_hint(why: Explanation) -> bool:
+    """Whether removals were looked for, alone and in vain."""
+    return not (why.is_counterfactual or why.is_unconfirmed or why.factual or why.allows_more)
+
+
+def _addition(model: Model, graph: TemporalGraph, query: Query, seconds: float | None) -> Explanation | None:
+    """What one event more would do, from a few questions. None: no time is left, or the model cannot be asked."""
+    if seconds is not None and seconds <= 0:
+        return None
+    try:
+        return explain_link(model, graph, query, edits=(additions,), size=HINTS, evaluations=HINTS + 1, seconds=seconds)
+    except CallError:  # a model that cannot be asked about other logs
+        return None
 
 
 def _check_options(explainer: str, options: dict[str, Any]) -> None:

@@ -174,16 +174,26 @@ def explanation(why: Explanation) -> Iterable[RenderableType]:
         yield ""
         yield answer(why)
         yield ""
-    if why.certainty:
-        yield Text(why.certainty)
-    yield Text(f"{why.effort} {why.protection}".rstrip())
+    for note in (why.leeway, why.certainty):
+        if note:
+            yield Text(note)
+    yield Text(" ".join(part for part in (why.effort, why.considered, why.protection) if part))
     if why.was_cut_short and why.verdict == "none within the budget":
         yield Text(_advice(why))
 
 
+def addition(why: Explanation, other: Explanation | None) -> Iterable[RenderableType]:
+    """What an event more would do where removals do nothing, and how to ask about it; nothing if it does nothing."""
+    if other is not None and other.is_counterfactual:
+        ((event, _),) = other.steps
+        ask = "--allow remove,add" if why.original > 0 else "--why-not"
+        link = f"{plain(event.src, 24)} → {plain(event.dst, 24)}"
+        yield Text(f"One event more would do: {link}, {moment(event.time)}. {ask} finds the least intrusive one.")
+
+
 def _advice(why: Explanation) -> str:
     """What to try next."""
-    if why.without_all is not None and not flips(why.original, why.without_all):
+    if why.without_all is not None and not why.allows_more and not flips(why.original, why.without_all):
         wider = f"--candidates {4 * len(why.candidates)} or --hops 3"
         return f"Taking all of them away does not change the decision either: consider more, {wider}."
     larger = f"--iterations {10 * why.iterations}"

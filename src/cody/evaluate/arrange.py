@@ -10,7 +10,7 @@ from typing import Any
 
 from cody.errors import DataError
 from cody.evaluate.metrics import Group
-from cody.evaluate.record import Record
+from cody.evaluate.record import REMOVALS, Record
 from cody.explainers import EXPLAINERS, NEAR
 from cody.words import plain
 
@@ -61,10 +61,11 @@ def setting(search: Any, policy: Any, options: Any) -> dict[str, str]:
     """An explainer's search, policy and options in one flat dictionary of texts.
 
     >>> setting("cody", "temporal", {"search": {"alpha": 0.5}, "candidates": {"size": 64}})
-    {'search': 'cody', 'policy': 'temporal', 'search.alpha': '0.5', 'candidates.size': '64'}
+    {'search': 'cody', 'policy': 'temporal', 'edits': '["removals"]', 'search.alpha': '0.5', 'candidates.size': '64'}
     """
     parts = _flat({"search": search, "policy": policy})
-    return parts | _flat(options if isinstance(options, Mapping) else {}) | parts
+    options = {"edits": list(REMOVALS), **(options if isinstance(options, Mapping) else {})}
+    return parts | _flat(options) | parts
 
 
 def setting_of(record: Record) -> dict[str, str]:

@@ -157,14 +157,14 @@ def recall(records: Sequence[Record], causes: Sequence[Set[int]]) -> float | Non
     return sum(found) / len(found) if found else None
 
 
-def _explanations(records: Iterable[Record]) -> dict[Hashable, list[frozenset[int]]]:
-    found: dict[Hashable, list[frozenset[int]]] = {}
+def _explanations(records: Iterable[Record]) -> dict[Hashable, list[frozenset[Hashable]]]:
+    found: dict[Hashable, list[frozenset[Hashable]]] = {}
     for record in records:
-        found.setdefault(link_of(record), []).append(frozenset(record.rows))
+        found.setdefault(link_of(record), []).append(record.changes)
     return found
 
 
-def _overlap(some: list[frozenset[int]], others: list[frozenset[int]]) -> float:
+def _overlap(some: list[frozenset[Hashable]], others: list[frozenset[Hashable]]) -> float:
     pairs = [(len(one & other), len(one | other)) for one, other in product(some, others)]
     return float(np.mean([shared / union if union else 1.0 for shared, union in pairs]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -11,9 +11,11 @@ from cody.decision import flips
 from cody.errors import DataError
 from cody.evaluate.lines import check_line, parse_line, shown, write_line
 from cody.evaluate.upgrade import upgraded_record
+from cody.explanation import ADDED, ALTERED, MOVED
 
 SCHEMA, OLD_SCHEMA = "cody/record/2", "cody/record/1"
 KINDS = ("correct", "incorrect")
+REMOVALS = ("removals",)  # the only kind of edit in the paper, and in records that name none
 
 Fields = dict[str, tuple[Callable[[Any], bool], str]]
 
@@ -31,7 +33,7 @@ class Record:
     kind: str  # of the prediction: "correct" or "incorrect"
     event: int  # row of the explained link
     candidates: int  # how many events X could have been made of
-    rows: tuple[int, ...]  # X, in the order of the explainer
+    rows: tuple[int, ...]  # X, in the order of the explainer; without what is imagined
     original: float  # logit with nothing changed
     without: float  # logit without X
     only: float  # logit when the past consists of X only
@@ -44,11 +46,27 @@ class Record:
     model_identity: str
     data_identity: str
     version: str  # of this package
+    imagined: tuple[dict[str, Any], ...] = ()  # the rest of X: events that were added, moved or altered
 
     @property
     def sparsity(self) -> float:
-        """|X| / |C|; 0 where there is nothing to remove."""
-        return len(self.rows) / self.candidates if self.candidates else 0.0
+        """|X| / |C|, both in edits; 0 where there is nothing that could be otherwise."""
+        return self.size / self.candidates if self.candidates else 0.0
+
+    @property
+    def size(self) -> int:
+        """|X|: how many edits."""
+        return len(self.rows) + len(self.imagined)
+
+    @property
+    def changes(self) -> frozenset[Hashable]:
+        """X as something that can be compared."""
+        return frozenset([*self.rows, *(tuple(sorted(edit.items())) for edit in self.imagined)])
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """Which kinds of edits the explainer could choose from. Records that do not say so knew removals only."""
+        return tuple(map(str, self.options.get("edits") or REMOVALS))
 
     @property
     def is_necessary(self) -> bool:
@@ -62,7 +80,10 @@ class Record:
 
     def to_json(self) -> str:
         """One line."""
-        return write_line({"schema": SCHEMA, **asdict(self)})
+        written = asdict(self)
+        if not self.imagined:  # most have none, and earlier versions read those
+            del written["imagined"]
+        return write_line({"schema": SCHEMA, **written})
 
     @classmethod
     def from_json(cls, line: str) -> Record:
@@ -73,11 +94,11 @@ class Record:
             document = upgraded_record(document)
         else:
             _check_fields(document, FIELDS)
-        values = {field.name: document[field.name] for field in fields(cls)}
-        record = cls(**values | {"rows": tuple(values["rows"])})
-        if len(set(record.rows)) < len(record.rows) or len(record.rows) > record.candidates:
+        values = {field.name: document.get(field.name, ()) for field in fields(cls)}
+        record = cls(**values | {"rows": tuple(values["rows"]), "imagined": tuple(values["imagined"])})
+        if len(record.changes) < record.size or record.size > record.candidates:
             raise DataError(
-                f"this record is damaged: {len(record.rows)} events, {len(set(record.rows))} different ones, "
+                f"this record is damaged: {record.size} events, {len(record.changes)} different ones, "
                 f"cannot be among {record.candidates} candidates"
             )
         if max(record.rows, default=-1) >= record.event:
@@ -89,6 +110,8 @@ class Record:
 
 def _check_fields(document: dict[str, Any], known: Fields) -> None:
     for name, (is_valid, expected) in known.items():
+        if name not in document and name in OPTIONAL:
+            continue
         if name not in document:
             raise DataError(f"this record is damaged: {name!r} is missing")
         if not is_valid(document[name]):
@@ -107,6 +130,19 @@ def is_count(value: Any) -> bool:
 
 def _is_counts(value: Any) -> bool:
     return isinstance(value, list) and all(map(is_count, value))
+
+
+def _is_edits(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_edit, value))
+
+
+def _is_edit(value: Any) -> bool:
+    """An event of an explanation that is imagined, without its row."""
+    if not isinstance(value, dict) or value.keys() != {"edit", "src", "dst", "time", "replaces", "was"}:
+        return False
+    texts = _is_text(value["src"]) and _is_text(value["dst"]) and value["edit"] in (ADDED, MOVED, ALTERED)
+    real = value["replaces"] is None or is_count(value["replaces"])
+    return texts and real and _is_logit(value["time"]) and (value["was"] is None or _is_logit(value["was"]))
 
 
 def _is_logit(value: Any) -> bool:
@@ -152,7 +188,9 @@ FIELDS: Fields = {
     "model_identity": TEXT,
     "data_identity": TEXT,
     "version": TEXT,
+    "imagined": (_is_edits, "a list of events that are added, moved or altered"),
 }
-NEW_FIELDS = ("search", "policy", "options", "rows")
+OPTIONAL = ("imagined",)  # records from before there were such edits lack it
+NEW_FIELDS = ("search", "policy", "options", "rows", "imagined")
 OLD_FIELDS = {name: check for name, check in FIELDS.items() if name not in NEW_FIELDS}
 OLD_FIELDS |= {"removed": ROWS, "parameters": OPTIONS}

@@ -9,7 +9,7 @@ from cody.candidates import events_among_nodes
 from cody.data import datasets
 from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD
 from cody.evaluate.metrics import link_of
-from cody.evaluate.record import Record
+from cody.evaluate.record import REMOVALS, Record
 from cody.explainers import known
 
 Groups = Mapping[tuple[str, str], Mapping[str, Sequence[Record]]]  # data and kind, explainer
@@ -45,6 +45,19 @@ def missing(model: str, groups: Groups) -> Iterator[str]:
         )
 
 
+def beyond_removals(groups: Groups) -> Iterator[str]:
+    """Who could choose from more than removals: that finds more, and is another question than the paper's."""
+    allowed = {
+        explainer: record.allowed
+        for members in groups.values()
+        for explainer, records in members.items()
+        for record in records
+        if record.allowed != REMOVALS
+    }
+    for explainer, edits in allowed.items():
+        yield f"{explainer} was allowed {', '.join(edits)}: do not compare it with explainers that only remove events."
+
+
 def built_with_other_settings(model: str, groups: Groups) -> Iterator[str]:
     """Where the records are known not to follow the paper's protocol."""
     records = [record for members in groups.values() for several in members.values() for record in several]
@@ -53,6 +66,7 @@ def built_with_other_settings(model: str, groups: Groups) -> Iterator[str]:
         ("are about other rows", lambda record: not _is_in_period(record, events.get(record.data))),
         (f"have a logit closer to 0 than {PAPER_MARGIN:g}", lambda record: abs(record.original) < PAPER_MARGIN),
         ("were not made with --near nodes", lambda record: not _is_among_nodes(record)),
+        ("allow more than removals", lambda record: record.allowed != REMOVALS),
         ("have other iterations, alpha or candidates", lambda record: not has_paper_options(record)),
     )
     counts = {what: sum(map(differs, records)) for what, differs in differences}
@@ -66,7 +80,7 @@ def built_with_other_settings(model: str, groups: Groups) -> Iterator[str]:
 
 def follows_paper(record: Record) -> bool:
     """Whether an explainer had the paper's options and candidates."""
-    return has_paper_options(record) and _is_among_nodes(record)
+    return has_paper_options(record) and _is_among_nodes(record) and record.allowed == REMOVALS
 
 
 def has_paper_options(record: Record) -> bool:

@@ -20,7 +20,7 @@ from cody.evaluate.instances import TEST_PERIOD, check_sample, rows_of, sample_k
 from cody.evaluate.record import KINDS, Record, is_count
 from cody.evaluate.record_file import Appender, Header, appending
 from cody.explainers import Explainer, name_of
-from cody.explanation import Explanation
+from cody.explanation import REMOVED, Event, Explanation
 from cody.graph import TemporalGraph, whole_number
 from cody.model import (
     DECIMALS,
@@ -166,10 +166,11 @@ def _record(
         kind=link.kind,
         event=link.event,
         candidates=len(why.candidates),
-        rows=why.rows,
+        rows=tuple(row for row in why.rows if row not in why.imagined),
+        imagined=tuple(_edit(event) for event, _ in why.steps if event.row in why.imagined),
         original=why.original,
         without=why.without,
-        only=round(logit_of_only(model, query, why.change), DECIMALS),
+        only=round(logit_of_only(model, query, _happened(why)), DECIMALS),
         ended=why.ended,
         iterations=why.iterations,
         evaluations=why.evaluations,
@@ -180,6 +181,17 @@ def _record(
         data_identity=why.data,
         version=__version__,
     )
+
+
+def _edit(event: Event) -> dict[str, Any]:
+    """An imagined event as a record keeps it: its row means nothing to others."""
+    return {name: value for name, value in event._asdict().items() if name != "row"}
+
+
+def _happened(why: Explanation) -> Change:
+    """The events of an explanation that happened: those that would be missing, at another time, or altered."""
+    rows = (event.row if event.edit == REMOVED else event.replaces for event, _ in why.steps)
+    return frozenset(row for row in rows if row is not None)
 
 
 def _parts_of(explainer: Explainer, model: Model) -> dict[str, Any]:

@@ -14,8 +14,8 @@ import numpy as np
 from cody.evaluate import metrics
 from cody.evaluate.arrange import DATA, MODELS, Parts, arrange, explainers_in_order, in_order
 from cody.evaluate.metrics import Columns, Interval, Metric, columns, interval
-from cody.evaluate.record import KINDS, Record
-from cody.evaluate.remarks import Groups, built_with_other_settings, follows_paper, missing
+from cody.evaluate.record import KINDS, REMOVALS, Record
+from cody.evaluate.remarks import Groups, beyond_removals, built_with_other_settings, follows_paper, missing
 from cody.evaluate.remarks import links as links_of
 from cody.explainers import known
 
@@ -158,7 +158,11 @@ def tables(
             if record.model == model:
                 groups.setdefault((record.data, record.kind), {}).setdefault(record.explainer, []).append(record)
         cells = _cells(model, groups, parts, published, rng, level)
-        remarks = (*missing(model, groups), *(_about_paper(model, groups, cells) if paper else ()))
+        remarks = (
+            *missing(model, groups),
+            *beyond_removals(groups),
+            *(_about_paper(model, groups, cells) if paper else ()),
+        )
         for layout in LAYOUTS:
             shown = tuple(tuple(_order(panel, groups, layout.data_first)) for panel in layout.panels)
             links = {group: len(links_of(members)) for group, members in groups.items()}
@@ -212,7 +216,8 @@ def _published_name(explainer: str, parts: Mapping[str, Parts], records: Sequenc
     """The paper's name for an explainer; of several settings, only for the one with the paper's options. Else empty."""
     entry = known(*parts[explainer])
     is_only = list(parts.values()).count(parts[explainer]) == 1
-    has_figures = is_only or (records and all(map(follows_paper, records)))
+    only_removes = all(record.allowed == REMOVALS for record in records)
+    has_figures = (is_only and only_removes) or (records and all(map(follows_paper, records)))
     return entry.name if entry is not None and has_figures else ""
 
 
