@@ -19,13 +19,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
 from cody.adapters.past import Events, Past
 from cody.adapters.probabilities import to_logits
+from cody.adapters.sourced import SourcedModel
 from cody.errors import CallError, ModelError
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.model import fingerprint
 
 STATE = ("memory", "last_update", "_assoc")  # buffers of a TGNMemory that are not weights
@@ -43,8 +45,9 @@ def wrap(
     neighbours: int = 10,
     hops: int = 1,
     probabilities: bool = False,
+    fast: bool = True,
     snapshot_bytes: int = SNAPSHOT_BYTES,
-) -> HistoryModel:
+) -> HistoryModel | SourcedModel:
     """A trained model as one that can be explained.
 
     Args:
@@ -69,7 +72,8 @@ def wrap(
     if memory is None:
         return from_steps(graph, **given, score_many=steps.score_many)
     given |= {"start": steps.start, "observe": steps.observe, "save": steps.save, "restore": steps.restore}
-    return from_steps(graph, **given, reads=steps.reads, snapshot_bytes=snapshot_bytes)
+    plain = from_steps(graph, **given, reads=steps.reads, snapshot_bytes=snapshot_bytes)
+    return SourcedModel(plain, steps, steps.memory.memory) if fast else plain
 
 
 class Modules(NamedTuple):
@@ -196,6 +200,50 @@ class PygSteps:
             nodes = np.union1d(nodes, front)
         places = np.searchsorted(nodes, np.concatenate(edges, axis=1))
         return Subgraph(nodes, places, np.concatenate(rows), np.searchsorted(nodes, [query.src, query.dst]))
+
+    def times(self, graph: TemporalGraph) -> NDArray[Any]:
+        return np.asarray(torch.tensor(graph.time).to(self.time_dtype))
+
+    def remember(
+        self, graph: TemporalGraph, own: Tensor, other: Tensor, rows: IntArray, target: BoolArray, elapsed: NDArray[Any]
+    ) -> Tensor:
+        """What `TGNMemory` does with the last message of each node."""
+        memory = self.memory
+        raw = self._messages(Events(graph, rows))
+        encoded = memory.time_enc(torch.as_tensor(elapsed, device=self.device).to(raw.dtype))
+        messages: Tensor | None = None
+        for module, side in ((memory.msg_s_module, ~target), (memory.msg_d_module, target)):
+            places = torch.as_tensor(np.flatnonzero(side), device=self.device)
+            if len(places):
+                some = module(own[places], other[places], raw[places], encoded[places])
+                messages = some.new_empty((len(rows), some.size(-1))) if messages is None else messages
+                messages[places] = some
+        assert messages is not None
+        written: Tensor = memory.gru(messages, own)
+        return written
+
+    def reachable(self, query: Query, graph: TemporalGraph, rows: Sequence[int]) -> IntArray:
+        nodes = np.array([query.src, query.dst], dtype=np.int64)
+        imagined = np.array([row for row in rows if row >= graph.num_events], dtype=np.int64)
+        added = np.concatenate([graph.src[imagined], graph.dst[imagined]])
+        for _ in range(self.hops):
+            recent = graph.recent(nodes, query.before, self.neighbours + len(rows))
+            recent = recent[recent >= 0]
+            nodes = np.unique(np.concatenate([nodes, graph.src[recent], graph.dst[recent], added])).astype(np.int64)
+        return nodes
+
+    def state(self, graph: TemporalGraph, memory: Tensor, updated: NDArray[Any], last: IntArray) -> State:
+        """A state of the memory, as it would be saved, from what is known about each node."""
+        self.memory.reset_state()
+        stores = dict(self.memory.msg_s_store), dict(self.memory.msg_d_store)
+        for store, rows, ends in zip(stores, last, ((graph.src, graph.dst), (graph.dst, graph.src)), strict=True):
+            nodes = np.flatnonzero(rows >= 0)
+            events = Events(graph, rows[nodes])
+            own, other = (torch.tensor(end[events.rows], dtype=torch.long, device=self.device) for end in ends)
+            columns = own, other, self._times(events), self._messages(events)
+            for node, *parts in zip(nodes.tolist(), *(torch.split(column, 1) for column in columns), strict=True):
+                store[node] = tuple(parts)
+        return State(memory, torch.as_tensor(updated, device=self.device), *stores)
 
     def _without_memory(self, query: Query, nodes: Tensor) -> tuple[Tensor, Tensor]:
         assert self.node_features is not None
