@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -68,22 +69,30 @@ class Past:
         They come in the order of the log, whatever their times: which rows are there never depends on other nodes.
         """
         nodes = np.asarray(nodes, dtype=np.int64)
-        absent, present = np.array(sorted(self.outcome.absent), dtype=np.int64), self.outcome.present
-        rows = self.graph.recent(nodes, self.query.before, count + len(absent))
-        if not len(absent) and not present:
-            return rows
-        rows[np.isin(rows, absent)] = -1
-        if present:
-            rows = np.concatenate([rows, self._imagined(nodes)], axis=1)
-        order = np.where(rows >= 0, self.graph.order(rows), -1)
-        latest = np.argsort(-order, axis=1, kind="stable")[:, :count]
-        return np.take_along_axis(rows, latest, axis=1)
+        return recent([self], np.zeros_like(nodes), nodes, count)
 
-    def _imagined(self, nodes: IntArray) -> IntArray:
-        """For each node, the imagined rows that happened and touch it, -1 in place of the others. [n, k]"""
-        rows = np.array(self.outcome.present, dtype=np.int64)
-        touches = (self.graph.src[rows] == nodes[:, None]) | (self.graph.dst[rows] == nodes[:, None])
-        return np.where(touches, rows, -1)
+
+def recent(pasts: Sequence[Past], of: IntArray, nodes: IntArray, count: int) -> IntArray:
+    """What `Past.recent` gives, for nodes each of which is asked of one of several pasts of one query. [n, count]"""
+    graph, before = pasts[0].graph, pasts[0].query.before
+    absent = [(number, row) for number, past in enumerate(pasts) for row in past.outcome.absent]
+    most = max(len(past.outcome.absent) for past in pasts)
+    distinct, place = np.unique(nodes, return_inverse=True)
+    rows = graph.recent(distinct, before, count + most)[place]  # [n, count + most]
+    if absent:
+        keys = np.array([number * graph.num_rows + row for number, row in absent])
+        rows[np.isin(of[:, None] * graph.num_rows + rows, keys) & (rows >= 0)] = -1
+    imagined = sorted({row for past in pasts for row in past.outcome.present})
+    if imagined:
+        present = np.array([[row in past.outcome.present for row in imagined] for past in pasts])  # [B, k]
+        more = np.array(imagined)
+        touches = (graph.src[more] == nodes[:, None]) | (graph.dst[more] == nodes[:, None])
+        rows = np.concatenate([rows, np.where(touches & present[of], more, -1)], axis=1)
+    if not absent and not imagined:
+        return rows
+    order = np.where(rows >= 0, graph.order(rows), -1)
+    latest = np.argsort(-order, axis=1, kind="stable")[:, :count]
+    return np.take_along_axis(rows, latest, axis=1)
 
 
 def _in_order(graph: TemporalGraph, rows: IntArray) -> IntArray:

@@ -14,6 +14,7 @@ Messages of one node are put in the order of the log by a stable sort, which dec
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,14 +24,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
-from cody.adapters.past import Events, Past
+from cody.adapters.past import Events, Past, recent
 from cody.adapters.probabilities import to_logits
-from cody.adapters.sourced import SourcedModel
-from cody.errors import CallError, ModelError
-from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
+from cody.adapters.sourced import Log, SourcedModel, memory_after
+from cody.errors import CallError, ModelError, SlowModelWarning
+from cody.graph import BoolArray, FloatArray, IntArray, Outcome, Query, TemporalGraph
 from cody.model import fingerprint
 
 STATE = ("memory", "last_update", "_assoc")  # buffers of a TGNMemory that are not weights
+TABLE_BYTES = 4 * 2**30  # that the states of all nodes after all batches may take
+TRIED = 3  # batches
 PLACE_OF_A_STORE = 64  # bytes of an entry of a message store; its tensors are shared
 
 
@@ -62,6 +65,8 @@ def wrap(
         neighbours: how many recent events of a node the GNN is given.
         hops: how far the GNN is given events: 1, those of the query's nodes; 2, those of their neighbours too.
         probabilities: whether the link predictor ends with a sigmoid, as TGB's does.
+        fast: compute only what a change changes. It needs a memory that keeps the last message of each node, as
+            `TGNMemory` with `LastAggregator` does; with another one a `SlowModelWarning` says why it is not possible.
         snapshot_bytes: how much memory states of the model may take.
     """
     graph = data if isinstance(data, TemporalGraph) else _graph(data, memory, node_features)
@@ -73,7 +78,10 @@ def wrap(
         return from_steps(graph, **given, score_many=steps.score_many)
     given |= {"start": steps.start, "observe": steps.observe, "save": steps.save, "restore": steps.restore}
     plain = from_steps(graph, **given, reads=steps.reads, snapshot_bytes=snapshot_bytes)
-    return SourcedModel(plain, steps, steps.memory.memory) if fast else plain
+    reason = _why_slow(steps, graph, batch) if fast else ""
+    if reason:
+        warnings.warn(f"explanations will be slow: {reason} (fast=False: no warning)", SlowModelWarning, stacklevel=2)
+    return SourcedModel(plain, steps, torch.zeros_like(steps.memory.memory)) if fast and not reason else plain
 
 
 class Modules(NamedTuple):
@@ -99,12 +107,13 @@ class State(NamedTuple):
 
 
 class Subgraph(NamedTuple):
-    """What a GNN is given: nodes, edges between places in the list of nodes, and the event of each edge."""
+    """What a GNN is given for B pasts at once: the parts of different pasts have no edges in common."""
 
-    nodes: IntArray  # [n] ascending
-    edges: IntArray  # [2, m] neighbour → node
-    rows: IntArray  # [m]
-    ends: IntArray  # [2] places of the query's nodes
+    nodes: IntArray  # [n] ascending within each past
+    of: IntArray  # [n] the past that each belongs to, ascending
+    edges: IntArray  # [2, m] from neighbour to node, by their places in `nodes`
+    rows: IntArray  # [m] the event of each edge
+    ends: IntArray  # [2, B] places of the query's nodes
 
 
 class PygSteps:
@@ -131,7 +140,7 @@ class PygSteps:
 
     @torch.no_grad()
     def observe(self, events: Events) -> None:
-        src, dst = (torch.tensor(nodes, dtype=torch.long, device=self.device) for nodes in (events.src, events.dst))
+        src, dst = self._long(events.src), self._long(events.dst)
         self.memory.update_state(src, dst, self._times(events), self._messages(events))
 
     def save(self) -> State:
@@ -145,61 +154,53 @@ class PygSteps:
         self.memory.msg_s_store, self.memory.msg_d_store = dict(saved.msg_s_store), dict(saved.msg_d_store)
 
     def reads(self, query: Query, past: Past) -> IntArray:
-        return self.subgraph(query, past).nodes
+        return self.subgraph(query, [past]).nodes
 
     @torch.no_grad()
     def score(self, query: Query, past: Past) -> float:
-        subgraph = self.subgraph(query, past)
-        nodes = torch.tensor(subgraph.nodes, device=self.device)
-        z, last_update = self.memory(nodes) if self.memory is not None else self._without_memory(query, nodes)
-        (answer,) = self.answers([subgraph], past.graph, z, last_update).tolist()
-        return float(answer)
+        subgraph = self.subgraph(query, [past])
+        state = (
+            self._without_memory(query, subgraph) if self.memory is None else self.memory(self._long(subgraph.nodes))
+        )
+        return float(self.answers(subgraph, past.graph, *state)[0])
 
     @torch.no_grad()
     def score_many(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
         """Many at once, for a model without memory."""
-        subgraphs = [self.subgraph(query, past) for past in pasts]
-        nodes = torch.tensor(np.concatenate([subgraph.nodes for subgraph in subgraphs]), device=self.device)
-        return self.answers(subgraphs, pasts[0].graph, *self._without_memory(query, nodes))
+        subgraph = self.subgraph(query, pasts)
+        return self.answers(subgraph, pasts[0].graph, *self._without_memory(query, subgraph))
 
-    def answers(
-        self, subgraphs: Sequence[Subgraph], graph: TemporalGraph, z: Tensor, last_update: Tensor
-    ) -> FloatArray:
-        """The logits of subgraphs that have no edges in common, with `z` of all their nodes one after the other."""
-        sizes = np.array([len(subgraph.nodes) for subgraph in subgraphs])
-        offsets = np.cumsum(sizes) - sizes
-        shifted = zip(subgraphs, offsets, strict=True)
-        edges = np.concatenate([subgraph.edges + offset for subgraph, offset in shifted], axis=1)
-        events = Events(graph, np.concatenate([subgraph.rows for subgraph in subgraphs]))
-        index = torch.tensor(edges, dtype=torch.long, device=self.device)
-        z = self.gnn(z, last_update, index, self._times(events), self._messages(events))
-        ends = np.stack([subgraph.ends for subgraph in subgraphs], axis=1) + offsets  # [2, B]
-        source, target = (z[torch.tensor(end, device=self.device)] for end in ends)
-        logits = self.link_predictor(source, target)
-        if logits.numel() != len(subgraphs):
-            raise ModelError(
-                f"link_predictor(z_src, z_dst) gave {tuple(logits.shape)} for {len(subgraphs)} links; "
-                "it must give one number for each"
-            )
-        numbers = logits.detach().cpu().double().numpy().reshape(-1)
-        return to_logits(numbers) if self.probabilities else numbers
-
-    def subgraph(self, query: Query, past: Past) -> Subgraph:
+    def subgraph(self, query: Query, pasts: Sequence[Past]) -> Subgraph:
         """The recent events of the query's nodes, and so on; as `LastNeighborLoader` gives them if it is asked once."""
-        front = nodes = np.unique([query.src, query.dst])
+        graph, count = pasts[0].graph, pasts[0].graph.num_nodes
+        asked = np.arange(len(pasts)) * count + np.array([[query.src], [query.dst]])  # [2, B] past · N + node
+        front = nodes = np.unique(asked)
         edges: list[IntArray] = []
         rows: list[IntArray] = []
         for _ in range(self.hops):
-            recent = past.recent(front, self.neighbours)  # [n, K]
-            exists = recent >= 0
-            towards = np.broadcast_to(front[:, None], recent.shape)[exists]
-            others = past.graph.other_end(recent[exists], towards)
+            latest = recent(pasts, front // count, front % count, self.neighbours)  # [n, K]
+            exists = latest >= 0
+            towards = np.broadcast_to(front[:, None], latest.shape)[exists]
+            others = graph.other_end(latest[exists], towards % count) + towards // count * count
             edges.append(np.stack([others, towards]))
-            rows.append(recent[exists])
+            rows.append(latest[exists])
             front = np.setdiff1d(others, nodes)
             nodes = np.union1d(nodes, front)
         places = np.searchsorted(nodes, np.concatenate(edges, axis=1))
-        return Subgraph(nodes, places, np.concatenate(rows), np.searchsorted(nodes, [query.src, query.dst]))
+        return Subgraph(nodes % count, nodes // count, places, np.concatenate(rows), np.searchsorted(nodes, asked))
+
+    def answers(self, subgraph: Subgraph, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> FloatArray:
+        """The logit of each past, from `z` and the last update of the nodes."""
+        events = Events(graph, subgraph.rows)
+        z = self.gnn(z, last_update, self._long(subgraph.edges), self._times(events), self._messages(events))
+        logits = self.link_predictor(*(z[self._long(end)] for end in subgraph.ends))
+        if logits.numel() != subgraph.ends.shape[1]:
+            raise ModelError(
+                f"link_predictor(z_src, z_dst) gave {tuple(logits.shape)} for {subgraph.ends.shape[1]} links; "
+                "it must give one number for each"
+            )
+        numbers: FloatArray = logits.detach().cpu().double().numpy().reshape(-1)
+        return to_logits(numbers) if self.probabilities else numbers
 
     def times(self, graph: TemporalGraph) -> NDArray[Any]:
         return np.asarray(torch.tensor(graph.time).to(self.time_dtype))
@@ -245,10 +246,13 @@ class PygSteps:
                 store[node] = tuple(parts)
         return State(memory, torch.as_tensor(updated, device=self.device), *stores)
 
-    def _without_memory(self, query: Query, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    def _without_memory(self, query: Query, subgraph: Subgraph) -> tuple[Tensor, Tensor]:
         assert self.node_features is not None
-        features = self.node_features.to(self.device, self.dtype)[nodes]
-        return features, torch.full((len(nodes),), query.time, dtype=self.time_dtype, device=self.device)
+        features = self.node_features.to(self.device, self.dtype)[self._long(subgraph.nodes)]
+        return features, torch.full((len(features),), query.time, dtype=self.time_dtype, device=self.device)
+
+    def _long(self, numbers: IntArray) -> Tensor:
+        return torch.as_tensor(np.ascontiguousarray(numbers, dtype=np.int64), device=self.device)
 
     def _times(self, events: Events) -> Tensor:
         return torch.tensor(events.time, device=self.device).to(self.time_dtype)
@@ -321,6 +325,33 @@ def _check(modules: Modules, graph: TemporalGraph, node_features: Any, neighbour
             f"the memory was made for messages of {wanted} numbers, and the events have {width}: give as data the "
             "TemporalData that the model was trained with"
         )
+
+
+@torch.no_grad()
+def _why_slow(steps: PygSteps, graph: TemporalGraph, batch: int) -> str:
+    """What keeps the memory from being event-sourced, found out on the first batches; "" if nothing does."""
+    memory, like = steps.memory, torch.zeros_like(steps.memory.memory)
+    needed = ("msg_s_module", "msg_d_module", "time_enc", "gru", "msg_s_store", "msg_d_store")
+    missing = [name for name in needed if not hasattr(memory, name)]
+    if missing:
+        return f"{type(memory).__name__} has no {missing[0]!r}, so it is not known what it computes"
+    states = min(2 * graph.num_events, graph.num_nodes * (graph.num_events // batch + 1))
+    if states * like[:1].nbytes > TABLE_BYTES:
+        return f"the states of all nodes would take {states * like[:1].nbytes / 2**30:.0f} GiB"
+    stop = min(TRIED * batch, graph.num_events - 1)
+    steps.start()
+    for first in range(0, stop, batch):
+        steps.observe(Events(graph, np.arange(first, min(first + batch, stop))))
+    if not torch.allclose(memory.memory, memory_after(Log(steps, graph, batch), stop, like), atol=1e-4):
+        kind = type(getattr(memory, "aggr_module", memory)).__name__
+        return f"{type(memory).__name__} with {kind} does not keep the last message of a node, as LastAggregator does"
+    query = graph.query(stop)
+    pasts = [Past(graph, query, Outcome(frozenset(range(first, stop)), ())) for first in (stop, stop // 2)]
+    subgraph = steps.subgraph(query, pasts)
+    together = steps.answers(subgraph, graph, *memory(steps._long(subgraph.nodes)))
+    if not np.allclose(together, [steps.score(query, past) for past in pasts], atol=1e-4):
+        return f"{type(steps.gnn).__name__} mixes parts of a graph that no edge joins, so sets cannot be asked together"
+    return ""
 
 
 def _rows_of_nodes(node_features: Any) -> Tensor | None:

@@ -50,9 +50,13 @@ class Steps(Protocol):
         """The nodes whose state may be read if some of these rows are otherwise."""
         ...
 
-    def subgraph(self, query: Query, past: Past) -> Any: ...
+    def subgraph(self, query: Query, pasts: Sequence[Past]) -> Any:
+        """What the model reads of each past: `nodes` and, `of` which past each is, [n] both."""
+        ...
 
-    def answers(self, subgraphs: Sequence[Any], graph: TemporalGraph, z: Tensor, last_update: Tensor) -> FloatArray: ...
+    def answers(self, subgraph: Any, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> FloatArray:
+        """The logit of each past, from the memory of the nodes and when it was last updated."""
+        ...
 
     def state(self, graph: TemporalGraph, memory: Tensor, updated: NDArray[Any], last: IntArray) -> Any:
         """A state as the plain form of the model saves it: of all nodes, with the last row of either side."""
@@ -90,7 +94,9 @@ class Table:
         last = np.full((2, len(like)), NONE)
         for first in range(0, graph.num_events, log.batch):
             check_deadline()
-            nodes, written = _next(log, np.arange(first, min(first + log.batch, graph.num_events)), memory, updated, last)
+            nodes, written = _next(
+                log, np.arange(first, min(first + log.batch, graph.num_events)), memory, updated, last
+            )
             slots = np.searchsorted(self.keys, nodes * self.batches + first // log.batch)
             self.memory[torch.as_tensor(slots)] = written
             self.updated[slots], self.last[:, slots] = updated[nodes], last[:, nodes]
@@ -115,9 +121,16 @@ class Table:
         return memory, updated, last
 
 
-def _next(
-    log: Log, rows: IntArray, memory: Tensor, updated: NDArray[Any], last: IntArray
-) -> tuple[IntArray, Tensor]:
+def memory_after(log: Log, stop: int, like: Tensor) -> Tensor:
+    """The memory of all nodes once the rows before `stop` have happened. [N, d]"""
+    memory, updated = torch.zeros_like(like), np.zeros(len(like), dtype=log.times.dtype)
+    last = np.full((2, len(like)), NONE)
+    for first in range(0, stop, log.batch):
+        _next(log, np.arange(first, min(first + log.batch, stop)), memory, updated, last)
+    return memory
+
+
+def _next(log: Log, rows: IntArray, memory: Tensor, updated: NDArray[Any], last: IntArray) -> tuple[IntArray, Tensor]:
     """Let a batch happen; what is known of the nodes changes in place. The nodes, and their new memory."""
     graph, times = log.graph, log.times
     for side, ends in enumerate((graph.src[rows], graph.dst[rows])):
@@ -133,11 +146,26 @@ def _next(
     return nodes, written
 
 
-class Slot(NamedTuple):
+class Slot:
     """A node in a batch that changes can reach, or that the query cuts."""
 
-    rows: tuple[int, ...]  # of the node's events in the batch that the query may see; imagined ones among them
-    mask: int  # which rows its state can depend on, of those that may be otherwise; a bit each
+    __slots__ = ("batch", "before", "known", "mask", "node", "rows", "settled")
+
+    def __init__(self, node: int, batch: int, rows: list[int], mask: int) -> None:
+        self.node, self.batch = node, batch
+        self.rows = rows  # of the node's events in the batch that the query may see; imagined ones among them
+        self.mask = mask  # which rows its state can depend on, of those that may be otherwise; a bit each
+        self.known: dict[int, int] = {}  # mask → number of the state after it
+        self.before: Slot | int | None = None  # the node's slot before, or the number of its state; None: not known yet
+        self.settled: Settled | None = None  # what happens, whatever is otherwise
+
+
+class Settled(NamedTuple):
+    """The message that counts in a slot, where no change can choose another."""
+
+    source: int  # the node's last row in the batch as source, NONE if there is none
+    target: int
+    other: Slot | int  # the slot of the other node before the batch, or the number of its state
 
 
 class Lineage:
@@ -201,9 +229,7 @@ class Lineage:
         found = []
         for batch in range(self.cut, self.oldest - 1, -1):
             check_deadline()
-            rows, earlier = (
-                some[needed[graph.src[some]] | needed[graph.dst[some]]] for some in self._rows(batch)
-            )
+            rows, earlier = (some[needed[graph.src[some]] | needed[graph.dst[some]]] for some in self._rows(batch))
             for some in (rows, earlier):
                 needed[graph.src[some]] = needed[graph.dst[some]] = True
             found.append((rows, earlier))
@@ -228,19 +254,18 @@ class Lineage:
                     found[node] |= self.bit.get(row, 0) | masks.get(other, 0)
             for node, mask in found.items():
                 if mask or batch == self.cut:
-                    self.slots[node, batch] = Slot(tuple(row for row, _ in own[node]), mask)
+                    self.slots[node, batch] = Slot(node, batch, [row for row, _ in own[node]], mask)
                     masks[node], changing[node] = mask, bool(mask)
 
     def _of_nodes(self, nodes: IntArray, rows: IntArray) -> dict[int, list[tuple[int, int]]]:
         """The rows of each node, with the node at the other end."""
         graph = self.log.graph
-        chosen = np.zeros(graph.num_nodes, dtype=bool)
-        chosen[nodes] = True
+        chosen = set(nodes.tolist())
         found: dict[int, list[tuple[int, int]]] = {}
         for row, src, dst in zip(rows.tolist(), graph.src[rows].tolist(), graph.dst[rows].tolist(), strict=True):
-            if chosen[src]:
+            if src in chosen:
                 found.setdefault(src, []).append((row, dst))
-            if chosen[dst] and src != dst:
+            if dst in chosen and src != dst:
                 found.setdefault(dst, []).append((row, src))
         return found
 
@@ -340,29 +365,40 @@ class Workspace:
         self.table, self.log, self.query, self.rows = table, log, query, rows
         self.lineage = Lineage(table, log, query, rows)
         self.states = States(table, log)
-        self._known: dict[tuple[int, int, int], int] = {}  # node, batch, mask → number of the state after it
+        self._latest: dict[int, Slot | int] = {}  # of nodes: their last slot before the query, or the number of a state
 
     def answer(self, changes: Sequence[Change]) -> FloatArray:
         """One logit for each change. [B]"""
         graph, steps, query = self.log.graph, self.log.steps, self.query
         outcomes = [graph.outcome(change, query) for change in changes]
-        subgraphs = [steps.subgraph(query, Past(graph, query, outcome)) for outcome in outcomes]
-        numbers: list[int] = []
-        for outcome, subgraph in zip(outcomes, subgraphs, strict=True):
-            check_deadline()
-            mask = sum(self.lineage.bit[row] for row in (*outcome.absent, *outcome.present))
-            numbers += [self._after(node, self.lineage.latest(node), mask) for node in subgraph.nodes.tolist()]
+        subgraph = steps.subgraph(query, [Past(graph, query, outcome) for outcome in outcomes])
+        masks = [sum(self.lineage.bit[row] for row in (*outcome.absent, *outcome.present)) for outcome in outcomes]
+        nodes = zip(subgraph.nodes.tolist(), subgraph.of.tolist(), strict=True)
+        numbers = [self._at_query(node, masks[number]) for node, number in nodes]
         self.states.compute()
         updated = torch.tensor(np.array([self.states.updated[number] for number in numbers]))
-        return steps.answers(subgraphs, graph, self.states.memory[torch.tensor(numbers)], updated)
+        return steps.answers(subgraph, graph, self.states.memory[torch.tensor(numbers)], updated)
 
-    def _after(self, node: int, batch: int, mask: int) -> int:
-        """The number of a node's state after a batch in which it may have events."""
-        waiting = [(node, batch)]
+    def _at_query(self, node: int, mask: int) -> int:
+        """The number of a node's state at the query."""
+        found = self._latest.get(node)
+        if found is None:
+            found = self._latest[node] = self._place(node, self.lineage.latest(node))
+        return found if isinstance(found, int) else self._number(found, mask)
+
+    def _place(self, node: int, batch: int) -> Slot | int:
+        """Where the state of a node after a batch is found: in a slot, or, if nothing changes it, in the table."""
+        slot = self.lineage.slots.get((node, batch))
+        return self.states.from_table(self.table.before(node, batch + 1)) if slot is None else slot
+
+    def _number(self, slot: Slot, mask: int) -> int:
+        """The number of the state after a slot, and of all states that it needs. (Too deep for a recursion.)"""
+        waiting = [slot]
         while True:
-            number = self._find(*waiting[-1], mask)
+            slot = waiting[-1]
+            number = slot.known.get(mask & slot.mask)
             if number is None:
-                missing = self._plan(*waiting[-1], mask)
+                missing = self._plan(slot, mask)
                 if missing is not None:
                     waiting.append(missing)
             elif len(waiting) == 1:
@@ -370,35 +406,62 @@ class Workspace:
             else:
                 waiting.pop()
 
-    def _find(self, node: int, batch: int, mask: int) -> int | None:
-        slot = self.lineage.slots.get((node, batch))
-        if slot is None:  # nothing changes it
-            return self.states.from_table(self.table.before(node, batch + 1))
-        return self._known.get((node, batch, mask & slot.mask))
-
-    def _plan(self, node: int, batch: int, mask: int) -> tuple[int, int] | None:
-        """Give a state its number; or say which other state, a node after a batch, has to have one first."""
-        lineage, graph = self.lineage, self.log.graph
-        slot, before = lineage.slots[node, batch], lineage.previous(node, batch)
-        own = self._find(node, before, mask)
+    def _plan(self, slot: Slot, mask: int) -> Slot | None:
+        """Give the state after a slot its number; or say which other slot has to have one first."""
+        if slot.before is None:
+            self._link(slot)
+        before = slot.before
+        assert before is not None
+        own = before if isinstance(before, int) else before.known.get(mask & before.mask)
         if own is None:
-            return node, before
+            assert isinstance(before, Slot)
+            return before
         source, target = self.states.last[own]
-        happened = [row for row in slot.rows if bool(mask & lineage.bit.get(row, 0)) == (row >= graph.num_events)]
-        for row in happened:
+        if slot.settled is not None:
+            first, second, place = slot.settled
+            source, target = (source if first == NONE else first), (target if second == NONE else second)
+        else:
+            happened = self._happened(slot, mask)
+            if not happened:
+                slot.known[mask & slot.mask] = own
+                return None
+            source, target = self._last(slot.node, happened, source, target)
+            place = self._other(slot, source, target)
+        other = place if isinstance(place, int) else place.known.get(mask & place.mask)
+        if other is None:
+            assert isinstance(place, Slot)
+            return place
+        slot.known[mask & slot.mask] = self.states.after(own, other, (source, target))
+        return None
+
+    def _link(self, slot: Slot) -> None:
+        """Find out what a slot follows, and what happens in it if no change can choose."""
+        slot.before = self._place(slot.node, self.lineage.previous(slot.node, slot.batch))
+        if any(row in self.lineage.bit for row in slot.rows):
+            return
+        source, target = self._last(slot.node, slot.rows, NONE, NONE)
+        line, times = slot.batch * self.log.batch, self.log.times
+        later = line == 0 or bool(times[slot.rows[0]] > times[line - 1])  # than any message from before
+        if later or (source != NONE and target != NONE):
+            slot.settled = Settled(source, target, self._other(slot, source, target))
+
+    def _happened(self, slot: Slot, mask: int) -> list[int]:
+        bits, real = self.lineage.bit, self.log.graph.num_events
+        return [row for row in slot.rows if bool(mask & bits.get(row, 0)) == (row >= real)]
+
+    def _last(self, node: int, rows: list[int], source: int, target: int) -> tuple[int, int]:
+        """The last row as source and as target of a node, after some rows."""
+        graph = self.log.graph
+        for row in rows:
             source = row if graph.src[row] == node else source
             target = row if graph.dst[row] == node else target
-        number = own
-        if happened:
-            row, of_target = self.log.counts(source, target)
-            end = int(graph.src[row] if of_target else graph.dst[row])
-            start = lineage.previous(end, batch)
-            other = self._find(end, start, mask)
-            if other is None:
-                return end, start
-            number = self.states.after(own, other, (source, target))
-        self._known[node, batch, mask & slot.mask] = number
-        return None
+        return source, target
+
+    def _other(self, slot: Slot, source: int, target: int) -> Slot | int:
+        """Where the state of the node at the other end of the message that counts is found."""
+        row, of_target = self.log.counts(source, target)
+        end = int((self.log.graph.src if of_target else self.log.graph.dst)[row])
+        return self._place(end, self.lineage.previous(end, slot.batch))
 
 
 class SourcedSession:
@@ -416,7 +479,7 @@ class SourcedSession:
     def logits(self, changes: Sequence[Change]) -> FloatArray:
         """One logit for each change. [B]"""
         changes = check_changes(self.model.graph, changes)
-        answers = [np.empty(0)]
+        answers: list[FloatArray] = [np.empty(0)]
         for first in range(0, len(changes), SETS_AT_ONCE):
             some = changes[first : first + SETS_AT_ONCE]
             workspace = self._take(frozenset[int]().union(*some))
