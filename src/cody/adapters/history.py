@@ -156,10 +156,11 @@ class HistoryModel:
         """Bring the model to a line of the grid with nothing otherwise, from the last state that is known before it."""
         begin, saved = max(self.snapshots.last(line), near.last(line), key=lambda snapshot: snapshot[0])
         self._begin(saved)
+        unchanged = Past(self.graph, Query(0, 0, np.inf, line), NOTHING_OTHERWISE)
         for first in range(begin, line, self.batch):
             if self.snapshots.wants(first // self.batch, first):
                 self._keep(self.snapshots, first)
-            self._observe(np.arange(first, min(first + self.batch, self.graph.num_events)))
+            self._observe(np.arange(first, first + self.batch), unchanged)
         if line not in near and line > begin:
             self._keep(near, line)
 
@@ -175,11 +176,11 @@ class HistoryModel:
         if self.steps.save is not None:
             snapshots.keep(line, self.steps.save())
 
-    def _observe(self, rows: IntArray) -> None:
+    def _observe(self, rows: IntArray, past: Past) -> None:
         check_deadline()
         if len(rows):
             assert self.steps.observe is not None
-            self.steps.observe(Events(self.graph, rows))
+            self.steps.observe(Events(self.graph, rows, past))
 
     def feed(self, past: Past, line: int, *, everything: bool) -> None:
         """Let happen what the past has from a line on, batch by batch."""
@@ -188,7 +189,7 @@ class HistoryModel:
         if self.steps.reads is not None and not everything:
             batches = self._that_reach(batches, self.steps.reads(past.query, past))
         for batch in batches:
-            self._observe(batch)
+            self._observe(batch, past)
 
     def _that_reach(self, batches: list[IntArray], nodes: IntArray) -> list[IntArray]:
         """Of each batch, the events that the states of `nodes` after the last one can depend on."""

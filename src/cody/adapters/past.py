@@ -17,6 +17,7 @@ class Events:
 
     graph: TemporalGraph
     rows: IntArray  # [n] imagined ones among them
+    past: Past | None = None  # that they are a part of, if they are fed to a model
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -62,6 +63,15 @@ class Past:
             return real
         imagined = np.array(self.outcome.present, dtype=np.int64)
         return _in_order(self.graph, np.concatenate([real, imagined[self.graph.place(imagined) >= first]]))
+
+    def of_node(self, node: int) -> IntArray:
+        """All rows of a node, in their order."""
+        rows = self.graph.history(node, self.query.before)
+        if self.outcome.absent:
+            rows = rows[~np.isin(rows, list(self.outcome.absent))]
+        present = np.array(self.outcome.present, dtype=np.int64)
+        present = present[(self.graph.src[present] == node) | (self.graph.dst[present] == node)]
+        return _in_order(self.graph, np.concatenate([rows, present])) if len(present) else rows
 
     def recent(self, nodes: IntArray, count: int) -> IntArray:
         """The `count` latest rows of each node, latest first, -1 where there are fewer. [n] → [n, count]
