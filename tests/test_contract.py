@@ -29,7 +29,7 @@ ORDER = [
     {"cody.explain"},
     {"cody.data", "cody.models", "cody.what_if", "cody.testing"},
     {"cody.inference"},
-    {"cody.baselines"},
+    {"cody.baselines", "cody.adapters"},
     {"cody.explainers"},
     {"cody"},
     {"cody.evaluate"},

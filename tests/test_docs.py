@@ -16,7 +16,10 @@ from random_events import random_graph, random_network
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 RUN = [ROOT / "README.md", ROOT / "docs" / "quickstart.md"]  # every command and every line of Python in them
-PYTHON = [*RUN, ROOT / "docs" / "evaluate.md", ROOT / "docs" / "baselines.md"]  # only their Python: models take hours
+PYTHON = [
+    *RUN,
+    *(ROOT / "docs" / name for name in ("evaluate.md", "baselines.md", "own-model.md")),
+]  # only their Python: models take hours
 
 
 def blocks(page, language):

@@ -9,6 +9,7 @@
 and what it warns of:
 
     ProbabilityWarning   the answers of a model look like probabilities, not like logits
+    SlowModelWarning     a model of another library cannot be asked in the fast way
 
 Each message repeats what the user gave and says what to do about it. It is one readable line, whatever it repeats: see
 `CodyError`.
@@ -57,6 +58,10 @@ class BudgetError(CodyError):
 
 class ProbabilityWarning(UserWarning):
     """Answers that look like probabilities: each of them says "link", so nothing can change the decision."""
+
+
+class SlowModelWarning(UserWarning):
+    """A model of another library that has to be replayed event by event, and why."""
 
 
 def readable(text: str, longest: int = LONGEST) -> str:

@@ -41,7 +41,9 @@ app = Commands(
 click.version_option(__version__, prog_name="cody", message="%(prog)s %(version)s", help="Print the version.")(app)
 
 DataOption = Annotated[str, Option("--data", help="A data set's name, a file of events, or a saved graph.")]
-ModelOption = Annotated[str, Option("--model", help="A model's folder, or the name of a shipped one.")]
+ModelOption = Annotated[
+    str, Option("--model", help="A model's folder, the name of a shipped one, or MODULE:FUNCTION, which makes one.")
+]
 JsonOption = Annotated[bool, Option("--json", help="Print one JSON document, and nothing else.")]
 SortOption = Annotated[bool, Option("--sort", help="Sort the events by time; equal times keep their order.")]
 ScorerOption = Annotated[

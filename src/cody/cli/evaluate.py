@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from cody import _start, search, words
+from cody.adapters.named import NamedModel, is_factory, load_factory
 from cody.cli.choices import DEFAULT_EDITS, EDIT_NAMES, NEARBY, NearName, parse_edits
 from cody.cli.common import (
     DataOption,
@@ -104,7 +105,6 @@ def evaluate(
         )
         for entry in asked
     ]
-    plan = evaluation.Plan(data, model, tuple(chosen), seed, share)
     sample = evaluation.Sample(
         instances,
         tuple(dict.fromkeys(kind.strip() for kind in kinds.split(",") if kind.strip())),
@@ -112,13 +112,13 @@ def evaluate(
         margin if margin is not None else PAPER_MARGIN if paper else 0.0,
     )
     with status("Loading the model ..."):
-        from cody.inference import load_model
-
         use_threads(1)
-        graph = load(data, sort=sort)
-        loaded = load_model(model, graph, other_data=other_data)
+        named = NamedModel(model, partial(load, data, sort=sort))
+        graph, data = named.graph, named.data(data)
+        loaded = named.open(other_data=other_data)
         if needs_scorer:
             _check_scorer(scorer or model, loaded, other_data)
+    plan = evaluation.Plan(data, model, tuple(chosen), seed, share)
     try:
         with _way_to_evaluate(data, graph, model, other_data, workers, ray) as way:
             steps = evaluation.run(out_, loaded, graph, plan, sample, evaluate=way)
@@ -166,13 +166,15 @@ def _way_to_evaluate(
     clear_abandoned()
     if ray is not None:
         with connected(ray):  # a cluster that cannot be reached is noticed before links are drawn
-            yield partial(evaluate_on_ray, ray)
+            make = partial(load_factory, model, Path.cwd()) if is_factory(model) else None
+            yield partial(evaluate_on_ray, ray, load=make)
     elif workers == 1:
         yield evaluation.evaluate
     else:
         with scratch_folder() as folder:
             saved = Path(data) if is_saved_graph(Path(data)) else save_graph(graph, folder / "graph")
-            yield partial(evaluate_in_processes, partial(open_model, saved, model, other_data), workers)
+            opener = partial(open_model, saved, model, other_data, Path.cwd())
+            yield partial(evaluate_in_processes, opener, workers)
 
 
 def _entries(names: str) -> list[Entry]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from cody import words
+from cody.adapters.named import NamedModel
 from cody.candidates import Protected
 from cody.cli.choices import (
     DEFAULT_EDITS,
@@ -108,7 +110,8 @@ def what_if(
         raise CallError("--cases says everything; leave out --event, --src, --without, --add, --move and --each")
     if each and (removed or edits):
         raise CallError("--each leaves out one event at a time; leave out --without, --add and --move")
-    graph = load(data, sort=sort)
+    named = NamedModel(model, partial(load, data, sort=sort))
+    graph = named.graph
     if cases is not None:
         asked = read_cases(cases, graph)
     else:
@@ -117,11 +120,11 @@ def what_if(
         if removed or edits:
             asked.append(Case(query, event, removed, edits))
         _say_what_is_too_late(graph, query, event, removed)
-    from cody.inference import fast_model, load_model, plain_model
+    from cody.inference import fast_model, plain_model
 
     use_threads(1)
     engines: dict[Engine, Any] = {Engine.fast: fast_model, Engine.replay: plain_model}
-    loaded = load_model(model, graph, engine=engines[engine], other_data=other_data)
+    loaded = named.open(engine=engines[engine], other_data=other_data)
     if each:
         found = effects(loaded, graph, asked[0].query)
         asked += [asked[0]._replace(removed=frozenset({row})) for row in found.candidates.tolist()]
@@ -224,14 +227,13 @@ def explain(
         edits=_edits(allow, why_not),
         **given,
     )
-    graph = load(data, sort=sort)
+    named = NamedModel(model, partial(load, data, sort=sort))
+    graph = named.graph
     protected = _protected(graph, protect or [])
     queries = _questions(graph, event, events, src, dst, time)
     with status("Loading the model ..."):
-        from cody.inference import load_model
-
         use_threads(1)
-        loaded = load_model(model, graph, other_data=other_data)
+        loaded = named.open(other_data=other_data)
     many = events is not None
     total = len(queries) if many else evaluations or iterations or 300
     with progress("links" if many else "sets of events tried", total) as move:
@@ -246,7 +248,7 @@ def explain(
                 full_replay=verify is Replayed.full,
                 watch=None if many else lambda oracle: move(completed=len(oracle.asked)),
             )
-            why = replace(why, parameters=why.parameters | {"data": data, "model": model})
+            why = replace(why, parameters=why.parameters | {"data": named.data(data), "model": model})
             if why_not and why.original > 0:
                 say(f"the model does predict {why.src} → {why.dst}; this is what would have led to the contrary")
             if many:

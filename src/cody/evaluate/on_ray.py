@@ -12,7 +12,7 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -22,6 +22,8 @@ from cody.evaluate.record import Record
 from cody.evaluate.run import Key, Link, Plan, evaluate, keys_of
 from cody.graph import TemporalGraph
 from cody.model import Model
+
+Load = Callable[[TemporalGraph], Model]
 
 RETRIES = 5  # deaths of a worker or its node that a link survives
 POLL_EVERY = 1.0  # seconds; the size of the cluster may grow and shrink
@@ -35,13 +37,16 @@ def evaluate_on_ray(
     links: Sequence[Link],
     plan: Plan,
     done: Set[Key] = frozenset(),
+    *,
+    load: Load | None = None,
 ) -> Iterator[Record]:
     """Does the work of `evaluate` on the cluster at `address` ("local": one on this machine); records in another order.
 
-    The nodes need this package and nothing else. A model of your own must be picklable.
+    The nodes need this package and nothing else. A model of your own must be picklable; or `load(graph)` makes it, once
+    in each worker.
     """
     with connected(address) as ray:
-        yield from _submit(ray, model, graph, links, plan, done)
+        yield from _submit(ray, model if load is None else load, graph, links, plan, done)
 
 
 @contextmanager
@@ -63,7 +68,7 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def _submit(
-    ray: Any, model: Model, graph: TemporalGraph, links: Sequence[Link], plan: Plan, done: Set[Key]
+    ray: Any, model: Model | Load, graph: TemporalGraph, links: Sequence[Link], plan: Plan, done: Set[Key]
 ) -> Iterator[Record]:
     shared = ray.put((model, graph, plan))  # together, because the model holds the graph too
     task = ray.remote(num_cpus=1, max_retries=RETRIES)(_evaluate_link)
@@ -104,8 +109,8 @@ def _evaluate_link(shared: list[Any], link: Link, done: Set[Key]) -> list[Record
 def _open(reference: Any) -> tuple[Model, TemporalGraph, Plan]:
     """Done once in each worker."""
     os.environ["OMP_NUM_THREADS"] = "1"  # for torch, if it is imported: every core has a worker
-    opened: tuple[Model, TemporalGraph, Plan] = _ray().get(reference)
-    return opened
+    model, graph, plan = _ray().get(reference)
+    return (model if hasattr(model, "logits") else model(graph)), graph, plan
 
 
 def _check_reachable(address: str) -> None:

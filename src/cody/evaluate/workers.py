@@ -15,10 +15,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from cody.adapters.named import NamedModel
 from cody.data import open_graph
 from cody.errors import CallError, CodyError
 from cody.evaluate.record import Record
@@ -32,13 +34,11 @@ ATTEMPTS = 2  # a link that kills two workers would kill the next one too
 FAILED_STARTS = 3  # workers that may die while they load the model, before the run gives up
 
 
-def open_model(graph: Path, model: str, other_data: bool) -> tuple[Model, TemporalGraph]:
-    """A saved graph and a model for it, as a worker uses them."""
-    from cody.inference import load_model
-
+def open_model(graph: Path, model: str, other_data: bool, folder: Path | None = None) -> tuple[Model, TemporalGraph]:
+    """A saved graph and a model for it, as a worker uses them. Modules of the user's are looked for in `folder`."""
     os.environ["OMP_NUM_THREADS"] = "1"  # for torch, if it is imported: every core has a worker
-    opened = open_graph(graph)
-    return load_model(model, opened, other_data=other_data), opened
+    named = NamedModel(model, partial(open_graph, graph), folder)
+    return named.open(other_data=other_data), named.graph
 
 
 def evaluate_in_processes(

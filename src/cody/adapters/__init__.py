@@ -1,0 +1,10 @@
+"""Other people's models. Each adapter is imported on demand: `from cody.adapters import pyg`.
+
+`from_steps` makes a model of a few functions, whatever library they call; the adapters for libraries are built on it.
+"""
+
+from cody.adapters.history import HistoryModel, from_steps
+from cody.adapters.past import Events, Past
+from cody.adapters.probabilities import from_probabilities
+
+__all__ = ["Events", "HistoryModel", "Past", "from_probabilities", "from_steps"]

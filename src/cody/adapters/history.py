@@ -1,0 +1,279 @@
+"""The frame for models that are fed their history: a few functions become a model that can be asked about any change.
+
+The rule is that of `cody.inference.replay`: a fixed grid of batches over the real rows, in which a change leaves holes
+and fills imagined places; every full batch before the query, then the batch that it cuts. The frame feeds them, keeps
+the state of the model at some lines of the grid, and replays only from the last of these before the oldest changed row.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from cody.adapters.past import Events, Past
+from cody.adapters.snapshots import Snapshots
+from cody.deadline import check_deadline
+from cody.errors import CallError, ModelError
+from cody.graph import FloatArray, IntArray, Outcome, Query, TemporalGraph, check_query, whole_number
+from cody.model import HOPS, Change, check_changes
+
+NOTHING_OTHERWISE = Outcome(frozenset(), ())
+SNAPSHOT_BYTES = 512 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What a model can do; see `from_steps`."""
+
+    score: Callable[[Query, Past], Any]
+    start: Callable[[], Any] | None = None
+    observe: Callable[[Events], Any] | None = None
+    save: Callable[[], Any] | None = None
+    restore: Callable[[Any], Any] | None = None
+    reads: Callable[[Query, Past], IntArray] | None = None
+    score_many: Callable[[Query, Sequence[Past]], Any] | None = None
+
+
+def from_steps(
+    graph: TemporalGraph,
+    *,
+    score: Callable[[Query, Past], Any],
+    identity: str,
+    start: Callable[[], Any] | None = None,
+    observe: Callable[[Events], Any] | None = None,
+    save: Callable[[], Any] | None = None,
+    restore: Callable[[Any], Any] | None = None,
+    reads: Callable[[Query, Past], IntArray] | None = None,
+    score_many: Callable[[Query, Sequence[Past]], Any] | None = None,
+    batch: int = 200,
+    hops: int = HOPS,
+    snapshot_bytes: int = SNAPSHOT_BYTES,
+) -> HistoryModel:
+    """A model of a few functions.
+
+    `score(query, past)` gives the logit of a link; `past` is what it sees (`past.events`, `past.recent(nodes, count)`).
+    A model without memory needs nothing else; `score_many(query, pasts)`, if it is given, answers many at once.
+
+    A model with memory is also given `start()`, after which it has seen nothing, and `observe(events)`, which feeds it
+    the next batch; `batch` is the number of events that it was trained with at a time. With `save()` and
+    `restore(saved)`, which must not share anything that `observe` writes to, its state is kept at some places of the
+    log, up to `snapshot_bytes`, and put back after every call as it was before. Without them each answer replays the
+    whole log, and the model is left with what it saw last.
+
+    `reads(query, past)` names the nodes whose state `score` reads. Give it only if an event changes the state of its
+    own two nodes and of no others, from their states before the batch: then events that cannot reach these nodes are
+    not replayed.
+
+    >>> graph = TemporalGraph.from_arrays(src=[0, 0, 1, 0], dst=[1, 2, 2, 1], time=[1.0, 2.0, 3.0, 4.0])
+    >>> def touching(query, past):
+    ...     return sum(query.src in (a, b) for a, b in zip(past.events.src, past.events.dst)) - 1.5
+    >>> model = from_steps(graph, score=touching, identity="events of the source")
+    >>> model.logits(graph.query(3), [frozenset(), frozenset({0})])
+    array([ 0.5, -0.5])
+    """
+    steps = Steps(score, start, observe, save, restore, reads, score_many)
+    given = {name: getattr(steps, name) is not None for name in ("start", "observe", "save", "restore")}
+    for one, other in (("start", "observe"), ("save", "restore")):
+        if given[one] != given[other]:
+            here, missing = (one, other) if given[one] else (other, one)
+            raise CallError(f"a model with {here}() needs {missing}() too")
+    if given["save"] and not given["start"]:
+        raise CallError("save() and restore() are for a model with memory, which has start() and observe() too")
+    if not isinstance(graph, TemporalGraph):
+        raise CallError(f"the first argument is the graph, as cody.load gives it, not {graph!r:.60}")
+    batch, hops = whole_number("batch", batch), whole_number("hops", hops)
+    if batch < 1 or hops < 1:
+        raise CallError(f"batch and hops must be at least 1, not {batch} and {hops}")
+    return HistoryModel(graph, steps, str(identity), batch=batch, hops=hops, snapshots=Snapshots(snapshot_bytes // 2))
+
+
+class HistoryModel:
+    """A model made of `Steps`. One caller at a time has it: others wait."""
+
+    def __init__(
+        self, graph: TemporalGraph, steps: Steps, identity: str, *, batch: int, hops: int, snapshots: Snapshots
+    ) -> None:
+        self.graph, self.steps, self.identity, self.batch, self.hops = graph, steps, identity, batch, hops
+        self.snapshots = snapshots  # of the log as it is
+        self._turn = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.identity} on {self.graph})"
+
+    def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
+        """One logit for each change. [B]"""
+        return self.session(query).logits(changes)
+
+    def session(self, query: Query, rows: Iterable[int] = ()) -> HistorySession:
+        """A session about a query: it keeps the states before the rows that are otherwise."""
+        check_query(self.graph, query)
+        return HistorySession(self, query)
+
+    def plain(self, query: Query, change: Change, *, full: bool = False) -> HistoryJudge:
+        """Everything replayed, with no more kept than one state: from row 0 if `full`, else from before the change."""
+        (change,) = check_changes(self.graph, [change])
+        line = 0 if full or self.steps.save is None else self.line_before(query, self.graph.outcome(change, query))
+        return HistoryJudge(self, self.snapshots.last_line(line))
+
+    def on(self, graph: TemporalGraph) -> Self:
+        """The same model on another log of the same nodes."""
+        other = type(self)(
+            graph,
+            self.steps,
+            self.identity,
+            batch=self.batch,
+            hops=self.hops,
+            snapshots=self.snapshots if graph.log == self.graph.log else Snapshots(self.snapshots.most),
+        )
+        other._turn = self._turn  # the functions are the same
+        return other
+
+    @contextmanager
+    def borrowed(self) -> Iterator[None]:
+        """The user's model is ours inside, and afterwards as it was, whatever happens."""
+        with self._turn:
+            if self.steps.save is None or self.steps.restore is None:
+                yield
+                return
+            before = self.steps.save()
+            try:
+                yield
+            finally:
+                self.steps.restore(before)
+
+    def line_before(self, query: Query, outcome: Outcome) -> int:
+        """The last line of the grid before anything is otherwise, and at or before the query."""
+        imagined = self.graph.place(np.array(outcome.present, dtype=np.int64)).tolist()
+        first: int = min([*outcome.absent, *imagined, query.before])
+        return first // self.batch * self.batch
+
+    def go_to(self, line: int, near: Snapshots) -> None:
+        """Bring the model to a line of the grid with nothing otherwise, from the last state that is known before it."""
+        begin, saved = max(self.snapshots.last(line), near.last(line), key=lambda snapshot: snapshot[0])
+        self._begin(saved)
+        unchanged = Past(self.graph, Query(0, 0, np.inf, line), NOTHING_OTHERWISE)
+        for first in range(begin, line, self.batch):
+            if self.snapshots.wants(first // self.batch, first):
+                self._keep(self.snapshots, first)
+            self._observe(np.arange(first, first + self.batch), unchanged)
+        if line not in near and line > begin:
+            self._keep(near, line)
+
+    def _begin(self, saved: Any) -> None:
+        if saved is None:
+            assert self.steps.start is not None
+            self.steps.start()
+        else:
+            assert self.steps.restore is not None
+            self.steps.restore(saved)
+
+    def _keep(self, snapshots: Snapshots, line: int) -> None:
+        if self.steps.save is not None:
+            snapshots.keep(line, self.steps.save())
+
+    def _observe(self, rows: IntArray, past: Past) -> None:
+        check_deadline()
+        if len(rows):
+            assert self.steps.observe is not None
+            self.steps.observe(Events(self.graph, rows, past))
+
+    def feed(self, past: Past, line: int, *, everything: bool) -> None:
+        """Let happen what the past has from a line on, batch by batch."""
+        rows = past.rows(line)
+        batches = np.split(rows, np.flatnonzero(np.diff(self.graph.place(rows) // self.batch)) + 1)
+        if self.steps.reads is not None and not everything:
+            batches = self._that_reach(batches, self.steps.reads(past.query, past))
+        for batch in batches:
+            self._observe(batch, past)
+
+    def _that_reach(self, batches: list[IntArray], nodes: IntArray) -> list[IntArray]:
+        """Of each batch, the events that the states of `nodes` after the last one can depend on."""
+        needed = np.zeros(self.graph.num_nodes, dtype=bool)
+        needed[nodes] = True
+        reaching = []
+        for rows in reversed(batches):
+            rows = rows[needed[self.graph.src[rows]] | needed[self.graph.dst[rows]]]
+            needed[self.graph.src[rows]] = needed[self.graph.dst[rows]] = True
+            reaching.append(rows)
+        return reaching[::-1]
+
+    def score(self, past: Past) -> float:
+        return _number(self.steps.score(past.query, past), "score(query, past)")
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: value for name, value in vars(self).items() if name != "_turn"}
+        return kept | {"snapshots": Snapshots(self.snapshots.most)}  # another process makes its own
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._turn = threading.RLock()
+
+
+class HistorySession:
+    """A history-fed model asked about one query. It keeps the states before the rows that were otherwise."""
+
+    def __init__(self, model: HistoryModel, query: Query) -> None:
+        self.model, self.query = model, query
+        self.near = Snapshots(model.snapshots.most)
+
+    def logits(self, changes: Sequence[Change]) -> FloatArray:
+        """One logit for each change. [B]"""
+        model, graph = self.model, self.model.graph
+        checked = check_changes(graph, changes)
+        pasts = [Past(graph, self.query, graph.outcome(change, self.query)) for change in checked]
+        with model.borrowed():
+            if model.steps.start is None and model.steps.score_many is not None and pasts:
+                return _numbers(model.steps.score_many(self.query, pasts), len(pasts))
+            return np.array([self._logit(past) for past in pasts], dtype=np.float64)
+
+    def _logit(self, past: Past) -> float:
+        check_deadline()
+        if self.model.steps.start is not None:
+            line = self.model.line_before(self.query, past.outcome)
+            self.model.go_to(line, self.near)
+            self.model.feed(past, line, everything=False)
+        return self.model.score(past)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryJudge:
+    """The definition of what a history-fed model answers: one state, then all events."""
+
+    model: HistoryModel
+    since: int
+
+    def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
+        """One logit for each change; one of something before `since` is replayed from row 0. [B]"""
+        model = self.model
+        check_query(model.graph, query)
+        outcomes = [model.graph.outcome(change, query) for change in check_changes(model.graph, changes)]
+        with model.borrowed():
+            return np.array([self._logit(Past(model.graph, query, outcome)) for outcome in outcomes])
+
+    def _logit(self, past: Past) -> float:
+        model = self.model
+        if model.steps.start is not None:
+            possible = self.since <= model.line_before(past.query, past.outcome)
+            begin, saved = model.snapshots.last(self.since if possible else 0)
+            model._begin(saved)
+            model.feed(past, begin, everything=True)
+        return model.score(past)
+
+
+def _number(answer: Any, call: str) -> float:
+    try:
+        return float(answer)
+    except (TypeError, ValueError, RuntimeError):
+        raise ModelError(f"{call} must return one number, not {str(answer)[:60]!r}") from None
+
+
+def _numbers(answers: Any, count: int) -> FloatArray:
+    numbers = np.array([_number(answer, "each answer of score_many(query, pasts)") for answer in answers])
+    if len(numbers) != count:
+        raise ModelError(f"score_many(query, pasts) gave {len(numbers)} numbers for {count} pasts")
+    return numbers

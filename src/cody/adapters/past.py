@@ -1,0 +1,109 @@
+"""What a model is shown: a batch of events, and the past that a query sees once a change is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from cody.graph import FloatArray, IntArray, Outcome, Query, TemporalGraph
+
+
+@dataclass(frozen=True)
+class Events:
+    """Some events of a graph, in their order, as columns."""
+
+    graph: TemporalGraph
+    rows: IntArray  # [n] imagined ones among them
+    past: Past | None = None  # that they are a part of, if they are fed to a model
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def src(self) -> IntArray:
+        return self.graph.src[self.rows]
+
+    @property
+    def dst(self) -> IntArray:
+        return self.graph.dst[self.rows]
+
+    @property
+    def time(self) -> FloatArray:
+        return self.graph.time[self.rows]
+
+    @property
+    def features(self) -> FloatArray | None:
+        """[n, F], or None where events have none."""
+        return self.graph.features_of(self.rows)
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a query sees: the real rows before it except those that are absent, and the imagined ones that happened."""
+
+    graph: TemporalGraph
+    query: Query
+    outcome: Outcome
+
+    @cached_property
+    def events(self) -> Events:
+        """All of them. To build it takes as long as the past is; `recent` does not."""
+        return Events(self.graph, self.rows())
+
+    def rows(self, first: int = 0) -> IntArray:
+        """The rows from real row `first` on, in their order. An imagined row counts as the one it stands before."""
+        real = np.arange(first, self.query.before)
+        absent = [row for row in self.outcome.absent if row >= first]
+        if absent:
+            real = real[~np.isin(real, absent)]
+        if not self.outcome.present:
+            return real
+        imagined = np.array(self.outcome.present, dtype=np.int64)
+        return _in_order(self.graph, np.concatenate([real, imagined[self.graph.place(imagined) >= first]]))
+
+    def of_node(self, node: int) -> IntArray:
+        """All rows of a node, in their order."""
+        rows = self.graph.history(node, self.query.before)
+        if self.outcome.absent:
+            rows = rows[~np.isin(rows, list(self.outcome.absent))]
+        present = np.array(self.outcome.present, dtype=np.int64)
+        present = present[(self.graph.src[present] == node) | (self.graph.dst[present] == node)]
+        return _in_order(self.graph, np.concatenate([rows, present])) if len(present) else rows
+
+    def recent(self, nodes: IntArray, count: int) -> IntArray:
+        """The `count` latest rows of each node, latest first, -1 where there are fewer. [n] → [n, count]
+
+        They come in the order of the log, whatever their times: which rows are there never depends on other nodes.
+        """
+        nodes = np.asarray(nodes, dtype=np.int64)
+        return recent([self], np.zeros_like(nodes), nodes, count)
+
+
+def recent(pasts: Sequence[Past], of: IntArray, nodes: IntArray, count: int) -> IntArray:
+    """What `Past.recent` gives, for nodes each of which is asked of one of several pasts of one query. [n, count]"""
+    graph, before = pasts[0].graph, pasts[0].query.before
+    absent = [(number, row) for number, past in enumerate(pasts) for row in past.outcome.absent]
+    most = max(len(past.outcome.absent) for past in pasts)
+    distinct, place = np.unique(nodes, return_inverse=True)
+    rows = graph.recent(distinct, before, count + most)[place]  # [n, count + most]
+    if absent:
+        keys = np.array([number * graph.num_rows + row for number, row in absent])
+        rows[np.isin(of[:, None] * graph.num_rows + rows, keys) & (rows >= 0)] = -1
+    imagined = sorted({row for past in pasts for row in past.outcome.present})
+    if imagined:
+        present = np.array([[row in past.outcome.present for row in imagined] for past in pasts])  # [B, k]
+        more = np.array(imagined)
+        touches = (graph.src[more] == nodes[:, None]) | (graph.dst[more] == nodes[:, None])
+        rows = np.concatenate([rows, np.where(touches & present[of], more, -1)], axis=1)
+    if not absent and not imagined:
+        return rows
+    order = np.where(rows >= 0, graph.order(rows), -1)
+    latest = np.argsort(-order, axis=1, kind="stable")[:, :count]
+    return np.take_along_axis(rows, latest, axis=1)
+
+
+def _in_order(graph: TemporalGraph, rows: IntArray) -> IntArray:
+    return rows[np.argsort(graph.order(rows))]

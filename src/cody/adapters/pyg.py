@@ -1,0 +1,373 @@
+"""Models of PyTorch Geometric, and of TGB and TGM, which have the same classes.
+
+    model = pyg.wrap(memory=memory, gnn=gnn, link_predictor=link_pred, data=data, batch=200, neighbours=10)
+    why = cody.explain(model, model.graph, model.graph.query(50_000))
+
+Your modules are copied, and the copies are in evaluation mode: whatever happens here, yours stay as they are. What you
+train afterwards needs a new `wrap`.
+
+Two things of the library are replaced in the copies, because they make an answer depend on unrelated events. Neighbours
+come from `Past.recent`: `LastNeighborLoader` drops recent events when a node has more of them in one batch than fit.
+Messages of one node are put in the order of the log by a stable sort, which decides between events of equal time.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
+from cody.adapters.past import Events, Past, recent
+from cody.adapters.probabilities import to_logits
+from cody.adapters.sourced import Log, SourcedModel, memory_after
+from cody.errors import CallError, ModelError, SlowModelWarning
+from cody.graph import BoolArray, FloatArray, IntArray, Outcome, Query, TemporalGraph
+from cody.model import fingerprint
+
+STATE = ("memory", "last_update", "_assoc")  # buffers of a TGNMemory that are not weights
+TABLE_BYTES = 4 * 2**30  # that the states of all nodes after all batches may take
+TRIED = 3  # batches
+PLACE_OF_A_STORE = 64  # bytes of an entry of a message store; its tensors are shared
+
+
+def wrap(
+    *,
+    gnn: nn.Module,
+    link_predictor: nn.Module,
+    data: Any,
+    memory: nn.Module | None = None,
+    node_features: Any = None,
+    batch: int = 200,
+    neighbours: int = 10,
+    hops: int = 1,
+    probabilities: bool = False,
+    fast: bool = True,
+    snapshot_bytes: int = SNAPSHOT_BYTES,
+) -> HistoryModel | SourcedModel:
+    """A trained model as one that can be explained.
+
+    Args:
+        gnn: called as `gnn(z, last_update, edge_index, t, msg)`, as in the library's TGN example.
+        link_predictor: called as `link_predictor(z_src, z_dst)`; gives logits.
+        data: the `TemporalData` that the model was trained on, or a graph with the same columns: the `src` and `dst` of
+            either are places in the memory, its features are the messages.
+        memory: a `TGNMemory`, or anything with its methods. Without one, `z` are the `node_features` of the nodes, and
+            `last_update` is the time of the query for all of them.
+        node_features: of a model without memory, one row for each node.
+        batch: how many events the memory was updated with at a time. It is part of the model: answers depend on it.
+        neighbours: how many recent events of a node the GNN is given.
+        hops: how far the GNN is given events: 1, those of the query's nodes; 2, those of their neighbours too.
+        probabilities: whether the link predictor ends with a sigmoid, as TGB's does.
+        fast: compute only what a change changes. It needs a memory that keeps the last message of each node, as
+            `TGNMemory` with `LastAggregator` does; with another one a `SlowModelWarning` says why it is not possible.
+        snapshot_bytes: how much memory states of the model may take.
+    """
+    graph = data if isinstance(data, TemporalGraph) else _graph(data, memory, node_features)
+    modules = Modules(*(_copied(module) for module in (memory, gnn, link_predictor)))
+    _check(modules, graph, node_features, neighbours)
+    steps = PygSteps(modules, graph, _rows_of_nodes(node_features), neighbours, hops, probabilities)
+    given: dict[str, Any] = {"score": steps.score, "identity": _identity(steps, batch), "batch": batch, "hops": hops}
+    if memory is None:
+        return from_steps(graph, **given, score_many=steps.score_many)
+    given |= {"start": steps.start, "observe": steps.observe, "save": steps.save, "restore": steps.restore}
+    plain = from_steps(graph, **given, reads=steps.reads, snapshot_bytes=snapshot_bytes)
+    reason = _why_slow(steps, graph, batch) if fast else ""
+    if reason:
+        warnings.warn(f"explanations will be slow: {reason} (fast=False: no warning)", SlowModelWarning, stacklevel=2)
+    return SourcedModel(plain, steps, torch.zeros_like(steps.memory.memory)) if fast and not reason else plain
+
+
+class Modules(NamedTuple):
+    """The user's modules, copied."""
+
+    memory: Any
+    gnn: Any
+    link_predictor: Any
+
+
+class State(NamedTuple):
+    """The state of a TGNMemory."""
+
+    memory: Tensor  # [N, d]
+    last_update: Tensor  # [N]
+    msg_s_store: dict[int, Any]
+    msg_d_store: dict[int, Any]
+
+    @property
+    def nbytes(self) -> int:
+        stores = PLACE_OF_A_STORE * (len(self.msg_s_store) + len(self.msg_d_store))
+        return self.memory.nbytes + self.last_update.nbytes + stores
+
+
+class Subgraph(NamedTuple):
+    """What a GNN is given for B pasts at once: the parts of different pasts have no edges in common."""
+
+    nodes: IntArray  # [n] ascending within each past
+    of: IntArray  # [n] the past that each belongs to, ascending
+    edges: IntArray  # [2, m] from neighbour to node, by their places in `nodes`
+    rows: IntArray  # [m] the event of each edge
+    ends: IntArray  # [2, B] places of the query's nodes
+
+
+class PygSteps:
+    """What the frame asks of the user's modules."""
+
+    def __init__(
+        self,
+        modules: Modules,
+        graph: TemporalGraph,
+        node_features: Tensor | None,
+        neighbours: int,
+        hops: int,
+        probabilities: bool,
+    ) -> None:
+        self.memory, self.gnn, self.link_predictor = modules
+        self.node_features, self.neighbours, self.hops = node_features, neighbours, hops
+        self.probabilities = probabilities
+        some = next(iter([*self.gnn.parameters(), *self.link_predictor.parameters()]), torch.zeros(0))
+        self.device, self.dtype = some.device, some.dtype
+        self.time_dtype = torch.float64 if self.memory is None else self.memory.last_update.dtype
+
+    def start(self) -> None:
+        self.memory.reset_state()
+
+    @torch.no_grad()
+    def observe(self, events: Events) -> None:
+        src, dst = self._long(events.src), self._long(events.dst)
+        self.memory.update_state(src, dst, self._times(events), self._messages(events))
+
+    def save(self) -> State:
+        memory = self.memory
+        state = memory.memory.detach().clone(), memory.last_update.clone()
+        return State(*state, dict(memory.msg_s_store), dict(memory.msg_d_store))
+
+    def restore(self, saved: State) -> None:
+        self.memory.memory.copy_(saved.memory)
+        self.memory.last_update.copy_(saved.last_update)
+        self.memory.msg_s_store, self.memory.msg_d_store = dict(saved.msg_s_store), dict(saved.msg_d_store)
+
+    def reads(self, query: Query, past: Past) -> IntArray:
+        return self.subgraph(query, [past]).nodes
+
+    @torch.no_grad()
+    def score(self, query: Query, past: Past) -> float:
+        subgraph = self.subgraph(query, [past])
+        state = (
+            self._without_memory(query, subgraph) if self.memory is None else self.memory(self._long(subgraph.nodes))
+        )
+        return float(self.answers(subgraph, past.graph, *state)[0])
+
+    @torch.no_grad()
+    def score_many(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
+        """Many at once, for a model without memory."""
+        subgraph = self.subgraph(query, pasts)
+        return self.answers(subgraph, pasts[0].graph, *self._without_memory(query, subgraph))
+
+    def subgraph(self, query: Query, pasts: Sequence[Past]) -> Subgraph:
+        """The recent events of the query's nodes, and so on; as `LastNeighborLoader` gives them if it is asked once."""
+        graph, count = pasts[0].graph, pasts[0].graph.num_nodes
+        asked = np.arange(len(pasts)) * count + np.array([[query.src], [query.dst]])  # [2, B] past · N + node
+        front = nodes = np.unique(asked)
+        edges: list[IntArray] = []
+        rows: list[IntArray] = []
+        for _ in range(self.hops):
+            latest = recent(pasts, front // count, front % count, self.neighbours)  # [n, K]
+            exists = latest >= 0
+            towards = np.broadcast_to(front[:, None], latest.shape)[exists]
+            others = graph.other_end(latest[exists], towards % count) + towards // count * count
+            edges.append(np.stack([others, towards]))
+            rows.append(latest[exists])
+            front = np.setdiff1d(others, nodes)
+            nodes = np.union1d(nodes, front)
+        places = np.searchsorted(nodes, np.concatenate(edges, axis=1))
+        return Subgraph(nodes % count, nodes // count, places, np.concatenate(rows), np.searchsorted(nodes, asked))
+
+    def answers(self, subgraph: Subgraph, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> FloatArray:
+        """The logit of each past, from `z` and the last update of the nodes."""
+        events = Events(graph, subgraph.rows)
+        z = self.gnn(z, last_update, self._long(subgraph.edges), self._times(events), self._messages(events))
+        logits = self.link_predictor(*(z[self._long(end)] for end in subgraph.ends))
+        if logits.numel() != subgraph.ends.shape[1]:
+            raise ModelError(
+                f"link_predictor(z_src, z_dst) gave {tuple(logits.shape)} for {subgraph.ends.shape[1]} links; "
+                "it must give one number for each"
+            )
+        numbers: FloatArray = logits.detach().cpu().double().numpy().reshape(-1)
+        return to_logits(numbers) if self.probabilities else numbers
+
+    def times(self, graph: TemporalGraph) -> NDArray[Any]:
+        return np.asarray(torch.tensor(graph.time).to(self.time_dtype))
+
+    def remember(
+        self, graph: TemporalGraph, own: Tensor, other: Tensor, rows: IntArray, target: BoolArray, elapsed: NDArray[Any]
+    ) -> Tensor:
+        """What `TGNMemory` does with the last message of each node."""
+        memory = self.memory
+        raw = self._messages(Events(graph, rows))
+        encoded = memory.time_enc(torch.as_tensor(elapsed, device=self.device).to(raw.dtype))
+        messages: Tensor | None = None
+        for module, side in ((memory.msg_s_module, ~target), (memory.msg_d_module, target)):
+            places = torch.as_tensor(np.flatnonzero(side), device=self.device)
+            if len(places):
+                some = module(own[places], other[places], raw[places], encoded[places])
+                messages = some.new_empty((len(rows), some.size(-1))) if messages is None else messages
+                messages[places] = some
+        assert messages is not None
+        written: Tensor = memory.gru(messages, own)
+        return written
+
+    def reachable(self, query: Query, graph: TemporalGraph, rows: Sequence[int]) -> IntArray:
+        nodes = np.array([query.src, query.dst], dtype=np.int64)
+        imagined = np.array([row for row in rows if row >= graph.num_events], dtype=np.int64)
+        added = np.concatenate([graph.src[imagined], graph.dst[imagined]])
+        for _ in range(self.hops):
+            recent = graph.recent(nodes, query.before, self.neighbours + len(rows))
+            recent = recent[recent >= 0]
+            nodes = np.unique(np.concatenate([nodes, graph.src[recent], graph.dst[recent], added])).astype(np.int64)
+        return nodes
+
+    def state(self, graph: TemporalGraph, memory: Tensor, updated: NDArray[Any], last: IntArray) -> State:
+        """A state of the memory, as it would be saved, from what is known about each node."""
+        self.memory.reset_state()
+        stores = dict(self.memory.msg_s_store), dict(self.memory.msg_d_store)
+        for store, rows, ends in zip(stores, last, ((graph.src, graph.dst), (graph.dst, graph.src)), strict=True):
+            nodes = np.flatnonzero(rows >= 0)
+            events = Events(graph, rows[nodes])
+            own, other = (torch.tensor(end[events.rows], dtype=torch.long, device=self.device) for end in ends)
+            columns = own, other, self._times(events), self._messages(events)
+            for node, *parts in zip(nodes.tolist(), *(torch.split(column, 1) for column in columns), strict=True):
+                store[node] = tuple(parts)
+        return State(memory, torch.as_tensor(updated, device=self.device), *stores)
+
+    def _without_memory(self, query: Query, subgraph: Subgraph) -> tuple[Tensor, Tensor]:
+        assert self.node_features is not None
+        features = self.node_features.to(self.device, self.dtype)[self._long(subgraph.nodes)]
+        return features, torch.full((len(features),), query.time, dtype=self.time_dtype, device=self.device)
+
+    def _long(self, numbers: IntArray) -> Tensor:
+        return torch.as_tensor(np.ascontiguousarray(numbers, dtype=np.int64), device=self.device)
+
+    def _times(self, events: Events) -> Tensor:
+        return torch.tensor(events.time, device=self.device).to(self.time_dtype)
+
+    def _messages(self, events: Events) -> Tensor:
+        features = events.features
+        if features is None:
+            return torch.zeros(len(events), 0, dtype=self.dtype, device=self.device)
+        return torch.tensor(features, dtype=self.dtype, device=self.device)
+
+
+def _graph(data: Any, memory: Any, node_features: Any) -> TemporalGraph:
+    """The events of a TemporalData, nodes with the numbers that they have there."""
+    missing = [name for name in ("src", "dst", "t") if getattr(data, name, None) is None]
+    if missing:
+        raise CallError(
+            f"data must be a TemporalData or a graph of cody.load; {type(data).__name__} has no {missing[0]!r}"
+        )
+    nodes = getattr(memory, "num_nodes", None) if node_features is None else len(node_features)
+    columns = (np.asarray(getattr(data, name).cpu()) for name in ("src", "dst", "t"))
+    message = getattr(data, "msg", None)
+    features = None if message is None else message.reshape(len(message), -1).detach().float().cpu().numpy()
+    return TemporalGraph.from_arrays(*columns, features=features, num_nodes=nodes)
+
+
+def _copied(module: Any) -> Any:
+    """A copy of a module, in evaluation mode and with nothing to remember."""
+    if module is None:
+        return None
+    if not isinstance(module, nn.Module):
+        raise CallError(f"memory, gnn and link_predictor must be torch modules, not {module!r:.60}")
+    # What is in the middle of a gradient computation refuses to be copied, so it is copied beforehand.
+    busy = [tensor for tensor in module.buffers() if tensor.grad_fn is not None]
+    copied: Any = copy.deepcopy(module, {id(tensor): tensor.detach().clone() for tensor in busy})
+    if hasattr(copied, "reset_state"):
+        copied.reset_state()  # first: a TGNMemory that is switched to evaluation applies the messages that wait
+    if hasattr(copied, "_update_msg_store"):
+        copied._update_msg_store = _update_in_order
+    copied.eval()  # that of a TGNMemory returns nothing
+    return copied.requires_grad_(False)
+
+
+def _update_in_order(src: Tensor, dst: Tensor, t: Tensor, raw_msg: Tensor, msg_store: dict[int, Any]) -> None:
+    """What `TGNMemory` does, with the events of each node in the order of the log."""
+    nodes, order = src.sort(stable=True)
+    nodes, count = torch.unique_consecutive(nodes, return_counts=True)
+    for node, places in zip(nodes.tolist(), torch.split(order, count.tolist()), strict=True):
+        msg_store[node] = (src[places], dst[places], t[places], raw_msg[places])
+
+
+def _check(modules: Modules, graph: TemporalGraph, node_features: Any, neighbours: int) -> None:
+    memory = modules.memory
+    if neighbours < 1:
+        raise CallError(f"neighbours must be at least 1, not {neighbours}")
+    if memory is None:
+        if node_features is None or len(node_features) < graph.num_nodes:
+            raise CallError(
+                f"a model without memory needs node_features, a row for each of the {graph.num_nodes:,} nodes"
+            )
+        return
+    missing = [name for name in ("reset_state", "update_state", "memory", "last_update") if not hasattr(memory, name)]
+    if missing:
+        raise CallError(f"memory must be a TGNMemory or work like one; {type(memory).__name__} has no {missing[0]!r}")
+    if len(memory.memory) < graph.num_nodes:
+        raise ModelError(f"the memory has {len(memory.memory):,} nodes, and the data {graph.num_nodes:,}")
+    width = 0 if graph.features is None else graph.features.shape[1]
+    wanted = getattr(memory, "raw_msg_dim", width)
+    if width != wanted:
+        raise ModelError(
+            f"the memory was made for messages of {wanted} numbers, and the events have {width}: give as data the "
+            "TemporalData that the model was trained with"
+        )
+
+
+@torch.no_grad()
+def _why_slow(steps: PygSteps, graph: TemporalGraph, batch: int) -> str:
+    """What keeps the memory from being event-sourced, found out on the first batches; "" if nothing does."""
+    memory, like = steps.memory, torch.zeros_like(steps.memory.memory)
+    needed = ("msg_s_module", "msg_d_module", "time_enc", "gru", "msg_s_store", "msg_d_store")
+    missing = [name for name in needed if not hasattr(memory, name)]
+    if missing:
+        return f"{type(memory).__name__} has no {missing[0]!r}, so it is not known what it computes"
+    states = min(2 * graph.num_events, graph.num_nodes * (graph.num_events // batch + 1))
+    if states * like[:1].nbytes > TABLE_BYTES:
+        return f"the states of all nodes would take {states * like[:1].nbytes / 2**30:.0f} GiB"
+    stop = min(TRIED * batch, graph.num_events - 1)
+    steps.start()
+    for first in range(0, stop, batch):
+        steps.observe(Events(graph, np.arange(first, min(first + batch, stop))))
+    if not torch.allclose(memory.memory, memory_after(Log(steps, graph, batch), stop, like), atol=1e-4):
+        kind = type(getattr(memory, "aggr_module", memory)).__name__
+        return f"{type(memory).__name__} with {kind} does not keep the last message of a node, as LastAggregator does"
+    query = graph.query(stop)
+    pasts = [Past(graph, query, Outcome(frozenset(range(first, stop)), ())) for first in (stop, stop // 2)]
+    subgraph = steps.subgraph(query, pasts)
+    together = steps.answers(subgraph, graph, *memory(steps._long(subgraph.nodes)))
+    if not np.allclose(together, [steps.score(query, past) for past in pasts], atol=1e-4):
+        return f"{type(steps.gnn).__name__} mixes parts of a graph that no edge joins, so sets cannot be asked together"
+    return ""
+
+
+def _rows_of_nodes(node_features: Any) -> Tensor | None:
+    return None if node_features is None else torch.as_tensor(node_features).detach().clone()
+
+
+def _identity(steps: PygSteps, batch: int) -> str:
+    """A hash of weights, structure and options; not of the state of the memory."""
+    arrays = [
+        weight.detach().cpu().numpy()
+        for module in (steps.memory, steps.gnn, steps.link_predictor)
+        if module is not None
+        for name, weight in module.state_dict().items()
+        if name not in STATE
+    ]
+    structure = f"{steps.memory}{steps.gnn}{steps.link_predictor}"
+    options = [batch, steps.neighbours, steps.hops, steps.probabilities]
+    features = [] if steps.node_features is None else [steps.node_features.cpu().numpy()]
+    return f"pyg-{fingerprint(*arrays, *features, np.frombuffer(structure.encode(), np.uint8), options)}"

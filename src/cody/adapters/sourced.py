@@ -1,0 +1,541 @@
+"""Event-sourced memory for TGNs of other libraries: exact answers that compute only what a change changes.
+
+Read `replay.py` and docs/engine.md first: the idea is that of our own engine. Here the memory is one whose nodes keep,
+for either side of an event, the last message (`TGNMemory` with `LastAggregator`), and all that is computed is computed
+by the user's own modules, so that any message function, GNN and predictor will do.
+
+A *slot* is a node in a batch in which it has events. The state after each slot of the log as it is stands in a table.
+The state after a slot under a change is a function of the node's state before, of the state of one other node at the
+start of the batch, and of one event; it is computed only where the change can reach the slot, and the slot the query.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cody.adapters.history import HistoryJudge, HistoryModel
+from cody.adapters.past import Past
+from cody.deadline import check_deadline
+from cody.edits import NOTHING
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, check_query
+from cody.model import Change, check_changes
+
+NONE = -1  # no row, no slot, no batch
+STATES_KEPT = 2**25  # numbers that a session remembers; then it starts afresh
+SETS_AT_ONCE = 64
+
+
+class Steps(Protocol):
+    """What is asked of the user's modules."""
+
+    def times(self, graph: TemporalGraph) -> NDArray[Any]:
+        """The times of all rows, as the memory counts them. [rows]"""
+        ...
+
+    def remember(
+        self, graph: TemporalGraph, own: Tensor, other: Tensor, rows: IntArray, target: BoolArray, elapsed: NDArray[Any]
+    ) -> Tensor:
+        """The next memory of nodes, from messages of which they are the source or the target. → [n, d]"""
+        ...
+
+    def reachable(self, query: Query, graph: TemporalGraph, rows: Sequence[int]) -> IntArray:
+        """The nodes whose state may be read if some of these rows are otherwise."""
+        ...
+
+    def subgraph(self, query: Query, pasts: Sequence[Past]) -> Any:
+        """What the model reads of each past: `nodes` and, `of` which past each is, [n] both."""
+        ...
+
+    def answers(self, subgraph: Any, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> FloatArray:
+        """The logit of each past, from the memory of the nodes and when it was last updated."""
+        ...
+
+    def state(self, graph: TemporalGraph, memory: Tensor, updated: NDArray[Any], last: IntArray) -> Any:
+        """A state as the plain form of the model saves it: of all nodes, with the last row of either side."""
+        ...
+
+
+class Log:
+    """The events, perhaps with imagined ones, as the memory of a model sees them."""
+
+    def __init__(self, steps: Steps, graph: TemporalGraph, batch: int) -> None:
+        self.steps, self.graph, self.batch = steps, graph, batch
+        self.times = steps.times(graph)  # [rows]
+
+    def counts(self, source: int, target: int) -> tuple[int, bool]:
+        """Which of a node's last messages counts, and whether it is one as target: the later, of equal ones that."""
+        of_target = target != NONE and (source == NONE or bool(self.times[target] >= self.times[source]))
+        return (target if of_target else source), of_target
+
+    def remember(self, own: Tensor, other: Tensor, rows: IntArray, target: BoolArray, elapsed: NDArray[Any]) -> Tensor:
+        return self.steps.remember(self.graph, own, other, rows, target, elapsed)
+
+
+class Table:
+    """The state of each node after each batch in which it has events, with nothing otherwise."""
+
+    def __init__(self, log: Log, like: Tensor) -> None:
+        graph, self.batch = log.graph, log.batch
+        self.batches = graph.num_events // log.batch + 2
+        ends = np.repeat(np.arange(graph.num_nodes), np.diff(graph.offsets))
+        self.keys = np.unique(ends * self.batches + graph.incidence // log.batch)  # [S] of slots: by node, then batch
+        self.memory = like.new_zeros((len(self.keys), like.shape[1]))  # [S, d]
+        self.updated = np.zeros(len(self.keys), dtype=log.times.dtype)  # [S]
+        self.last = np.full((2, len(self.keys)), NONE)  # [2, S] the node's last row as source, and as target
+        memory, updated = torch.zeros_like(like), np.zeros(len(like), dtype=log.times.dtype)
+        last = np.full((2, len(like)), NONE)
+        for first in range(0, graph.num_events, log.batch):
+            check_deadline()
+            nodes, written = _next(
+                log, np.arange(first, min(first + log.batch, graph.num_events)), memory, updated, last
+            )
+            slots = np.searchsorted(self.keys, nodes * self.batches + first // log.batch)
+            self.memory[torch.as_tensor(slots)] = written
+            self.updated[slots], self.last[:, slots] = updated[nodes], last[:, nodes]
+
+    def before(self, node: int, batch: int) -> int:
+        """The last slot of a node before a batch; NONE if there is none."""
+        slot = int(np.searchsorted(self.keys, node * self.batches + batch)) - 1
+        return slot if slot >= 0 and self.keys[slot] // self.batches == node else NONE
+
+    def batch_of(self, slot: int) -> int:
+        return NONE if slot == NONE else int(self.keys[slot] % self.batches)
+
+    def at(self, line: int, like: Tensor) -> tuple[Tensor, NDArray[Any], IntArray]:
+        """Memory, time of the last update, and last rows of all nodes at a line of the grid."""
+        nodes = np.arange(len(like))
+        slots = np.searchsorted(self.keys, nodes * self.batches + line // self.batch) - 1
+        known = np.flatnonzero((slots >= 0) & (self.keys[slots] // self.batches == nodes))
+        memory, updated = torch.zeros_like(like), np.zeros(len(like), dtype=self.updated.dtype)
+        last = np.full((2, len(like)), NONE)
+        memory[torch.as_tensor(known)] = self.memory[torch.as_tensor(slots[known])]
+        updated[known], last[:, known] = self.updated[slots[known]], self.last[:, slots[known]]
+        return memory, updated, last
+
+
+def memory_after(log: Log, stop: int, like: Tensor) -> Tensor:
+    """The memory of all nodes once the rows before `stop` have happened. [N, d]"""
+    memory, updated = torch.zeros_like(like), np.zeros(len(like), dtype=log.times.dtype)
+    last = np.full((2, len(like)), NONE)
+    for first in range(0, stop, log.batch):
+        _next(log, np.arange(first, min(first + log.batch, stop)), memory, updated, last)
+    return memory
+
+
+def _next(log: Log, rows: IntArray, memory: Tensor, updated: NDArray[Any], last: IntArray) -> tuple[IntArray, Tensor]:
+    """Let a batch happen; what is known of the nodes changes in place. The nodes, and their new memory."""
+    graph, times = log.graph, log.times
+    for side, ends in enumerate((graph.src[rows], graph.dst[rows])):
+        last[side][ends] = rows  # of several rows, numpy keeps the last
+    nodes = np.unique(np.concatenate([graph.src[rows], graph.dst[rows]])).astype(np.int64)
+    counts = [log.counts(source, target) for source, target in last[:, nodes].T.tolist()]
+    chosen, target = np.array([row for row, _ in counts]), np.array([of_target for _, of_target in counts])
+    other = np.where(target, graph.src[chosen], graph.dst[chosen]).astype(np.int64)
+    place = torch.as_tensor(nodes)
+    elapsed = times[chosen] - updated[nodes]
+    written = log.remember(memory[place], memory[torch.as_tensor(other)], chosen, target, elapsed)
+    memory[place], updated[nodes] = written, times[chosen]
+    return nodes, written
+
+
+class Slot:
+    """A node in a batch that changes can reach, or that the query cuts."""
+
+    __slots__ = ("batch", "before", "known", "mask", "node", "rows", "settled")
+
+    def __init__(self, node: int, batch: int, rows: list[int], mask: int) -> None:
+        self.node, self.batch = node, batch
+        self.rows = rows  # of the node's events in the batch that the query may see; imagined ones among them
+        self.mask = mask  # which rows its state can depend on, of those that may be otherwise; a bit each
+        self.known: dict[int, int] = {}  # mask → number of the state after it
+        self.before: Slot | int | None = None  # the node's slot before, or the number of its state; None: not known yet
+        self.settled: Settled | None = None  # what happens, whatever is otherwise
+
+
+class Settled(NamedTuple):
+    """The message that counts in a slot, where no change can choose another."""
+
+    source: int  # the node's last row in the batch as source, NONE if there is none
+    target: int
+    other: Slot | int  # the slot of the other node before the batch, or the number of its state
+
+
+class Lineage:
+    """The slots on which an answer can depend and which changes can reach.
+
+    Going backward from the query it is found which nodes matter in which batch, going forward which rows reach them.
+    Masks may be too large, which costs time; they are never too small.
+    """
+
+    def __init__(self, table: Table, log: Log, query: Query, rows: Iterable[int]) -> None:
+        self.table, self.log, self.query, graph = table, log, query, log.graph
+        self.universe = _seen(graph, query, rows)
+        self.bit = {row: 1 << place for place, row in enumerate(self.universe.tolist())}
+        self.imagined = self.universe[self.universe >= graph.num_events]
+        self.cut = query.before // log.batch  # the batch that the query cuts; of no rows, if it stands at a line
+        self.oldest = min([self.cut, *(graph.place(self.universe) // log.batch).tolist()])
+        self.slots: dict[tuple[int, int], Slot] = {}  # by node and batch
+        self._previous: dict[tuple[int, int], int] = {}
+        self._batches: dict[int, set[int]] = {}  # of imagined rows, by node
+        for row, batch in zip(self.imagined.tolist(), (graph.place(self.imagined) // log.batch).tolist(), strict=True):
+            for node in (int(graph.src[row]), int(graph.dst[row])):
+                self._batches.setdefault(node, set()).add(batch)
+        self._find_slots(self._rows_that_matter())
+
+    def latest(self, node: int) -> int:
+        """The last batch before the query in which a node may have events."""
+        return self.cut if (node, self.cut) in self.slots else self.previous(node, self.cut)
+
+    def previous(self, node: int, batch: int) -> int:
+        """The last batch before another in which a node may have events; NONE if there is none."""
+        known = self._previous.get((node, batch))
+        if known is None:
+            known = self.table.batch_of(self.table.before(node, batch))
+            if node in self._batches:
+                known = max([known, *(other for other in self._batches[node] if other < batch)])
+            self._previous[node, batch] = known
+        return known
+
+    def _rows(self, batch: int) -> tuple[IntArray, IntArray]:
+        """The rows of a batch that the query may see; and earlier ones whose messages may count in it once more.
+
+        A message stays after it has counted. If the node's next message, in a later batch and on the other side, has
+        the same time, either may be taken for the last one.
+        """
+        graph, first = self.log.graph, batch * self.log.batch
+        place = graph.place(self.imagined)
+        real = np.arange(first, min(first + self.log.batch, self.query.before))
+        rows = _in_order(graph, np.concatenate([real, self.imagined[place // self.log.batch == batch]]))
+        times = self.log.times
+        if not first or not len(rows) or times[rows[0]] != times[first - 1]:
+            return rows, rows[:0]
+        same = int(np.searchsorted(times[:first], times[first - 1]))
+        earlier = self.imagined[(place // self.log.batch < batch) & (times[self.imagined] == times[first - 1])]
+        return rows, np.concatenate([np.arange(same, first), earlier])
+
+    def _rows_that_matter(self) -> list[tuple[IntArray, IntArray]]:
+        """For each batch from the oldest to the cut one, its rows, and earlier ones, that the answer may depend on."""
+        graph = self.log.graph
+        needed = np.zeros(graph.num_nodes, dtype=bool)
+        needed[self.log.steps.reachable(self.query, graph, self.universe.tolist())] = True
+        found = []
+        for batch in range(self.cut, self.oldest - 1, -1):
+            check_deadline()
+            rows, earlier = (some[needed[graph.src[some]] | needed[graph.dst[some]]] for some in self._rows(batch))
+            for some in (rows, earlier):
+                needed[graph.src[some]] = needed[graph.dst[some]] = True
+            found.append((rows, earlier))
+        return found[::-1]
+
+    def _find_slots(self, rows_of_batches: list[tuple[IntArray, IntArray]]) -> None:
+        graph = self.log.graph
+        masks: dict[int, int] = {}  # of nodes, as far as the batches were looked at
+        changing = np.zeros(graph.num_nodes, dtype=bool)  # nodes whose mask is not 0
+        for batch, (rows, earlier) in zip(range(self.oldest, self.cut + 1), rows_of_batches, strict=True):
+            check_deadline()
+            seen = np.concatenate([earlier, rows])
+            if batch < self.cut:  # there, what nothing changes stands in the table
+                changed = seen[np.isin(seen, self.universe) | changing[graph.src[seen]] | changing[graph.dst[seen]]]
+                nodes = np.union1d(graph.src[changed], graph.dst[changed])
+            else:
+                nodes = np.union1d(graph.src[rows], graph.dst[rows])
+            own, others = self._of_nodes(nodes, rows), self._of_nodes(nodes, seen)
+            found = {node: masks.get(node, 0) for node in own}
+            for node in found:
+                for row, other in others[node]:
+                    found[node] |= self.bit.get(row, 0) | masks.get(other, 0)
+            for node, mask in found.items():
+                if mask or batch == self.cut:
+                    self.slots[node, batch] = Slot(node, batch, [row for row, _ in own[node]], mask)
+                    masks[node], changing[node] = mask, bool(mask)
+
+    def _of_nodes(self, nodes: IntArray, rows: IntArray) -> dict[int, list[tuple[int, int]]]:
+        """The rows of each node, with the node at the other end."""
+        graph = self.log.graph
+        chosen = set(nodes.tolist())
+        found: dict[int, list[tuple[int, int]]] = {}
+        for row, src, dst in zip(rows.tolist(), graph.src[rows].tolist(), graph.dst[rows].tolist(), strict=True):
+            if src in chosen:
+                found.setdefault(src, []).append((row, dst))
+            if dst in chosen and src != dst:
+                found.setdefault(dst, []).append((row, src))
+        return found
+
+
+def _seen(graph: TemporalGraph, query: Query, rows: Iterable[int]) -> IntArray:
+    """What a query sees of some rows, and of the real rows that imagined ones among them stand for, in their order."""
+    rows = set(rows)
+    seen = {row for row in rows if row < query.before}
+    if graph.imagined is not None:
+        seen |= rows.intersection(graph.imagined_before(query).tolist())
+        replaced = graph.imagined.replaces[[row - graph.num_events for row in rows if row >= graph.num_events]]
+        seen |= {row for row in replaced.tolist() if row != NOTHING and row < query.before}
+    return _in_order(graph, np.array(sorted(seen), dtype=np.int64))
+
+
+def _in_order(graph: TemporalGraph, rows: IntArray) -> IntArray:
+    return rows[np.argsort(graph.order(rows))]
+
+
+class Recipe(NamedTuple):
+    """How a state is computed from others, which are given by their numbers."""
+
+    level: int  # all that it needs have a lower one
+    number: int
+    own: int
+    other: int
+    row: int
+    target: bool
+    elapsed: Any
+
+
+class States:
+    """States of nodes, by number: some from the table, the others computed. Number 0 is that of a node without past."""
+
+    def __init__(self, table: Table, log: Log) -> None:
+        self.table, self.log = table, log
+        self.memory = table.memory.new_zeros((256, table.memory.shape[1]))
+        self.updated: list[Any] = [log.times.dtype.type(0)]
+        self.last: list[tuple[int, int]] = [(NONE, NONE)]
+        self.level = [0]
+        self._of_slot = {NONE: 0}
+        self._of_message: dict[tuple[int, ...], int] = {}
+        self._to_read: list[tuple[int, int]] = []  # (number, slot)
+        self._to_compute: list[Recipe] = []
+
+    def from_table(self, slot: int) -> int:
+        """The number of the state after a slot with nothing otherwise."""
+        number = self._of_slot.get(slot)
+        if number is None:
+            source, target = self.table.last[:, slot].tolist()
+            number = self._of_slot[slot] = self._add(self.table.updated[slot], (source, target), 0)
+            self._to_read.append((number, slot))
+        return number
+
+    def after(self, own: int, other: int, last: tuple[int, int]) -> int:
+        """The number of the state that a node has after the message that counts, the other node being in `other`."""
+        key = (own, other, *last)
+        number = self._of_message.get(key)
+        if number is None:
+            row, target = self.log.counts(*last)
+            level = 1 + max(self.level[own], self.level[other])
+            elapsed = self.log.times[row] - self.updated[own]
+            number = self._of_message[key] = self._add(self.log.times[row], last, level)
+            self._to_compute.append(Recipe(level, number, own, other, row, target, elapsed))
+        return number
+
+    def _add(self, updated: Any, last: tuple[int, int], level: int) -> int:
+        self.updated.append(updated)
+        self.last.append(last)
+        self.level.append(level)
+        return len(self.level) - 1
+
+    def compute(self) -> None:
+        """Fill in the memory of all states that have a number."""
+        if len(self.memory) < len(self.level):
+            more = self.memory.new_zeros((2 * len(self.level) - len(self.memory), self.memory.shape[1]))
+            self.memory = torch.cat([self.memory, more])
+        if self._to_read:
+            numbers, slots = torch.tensor(self._to_read).T
+            self.memory[numbers] = self.table.memory[slots]
+        levels: dict[int, list[Recipe]] = {}
+        for recipe in self._to_compute:
+            levels.setdefault(recipe.level, []).append(recipe)
+        for level in sorted(levels):
+            check_deadline()
+            _, numbers, own, other, row, target, elapsed = (list(part) for part in zip(*levels[level], strict=True))
+            parents = self.memory[torch.tensor(own)], self.memory[torch.tensor(other)]
+            written = self.log.remember(*parents, np.array(row), np.array(target), np.array(elapsed))
+            self.memory[torch.tensor(numbers)] = written
+        self._to_read, self._to_compute = [], []
+
+
+class Workspace:
+    """All that is known about one query, for changes of some rows. It only grows."""
+
+    def __init__(self, table: Table, log: Log, query: Query, rows: frozenset[int]) -> None:
+        self.table, self.log, self.query, self.rows = table, log, query, rows
+        self.lineage = Lineage(table, log, query, rows)
+        self.states = States(table, log)
+        self._latest: dict[int, Slot | int] = {}  # of nodes: their last slot before the query, or the number of a state
+
+    def answer(self, changes: Sequence[Change]) -> FloatArray:
+        """One logit for each change. [B]"""
+        graph, steps, query = self.log.graph, self.log.steps, self.query
+        outcomes = [graph.outcome(change, query) for change in changes]
+        subgraph = steps.subgraph(query, [Past(graph, query, outcome) for outcome in outcomes])
+        masks = [sum(self.lineage.bit[row] for row in (*outcome.absent, *outcome.present)) for outcome in outcomes]
+        nodes = zip(subgraph.nodes.tolist(), subgraph.of.tolist(), strict=True)
+        numbers = [self._at_query(node, masks[number]) for node, number in nodes]
+        self.states.compute()
+        updated = torch.tensor(np.array([self.states.updated[number] for number in numbers]))
+        return steps.answers(subgraph, graph, self.states.memory[torch.tensor(numbers)], updated)
+
+    def _at_query(self, node: int, mask: int) -> int:
+        """The number of a node's state at the query."""
+        found = self._latest.get(node)
+        if found is None:
+            found = self._latest[node] = self._place(node, self.lineage.latest(node))
+        return found if isinstance(found, int) else self._number(found, mask)
+
+    def _place(self, node: int, batch: int) -> Slot | int:
+        """Where the state of a node after a batch is found: in a slot, or, if nothing changes it, in the table."""
+        slot = self.lineage.slots.get((node, batch))
+        return self.states.from_table(self.table.before(node, batch + 1)) if slot is None else slot
+
+    def _number(self, slot: Slot, mask: int) -> int:
+        """The number of the state after a slot, and of all states that it needs. (Too deep for a recursion.)"""
+        waiting = [slot]
+        while True:
+            slot = waiting[-1]
+            number = slot.known.get(mask & slot.mask)
+            if number is None:
+                missing = self._plan(slot, mask)
+                if missing is not None:
+                    waiting.append(missing)
+            elif len(waiting) == 1:
+                return number
+            else:
+                waiting.pop()
+
+    def _plan(self, slot: Slot, mask: int) -> Slot | None:
+        """Give the state after a slot its number; or say which other slot has to have one first."""
+        if slot.before is None:
+            self._link(slot)
+        before = slot.before
+        assert before is not None
+        own = before if isinstance(before, int) else before.known.get(mask & before.mask)
+        if own is None:
+            assert isinstance(before, Slot)
+            return before
+        source, target = self.states.last[own]
+        if slot.settled is not None:
+            first, second, place = slot.settled
+            source, target = (source if first == NONE else first), (target if second == NONE else second)
+        else:
+            happened = self._happened(slot, mask)
+            if not happened:
+                slot.known[mask & slot.mask] = own
+                return None
+            source, target = self._last(slot.node, happened, source, target)
+            place = self._other(slot, source, target)
+        other = place if isinstance(place, int) else place.known.get(mask & place.mask)
+        if other is None:
+            assert isinstance(place, Slot)
+            return place
+        slot.known[mask & slot.mask] = self.states.after(own, other, (source, target))
+        return None
+
+    def _link(self, slot: Slot) -> None:
+        """Find out what a slot follows, and what happens in it if no change can choose."""
+        slot.before = self._place(slot.node, self.lineage.previous(slot.node, slot.batch))
+        if any(row in self.lineage.bit for row in slot.rows):
+            return
+        source, target = self._last(slot.node, slot.rows, NONE, NONE)
+        line, times = slot.batch * self.log.batch, self.log.times
+        later = line == 0 or bool(times[slot.rows[0]] > times[line - 1])  # than any message from before
+        if later or (source != NONE and target != NONE):
+            slot.settled = Settled(source, target, self._other(slot, source, target))
+
+    def _happened(self, slot: Slot, mask: int) -> list[int]:
+        bits, real = self.lineage.bit, self.log.graph.num_events
+        return [row for row in slot.rows if bool(mask & bits.get(row, 0)) == (row >= real)]
+
+    def _last(self, node: int, rows: list[int], source: int, target: int) -> tuple[int, int]:
+        """The last row as source and as target of a node, after some rows."""
+        graph = self.log.graph
+        for row in rows:
+            source = row if graph.src[row] == node else source
+            target = row if graph.dst[row] == node else target
+        return source, target
+
+    def _other(self, slot: Slot, source: int, target: int) -> Slot | int:
+        """Where the state of the node at the other end of the message that counts is found."""
+        row, of_target = self.log.counts(source, target)
+        end = int((self.log.graph.src if of_target else self.log.graph.dst)[row])
+        return self._place(end, self.lineage.previous(end, slot.batch))
+
+
+class SourcedSession:
+    """A model with event-sourced memory asked about one query.
+
+    What it knows is taken out while it changes: if a call fails or is interrupted, the next one starts afresh.
+    """
+
+    def __init__(self, model: SourcedModel, query: Query, rows: Iterable[int]) -> None:
+        self.model, self.query = model, query
+        self.rows = frozenset(rows)
+        self._workspace: Workspace | None = None
+
+    @torch.no_grad()
+    def logits(self, changes: Sequence[Change]) -> FloatArray:
+        """One logit for each change. [B]"""
+        changes = check_changes(self.model.graph, changes)
+        answers: list[FloatArray] = [np.empty(0)]
+        for first in range(0, len(changes), SETS_AT_ONCE):
+            some = changes[first : first + SETS_AT_ONCE]
+            workspace = self._take(frozenset[int]().union(*some))
+            answers.append(workspace.answer(some))
+            self._workspace = workspace
+        return np.concatenate(answers)
+
+    def _take(self, asked: frozenset[int]) -> Workspace:
+        workspace, self._workspace = self._workspace, None
+        if workspace is not None and asked <= workspace.rows and workspace.states.memory.numel() <= STATES_KEPT:
+            return workspace
+        self.rows |= asked
+        return Workspace(self.model.table, self.model.log, self.query, self.rows)
+
+
+class SourcedModel:
+    """A model with event-sourced memory: equal to its plain form, the frame around the user's own modules."""
+
+    def __init__(self, plain: HistoryModel, steps: Steps, like: Tensor) -> None:
+        self.frame, self.steps, self.like = plain, steps, like
+        self.graph, self.identity, self.hops, self.batch = plain.graph, plain.identity, plain.hops, plain.batch
+        self.log = Log(steps, self.graph, self.batch)
+
+    @cached_property
+    def table(self) -> Table:
+        """Made when it is first needed, once for all logs that are longer by imagined rows."""
+        with torch.no_grad():
+            return Table(self.log, self.like)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.identity} on {self.graph})"
+
+    def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
+        """One logit for each change. [B]"""
+        return self.session(query).logits(changes)
+
+    def session(self, query: Query, rows: Iterable[int] = ()) -> SourcedSession:
+        """A session about a query; `rows` will probably be otherwise."""
+        check_query(self.graph, query)
+        return SourcedSession(self, query, rows)
+
+    def plain(self, query: Query, change: Change, *, full: bool = False) -> HistoryJudge:
+        """The user's own modules, fed event by event: from row 0 if `full`, else from the last line before a change."""
+        if not full:
+            (change,) = check_changes(self.graph, [change])
+            line = self.frame.line_before(query, self.graph.outcome(change, query))
+            if line and line not in self.frame.snapshots:
+                self.frame.snapshots.keep(line, self.steps.state(self.graph, *self.table.at(line, self.like)))
+        return self.frame.plain(query, change, full=full)
+
+    def on(self, graph: TemporalGraph) -> Self:
+        """The same model on another log of the same nodes."""
+        other = copy.copy(self)
+        other.frame, other.graph, other.log = self.frame.on(graph), graph, Log(self.steps, graph, self.batch)
+        if graph.log == self.graph.log:
+            vars(other)["table"] = self.table
+        else:
+            vars(other).pop("table", None)
+        return other

@@ -1,0 +1,199 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import TemporalData
+
+from adapters.pyg_models import naive_logit, random_tgn, states
+from cody import Add, Move, TemporalGraph, explain
+from cody.adapters import from_probabilities, pyg
+from cody.errors import CallError, ModelError
+from cody.model import as_model
+from cody.testing import check_model
+from random_events import random_graph
+
+
+def no_loops(rng, **kinds):
+    """The library's neighbour loader takes a self-loop for two events."""
+    graph = random_graph(rng, ties=False, **kinds)
+    whole = np.arange(graph.num_events) * 7.0
+    return TemporalGraph.from_arrays(
+        graph.src, np.where(graph.src == graph.dst, (graph.dst + 1) % 12, graph.dst), whole, features=graph.features
+    )
+
+
+def wrapped(tgn, data, **options):
+    options = {"batch": 7, "neighbours": 20, **options}
+    return pyg.wrap(**tgn._asdict(), data=data, **options)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_answers_are_those_of_the_users_own_loop(seed):
+    rng = np.random.default_rng(seed)
+    graph = no_loops(rng, edge_features=3 * (seed % 2))
+    tgn, data = random_tgn(graph, seed)
+    model = wrapped(tgn, data)
+    for row in rng.integers(1, graph.num_events, 5).tolist():
+        query = model.graph.query(row)
+        changes = [frozenset(rng.integers(0, row, size).tolist()) for size in (0, 1, 5)]
+        expected = [naive_logit(tgn, data, query, change, 7, 20) for change in changes]
+        np.testing.assert_allclose(model.logits(query, changes), expected, atol=1e-5)
+
+
+def test_it_keeps_all_rules_of_a_model():
+    graph = random_graph(np.random.default_rng(0), events=25, edge_features=2)
+    tgn, data = random_tgn(graph)
+    model = wrapped(tgn, data, neighbours=3)
+    report = check_model(model, model.graph, tolerance=1e-5, quick=True)
+    report.raise_if_failed()
+    noted = {outcome.name for outcome in report.outcomes if outcome.status == "noted"}
+    assert noted <= {"time_matters"}  # a TGN of the library does not look at the time of the query
+
+
+def test_imagined_events_are_observed_and_attended_to():
+    graph = random_graph(np.random.default_rng(2), edge_features=2)
+    tgn, data = random_tgn(graph)
+    model = wrapped(tgn, data)
+    query = model.graph.query(70)
+    src, dst = str(query.src), str(query.dst)
+    longer = model.graph.imagine([Add(src, dst, query.time - 10), Move(60, query.time)])
+    unchanged, added, moved = model.on(longer).logits(query, [frozenset(), frozenset({80}), frozenset({81})])
+    assert abs(unchanged - added) > 1e-3
+    assert unchanged == pytest.approx(float(model.logits(query, [frozenset()])[0]), abs=1e-6)
+    assert moved != unchanged
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["in training", "in evaluation"])
+def test_the_users_modules_are_left_as_they_were(training):
+    graph = random_graph(np.random.default_rng(3))
+    tgn, data = random_tgn(graph)
+    for module in tgn:
+        module.train(training)
+    tgn.memory.update_state(data.src[:20], data.dst[:20], data.t[:20], data.msg[:20])  # with messages that wait
+    before, memory = states(tgn), tgn.memory.memory
+    model = wrapped(tgn, data)
+    answers = model.logits(model.graph.query(50), [frozenset(), frozenset({30})])
+    with pytest.raises(CallError):
+        model.logits(model.graph.query(50), [frozenset({1000})])
+    explain(model, model.graph, model.graph.query(60), evaluations=20)
+    assert states(tgn) == before
+    assert tgn.memory.memory is memory
+    np.testing.assert_array_equal(model.logits(model.graph.query(50), [frozenset(), frozenset({30})]), answers)
+
+
+def test_training_goes_on_after_an_explanation_and_the_model_stays_what_it_was():
+    graph = random_graph(np.random.default_rng(3))
+    tgn, data = random_tgn(graph)
+    model = wrapped(tgn, data)
+    before = model.logits(model.graph.query(50), [frozenset()]), model.identity
+    with torch.no_grad():
+        tgn.link_predictor.out.bias.add_(1.0)
+    assert (model.logits(model.graph.query(50), [frozenset()]), model.identity) == before
+    assert wrapped(tgn, data).identity != model.identity
+
+
+def test_more_events_in_a_batch_than_neighbours_leave_the_latest_ones():
+    """Where the library's loader keeps others, depending on events of other nodes."""
+    src, dst = [0] * 12 + [5], [1, 2, 3, 4] * 3 + [6]
+    graph = TemporalGraph.from_arrays(src, dst, np.arange(13.0) * 10)
+    tgn, data = random_tgn(graph)
+    model = wrapped(tgn, data, batch=13, neighbours=3)
+    query = model.graph.link("0", "1", 125.0)
+    steps = model.steps
+    subgraph = steps.subgraph(query, [_past(model, query)])
+    assert sorted(set(subgraph.rows.tolist())) == [0, 4, 8, 9, 10, 11]  # three of either node
+    unrelated = model.logits(query, [frozenset(), frozenset({12})])
+    assert unrelated[0] == pytest.approx(unrelated[1], abs=1e-6)
+
+
+def _past(model, query):
+    from cody.adapters import Past
+
+    return Past(model.graph, query, model.graph.outcome(frozenset(), query))
+
+
+class Attention(nn.Module):
+    """A GNN that looks at the time since each event, for models without memory."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.neighbour, self.own = nn.Linear(width + 2, width), nn.Linear(width, width)
+
+    def forward(self, z, last_update, edge_index, t, msg):
+        elapsed = (last_update[edge_index[1]] - t)[:, None].to(z.dtype) / 100
+        events = self.neighbour(torch.cat([z[edge_index[0]], elapsed, msg], dim=-1)).tanh()
+        return self.own(z).index_add(0, edge_index[1], events)
+
+
+class Product(nn.Module):
+    def forward(self, source, target):
+        return (source * target).sum(dim=-1)
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_a_model_without_memory_is_asked_about_many_sets_at_once(hops):
+    torch.manual_seed(0)
+    graph = random_graph(np.random.default_rng(1), events=40, edge_features=1)
+    gnn, features = Attention(4), torch.randn(graph.num_nodes, 4)
+    model = pyg.wrap(
+        gnn=gnn, link_predictor=Product(), data=graph, node_features=features, neighbours=5, hops=hops, batch=9
+    )
+    changes = [frozenset(), frozenset({3, 20}), frozenset(range(30))]
+    together = model.logits(graph.query(30), changes)
+    apart = [model.steps.score(graph.query(30), _changed(model, graph.query(30), change)) for change in changes]
+    np.testing.assert_allclose(together, apart, atol=1e-5)
+    check_model(model, graph, quick=True).raise_if_failed()
+
+
+def _changed(model, query, change):
+    from cody.adapters import Past
+
+    return Past(model.graph, query, model.graph.outcome(change, query))
+
+
+class Sigmoid(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, source, target):
+        return self.inner(source, target).sigmoid()
+
+
+def test_a_predictor_that_ends_with_a_sigmoid_can_be_wrapped_too():
+    graph = random_graph(np.random.default_rng(4))
+    tgn, data = random_tgn(graph)
+    usual = wrapped(tgn, data)
+    other = tgn._replace(link_predictor=Sigmoid(tgn.link_predictor))
+    query, changes = usual.graph.query(60), [frozenset(), frozenset({50, 55})]
+    expected = usual.logits(query, changes)
+    np.testing.assert_allclose(wrapped(other, data, probabilities=True).logits(query, changes), expected, atol=1e-4)
+    chances = wrapped(other, data)
+    np.testing.assert_allclose(from_probabilities(chances).logits(query, changes), expected, atol=1e-4)
+    np.testing.assert_allclose(from_probabilities(chances).session(query).logits(changes), expected, atol=1e-4)
+
+
+def test_what_is_no_probability_is_refused():
+    graph = random_graph(np.random.default_rng(4))
+    model = from_probabilities(as_model(lambda graph, query, changes: [1.5], graph, identity="wrong"))
+    with pytest.raises(ModelError, match="a probability must lie between 0 and 1, and the model gave"):
+        model.logits(graph.query(3), [frozenset()])
+
+
+def test_modules_that_do_not_fit_the_data_are_refused():
+    graph = random_graph(np.random.default_rng(4), edge_features=2)
+    tgn, data = random_tgn(graph)
+    narrower = TemporalData(src=data.src, dst=data.dst, t=data.t, msg=data.msg[:, :1])
+    with pytest.raises(ModelError, match="made for messages of 2 numbers, and the events have 1"):
+        wrapped(tgn, narrower)
+    with pytest.raises(CallError, match="Linear has no 'reset_state'"):
+        wrapped(tgn._replace(memory=nn.Linear(2, 2)), graph)
+    with pytest.raises(CallError, match="has no 'src'"):
+        wrapped(tgn, [1, 2, 3])
+    with pytest.raises(CallError, match="must be torch modules, not 'attention'"):
+        wrapped(tgn._replace(gnn="attention"), data)
+    with pytest.raises(CallError, match="needs node_features, a row for each of the 14 nodes"):
+        wrapped(tgn._replace(memory=None), graph)
+    larger = TemporalGraph.from_arrays(graph.src, graph.dst, graph.time, features=graph.features, num_nodes=20)
+    with pytest.raises(ModelError, match="the memory has 14 nodes, and the data 20"):
+        wrapped(tgn, larger)
