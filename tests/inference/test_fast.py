@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cody.graph import Query, TemporalGraph
-from cody.inference import FastTGAT, FastTGN, Replay, fast, fast_model, load_model
+from cody.inference import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, tgn
 from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.tgn import TGN
 from cody.testing import check_model
@@ -217,3 +217,23 @@ def test_the_engine_passes_the_conformance_suite(kind):
     graph = random_graph(np.random.default_rng(3), nodes=10, events=60)
     network = random_network(graph, kind)
     check_model(fast_model(network, graph), graph, reference=Replay(network, graph)).raise_if_failed()
+
+
+def test_of_long_histories_small_changes_are_left_out_and_answers_hardly_move(monkeypatch):
+    graph = random_graph(np.random.default_rng(3), nodes=60, events=1500)
+    network = random_network(graph, "tgn", batch=8)
+    with torch.no_grad():
+        network.memory.weight_ih.mul_(0.3)  # a memory that forgets
+        network.memory.weight_hh.mul_(0.3)
+    model = engine(network, graph)
+    query, changes = graph.query(1490), [frozenset({row, row + 1}) for row in range(700, 1400, 30)]
+    memories, answers = [], []
+    for many, smallest in ((10**9, 0.0), (0, 1e-4)):
+        monkeypatch.setattr(tgn, "MANY_VERSIONS", many)
+        monkeypatch.setattr(tgn, "SMALL_CHANGE", smallest)
+        session = model.session(query)
+        answers.append(session.logits(changes))
+        memories.append(session._workspace.inputs.memory.length)
+    assert memories[1] < 0.8 * memories[0]
+    np.testing.assert_allclose(answers[1], answers[0], rtol=0, atol=1e-3)
+    assert (answers[1] != answers[0]).any(), "if nothing moves, nothing was left out"

@@ -26,7 +26,7 @@ app = Commands(
         "demo": Listed("cody.cli.explain", "See which past event decides a real prediction."),
         "what-if": Listed("cody.cli.explain", "Ask what a model would say were the past otherwise."),
         "explain": Listed(
-            "cody.cli.explain", "Find the past events without which a model would have decided otherwise."
+            "cody.cli.explain", "Find what would have had to be otherwise for a model to decide otherwise."
         ),
         "train": Listed("cody.cli.models", "Train a model to predict links."),
         "train-explainer": Listed("cody.cli.models", "Train PGExplainer for a model."),
