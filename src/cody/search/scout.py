@@ -29,7 +29,6 @@ BEYOND_SINGLES = 236  # … and beyond one for each candidate where there are mo
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # from fine to coarse
 BLOCK = 8  # events that a climb tries at a time
 PASSES = 2  # of a climb over the candidates
-PIECES = 8  # into which a large set is cut to see what it does not need
 HILLS = 5  # from which climbs begin again
 ROUND = 16  # sets that are asked about at a time in search of a smaller one
 FEW = 4  # where nothing is found, sets of fewer events than this are looked through from below
@@ -194,19 +193,20 @@ def _step(view: View, current: Change, helpful: list[int]) -> Change:
 
 
 def _shrink(view: View, found: Change | None) -> None:
-    """Put back what is not needed: all that comes after some prefix, then pieces, then single events."""
+    """Put back what is not needed: first all that comes after some prefix, then as many single events as possible."""
     if found is None:
         return
     found = _smallest_prefix(view, found)
-    length = len(found) // PIECES
     while len(found) > 1:
-        rows, length = view.in_order(found), max(1, length)
-        pieces = [frozenset(rows[start : start + length]) for start in range(0, len(rows), length)]
-        smaller = _without_pieces(view, found, pieces)
-        if smaller == found and length == 1:
+        rows = view.in_order(found)
+        view.ask([found - {row} for row in rows])
+        free = [row for row in rows if view.flips(found - {row})]
+        if not free:
             return
-        length = min(length // 2 if smaller == found else length, len(smaller) // PIECES)
-        found = smaller
+        free.sort(key=lambda row: -view.margin(found - {row}))  # those that cost least come first
+        smaller = [found.difference(free[:count]) for count in SIZES if count <= len(free)]
+        view.ask(smaller)
+        found = min(filter(view.flips, smaller), key=len)
 
 
 def _smallest_prefix(view: View, found: Change) -> Change:
@@ -218,16 +218,6 @@ def _smallest_prefix(view: View, found: Change) -> Change:
         if smaller == found:
             return found
         found = smaller
-
-
-def _without_pieces(view: View, found: Change, pieces: list[Change]) -> Change:
-    """As many of the pieces as possible put back together, those first that cost least."""
-    view.ask([found - piece for piece in pieces])
-    free = [piece for piece in pieces if view.flips(found - piece)]
-    free.sort(key=lambda piece: -view.margin(found - piece))
-    smaller = [found.difference(*free[:count]) for count in SIZES if count <= len(free)]
-    view.ask(smaller)
-    return min((change for change in [found, *smaller] if view.flips(change)), key=len)
 
 
 def _look_below(view: View) -> None:
