@@ -249,6 +249,7 @@ def check_options(name: str, given: Iterable[str], spelled: Callable[[str], str]
 
 def _no_option(option: str, name: str, spelled: Callable[[str], str] = str) -> str:
     why = {"policy": ", which has an order of its own", "scorer": ", which learns nothing"}
+    why["iterations"] = f"; its budget is {spelled('evaluations')}"
     return f"{spelled(option)} is no option of the explainer {name!r}{why.get(option, '')}"
 
 
