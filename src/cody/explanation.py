@@ -279,7 +279,8 @@ class Explanation:
         if self.confirmed is None or not self.is_counterfactual:
             return ""
         smaller = "It did not look for the smallest such set." if self.factual else self._smaller
-        return f"Confirmed: {self.confirmed.by}. {smaller}"
+        alone = not self.factual and not self.alternatives and self.parameters.get("count", 1) != 1
+        return f"Confirmed: {self.confirmed.by}. {smaller}{' No other way out was found.' if alone else ''}"
 
     @property
     def _smaller(self) -> str:

@@ -11,9 +11,9 @@ any moment. Whatever can be asked at the same time goes to the model in one batc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import combinations
+from itertools import combinations, islice, product
 
 import numpy as np
 
@@ -26,11 +26,14 @@ from cody.search.result import EVALUATIONS, EXHAUSTED, Found, best_asked, lower_
 
 LIMIT = 300  # evaluations where the oracle has no budget, for up to 64 candidates
 BEYOND_SINGLES = 236  # … and beyond one for each candidate where there are more
+AT_LEAST = 100  # evaluations beyond one for each candidate: else single events are not all asked in any case
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # from fine to coarse
 BLOCK = 8  # events that a climb tries at a time
 PASSES = 2  # of a climb over the candidates
 HILLS = 5  # from which climbs begin again
 ROUND = 16  # sets that are asked about at a time in search of a smaller one
+NEAR = 4  # sets in which events are exchanged
+SORTED = 512  # of many sets, so many are sorted at first
 FEW = 4  # where nothing is found, sets of fewer events than this are looked through from below
 
 
@@ -89,7 +92,8 @@ class View:
         self.place = {row: place for place, row in enumerate(ranking)}
         self.groups = [group for group in (group.intersection(ranking) for group in oracle.groups) if len(group) > 1]
         self.limit = oracle.evaluations or len(oracle.asked) + max(LIMIT, len(ranking) + BEYOND_SINGLES)
-        self.kept = len(ranking) if self.limit >= 2 * len(ranking) else 0  # room for the single events still to come
+        singles = {frozenset({row}) for row in ranking} - oracle.asked.keys()
+        self.kept_for = singles if self.limit >= len(ranking) + AT_LEAST else set()  # these are asked in any case
         self.rounds = 0
         self.best: Change | None = None  # the smallest that changes the decision, of equal ones the furthest
         self.hills: list[Change] = []  # where climbs have ended without success
@@ -101,7 +105,7 @@ class View:
         """The margins of sets. If the budget has no room for all of them, the first are asked before it ends."""
         new = [change for change in dict.fromkeys(sets) if change not in self.numbers]
         paid = sum(change in self.oracle.asked for change in new)
-        room = max(0, self.limit - self.kept - len(self.oracle.asked)) + paid
+        room = max(0, self.limit - len(self.kept_for) - len(self.oracle.asked)) + paid
         if new[:room]:
             self.rounds += 1
             logits = self.oracle.ask(new[:room])
@@ -113,7 +117,7 @@ class View:
 
     def ask_singles(self) -> None:
         """Every event alone: whether one of them does it is known in any case."""
-        self.kept = 0
+        self.kept_for = set()
         self.ask([frozenset({row}) for row in self.ranking])
 
     def _learn(self, change: Change, logit: float) -> None:
@@ -122,8 +126,7 @@ class View:
             self._member = np.concatenate([self._member, np.zeros_like(self._member)])
         self._member[number, [self.place[row] for row in change]] = True
         self.numbers[change] = number
-        if len(change) == 1:
-            self.kept = max(0, self.kept - 1)
+        self.kept_for.discard(change)
         original = self.oracle.asked[frozenset()]
         self._margins.append(shift(original, logit) - abs(original))
         if flips(original, logit) and (self.best is None or self._rank(change) < self._rank(self.best)):
@@ -196,17 +199,16 @@ def _shrink(view: View, found: Change | None) -> None:
     """Put back what is not needed: first all that comes after some prefix, then as many single events as possible."""
     if found is None:
         return
-    found = _smallest_prefix(view, found)
-    while len(found) > 1:
-        rows = view.in_order(found)
-        view.ask([found - {row} for row in rows])
-        free = [row for row in rows if view.flips(found - {row})]
-        if not free:
+    current = _smallest_prefix(view, found)
+    while len(current) > 1:
+        view.ask([current - {row} for row in view.in_order(current)])
+        cost = {row: -view.margin(current - {row}) for row in view.in_order(current) if view.flips(current - {row})}
+        if not cost:
             return
-        free.sort(key=lambda row: -view.margin(found - {row}))  # those that cost least come first
-        smaller = [found.difference(free[:count]) for count in SIZES if count <= len(free)]
+        free = sorted(cost, key=cost.__getitem__)
+        smaller = [current.difference(free[:count]) for count in SIZES if count <= len(free)]
         view.ask(smaller)
-        found = min(filter(view.flips, smaller), key=len)
+        current = min(filter(view.flips, smaller), key=len)
 
 
 def _smallest_prefix(view: View, found: Change) -> Change:
@@ -223,43 +225,48 @@ def _smallest_prefix(view: View, found: Change) -> Change:
 def _look_below(view: View) -> None:
     """Smaller sets than the best one, from below: first those that would lead furthest if effects added up.
 
-    A set that is too small is completed by the most helpful events; asked about are the completed sets of the most
-    promising ones, and these with one event more.
+    Every set that is too small could be completed by the events that help most. Asked about are the most promising ones
+    so completed, and the most promising ones with one event more. Goes through all sets in the end.
     """
     target = FEW - 1 if view.best is None else len(view.best) - 1
     member, margins = view.columns
     small = np.flatnonzero(member.sum(axis=1) < target)
-    member, margins, gains = member[small], margins[small], view.gains
-    free = target - member.sum(axis=1, keepdims=True)  # [k, 1]
-    helpful = np.argsort(-gains, kind="stable")
-    count = np.cumsum(~member[:, helpful], axis=1)  # [k, n] of absent events, so many are at least as helpful
-    absent = ~member[:, helpful]
-    plan = absent & (count <= free)
-    rest = np.where(absent & (count < free), np.maximum(gains[helpful], 0), 0).sum(axis=1)
-    promise = margins + np.where(plan, np.maximum(gains[helpful], 0), 0).sum(axis=1)  # [k]
-    grown = np.where(plan, promise[:, None], (margins + rest)[:, None] + gains[helpful])  # [k, n] with one event more
+    helpful = np.argsort(-view.gains, kind="stable")  # [n] places, most helpful first
+    gains = view.gains[helpful]
+    absent, margins = ~member[small][:, helpful], margins[small, None]  # [k, n], [k, 1]
+    room = target - member[small].sum(axis=1, keepdims=True)  # [k, 1]
+    number = np.cumsum(absent, axis=1)
+    plan = absent & (number <= room)  # [k, n] what completes each set
+    helps = np.maximum(gains, 0)
+    promise = margins + (plan * helps).sum(axis=1, keepdims=True)
+    last_left_out = margins + (plan * helps * (number < room)).sum(axis=1, keepdims=True)
+    grown = np.where(plan, promise, last_left_out + gains)  # [k, n] what each set promises with one event more
     grown[~absent] = -np.inf
-    sets = list(view.numbers)
+    sets, rows = list(view.numbers), [view.ranking[place] for place in helpful.tolist()]
     completed = (
-        sets[small[base]].union(view.ranking[place] for place in helpful[plan[base]])
-        for base in np.argsort(-promise, kind="stable")[: ROUND // 2].tolist()
+        sets[small[base]].union(rows[place] for place in np.flatnonzero(plan[base]).tolist())
+        for base in _from_largest(promise)
     )
-    steps = (
-        sets[small[choice // len(helpful)]] | {view.ranking[helpful[choice % len(helpful)]]}
-        for choice in np.argsort(-grown, axis=None, kind="stable").tolist()
-        if np.isfinite(grown.flat[choice])
+    stepped = (
+        sets[small[place // len(rows)]] | {rows[place % len(rows)]}
+        for place in _from_largest(grown)
+        if grown.flat[place] > -np.inf
     )
-    view.ask([*_new(view, completed, ROUND // 2), *_new(view, steps, ROUND)][:ROUND])
+    view.ask([*_new(view, islice(completed, ROUND), ROUND // 2), *_new(view, stepped, ROUND // 2)])
 
 
-def _new(view: View, sets: Iterator[Change], most: int) -> list[Change]:
+def _from_largest(values: FloatArray) -> Iterator[int]:
+    """The places of values, the largest first; they are not all sorted before somebody goes that far."""
+    flat = -values.ravel()
+    if len(flat) > 4 * SORTED:
+        first = np.sort(np.argpartition(flat, SORTED)[:SORTED])
+        yield from first[np.argsort(flat[first], kind="stable")].tolist()
+    yield from np.argsort(flat, kind="stable").tolist()
+
+
+def _new(view: View, sets: Iterable[Change], most: int) -> list[Change]:
     """The first sets that were not asked about yet."""
-    new: dict[Change, None] = {}
-    for change in sets:
-        if len(new) == most:
-            break
-        if change not in view.numbers:
-            new[change] = None
+    new = dict.fromkeys(islice((change for change in sets if change not in view.numbers), most))
     return list(new)
 
 
@@ -268,23 +275,16 @@ def _exchange(view: View) -> None:
     best = view.best
     if best is None or len(best) < 3:
         return
-    gains = view.gains
-    cost = {
-        row: view.margin(best) - view.margin(best - {row}) if best - {row} in view.numbers else gains[view.place[row]]
-        for row in best
-    }
-    near = sorted(
-        (change for change in view.numbers if len(change) == len(best) - 1), key=lambda change: -view.margin(change)
-    )
+    gains = dict(zip(view.ranking, view.gains.tolist(), strict=True))
+    helpful = sorted(view.ranking, key=lambda row: -gains[row])
+    cost = gains | {row: view.margin(best) - view.margin(best - {row}) for row in best if best - {row} in view.numbers}
+    near = [change for change in view.numbers if len(change) == len(best) - 1]
     hopes: dict[Change, float] = {}
-    helpful = [view.ranking[place] for place in np.argsort(-gains, kind="stable").tolist()]
-    for base in near[:4]:
+    for base in sorted(near, key=lambda change: -view.margin(change))[:NEAR]:
         absent = [row for row in helpful if row not in base][:ROUND]
-        for out in base:
-            for row in absent:
-                hope = view.margin(base) - cost.get(out, gains[view.place[out]]) + gains[view.place[row]]
-                hopes[base - {out} | {row}] = hope
-    view.ask(_new(view, iter(sorted(hopes, key=lambda change: -hopes[change])), ROUND))
+        for out, row in product(base, absent):
+            hopes[base - {out} | {row}] = view.margin(base) - cost[out] + gains[row]
+    view.ask(_new(view, sorted(hopes, key=lambda change: -hopes[change]), ROUND))
     if view.best != best:
         _shrink(view, view.best)
 

@@ -11,6 +11,8 @@ from cody.search.prove import with_best
 from cody.search.result import Found, Search, distinct
 from cody.search.tree import needed
 
+TRIES = 2  # further searches for each way out that is wanted, where none is disjoint
+
 
 def ways_out(found: Found, count: int) -> list[Change]:
     """Up to `count` counterfactuals that were met: the answer, then others, ordered by size, then by shift.
@@ -46,8 +48,8 @@ def look_for_others(oracle: Oracle, ranking: IntArray, search: Search, found: Fo
     """Search among fewer candidates until `count` ways out are known.
 
     First without all events of those that are known, so that the next one is disjoint from them; where that leads
-    nowhere, without one event of the answer. Each of these searches may ask as much as the first one, as long as the
-    oracle has a budget.
+    nowhere, without one event of each, so that the next one contains none of them. Each of these searches may ask as
+    much as the first one, as long as the oracle has a budget.
     """
 
     def ways_without(absent: Change) -> list[Change]:
@@ -60,7 +62,7 @@ def look_for_others(oracle: Oracle, ranking: IntArray, search: Search, found: Fo
     while before < len(ways) < count:
         before = len(ways)
         ways = ways_without(frozenset().union(*ways))
-    for row in found.rows[:count] if len(found.rows) > 1 else ():
-        if 0 < len(ways) < count:
-            ways = ways_without(frozenset({row}))
+    for number in range(TRIES * (count - 1)):
+        if max(map(len, ways), default=0) > 1 and len(ways) < count:
+            ways = ways_without(frozenset(sorted(way)[number % len(way)] for way in ways))
     return with_best(oracle, ranking, found, found.ended)
