@@ -19,19 +19,15 @@ from cody.files import with_checksum
 from cody.graph import Query
 from cody.intrusion import Window
 from cody.model import Change
-<<<<<<< HEAD
-from cody.search.result import ENDINGS, EVALUATIONS, ITERATIONS, SECONDS, Asked, lower_bound, met
-from cody.words import count, earlier, is_date, moment, plain, to_json
-=======
 from cody.search.result import ENDINGS, EVALUATIONS, ITERATIONS, SECONDS, Asked, distinct, lower_bound, met
-from cody.words import count, earlier, moment, plain, to_json
->>>>>>> d7268a2 (A search that gets nearly all there is, proofs on request, and several ways out)
+from cody.words import count, earlier, is_date, moment, plain, to_json
 
 if TYPE_CHECKING:
     import pandas
 
 SCHEMA = "cody/explanation/2"
 LONGEST_ALTERNATIVE = 6  # lines that an alternative takes in a table
+LONGEST_FAILURE = 8  # edits in a table of what came closest
 REMOVED, ADDED, MOVED, ALTERED = "removed", "added", "moved", "altered"
 
 
@@ -296,14 +292,9 @@ class Explanation:
             return smaller
         ways = len(distinct(change for change, _ in self.counterfactuals if len(change) < proven))
         if proven == 2:
-            only, several = f"It is the only {self._thing} that does it", f"{ways} {self._thing}s do it, each alone"
-        else:
-            most = f"of at most {min(proven - 1, len(self.candidates))} {self._thing}s"
-            only, several = (
-                f"It is the only set {most} that does it",
-                f"{ways} sets {most} do it, and none can be smaller",
-            )
-        return f"{smaller} {only if ways == 1 else several}."
+            return f"{smaller} {f'{ways} {self._thing}s do' if ways > 1 else f'No other {self._thing} does'} it alone."
+        most = f"of at most {min(proven - 1, len(self.candidates))} {self._thing}s"
+        return f"{smaller} {f'There are {ways} such sets' if ways > 1 else 'It is the only such set'} {most}."
 
     def _no_set_below(self, size: int) -> str:
         """The claim that no set of fewer candidates changes the decision."""
@@ -314,7 +305,7 @@ class Explanation:
     @property
     def _thing(self) -> str:
         """What the candidates are."""
-        return "event" if all(event.edit == REMOVED for event in self.candidates) else "edit"
+        return "edit" if self.allows_more else "event"
 
     @property
     def _doubt(self) -> str:
@@ -387,6 +378,9 @@ class Explanation:
             name = f"{'+ ' if number else ''}{_edit(event)}"
             times = moment(event.time), earlier(event.time, self.query.time)
             lines.append(Line(name, _link(event.src, event.dst, 14), *times, logit, score, predicted))
+        more = len(self.rows) - LONGEST_FAILURE
+        if more > 1 and self.confirmed is None:  # of what does not change the decision, nobody needs to know all
+            lines[-more:] = [lines[-1]._replace(edit=f"+ {more} more", link="", when="", before="")]
         return lines
 
     @property
@@ -493,20 +487,15 @@ class Explanation:
         return f"Explanation({_link(self.src, self.dst)}: {self.verdict}, {share}, score {before} → {after})"
 
     def __str__(self) -> str:
-<<<<<<< HEAD
         table = _aligned([self._titles, *self.lines]) if self.rows else []
+        if self.alternatives:
+            table += _aligned([Line(self.other_heading, *COLUMNS), *self.other_lines])
         return "\n".join(part for part in [self.question, self.sentence, *table, *self._notes] if part)
 
     @property
     def _notes(self) -> tuple[str, ...]:
         """What stands below the table; some of them are empty."""
         return self.leeway, self.certainty, self.effort, self.considered, self.protection
-=======
-        parts = [self.question, self.sentence, *(_aligned([self._titles, *self.lines]) if self.rows else [])]
-        if self.alternatives:
-            parts += _aligned([Line(self.other_heading, *COLUMNS), *self.other_lines])
-        return "\n".join(part for part in [*parts, self.certainty, self.effort, self.protection] if part)
->>>>>>> d7268a2 (A search that gets nearly all there is, proofs on request, and several ways out)
 
     @property
     def _titles(self) -> Line:
@@ -522,15 +511,11 @@ class Explanation:
             yield "<table><thead>" + _row(*self._titles, tag="th") + "</thead><tbody>"
             yield from (_row(*line) for line in self.lines)
             yield "</tbody></table>"
-<<<<<<< HEAD
-        yield f"<p><small>{html.escape(' '.join(part for part in self._notes if part))}</small></p>"
-=======
         if self.alternatives:
             yield "<table><thead>" + _row(self.other_heading, *COLUMNS, tag="th") + "</thead><tbody>"
             yield from (_row(*line) for line in self.other_lines)
             yield "</tbody></table>"
-        yield f"<p><small>{html.escape(f'{self.certainty} {self.effort} {self.protection}')}</small></p>"
->>>>>>> d7268a2 (A search that gets nearly all there is, proofs on request, and several ways out)
+        yield f"<p><small>{html.escape(' '.join(part for part in self._notes if part))}</small></p>"
 
 
 NUMBERS = {0, 4, 5}  # columns of the table

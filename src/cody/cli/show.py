@@ -230,8 +230,8 @@ def answer(why: Explanation) -> Table:
     """What is otherwise, one edit after the other, with what the model says then."""
     link, when, before, logit, score, predicted = COLUMNS
     rows = table(f"#{why.heading}", link, when, before, f"#{logit}", f"#{score}", predicted)
-    for line, said in zip(why.lines, why.logits, strict=True):
-        changed = said is not None and flips(why.original, said)
+    for line in why.lines:
+        changed = line.predicted not in ("–", decision(why.original))
         rows.add_row(*line[:-1], Text(line.predicted, style="bold green" if changed else ""))
     return rows
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cody.decision import flips
 from cody.graph import IntArray
 from cody.model import Change
 from cody.oracle import Oracle
@@ -35,10 +36,10 @@ def ways_out(found: Found, count: int) -> list[Change]:
 
 def irreducible(found: Found) -> list[Change]:
     """The counterfactuals, best first, of which no event can be left out alone, and that contain no other."""
-    changed, asked = {change for change, _ in found.counterfactuals}, dict(found.asked)
+    asked = dict(found.asked)
 
     def is_needed(change: Change, row: int) -> bool:
-        return change - {row} in asked and change - {row} not in changed
+        return change - {row} in asked and not flips(asked[frozenset()], asked[change - {row}])
 
     some = (change for change, _ in found.counterfactuals if all(is_needed(change, row) for row in change))
     return distinct(some)
