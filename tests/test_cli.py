@@ -362,7 +362,8 @@ def test_explain_takes_a_link_that_never_happened_by_the_names_of_its_nodes():
 
 def test_explain_options_reach_the_search(made):
     where = ("explain", "--data", made / "events", "--model", made / "model", "--event", 250, "--json")
-    options = ("--iterations", 40, "--alpha", 0.5, "--candidates", 12, "--hops", 1, "--near", "nodes", "--first")
+    options = ("--explainer", "greedy-then-cody", "--iterations", 40, "--alpha", 0.5, "--first")
+    options += ("--candidates", 12, "--hops", 1, "--near", "nodes", "--count", 2, "--prove", 2)
     document = json.loads(run(*where, *options, "--protect", "events=249,248", "--protect", "nodes=3", "--seed", 5))
     assert document["parameters"]["search"]["iterations"] == 40
     assert document["parameters"]["search"]["alpha"] == 0.5
@@ -371,6 +372,8 @@ def test_explain_options_reach_the_search(made):
     assert document["parameters"]["protect"] == {"events": [249, 248], "nodes": ["3"], "times": []}
     assert not {248, 249} & {event["row"] for event in document["candidates"]}
     assert document["seed"] == 5
+    assert (document["parameters"]["count"], document["parameters"]["prove"]) == (2, 2)
+    assert document["proven"] >= 2
     budget = json.loads(run(*where, "--evaluations", 10, "--seconds", 60))
     assert budget["evaluations"] <= 10
     full = json.loads(run(*where, "--verify", "full"))
@@ -389,8 +392,8 @@ def test_explain_options_reach_the_search(made):
         (["--src", "1", "--dst", "2", "--time", "soon"], "'soon' is not a time"),
         (["--src", "1", "--dst", "2", "--time", "-5"], "before the first event"),
         (["--src", "1", "--dst", "2000", "--time", "900"], "node 2000 is out of range"),
-        (["--event", "5", "--alpha", "1.5"], "between 0 and 1, not 1.5"),
-        (["--event", "5", "--alpha", "nan"], "between 0 and 1"),
+        (["--event", "5", "--explainer", "cody", "--alpha", "1.5"], "between 0 and 1, not 1.5"),
+        (["--event", "5", "--explainer", "cody", "--alpha", "nan"], "between 0 and 1"),
         (["--event", "5", "--explainer", "greedy", "--alpha", "0.5"], "--alpha is no option of the explainer 'greedy'"),
         (["--event", "5", "--explainer", "greedy", "--first"], "--first is no option"),
         (["--event", "5", "--explainer", "cody", "--children", "3"], "--children is no option of the explainer 'cody'"),
@@ -409,7 +412,8 @@ def test_explain_options_reach_the_search(made):
         (["--event", "5", "--protect", "times=0..inf"], "'inf' is not a time"),
         (["--event", "5", "--protect", "events="], "'events=' is not understood"),
         (["--event", "5", "--protect", "nodes=,"], "'nodes=,' is not understood"),
-        (["--event", "5", "--scorer", "nowhere"], "--scorer is no option of the explainer 'greedy-then-cody'"),
+        (["--event", "5", "--scorer", "nowhere"], "--scorer is no option of the explainer 'scout'"),
+        (["--event", "5", "--iterations", "9"], "explainer 'scout'; its budget is --evaluations"),
         (["--event", "250", "--explainer", "pbone", "--evaluations", "2"], "too small"),
         (["--event", "5", "--seconds", "0"], "above 0, not 0.0"),
         (["--events", ""], "names no event"),

@@ -146,6 +146,22 @@ def _allowed(
         count *= 4
 
 
+def groups(graph: TemporalGraph, rows: IntArray, *, most: int = 16) -> list[frozenset[int]]:
+    """Rows that belong together, those with the latest events first: of the same two nodes, or of the same time.
+
+    >>> graph = TemporalGraph.from_arrays(src=[0, 1, 3, 0], dst=[1, 0, 4, 2], time=[1.0, 2.0, 3.0, 3.0])
+    >>> groups(graph, np.arange(4)) == [{2, 3}, {0, 1}]
+    True
+    """
+    together: dict[Any, list[int]] = {}
+    for row in rows[np.argsort(graph.order(rows))[::-1]].tolist():
+        ends = frozenset((int(graph.src[row]), int(graph.dst[row])))
+        for what in (ends, float(graph.time[row])):
+            together.setdefault(what, []).append(row)
+    several = dict.fromkeys(frozenset(group) for group in together.values() if 1 < len(group) < len(rows))
+    return list(several)[:most]
+
+
 def distances(graph: TemporalGraph, query: Query, events: IntArray) -> IntArray:
     """Hops from the query to the nearer end of each event: 0 if it touches one of the query's nodes. [m] → [m]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cody.candidates import Near, Protected, candidates, events_on_paths
+from cody.candidates import Near, Protected, candidates, events_on_paths, groups
 from cody.deadline import check_deadline, until
 from cody.decision import flips
 from cody.edits import Add, Alter
@@ -38,8 +38,9 @@ from cody.model import (
 from cody.oracle import Oracle, check_seconds
 from cody.policies import Policy, spatio_temporal
 from cody.proposals import Proposals, check_proposals, consider, removals
-from cody.search import Found, Search, greedy_then_cody
-from cody.search.result import best_asked, distinct, result
+from cody.search import Found, Search, look_for_others, scout, ways_out
+from cody.search import prove as prove_size
+from cody.search.result import best_asked, result
 
 CONTRADICTION = 1e-3  # rounding moves a logit by far less
 MANY_ANSWERS, OTHER_LINKS = 20, 5  # all between 0 and 1: hardly by chance
@@ -56,13 +57,14 @@ def explain(
     query: Query,
     *,
     policy: Policy = spatio_temporal,
-    search: Search = greedy_then_cody,
+    search: Search = scout,
     size: int = 64,
     hops: int | None = None,
     near: Near = events_on_paths,
     protect: Protected | None = None,
     edits: Proposals | Sequence[Proposals] = (removals,),
     count: int = 1,
+    prove: int = 1,
     seed: int = 0,
     evaluations: int | None = None,
     seconds: float | None = None,
@@ -74,8 +76,7 @@ def explain(
 
     Considered are the `size` most recent events within `hops` of the link (default: as far as the model looks, else 2),
     without those in `protect`, and all that `graph.imagine` has added. `policy` orders them. `search` looks for a
-    smallest set of them (default: GreeDy, then CoDy from what it saw);
-    `functools.partial(cody.search.greedy_then_cody, iterations=1000)` gives it options.
+    smallest set of them; `search=functools.partial(cody.search.cody, iterations=1000)` is one with options.
 
     `edits` are functions that say what could have been otherwise (`cody.proposals`): `removals` of those events,
     `additions` of others, `moves` in time, or your own. Of equally many edits, those of the first function are
@@ -85,8 +86,11 @@ def explain(
     seconds is kept for the confirmation: a counterfactual is confirmed by plain replay before it is reported, from the
     last stored state before the oldest removed event, or with `full_replay` from the first event. `watch` is called
     after each call of the model. Explanations of the same query that are given the same `answers` ask the model only
-    once what both want to know. With `count`, up to so many different counterfactuals that the search met are
-    confirmed: the best one is the answer, the others are its alternatives.
+    once what both want to know.
+
+    With `prove=k`, every set of fewer than k candidates is asked about, so that none of them is overlooked. With
+    `count`, up to so many different counterfactuals are given: the best one is the answer, the others are its
+    alternatives; where the search has met too few, it searches again among other candidates.
 
     >>> from cody.testing import ToyModel
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
@@ -99,8 +103,9 @@ def explain(
     if graph.imagined is not None and graph_of(model) is not graph:
         model = model_on(model, graph)
     seed, size, count = whole_number("seed", seed), whole_number("size", size), whole_number("count", count)
-    if seed < 0 or count < 1:
-        raise CallError(f"seed must not be negative, and count at least 1, not {seed} and {count}")
+    prove = whole_number("prove", prove)
+    if seed < 0 or count < 1 or prove < 1:
+        raise CallError(f"seed must not be negative, count and prove at least 1, not {seed}, {count} and {prove}")
     hops = reach(model) if hops is None else whole_number("hops", hops)
     evaluations = None if evaluations is None else whole_number("evaluations", evaluations)
     started = time.monotonic()
@@ -113,12 +118,19 @@ def explain(
         chosen = each_alone_first(search, considered, count)
     limit = None if seconds is None else SEARCHING * check_seconds(seconds)
     oracle = Oracle(
-        model, query, evaluations=evaluations, seconds=limit, watch=watch, answers=answers, rows=events.tolist()
+        model,
+        query,
+        evaluations=evaluations,
+        seconds=limit,
+        watch=watch,
+        answers=answers,
+        rows=events.tolist(),
+        groups=groups(graph, events),
     )
     if seconds is not None:
         oracle.look_up([frozenset()])  # what the model predicts is said in any case
     rng = np.random.default_rng([seed, query.src, query.dst, query.before])  # the same for a link whatever came before
-    found = _search(graph, query, events, oracle, policy, chosen, rng)
+    found = _search(graph, query, events, oracle, policy, chosen, rng, count, prove)
     narrowed = None
     if considered.edits:
         found = least_intrusive(found, considered)
@@ -138,12 +150,13 @@ def explain(
         logits = _along(oracle, found.rows)
         confirmed = _confirm(model, query, found.rows, logits[0], logits[-1], full_replay)
         without_all = None if confirmed else _in_time(oracle, [frozenset(events.tolist())])[0]
-        wanted = count - 1 if confirmed and not found.factual else 0
-        others = _alternatives(model, query, found, logits[0], full_replay, wanted)
+        others = _alternatives(model, query, found, logits[0], full_replay, count) if confirmed else ()
         if _are_probabilities(model, graph, list(oracle.asked.values())):
             warnings.warn(PROBABILITIES, ProbabilityWarning, stacklevel=2)
     limits = {
         "protect": None if protect is None else protect.as_parameters(),
+        "count": count,
+        "prove": prove,
         "evaluations": evaluations,
         "seconds": None if seconds is None else float(seconds),
     }
@@ -219,7 +232,10 @@ def _search(
     policy: Policy,
     search: Search,
     rng: np.random.Generator,
+    count: int,
+    size: int,
 ) -> Found:
+    """Order the candidates and search; then ask what is to be proven, and look for the other ways out."""
     try:
         ranking = np.asarray(policy(graph, query, events, oracle, rng))
     except BudgetError as spent:  # before the search began
@@ -229,6 +245,10 @@ def _search(
     found = search(oracle, ranking)
     if len(set(found.rows)) < len(found.rows) or not set(found.rows) <= set(events.tolist()):
         raise CallError(f"the search {describe(search)['name']!r} found {found.rows}, which are no distinct candidates")
+    if size > found.proven:
+        found = prove_size(oracle, ranking, found, size, every=count > 1)
+    if count > 1 and not found.factual:
+        found = look_for_others(oracle, ranking, search, found, count)
     return found
 
 
@@ -287,15 +307,10 @@ def _confirm(
 def _alternatives(
     model: Model, query: Query, found: Found, original: float | None, full: bool, count: int
 ) -> tuple[Counterfactual, ...]:
-    """Other counterfactuals that the search met, none of which contains another: as many as there is time for."""
+    """Other ways out than the answer: as many as there is time to confirm."""
     logits = dict(found.counterfactuals)
     others: list[Counterfactual] = []
-    answer = frozenset(found.rows)
-    for change in distinct([answer, *logits])[1:]:
-        if len(others) == count:
-            break
-        if change < answer:
-            continue
+    for change in [] if found.factual else ways_out(found, count)[1:]:
         rows = tuple(sorted(change))
         confirmed = _confirm(model, query, rows, original, logits[change], full)
         if confirmed is not None and flips(confirmed.original, confirmed.without):

@@ -129,6 +129,7 @@ POLICIES: dict[str, Policy] = {
     "event-impact": policies.event_impact,
 }
 SEARCHES: dict[str, tuple[str, Search, Mapping[str, float]]] = {  # with any policy; title, function, paper's options
+    "scout": ("Scout", search.scout, {}),
     "greedy": ("GreeDy", search.greedy, {}),
     "cody": ("CoDy", search.cody, {"iterations": 300, "alpha": 2 / 3}),
     "greedy-then-cody": ("GreeDy, then CoDy", search.greedy_then_cody, {"iterations": 300, "alpha": 2 / 3}),
@@ -148,7 +149,7 @@ EXPLAINERS: dict[str, Entry] = {entry.name: entry for entry in (*FACTUAL, *SEARC
 EDITS: dict[str, Proposals] = {"remove": removals, "add": additions, "move": moves}  # what could be otherwise
 NEAR: dict[str, Near] = {"events": events_on_paths, "nodes": events_among_nodes}  # readings of "near a link"
 
-DEFAULT_SEARCH, DEFAULT_POLICY = "greedy-then-cody", "spatio-temporal"
+DEFAULT_SEARCH, DEFAULT_POLICY = "scout", "spatio-temporal"
 COMPARED = ("cody-spatio-temporal", "greedy-spatio-temporal")  # by `cody evaluate` unless it is asked for others
 
 _BY_PARTS = {entry.parts: entry for entry in EXPLAINERS.values()}
@@ -248,6 +249,7 @@ def check_options(name: str, given: Iterable[str], spelled: Callable[[str], str]
 
 def _no_option(option: str, name: str, spelled: Callable[[str], str] = str) -> str:
     why = {"policy": ", which has an order of its own", "scorer": ", which learns nothing"}
+    why["iterations"] = f"; its budget is {spelled('evaluations')}"
     return f"{spelled(option)} is no option of the explainer {name!r}{why.get(option, '')}"
 
 

@@ -19,13 +19,15 @@ from cody.files import with_checksum
 from cody.graph import Query
 from cody.intrusion import Window
 from cody.model import Change
-from cody.search.result import ENDINGS, EVALUATIONS, ITERATIONS, SECONDS, Asked, lower_bound, met
+from cody.search.result import ENDINGS, EVALUATIONS, ITERATIONS, SECONDS, Asked, distinct, lower_bound, met
 from cody.words import count, earlier, is_date, moment, plain, to_json
 
 if TYPE_CHECKING:
     import pandas
 
 SCHEMA = "cody/explanation/2"
+LONGEST_ALTERNATIVE = 6  # lines that an alternative takes in a table
+LONGEST_FAILURE = 8  # edits in a table of what came closest
 REMOVED, ADDED, MOVED, ALTERED = "removed", "added", "moved", "altered"
 
 
@@ -143,12 +145,16 @@ class Explanation:
     @property
     def counterfactuals(self) -> Asked:
         """All that the search met, with their logits, best first: fewest edits, then furthest; not all confirmed."""
-        return met(tuple((frozenset(rows), logit) for rows, logit in self.explored))
+        return met({frozenset(rows): logit for rows, logit in self.explored})
 
     @property
     def proven(self) -> int:
-        """Every set of fewer than so many candidates was tried; it follows from what was asked."""
-        return lower_bound([frozenset(rows) for rows, _ in self.explored], [event.row for event in self.candidates])
+        """Every set of fewer than so many candidates was tried, or has an event that alone does it.
+
+        It follows from what was asked.
+        """
+        asked = {frozenset(rows) for rows, _ in self.explored}
+        return lower_bound(asked, [event.row for event in self.candidates], dict(self.counterfactuals))
 
     @property
     def is_exhausted(self) -> bool:
@@ -219,7 +225,9 @@ class Explanation:
             return f"No set of the {edits if self.allows_more else near} changes the decision."
         limit = {ITERATIONS: count(self.iterations, "iteration"), EVALUATIONS: count(self.evaluations, "evaluation")}
         within = f" within {limit.get(self.ended, f'{self.seconds:.2f} seconds')}" if self.was_cut_short else ""
-        return f"No counterfactual was found{within}; there may be one."
+        if self.proven == 1:
+            return f"No counterfactual was found{within}; there may be one."
+        return f"No counterfactual was found{within}: {self._no_set_below(self.proven)}, but there may be one of more."
 
     @property
     def _closest(self) -> str:
@@ -266,12 +274,38 @@ class Explanation:
             return f"Not confirmed: {self._doubt}."
         if self.confirmed is None or not self.is_counterfactual:
             return ""
-        smaller = "Smaller sets may exist." if not self.factual else "It did not look for the smallest such set."
-        if self.is_minimal:
-            smaller = "No smaller set of these candidates does it." if len(self.rows) > 1 else "No set is smaller."
-        elif self.proven > 1 and not self.factual:
-            smaller = f"No set of fewer than {self.proven} does it; between, smaller ones may exist."
-        return f"Confirmed: {self.confirmed.by}. {smaller}"
+        smaller = "It did not look for the smallest such set." if self.factual else self._smaller
+        alone = not self.factual and not self.alternatives and self.parameters.get("count", 1) != 1
+        return f"Confirmed: {self.confirmed.by}. {smaller}{' No other way out was found.' if alone else ''}"
+
+    @property
+    def _smaller(self) -> str:
+        """What is proven about sets that are smaller than the answer, and about others of its size."""
+        size, proven = len(self.rows), self.proven
+        if not self.is_minimal and proven == 1:
+            return "Smaller sets may exist."
+        if not self.is_minimal:
+            between = f"{proven}" if proven == size - 1 else f"{proven} to {size - 1}"
+            return f"{_capital(self._no_set_below(proven))}; a set of {between} may."
+        smaller = "No set is smaller." if size == 1 else f"{_capital(self._no_set_below(size))}."
+        if proven == size:
+            return smaller
+        ways = len(distinct(change for change, _ in self.counterfactuals if len(change) < proven))
+        if proven == 2:
+            return f"{smaller} {f'{ways} {self._thing}s do' if ways > 1 else f'No other {self._thing} does'} it alone."
+        most = f"of at most {min(proven - 1, len(self.candidates))} {self._thing}s"
+        return f"{smaller} {f'There are {ways} such sets' if ways > 1 else 'It is the only such set'} {most}."
+
+    def _no_set_below(self, size: int) -> str:
+        """The claim that no set of fewer candidates changes the decision."""
+        if size > 3:
+            return f"no set of fewer than {size} {self._thing}s does it"
+        return f"no single {self._thing} does it" if size == 2 else f"no single {self._thing} and no two do it"
+
+    @property
+    def _thing(self) -> str:
+        """What the candidates are."""
+        return "edit" if self.allows_more else "event"
 
     @property
     def _doubt(self) -> str:
@@ -344,7 +378,34 @@ class Explanation:
             name = f"{'+ ' if number else ''}{_edit(event)}"
             times = moment(event.time), earlier(event.time, self.query.time)
             lines.append(Line(name, _link(event.src, event.dst, 14), *times, logit, score, predicted))
+        more = len(self.rows) - LONGEST_FAILURE
+        if more > 1 and self.confirmed is None:  # of what does not change the decision, nobody needs to know all
+            lines[-more:] = [lines[-1]._replace(edit=f"+ {more} more", link="", when="", before="")]
         return lines
+
+    @property
+    def other_lines(self) -> list[Line]:
+        """The table of the alternatives: the events of each, and in its last line what the model says then."""
+        events = self._events
+        lines: list[Line] = []
+        for other in self.alternatives:
+            lines += [Line("", "", "", "", "", "", "")] * bool(lines)
+            logit = other.confirmed.without
+            said = (f"{logit:.3f}", scores(self.original, logit)[1], decision(logit))
+            shown = other.rows if len(other.rows) <= LONGEST_ALTERNATIVE else other.rows[: LONGEST_ALTERNATIVE - 1]
+            for number, row in enumerate(shown):
+                event, is_last = events[row], number == len(other.rows) - 1
+                times = moment(event.time), earlier(event.time, self.query.time)
+                name = f"{'+ ' if number else ''}{_edit(event)}"
+                lines.append(Line(name, _link(event.src, event.dst, 14), *times, *(said if is_last else ("", "", ""))))
+            if len(shown) < len(other.rows):
+                lines.append(Line(f"+ {len(other.rows) - len(shown)} more", "", "", "", *said))
+        return lines
+
+    @property
+    def other_heading(self) -> str:
+        """What the first column of the table of alternatives lists."""
+        return f"or {'otherwise' if self.imagined else 'without'}"
 
     @property
     def heading(self) -> str:
@@ -427,6 +488,8 @@ class Explanation:
 
     def __str__(self) -> str:
         table = _aligned([self._titles, *self.lines]) if self.rows else []
+        if self.alternatives:
+            table += _aligned([Line(self.other_heading, *COLUMNS), *self.other_lines])
         return "\n".join(part for part in [self.question, self.sentence, *table, *self._notes] if part)
 
     @property
@@ -447,6 +510,10 @@ class Explanation:
         if self.rows:
             yield "<table><thead>" + _row(*self._titles, tag="th") + "</thead><tbody>"
             yield from (_row(*line) for line in self.lines)
+            yield "</tbody></table>"
+        if self.alternatives:
+            yield "<table><thead>" + _row(self.other_heading, *COLUMNS, tag="th") + "</thead><tbody>"
+            yield from (_row(*line) for line in self.other_lines)
             yield "</tbody></table>"
         yield f"<p><small>{html.escape(' '.join(part for part in self._notes if part))}</small></p>"
 

@@ -75,7 +75,7 @@ def in_order(asked: Asked, considered: Considered) -> Asked:
         return len(change), function, len(change & doubtful), place, away, sorted(change)
 
     different: dict[frozenset[Hashable], tuple[Change, float]] = {}
-    for pair in sorted(met(asked), key=worth):
+    for pair in sorted(met(logits), key=worth):
         different.setdefault(frozenset(considered.what(row) for row in pair[0]), pair)
     return tuple(different.values())
 

@@ -70,6 +70,7 @@ class Oracle:
         watch: Callable[[Oracle], None] | None = None,
         answers: dict[Change, float] | None = None,
         rows: Sequence[int] = (),
+        groups: Sequence[Change] = (),
     ) -> None:
         if sets_at_once < 1:
             raise CallError(f"sets_at_once must be at least 1, not {sets_at_once}")
@@ -83,6 +84,7 @@ class Oracle:
         self.evaluations = evaluations
         self.seconds = seconds
         self.watch = watch
+        self.groups = groups  # rows that belong together, for a search that tries them together
         self.asked: dict[Change, float] = {}  # the evaluations that count, in order
         self._answers: dict[Change, float] = {} if answers is None else answers
         self._started = time.monotonic()

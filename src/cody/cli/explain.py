@@ -49,6 +49,7 @@ from cody.explanation import Explanation
 from cody.graph import Query, TemporalGraph
 from cody.model import Model
 from cody.proposals import Proposals, additions
+from cody.search.prove import number_of_sets
 from cody.what_if import (
     Case,
     answer_cases,
@@ -200,7 +201,13 @@ def explain(
     ] = None,
     rollouts: Annotated[int | None, Option(min=1, help="T-GNNExplainer. Default: 500.")] = None,
     scorer: ScorerOption = None,
-    evaluations: Annotated[int | None, Option(min=1, help="Budget of questions to the model.")] = None,
+    count: Annotated[int, Option(min=1, help="Ways out to look for, the best one included.")] = 3,
+    prove: Annotated[
+        int, Option(min=1, metavar="K", help="Ask about every set of fewer than K events: none is overlooked.")
+    ] = 1,
+    evaluations: Annotated[
+        int | None, Option(min=1, help="Budget of questions to the model. Default: 300, and what --prove needs.")
+    ] = None,
     seconds: Annotated[float | None, Option(help="Budget of time for each link, confirmation included.")] = None,
     seed: Annotated[int, Option(min=0, help="For the random policy.")] = 0,
     verify: Annotated[
@@ -235,14 +242,16 @@ def explain(
         use_threads(1)
         loaded = named.open(other_data=other_data)
     many = events is not None
-    total = len(queries) if many else evaluations or iterations or 300
-    with progress("links" if many else "sets of events tried", total) as move:
+    sets = evaluations or max(iterations or 300, number_of_sets(candidates or 64, prove))
+    with progress("links" if many else "sets of events tried", len(queries) if many else sets) as move:
         for number, query in enumerate(queries):
             why = chosen.explain(
                 loaded,
                 graph,
                 query,
                 protect=protected,
+                count=count,
+                prove=prove,
                 seed=seed,
                 seconds=seconds,
                 full_replay=verify is Replayed.full,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from math import comb
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,9 @@ from rich.text import Text
 from cody.data import Dataset, Summary, is_here
 from cody.decision import decision, flips, probability, scores, shift
 from cody.edits import Add, Move
+from cody.explainers import DEFAULT_SEARCH
 from cody.explanation import COLUMNS, Explanation
 from cody.graph import IntArray, TemporalGraph
-from cody.search.result import EVALUATIONS, ITERATIONS
 from cody.what_if import Case, Effects
 from cody.words import count, earlier, moment, plain
 
@@ -54,6 +55,9 @@ def print_parts(parts: Iterable[RenderableType]) -> None:
         else:
             width = min(out.width, 80) if isinstance(part, Text) else None
             out.print(part, soft_wrap=isinstance(part, str), width=width)
+
+
+LONGEST_PROOF = 600  # seconds; nobody is sent to wait for longer
 
 
 def table(*columns: str, title: str | None = None) -> Table:
@@ -174,12 +178,15 @@ def explanation(why: Explanation) -> Iterable[RenderableType]:
         yield ""
         yield answer(why)
         yield ""
+    if why.alternatives:
+        yield others(why)
+        yield ""
     for note in (why.leeway, why.certainty):
         if note:
             yield Text(note)
     yield Text(" ".join(part for part in (why.effort, why.considered, why.protection) if part))
-    if why.was_cut_short and why.verdict == "none within the budget":
-        yield Text(_advice(why))
+    if why.verdict in ("none within the budget", "none found") and why.candidates:
+        yield Text(advice(why))
 
 
 def addition(why: Explanation, other: Explanation | None) -> Iterable[RenderableType]:
@@ -191,23 +198,40 @@ def addition(why: Explanation, other: Explanation | None) -> Iterable[Renderable
         yield Text(f"One event more would do: {link}, {moment(event.time)}. {ask} finds the least intrusive one.")
 
 
-def _advice(why: Explanation) -> str:
-    """What to try next."""
-    if why.without_all is not None and not why.allows_more and not flips(why.original, why.without_all):
-        wider = f"--candidates {4 * len(why.candidates)} or --hops 3"
-        return f"Taking all of them away does not change the decision either: consider more, {wider}."
-    larger = f"--iterations {10 * why.iterations}"
-    if why.ended != ITERATIONS:
-        larger = f"more {'--evaluations' if why.ended == EVALUATIONS else '--seconds'}"
-    return f"A larger budget may find one: {larger}."
+def advice(why: Explanation) -> str:
+    """What to try next after a search that found nothing, and what that would cost, from what was asked."""
+    size, number, each = why.proven, len(why.candidates), why.seconds / max(1, why.evaluations)
+    left = comb(number, size) - sum(len(rows) == size for rows, _ in why.explored)
+    kind = {1: "single events", 2: "pairs", 3: "triples"}.get(size, f"sets of {size}")
+    tips = [f"--evaluations {10 * why.evaluations} looks further (within {_duration(10 * each * why.evaluations)})"]
+    if why.parameters["search"]["name"] != DEFAULT_SEARCH:
+        tips = [f"--explainer {DEFAULT_SEARCH} looks further"]
+    if left * each < LONGEST_PROOF:
+        tips.append(f"--prove {size + 1} asks about the other {left:,} {kind} (within {_duration(left * each)})")
+    if number == why.parameters["candidates"]["size"]:
+        tips.append(f"--candidates {4 * number} considers older events, too")
+    return f"Next: {'; '.join(tips)}."
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def others(why: Explanation) -> Table:
+    """The other ways out, each with what the model says then."""
+    link, when, before, logit, score, predicted = COLUMNS
+    rows = table(f"#{why.other_heading}", link, when, before, f"#{logit}", f"#{score}", predicted)
+    for line in why.other_lines:
+        rows.add_row(*line[:-1], Text(line.predicted, style="bold green"))
+    return rows
 
 
 def answer(why: Explanation) -> Table:
     """What is otherwise, one edit after the other, with what the model says then."""
     link, when, before, logit, score, predicted = COLUMNS
     rows = table(f"#{why.heading}", link, when, before, f"#{logit}", f"#{score}", predicted)
-    for line, said in zip(why.lines, why.logits, strict=True):
-        changed = said is not None and flips(why.original, said)
+    for line in why.lines:
+        changed = line.predicted not in ("–", decision(why.original))
         rows.add_row(*line[:-1], Text(line.predicted, style="bold green" if changed else ""))
     return rows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from cody.decision import flips, shift
@@ -32,7 +32,7 @@ class Found:
     iterations: int
     ended: str  # one of the words above
     counterfactuals: Asked  # all that were met, best first: fewest rows, then furthest
-    proven: int  # every set of fewer than so many candidates was tried
+    proven: int  # every set of fewer than so many candidates was tried, or has an event that alone does it
     asked: Asked  # everything
     factual: bool = False  # the rows speak for the decision, whether or not it changes without them
 
@@ -44,16 +44,17 @@ def result(
     oracle: Oracle, ranking: IntArray, rows: tuple[int, ...], iterations: int, ended: str, *, factual: bool = False
 ) -> Found:
     """What a search gives back: its best set, and all that follows from what it asked."""
-    asked = tuple(oracle.asked.items())
-    return Found(rows, iterations, ended, met(asked), lower_bound(oracle.asked, ranking.tolist()), asked, factual)
+    counterfactuals = met(oracle.asked)
+    proven = lower_bound(oracle.asked, ranking.tolist(), dict(counterfactuals))
+    return Found(rows, iterations, ended, counterfactuals, proven, tuple(oracle.asked.items()), factual)
 
 
-def met(asked: Asked) -> Asked:
+def met(asked: Mapping[Change, float]) -> Asked:
     """The counterfactuals among what was asked, best first."""
-    original = dict(asked).get(frozenset())
+    original = asked.get(frozenset())
     if original is None:
         return ()
-    flipped = [(change, logit) for change, logit in asked if flips(original, logit)]
+    flipped = [(change, logit) for change, logit in asked.items() if flips(original, logit)]
     return tuple(sorted(flipped, key=lambda pair: (len(pair[0]), -shift(original, pair[1]), sorted(pair[0]))))
 
 
@@ -70,20 +71,28 @@ def distinct(changes: Iterable[Change]) -> list[Change]:
     return chosen
 
 
-def lower_bound(asked: Collection[Change], candidates: Collection[int]) -> int:
+def lower_bound(
+    asked: Collection[Change], candidates: Collection[int], counterfactuals: Collection[Change] = ()
+) -> int:
     """The smallest size of which not every set of candidates was asked: a smaller counterfactual is known or none is.
 
-    Beyond the number of candidates if all sets were asked. That of nothing is always known.
+    Beyond the number of candidates if all sets were asked. That of nothing is always known, and sets with an event
+    that alone changes the decision need not be asked: none of them is smaller than that event.
 
     >>> lower_bound([frozenset({1}), frozenset({2}), frozenset({1, 3})], [1, 2, 3])
     1
     >>> lower_bound([frozenset({1}), frozenset({2}), frozenset({1, 2})], [1, 2])
     3
+    >>> lower_bound([frozenset({1}), frozenset({2})], [1, 2], [frozenset({1})])
+    3
     """
     known = set(candidates)
-    counts = Counter(len(change) for change in asked if change <= known)
-    size = 1
-    while size <= len(known) and counts[size] == math.comb(len(known), size):
+    if not all(frozenset({row}) in asked for row in known):
+        return 1
+    rest = known.difference(*(change for change in counterfactuals if len(change) == 1))
+    counts = Counter(len(change) for change in asked if change <= rest)
+    size = 2 if known else 1
+    while size <= len(known) and counts[size] == math.comb(len(rest), size):
         size += 1
     return size
 

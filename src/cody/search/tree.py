@@ -125,11 +125,11 @@ def greedy_then_cody(
     found = _search(oracle, ranking, first.visited, iterations, alpha, ahead, stop_at_first)
     if found.ended == EXHAUSTED:
         return found  # nothing smaller is left to try
-    needed = _needed(oracle, found.rows)
-    return result(oracle, ranking, needed, found.iterations, found.ended)
+    rows = needed(oracle, found.rows)
+    return result(oracle, ranking, rows, found.iterations, found.ended)
 
 
-def _needed(oracle: Oracle, removed: tuple[int, ...]) -> tuple[int, ...]:
+def needed(oracle: Oracle, removed: tuple[int, ...]) -> tuple[int, ...]:
     """Put events back while the decision stays changed, always the one that costs least of the shift."""
     try:
         original, logit = oracle.ask([frozenset(), frozenset(removed)])

@@ -1,0 +1,313 @@
+"""Scout: far ahead with large sets until the decision changes, then back to a smallest set that still changes it.
+
+Effects of events are neither additive nor monotone: a removed event may let an older one into a model's window. So a
+walk that begins at nothing and always takes the best next step stops at the first hill, and that all candidates
+together do not change the decision says little about some of them. This search asks about large sets first, lets events
+go *and come back*, and looks for smaller sets afterwards, from above and from below.
+
+The phases only ask. What the search answers is the best of all sets that it has asked about, so it can be stopped at
+any moment. Whatever can be asked at the same time goes to the model in one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import combinations, islice, product
+
+import numpy as np
+
+from cody.decision import flips, shift
+from cody.errors import BudgetError
+from cody.graph import BoolArray, FloatArray, IntArray
+from cody.model import Change
+from cody.oracle import Oracle
+from cody.search.result import EVALUATIONS, EXHAUSTED, Found, best_asked, lower_bound, result
+
+LIMIT = 300  # evaluations where the oracle has no budget, for up to 64 candidates
+BEYOND_SINGLES = 236  # … and beyond one for each candidate where there are more
+AT_LEAST = 100  # evaluations beyond one for each candidate: else single events are not all asked in any case
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # from fine to coarse
+BLOCK = 8  # events that a climb tries at a time
+PASSES = 2  # of a climb over the candidates
+HILLS = 5  # from which climbs begin again
+ROUND = 16  # sets that are asked about at a time in search of a smaller one
+NEAR = 4  # sets in which events are exchanged
+SORTED = 512  # of many sets, so many are sorted at first
+FEW = 4  # where nothing is found, sets of fewer events than this are looked through from below
+
+
+def scout(oracle: Oracle, ranking: IntArray) -> Found:
+    """The smallest set that changes the decision, of equal ones the furthest; if none does, the furthest set.
+
+    Uses the oracle's budget of evaluations; if it has none, 300, or 236 more than there are candidates.
+    """
+    view = View(oracle, ranking.tolist())
+    try:
+        _look(view)
+        ended = EXHAUSTED
+    except BudgetError as spent:
+        ended = str(spent)
+        with suppress(BudgetError):
+            view.ask_singles()
+    best = set(best_asked(oracle))
+    return result(oracle, ranking, tuple(row for row in view.ranking if row in best), view.rounds, ended)
+
+
+def _look(view: View) -> None:
+    """The phases, until every set that could be better was asked about, or the budget ends it."""
+    view.ask([frozenset()])
+    if 2 ** len(view.ranking) <= view.limit:
+        view.ask(
+            [frozenset(some) for size in range(len(view.ranking) + 1) for some in combinations(view.ranking, size)]
+        )
+        return
+    first = [*_prefixes(view.ranking), *view.groups]
+    view.ask(first)
+    for start in (max(first, key=view.margin), frozenset(), frozenset(view.ranking)):
+        if view.best is None:
+            _climb(view, start)
+    _shrink(view, view.best)
+    view.ask_singles()
+    rng = np.random.default_rng(0)  # the same search gives the same answer
+    while not view.is_finished:
+        _look_below(view)
+        if view.best is None:
+            _climb_elsewhere(view, rng)
+        else:
+            _exchange(view)
+            _shrink_in_another_way(view, rng)
+
+
+class View:
+    """What the phases share: the candidates in order, the margins of all sets asked about, the best of them.
+
+    The margin of a set says how far beyond the other decision it leads; below 0, it does not get there.
+    n = candidates, k = sets asked about.
+    """
+
+    def __init__(self, oracle: Oracle, ranking: list[int]) -> None:
+        self.oracle = oracle
+        self.ranking = ranking
+        self.place = {row: place for place, row in enumerate(ranking)}
+        self.groups = [group for group in (group.intersection(ranking) for group in oracle.groups) if len(group) > 1]
+        self.limit = oracle.evaluations or len(oracle.asked) + max(LIMIT, len(ranking) + BEYOND_SINGLES)
+        singles = {frozenset({row}) for row in ranking} - oracle.asked.keys()
+        self.kept_for = singles if self.limit >= len(ranking) + AT_LEAST else set()  # these are asked in any case
+        self.rounds = 0
+        self.best: Change | None = None  # the smallest that changes the decision, of equal ones the furthest
+        self.hills: list[Change] = []  # where climbs have ended without success
+        self.numbers: dict[Change, int] = {}  # set → its place in the columns, in the order of asking
+        self._member = np.zeros((64, len(ranking)), dtype=bool)  # [≥ k, n]
+        self._margins: list[float] = []  # [k]
+
+    def ask(self, sets: Sequence[Change]) -> list[float]:
+        """The margins of sets. If the budget has no room for all of them, the first are asked before it ends."""
+        new = [change for change in dict.fromkeys(sets) if change not in self.numbers]
+        paid = sum(change in self.oracle.asked for change in new)
+        room = max(0, self.limit - len(self.kept_for) - len(self.oracle.asked)) + paid
+        if new[:room]:
+            self.rounds += 1
+            logits = self.oracle.ask(new[:room])
+            for change, logit in zip(new, logits, strict=False):
+                self._learn(change, logit)
+        if len(new) > room:
+            raise BudgetError(EVALUATIONS)
+        return [self.margin(change) for change in sets]
+
+    def ask_singles(self) -> None:
+        """Every event alone: whether one of them does it is known in any case."""
+        self.kept_for = set()
+        self.ask([frozenset({row}) for row in self.ranking])
+
+    def _learn(self, change: Change, logit: float) -> None:
+        number = len(self.numbers)
+        if number == len(self._member):
+            self._member = np.concatenate([self._member, np.zeros_like(self._member)])
+        self._member[number, [self.place[row] for row in change]] = True
+        self.numbers[change] = number
+        self.kept_for.discard(change)
+        original = self.oracle.asked[frozenset()]
+        self._margins.append(shift(original, logit) - abs(original))
+        if flips(original, logit) and (self.best is None or self._rank(change) < self._rank(self.best)):
+            self.best = change
+
+    def _rank(self, change: Change) -> tuple[int, float]:
+        return len(change), -self.margin(change)
+
+    def margin(self, change: Change) -> float:
+        return self._margins[self.numbers[change]]
+
+    def flips(self, change: Change) -> bool:
+        return flips(self.oracle.asked[frozenset()], self.oracle.asked[change])
+
+    def in_order(self, change: Change) -> list[int]:
+        return sorted(change, key=self.place.__getitem__)
+
+    @property
+    def columns(self) -> tuple[BoolArray, FloatArray]:
+        """Members and margins of the sets asked about. [k, n], [k]"""
+        return self._member[: len(self.numbers)], np.array(self._margins)
+
+    @property
+    def gains(self) -> FloatArray:
+        """How much further each event alone leads than nothing. [n]"""
+        nothing = self.margin(frozenset())
+        return np.array([self.margin(frozenset({row})) - nothing for row in self.ranking])
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every set that could be better than the best one was asked about."""
+        size = len(self.ranking) + 1 if self.best is None else len(self.best)
+        return lower_bound(self.numbers, self.ranking) >= size
+
+
+def _prefixes(rows: Sequence[int]) -> list[Change]:
+    """The first few rows, more and more of them, up to all."""
+    return [frozenset(rows[:size]) for size in SIZES if size < len(rows)] + [frozenset(rows)]
+
+
+def _climb(view: View, current: Change) -> None:
+    """Toggle events, a block at a time, as long as that leads closer, until the decision changes."""
+    order = view.ranking
+    for _ in range(PASSES):
+        before, idle = current, set()
+        for start in range(0, len(order), BLOCK):
+            block = order[start : start + BLOCK]
+            here, *margins = view.ask([current, *(current ^ {row} for row in block)])
+            idle |= {row for row, margin in zip(block, margins, strict=True) if margin == here}
+            helpful = [(margin, row) for row, margin in zip(block, margins, strict=True) if margin > here]
+            if helpful:
+                current = _step(view, current, [row for _, row in sorted(helpful, key=lambda pair: -pair[0])])
+            if view.best is not None:
+                return
+        order = [row for row in order if row not in idle]  # what did nothing is not tried again
+        if current == before:
+            break
+    view.hills.append(current)
+
+
+def _step(view: View, current: Change, helpful: list[int]) -> Change:
+    """Toggle the most helpful event, or the first third, two thirds or all of the helpful ones, whichever is best."""
+    counts = sorted({1, *(-(-len(helpful) * thirds // 3) for thirds in (1, 2, 3))})
+    steps = [current ^ frozenset(helpful[:count]) for count in counts]
+    view.ask(steps)
+    return max(steps, key=view.margin)
+
+
+def _shrink(view: View, found: Change | None) -> None:
+    """Put back what is not needed: first all that comes after some prefix, then as many single events as possible."""
+    if found is None:
+        return
+    current = _smallest_prefix(view, found)
+    while len(current) > 1:
+        view.ask([current - {row} for row in view.in_order(current)])
+        cost = {row: -view.margin(current - {row}) for row in view.in_order(current) if view.flips(current - {row})}
+        if not cost:
+            return
+        free = sorted(cost, key=cost.__getitem__)
+        smaller = [current.difference(free[:count]) for count in SIZES if count <= len(free)]
+        view.ask(smaller)
+        current = min(filter(view.flips, smaller), key=len)
+
+
+def _smallest_prefix(view: View, found: Change) -> Change:
+    """The smallest prefix of a set, in the order of the candidates, that still changes the decision."""
+    while True:
+        prefixes = _prefixes(view.in_order(found))
+        view.ask(prefixes)
+        smaller = next(prefix for prefix in prefixes if view.flips(prefix))
+        if smaller == found:
+            return found
+        found = smaller
+
+
+def _look_below(view: View) -> None:
+    """Smaller sets than the best one, from below: first those that would lead furthest if effects added up.
+
+    Every set that is too small could be completed by the events that help most. Asked about are the most promising ones
+    so completed, and the most promising ones with one event more. Goes through all sets in the end.
+    """
+    target = FEW - 1 if view.best is None else len(view.best) - 1
+    member, margins = view.columns
+    small = np.flatnonzero(member.sum(axis=1) < target)
+    helpful = np.argsort(-view.gains, kind="stable")  # [n] places, most helpful first
+    gains = view.gains[helpful]
+    absent, margins = ~member[small][:, helpful], margins[small, None]  # [k, n], [k, 1]
+    room = target - member[small].sum(axis=1, keepdims=True)  # [k, 1]
+    number = np.cumsum(absent, axis=1)
+    plan = absent & (number <= room)  # [k, n] what completes each set
+    helps = np.maximum(gains, 0)
+    promise = margins + (plan * helps).sum(axis=1, keepdims=True)
+    last_left_out = margins + (plan * helps * (number < room)).sum(axis=1, keepdims=True)
+    grown = np.where(plan, promise, last_left_out + gains)  # [k, n] what each set promises with one event more
+    grown[~absent] = -np.inf
+    sets, rows = list(view.numbers), [view.ranking[place] for place in helpful.tolist()]
+    completed = (
+        sets[small[base]].union(rows[place] for place in np.flatnonzero(plan[base]).tolist())
+        for base in _from_largest(promise)
+    )
+    stepped = (
+        sets[small[place // len(rows)]] | {rows[place % len(rows)]}
+        for place in _from_largest(grown)
+        if grown.flat[place] > -np.inf
+    )
+    view.ask([*_new(view, islice(completed, ROUND), ROUND // 2), *_new(view, stepped, ROUND // 2)])
+
+
+def _from_largest(values: FloatArray) -> Iterator[int]:
+    """The places of values, the largest first; they are not all sorted before somebody goes that far."""
+    flat = -values.ravel()
+    if len(flat) > 4 * SORTED:
+        first = np.sort(np.argpartition(flat, SORTED)[:SORTED])
+        yield from first[np.argsort(flat[first], kind="stable")].tolist()
+    yield from np.argsort(flat, kind="stable").tolist()
+
+
+def _new(view: View, sets: Iterable[Change], most: int) -> list[Change]:
+    """The first sets that were not asked about yet."""
+    new = dict.fromkeys(islice((change for change in sets if change not in view.numbers), most))
+    return list(new)
+
+
+def _exchange(view: View) -> None:
+    """One event for another in sets that have one event less than the best one, where that should help most."""
+    best = view.best
+    if best is None or len(best) < 3:
+        return
+    gains = dict(zip(view.ranking, view.gains.tolist(), strict=True))
+    helpful = sorted(view.ranking, key=lambda row: -gains[row])
+    cost = gains | {row: view.margin(best) - view.margin(best - {row}) for row in best if best - {row} in view.numbers}
+    near = [change for change in view.numbers if len(change) == len(best) - 1]
+    hopes: dict[Change, float] = {}
+    for base in sorted(near, key=lambda change: -view.margin(change))[:NEAR]:
+        absent = [row for row in helpful if row not in base][:ROUND]
+        for out, row in product(base, absent):
+            hopes[base - {out} | {row}] = view.margin(base) - cost[out] + gains[row]
+    view.ask(_new(view, sorted(hopes, key=lambda change: -hopes[change]), ROUND))
+    if view.best != best:
+        _shrink(view, view.best)
+
+
+def _shrink_in_another_way(view: View, rng: np.random.Generator) -> None:
+    """The best set and some other events, from which then others are put back."""
+    best = view.best
+    if best is None or len(best) < 3:
+        return
+    others = [row for row in view.ranking if row not in best]
+    larger = best | _some(others, max(2, len(best) // 2), rng)
+    view.ask([larger])
+    if view.flips(larger):
+        _shrink(view, larger)
+
+
+def _climb_elsewhere(view: View, rng: np.random.Generator) -> None:
+    """From one of the best hills, with some events toggled, once more."""
+    hills = sorted(view.hills, key=lambda hill: -view.margin(hill))[:HILLS]
+    hill = hills[int(rng.integers(len(hills)))]
+    _climb(view, hill ^ _some(view.ranking, int(rng.integers(3, 13)), rng))
+    _shrink(view, view.best)
+
+
+def _some(rows: Sequence[int], count: int, rng: np.random.Generator) -> Change:
+    return frozenset(rng.choice(rows, min(count, len(rows)), replace=False).tolist())

@@ -1,0 +1,206 @@
+"""The default search, proofs, and several ways out: what they find and claim, against trying everything."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cody.decision import flips
+from cody.oracle import Oracle
+from cody.search import greedy, look_for_others, prove, scout, ways_out
+from cody.search.result import best_asked, lower_bound
+from search.test_search import QUERY, Lookup, random_model
+
+
+def sets_of(rows, sizes):
+    return [frozenset(some) for size in sizes for some in itertools.combinations(rows, size)]
+
+
+def minimal_counterfactuals(model, events):
+    """By trying everything: the counterfactuals that contain no other."""
+    original = model.function(frozenset())
+    found = []
+    for change in sets_of(range(events), range(1, events + 1)):
+        if flips(original, model.function(change)) and not any(other <= change for other in found):
+            found.append(change)
+    return found
+
+
+def searched(model, ranking, search=scout, **options):
+    oracle = Oracle(model, QUERY, **options)
+    return search(oracle, ranking), oracle
+
+
+def flipping(condition):
+    """A model that says link, and no link where the condition holds; nothing else moves it."""
+    return Lookup(lambda change: -1.0 if condition(change) else 1.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), events=st.integers(0, 9), budget=st.integers(1, 700))
+def test_what_the_search_claims_holds_when_everything_is_tried(seed, events, budget):
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, events, bias=rng.choice([3.0, -3.0, 0.5, 0.0]))
+    found, oracle = searched(model, rng.permutation(events), evaluations=budget)
+    smallest = min(map(len, minimal_counterfactuals(model, events)), default=None)
+    assert len(oracle.asked) <= budget
+    assert set(found.rows) == set(best_asked(oracle)) or not found.counterfactuals
+    for size in range(1, min(found.proven, events + 1)):
+        assert smallest != size or found.counterfactuals
+    if found.ended == "exhausted":
+        assert (len(found.rows) if found.counterfactuals else None) == smallest
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_with_time_enough_the_answer_is_a_smallest_one_and_proven(seed):
+    rng = np.random.default_rng(seed)
+    events = 13
+    model = random_model(rng, events, bias=4.0)
+    found, _ = searched(model, rng.permutation(events), evaluations=2**13 - 1)
+    known = minimal_counterfactuals(model, events)
+    assert (len(found.rows) if found.counterfactuals else None) == min(map(len, known), default=None)
+    assert not known or found.proven >= len(found.rows)
+
+
+def test_it_finds_what_only_large_sets_do():
+    """Every first step leads away from the other decision, so a walk from nothing never begins."""
+    needed = frozenset(range(4, 10))
+    model = Lookup(lambda change: -1.0 if needed <= change else 1.0 + 0.01 * len(change & needed))
+    assert not searched(model, np.arange(40), greedy)[0].counterfactuals
+    found, _ = searched(model, np.arange(40))
+    assert set(found.rows) == needed
+
+
+def test_it_finds_what_some_of_the_candidates_do_though_all_of_them_do_not():
+    model = flipping(lambda change: {3, 7, 20} <= change and not change & set(range(30, 40)))
+    assert set(searched(model, np.arange(40))[0].rows) == {3, 7, 20}
+
+
+def test_groups_are_among_the_first_questions():
+    group = frozenset({5, 17, 29, 33})
+    model = flipping(lambda change: change == group)
+    oracle = Oracle(model, QUERY, groups=[group, frozenset({1, 39, 77})])  # 77 is not a candidate
+    assert set(scout(oracle, np.arange(40)).rows) == group
+    assert list(oracle.asked).index(group) < 20
+    assert not any(77 in change for change in oracle.asked)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_event_of_the_answer_can_be_left_out(seed):
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, 30, bias=6.0)
+    found, _ = searched(model, rng.permutation(30))
+    assert found.counterfactuals
+    for row in found.rows:
+        smaller = frozenset(found.rows) - {row}
+        assert not flips(6.0, model.function(smaller))
+
+
+@pytest.mark.parametrize("bias", [3.0, 500.0])  # with and without an answer
+def test_the_default_budget_is_300_of_which_every_single_event_is_asked_in_a_few_dozen_calls(bias):
+    for seed in range(5):
+        found, oracle = searched(random_model(np.random.default_rng(seed), 64, bias=bias), np.arange(64))
+        assert len(oracle.asked) <= 300
+        assert found.proven >= 2
+        assert oracle.counts.batches <= 50
+        assert found.ended == "exhausted" or len(oracle.asked) == 300
+
+
+def test_of_many_candidates_each_is_asked_alone_too():
+    found, oracle = searched(flipping(lambda change: False), np.arange(400))
+    assert found.proven == 2
+    assert len(oracle.asked) == 636
+
+
+def test_the_same_search_asks_the_same_questions():
+    model = random_model(np.random.default_rng(1), 40, bias=5.0)
+    asked = [list(searched(model, np.arange(40), evaluations=700)[1].asked) for _ in range(2)]
+    assert asked[0] == asked[1]
+
+
+def test_a_budget_of_time_ends_it_with_the_best_so_far():
+    found, _ = searched(random_model(np.random.default_rng(1), 40, bias=5.0), np.arange(40), seconds=1e-9)
+    assert (found.ended, found.rows) == ("seconds", ())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    events=st.integers(1, 7),
+    size=st.integers(1, 9),
+    every=st.booleans(),
+    budget=st.one_of(st.none(), st.integers(1, 60)),
+)
+def test_what_is_proven_holds_when_everything_is_tried(seed, events, size, every, budget):
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, events, bias=rng.choice([2.0, -2.0, 0.5]))
+    oracle = Oracle(model, QUERY, evaluations=budget)
+    ranking = rng.permutation(events)
+    found = prove(oracle, ranking, greedy(oracle, ranking), size, every=every)
+    known = minimal_counterfactuals(model, events)
+    smaller = [change for change in known if len(change) < found.proven]
+    met = {change for change, _ in found.counterfactuals}
+    assert met.issuperset(smaller)
+    if met:
+        assert len(found.rows) == min(map(len, met))
+    if budget is None and (every or not smaller):
+        assert found.proven >= min(size, events + 1)
+        assert met.issuperset(change for change in known if len(change) < size)
+
+
+def test_a_proof_asks_nothing_twice_and_does_not_combine_what_is_enough_alone():
+    model = flipping(lambda change: 0 in change or {2, 3} <= change)
+    oracle = Oracle(model, QUERY)
+    first = greedy(oracle, np.arange(6))
+    found = prove(oracle, np.arange(6), first, 3, every=True)
+    assert oracle.counts.evaluated == len(oracle.asked) == 1 + 6 + 10  # of five events, all pairs
+    assert found.proven == 3
+    assert lower_bound(oracle.asked, range(6)) == 2  # without that rule, the pairs with event 0 are missing
+    assert ways_out(found, 9) == [{0}, {2, 3}]
+
+
+def test_a_proof_goes_no_further_than_the_answer():
+    oracle = Oracle(flipping(lambda change: 4 in change), QUERY)
+    prove(oracle, np.arange(20), greedy(oracle, np.arange(20)), 4)
+    assert len(oracle.asked) == 21
+
+
+def test_several_ways_out_are_disjoint_where_possible_and_ordered_by_size():
+    ways = [frozenset({1, 2}), frozenset({5, 6, 7}), frozenset({10, 11, 12, 13})]
+    model = flipping(lambda change: any(way <= change for way in ways))
+    oracle = Oracle(model, QUERY)
+    found = look_for_others(oracle, np.arange(24), scout, scout(oracle, np.arange(24)), 3)
+    assert ways_out(found, 3) == ways
+    assert ways_out(found, 2) == ways[:2]
+
+
+def test_where_all_ways_out_share_an_event_they_are_found_too():
+    model = flipping(lambda change: 3 in change and change & {8, 15})
+    oracle = Oracle(model, QUERY)
+    found = look_for_others(oracle, np.arange(24), scout, scout(oracle, np.arange(24)), 3)
+    assert sorted(map(sorted, ways_out(found, 3))) == [[3, 8], [3, 15]]
+
+
+def test_a_smaller_way_out_that_is_met_later_becomes_the_answer():
+    model = flipping(lambda change: {1, 2, 3} <= change or 15 in change)
+    oracle = Oracle(model, QUERY)
+    found = greedy(oracle, np.arange(15))  # it does not know of 15
+    oracle.ask([frozenset({1, 2, 3})])
+    assert not found.counterfactuals
+    assert prove(oracle, np.arange(16), found, 2).rows == (15,)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ways_out_contain_no_other_and_nothing_that_can_be_left_out(seed):
+    model = random_model(np.random.default_rng(seed), 20, bias=3.0)
+    oracle = Oracle(model, QUERY)
+    found = look_for_others(oracle, np.arange(20), scout, scout(oracle, np.arange(20)), 5)
+    ways = ways_out(found, 5)
+    assert len(ways) == 5
+    assert [len(way) for way in ways] == sorted(len(way) for way in ways)
+    for way, other in itertools.permutations(ways, 2):
+        assert not way <= other
+    for way in ways:
+        assert not any(flips(3.0, model.function(way - {row})) for row in way)
