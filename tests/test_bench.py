@@ -91,7 +91,7 @@ def test_slow_links_are_those_of_the_data_and_model_that_are_given(small, tmp_pa
 def test_slow_links_fall_back_on_what_is_here(small, monkeypatch, tmp_path):
     monkeypatch.setenv("CODY_DATA", str(tmp_path))
     late, *_ = measured("--only", "tail", "--links", "1", "--data", small)["rows"]
-    assert (late["data"], late["weights"]) == (str(small), "random")
+    assert (late["data"], late["weights"]) == (str(small), "untrained")
 
 
 def test_a_measurement_that_does_not_exist_gets_a_suggestion():

@@ -452,7 +452,10 @@ def test_a_command_that_does_not_exist_gets_a_suggestion():
         (["tables"], "Missing argument 'FILES...'."),
         (["explain", "--event", "five"], "Invalid value for '--event': 'five' is not a valid integer."),
         (["explain", "--event", "5", "--near", "here"], "'here' is not one of 'events', 'nodes'."),
-        (["explain", "--evnt", "5"], "No such option '--evnt'. (Did you mean one of: '--event', '--events'?)"),
+        (
+            ["explain", "--evnt", "5"],
+            "No such option '--evnt'. (Did you mean one of: '--count', '--event', '--events'?)",
+        ),
         (["train", "--data", "x", "--model", "tgn", "--out", "y", "--learning-rate", "nan"], "nan is not greater than"),
         (["train", "--data", "x", "--model", "tgn", "--out", "y", "--threads", "1025"], "less than or equal to 1024"),
     ],

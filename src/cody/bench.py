@@ -295,7 +295,7 @@ def _tail_subject(settings: Settings, tell: Tell) -> tuple[str, TemporalGraph, M
     graph = load(data)
     tell(f"the memory table of {data}")
     if settings.tail_model is None:
-        return data, graph, _random_model("tgn", graph, settings.preset), "random"
+        return data, graph, _random_model("tgn", graph, settings.preset), "untrained"
     model = load_model(settings.tail_model, graph, engine=lambda network, graph, folder: fast_model(network, graph))
     return data, graph, model, "trained"
 

@@ -150,7 +150,7 @@ def explain(
         logits = _along(oracle, found.rows)
         confirmed = _confirm(model, query, found.rows, logits[0], logits[-1], full_replay)
         without_all = None if confirmed else _in_time(oracle, [frozenset(events.tolist())])[0]
-        others = _alternatives(model, query, found, logits[0], full_replay, count) if confirmed else ()
+        others = _alternatives(model, query, found, confirmed, full_replay, count) if confirmed else ()
         if _are_probabilities(model, graph, list(oracle.asked.values())):
             warnings.warn(PROBABILITIES, ProbabilityWarning, stacklevel=2)
     limits = {
@@ -284,35 +284,51 @@ def _in_time(oracle: Oracle, changes: list[Change]) -> tuple[float | None, ...]:
 
 
 def _confirm(
-    model: Model, query: Query, rows: tuple[int, ...], original: float | None, without: float | None, full: bool
+    model: Model,
+    query: Query,
+    rows: tuple[int, ...],
+    original: float | None,
+    without: float | None,
+    full: bool,
+    *,
+    nothing: float | None = None,
 ) -> Confirmation | None:
-    """Answer the decisive question once more. None if there is nothing to confirm, or no time left for it."""
+    """Answer the decisive question once more. None if there is nothing to confirm, or no time left for it.
+
+    `nothing` is the confirmed logit with nothing changed, where it is known already.
+    """
     if original is None or without is None or not flips(original, without):
         return None
     change: Change = frozenset(rows)
-    judge, by = judge_of(model, query, change, full=full)
     try:
-        answers = [checked_logits(query, [asked], judge.logits(query, [asked]))[0] for asked in (frozenset(), change)]
+        before = _ask_plainly(model, query, frozenset(), full)[0] if nothing is None else nothing
+        after, by = _ask_plainly(model, query, change, full)
     except BudgetError:
         return None
-    for answered, confirmed in zip((original, without), answers, strict=True):
+    for answered, confirmed in ((original, before), (without, after)):
         if abs(answered - confirmed) > CONTRADICTION * max(1.0, abs(confirmed)):
             raise ModelError(
                 f"the model contradicts itself about {query} and the change {sorted(change)}: {answered} and, "
                 f"{by}, {confirmed:.5f}; cody.testing.check_model tells which rule it breaks"
             )
-    return Confirmation(by, round(answers[0], 5), round(answers[1], 5))
+    return Confirmation(by, round(before, 5), round(after, 5))
+
+
+def _ask_plainly(model: Model, query: Query, change: Change, full: bool) -> tuple[float, str]:
+    """The logit of a change as the plain form of the model has it, and where that began."""
+    judge, by = judge_of(model, query, change, full=full)
+    return checked_logits(query, [change], judge.logits(query, [change]))[0], by
 
 
 def _alternatives(
-    model: Model, query: Query, found: Found, original: float | None, full: bool, count: int
+    model: Model, query: Query, found: Found, answer: Confirmation, full: bool, count: int
 ) -> tuple[Counterfactual, ...]:
     """Other ways out than the answer: as many as there is time to confirm."""
     logits = dict(found.counterfactuals)
     others: list[Counterfactual] = []
     for change in [] if found.factual else ways_out(found, count)[1:]:
         rows = tuple(sorted(change))
-        confirmed = _confirm(model, query, rows, original, logits[change], full)
+        confirmed = _confirm(model, query, rows, answer.original, logits[change], full, nothing=answer.original)
         if confirmed is not None and flips(confirmed.original, confirmed.without):
             others.append(Counterfactual(rows, confirmed))
     return tuple(others)

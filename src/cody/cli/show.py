@@ -274,7 +274,7 @@ def bench(measured: Sequence[Row], machine: dict[str, Any], left_out: Sequence[s
     differences = [row.values["largest_difference"] for row in measured if "largest_difference" in row.values]
     if differences:
         notes.append(f"Plain and fast logits differ by at most {max(differences):.1e}.")
-    if any(row.values.get("weights") == "random" for row in measured):
+    if any(row.values.get("weights") == "untrained" for row in measured):
         notes.append("Slow links: of a TGN with random weights; --tail-model names a trained one.")
     if left_out:
         notes.append(f"Left out: {', '.join(left_out)} (--only measures them).")
