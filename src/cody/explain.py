@@ -239,7 +239,7 @@ def _search(
     try:
         ranking = np.asarray(policy(graph, query, events, oracle, rng))
     except BudgetError as spent:  # before the search began
-        return result(oracle, events, best_asked(oracle), 0, str(spent))
+        return result(oracle, events, best_asked(oracle, events.tolist()), 0, str(spent))
     if sorted(ranking.tolist()) != sorted(events.tolist()):
         raise CallError(f"the policy {describe(policy)['name']!r} must give back the events it was given, in its order")
     found = search(oracle, ranking)

@@ -314,7 +314,7 @@ def best_of(answers):
     """The best after questions about these sets."""
     oracle = Oracle(Lookup(lambda removal: answers[tuple(sorted(removal))]), QUERY)
     oracle.ask([frozenset(rows) for rows in answers])
-    return best_asked(oracle)
+    return best_asked(oracle, range(40))
 
 
 def test_the_best_that_was_asked_is_the_smallest_that_changes_the_decision_then_the_furthest():

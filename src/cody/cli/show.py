@@ -186,7 +186,9 @@ def explanation(why: Explanation) -> Iterable[RenderableType]:
             yield Text(note)
     yield Text(" ".join(part for part in (why.effort, why.considered, why.protection) if part))
     if why.verdict in ("none within the budget", "none found") and why.candidates:
-        yield Text(advice(why))
+        yield ""
+        yield advice(why)
+        yield ""
 
 
 def addition(why: Explanation, other: Explanation | None) -> Iterable[RenderableType]:
@@ -198,19 +200,22 @@ def addition(why: Explanation, other: Explanation | None) -> Iterable[Renderable
         yield Text(f"One event more would do: {link}, {moment(event.time)}. {ask} finds the least intrusive one.")
 
 
-def advice(why: Explanation) -> str:
+def advice(why: Explanation) -> Table:
     """What to try next after a search that found nothing, and what that would cost, from what was asked."""
     size, number, each = why.proven, len(why.candidates), why.seconds / max(1, why.evaluations)
     left = comb(number, size) - sum(len(rows) == size for rows, _ in why.explored)
     kind = {1: "single events", 2: "pairs", 3: "triples"}.get(size, f"sets of {size}")
-    tips = [f"--evaluations {10 * why.evaluations} looks further (within {_duration(10 * each * why.evaluations)})"]
+    rows = table("try next", "")
     if why.parameters["search"]["name"] != DEFAULT_SEARCH:
-        tips = [f"--explainer {DEFAULT_SEARCH} looks further"]
-    if left * each < LONGEST_PROOF:
-        tips.append(f"--prove {size + 1} asks about the other {left:,} {kind} (within {_duration(left * each)})")
+        rows.add_row(f"--explainer {DEFAULT_SEARCH}", "to look further with as many questions")
+    else:
+        larger = 10 * why.evaluations
+        rows.add_row(f"--evaluations {larger}", f"to look further (within {_duration(larger * each)})")
+    if 0 < left * each < LONGEST_PROOF:
+        rows.add_row(f"--prove {size + 1}", f"to try the other {left:,} {kind}, too (within {_duration(left * each)})")
     if number == why.parameters["candidates"]["size"]:
-        tips.append(f"--candidates {4 * number} considers older events, too")
-    return f"Next: {'; '.join(tips)}."
+        rows.add_row(f"--candidates {4 * number}", "to consider older events, too")
+    return rows
 
 
 def _duration(seconds: float) -> str:

@@ -50,7 +50,7 @@ def walk(oracle: Oracle, ranking: IntArray, children: int) -> Walk:
             best, current = (*best, event), logit
             remaining.remove(event)
     except BudgetError as spent:
-        known = best_asked(oracle)
+        known = best_asked(oracle, ranking.tolist())
         return Walk(best if set(known) == set(best) else known, visited, steps, str(spent))
     if flips(original, current):
         return Walk(best, visited, steps, FOUND)

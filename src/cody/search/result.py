@@ -97,8 +97,8 @@ def lower_bound(
     return size
 
 
-def best_asked(oracle: Oracle) -> tuple[int, ...]:
-    """The best of all sets that were asked about: the smallest that changes the decision, else the furthest.
+def best_asked(oracle: Oracle, candidates: Iterable[int]) -> tuple[int, ...]:
+    """The best set of candidates that was asked about: the smallest that changes the decision, else the furthest.
 
     What a search answers when its budget ran out before it could look at everything it had paid for.
     """
@@ -111,5 +111,6 @@ def best_asked(oracle: Oracle) -> tuple[int, ...]:
         changed = flips(original, oracle.asked[change])
         return (changed, -size, moved) if changed else (changed, moved, -size)
 
-    best: Change = max(oracle.asked, key=worth)
+    known = frozenset(candidates)
+    best: Change = max((change for change in oracle.asked if change <= known), key=worth)
     return tuple(sorted(best))

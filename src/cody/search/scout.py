@@ -50,8 +50,9 @@ def scout(oracle: Oracle, ranking: IntArray) -> Found:
         ended = str(spent)
         with suppress(BudgetError):
             view.ask_singles()
-    best = set(best_asked(oracle))
-    return result(oracle, ranking, tuple(row for row in view.ranking if row in best), view.rounds, ended)
+    return result(
+        oracle, ranking, view.strongest_first(frozenset(best_asked(oracle, ranking.tolist()))), view.rounds, ended
+    )
 
 
 def _look(view: View) -> None:
@@ -143,6 +144,11 @@ class View:
 
     def in_order(self, change: Change) -> list[int]:
         return sorted(change, key=self.place.__getitem__)
+
+    def strongest_first(self, change: Change) -> tuple[int, ...]:
+        """First the events that alone lead furthest, as far as that is known."""
+        alone = {row: -self.margin(frozenset({row})) for row in change if frozenset({row}) in self.numbers}
+        return tuple(sorted(self.in_order(change), key=lambda row: alone.get(row, np.inf)))
 
     @property
     def columns(self) -> tuple[BoolArray, FloatArray]:

@@ -167,8 +167,8 @@ def _search(
         _visit(tree, parent, rank, oracle.ask([frozenset(path)])[0])
     ended = _iterate(tree, oracle, iterations, ahead, stop_at_first)
     best = tree.events(_best(tree))
-    if ended in (EVALUATIONS, SECONDS) and set(best) != set(best_asked(oracle)):
-        best = best_asked(oracle)
+    if ended in (EVALUATIONS, SECONDS) and set(best) != set(best_asked(oracle, ranking.tolist())):
+        best = best_asked(oracle, ranking.tolist())
     return result(oracle, ranking, best, len(tree), ended)
 
 
