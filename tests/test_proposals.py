@@ -439,6 +439,14 @@ def test_sufficiency_is_about_the_events_of_an_answer_that_happened():
     made = next(made for made in records if made.imagined and made.imagined[0]["edit"] == "added" and not made.rows)
     nothing = model.logits(graph.query(made.event), [frozenset(range(made.event))])[0]
     assert made.only == round(float(nothing), 5)
+    graph, weights = line(), np.zeros(20)
+    weights[18] = 4.0
+    model = ToyModel(graph, weights=weights, half_life=10, bias=-0.5)
+    plan = Plan("made", "toy", (Explainer("mine", spatio_temporal, greedy, edits=(moves,)),))
+    (made,) = evaluate(model, graph, [Link(19, "correct")], plan)
+    assert (made.rows, made.imagined[0]["replaces"]) == ((), 18)
+    alone = model.logits(graph.query(19), [frozenset(range(18))])[0]  # event 18 where it was
+    assert made.only == round(float(alone), 5)
 
 
 def test_records_from_before_there_were_other_edits_are_read_and_continued(tmp_path):
