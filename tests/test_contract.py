@@ -21,7 +21,7 @@ ORDER = [
     {"cody.candidates"},
     {"cody.proposals"},
     {"cody.model"},
-    {"cody.oracle"},
+    {"cody.oracle", "cody.estimates"},
     {"cody.toy", "cody.policies"},
     {"cody.search"},
     {"cody.intrusion"},

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,12 +19,15 @@ from cody.deadline import check_deadline, until
 from cody.decision import flips
 from cody.edits import Add, Alter
 from cody.errors import BudgetError, CallError, ModelError, ProbabilityWarning
+from cody.estimates import TwoStages
 from cody.explanation import ADDED, ALTERED, MOVED, Confirmation, Counterfactual, Event, Explanation
 from cody.graph import IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.intrusion import MOST_TIMES, each_alone_first, least_intrusive, narrow
 from cody.model import (
+    DECIMALS,
     Change,
     Model,
+    OffersEstimates,
     OffersPlain,
     as_floats,
     check_is_model,
@@ -33,6 +37,7 @@ from cody.model import (
     judge_of,
     looks_like_probabilities,
     model_on,
+    open_session,
     reach,
 )
 from cody.oracle import Oracle, check_seconds
@@ -40,7 +45,7 @@ from cody.policies import Policy, spatio_temporal
 from cody.proposals import Proposals, check_proposals, consider, removals
 from cody.search import Found, Search, look_for_others, scout, ways_out
 from cody.search import prove as prove_size
-from cody.search.result import best_asked, result
+from cody.search.result import best_asked, lower_bound, met, result
 
 CONTRADICTION = 1e-3  # rounding moves a logit by far less
 MANY_ANSWERS, OTHER_LINKS = 20, 5  # all between 0 and 1: hardly by chance
@@ -117,15 +122,17 @@ def explain(
         model, answers = model_on(model, graph), dict(answers or {})
         chosen = each_alone_first(search, considered, count)
     limit = None if seconds is None else SEARCHING * check_seconds(seconds)
+    stages = _two_stages(model, query, events)
     oracle = Oracle(
         model,
         query,
         evaluations=evaluations,
         seconds=limit,
         watch=watch,
-        answers=answers,
+        answers=answers if stages is None else None,  # estimates are nobody else's business
         rows=events.tolist(),
         groups=groups(graph, events),
+        session=stages,
     )
     if seconds is not None:
         oracle.look_up([frozenset()])  # what the model predicts is said in any case
@@ -145,6 +152,10 @@ def explain(
             narrowed.found,
         )
         oracle = Oracle(model, query, answers=dict(found.asked))
+    tried = len(found.asked)
+    if stages is not None:
+        found = _exactly(found, stages, events)
+        oracle = Oracle(model, query, answers=dict(found.asked))
     spent = time.monotonic() - started
     with until(math.inf if seconds is None else started + seconds):
         logits = _along(oracle, found.rows)
@@ -160,6 +171,8 @@ def explain(
         "evaluations": evaluations,
         "seconds": None if seconds is None else float(seconds),
     }
+    if stages is not None:
+        limits["estimates"] = True
     return Explanation(
         query=query,
         src=graph.name(query.src),
@@ -171,7 +184,7 @@ def explain(
         ended=found.ended,
         factual=found.factual,
         iterations=found.iterations,
-        evaluations=len(found.asked) + (0 if narrowed is None else narrowed.questions),
+        evaluations=tried + (0 if narrowed is None else narrowed.questions),
         seconds=spent,
         confirmed=confirmed,
         without_all=without_all,
@@ -183,6 +196,22 @@ def explain(
         alternatives=others,
         window=None if narrowed is None else narrowed.window,
     )
+
+
+def _two_stages(model: Model, query: Query, events: IntArray) -> TwoStages | None:
+    """How a model is searched that offers estimates; None: it is asked exactly from the start."""
+    if not isinstance(model, OffersEstimates):
+        return None
+    rows: list[int] = events.tolist()
+    return TwoStages(open_session(model, query, rows), model.approximate(query, rows))
+
+
+def _exactly(found: Found, stages: TwoStages, events: IntArray) -> Found:
+    """What a search by estimates found, without the estimates: nothing is shown or proven by them."""
+    asked = {change: round(stages.known[change], DECIMALS) for change, _ in found.asked if change in stages.known}
+    counterfactuals = met(asked)
+    proven = lower_bound(asked, events.tolist(), dict(counterfactuals))
+    return replace(found, asked=tuple(asked.items()), counterfactuals=counterfactuals, proven=proven)
 
 
 def _check_arguments(

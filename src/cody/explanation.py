@@ -318,7 +318,8 @@ class Explanation:
     def effort(self) -> str:
         """What was tried, and whether there was more to try."""
         cut = " when the budget ran out" if self.was_cut_short else ""
-        return f"{count(self.evaluations, 'set')} of events tried in {self.seconds:.2f} s{cut}."
+        how = " by estimates, and what they pointed to exactly," if self.parameters.get("estimates") else ""
+        return f"{count(self.evaluations, 'set')} of events tried{how} in {self.seconds:.2f} s{cut}."
 
     @property
     def allows_more(self) -> bool:

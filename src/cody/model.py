@@ -100,6 +100,15 @@ class OffersOther(Protocol):
         ...
 
 
+@runtime_checkable
+class OffersEstimates(Protocol):
+    """A slow model with a cheap estimate of its answers: it is searched by that. What is reported is asked exactly."""
+
+    def approximate(self, query: Query, rows: Sequence[int]) -> Session:
+        """A session whose answers are estimates. `rows` will be otherwise, in one combination or another."""
+        ...
+
+
 def open_session(model: Model, query: Query, rows: Sequence[int] = ()) -> Session:
     """A session of a model, whether or not the model has sessions of its own."""
     if isinstance(model, OffersSessions):

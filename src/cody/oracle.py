@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from cody.deadline import until
 from cody.errors import BudgetError, CallError
 from cody.graph import Query, whole_number
-from cody.model import DECIMALS, Change, Model, as_floats, check_logits, open_session
+from cody.model import DECIMALS, Change, Model, Session, as_floats, check_logits, open_session
 
 
 def check_seconds(seconds: float) -> float:
@@ -71,6 +71,7 @@ class Oracle:
         answers: dict[Change, float] | None = None,
         rows: Sequence[int] = (),
         groups: Sequence[Change] = (),
+        session: Session | None = None,
     ) -> None:
         if sets_at_once < 1:
             raise CallError(f"sets_at_once must be at least 1, not {sets_at_once}")
@@ -79,7 +80,7 @@ class Oracle:
         seconds = None if seconds is None else check_seconds(seconds)
         self.model = model
         self.query = query
-        self._session = open_session(model, query, rows)
+        self._session = open_session(model, query, rows) if session is None else session
         self.sets_at_once = sets_at_once  # bounds the memory that a batch takes
         self.evaluations = evaluations
         self.seconds = seconds

@@ -3,8 +3,9 @@
 `from_steps` makes a model of a few functions, whatever library they call; the adapters for libraries are built on it.
 """
 
+from cody.adapters.approximate import approximately
 from cody.adapters.history import HistoryModel, from_steps
 from cody.adapters.past import Events, Past
 from cody.adapters.probabilities import from_probabilities
 
-__all__ = ["Events", "HistoryModel", "Past", "from_probabilities", "from_steps"]
+__all__ = ["Events", "HistoryModel", "Past", "approximately", "from_probabilities", "from_steps"]

@@ -155,16 +155,16 @@ class HistoryModel:
     def go_to(self, line: int, near: Snapshots) -> None:
         """Bring the model to a line of the grid with nothing otherwise, from the last state that is known before it."""
         begin, saved = max(self.snapshots.last(line), near.last(line), key=lambda snapshot: snapshot[0])
-        self._begin(saved)
+        self.begin(saved)
         unchanged = Past(self.graph, Query(0, 0, np.inf, line), NOTHING_OTHERWISE)
         for first in range(begin, line, self.batch):
             if self.snapshots.wants(first // self.batch, first):
-                self._keep(self.snapshots, first)
+                self.keep(self.snapshots, first)
             self._observe(np.arange(first, first + self.batch), unchanged)
         if line not in near and line > begin:
-            self._keep(near, line)
+            self.keep(near, line)
 
-    def _begin(self, saved: Any) -> None:
+    def begin(self, saved: Any) -> None:
         if saved is None:
             assert self.steps.start is not None
             self.steps.start()
@@ -172,7 +172,7 @@ class HistoryModel:
             assert self.steps.restore is not None
             self.steps.restore(saved)
 
-    def _keep(self, snapshots: Snapshots, line: int) -> None:
+    def keep(self, snapshots: Snapshots, line: int) -> None:
         if self.steps.save is not None:
             snapshots.keep(line, self.steps.save())
 
@@ -182,9 +182,11 @@ class HistoryModel:
             assert self.steps.observe is not None
             self.steps.observe(Events(self.graph, rows, past))
 
-    def feed(self, past: Past, line: int, *, everything: bool) -> None:
-        """Let happen what the past has from a line on, batch by batch."""
+    def feed(self, past: Past, line: int, *, everything: bool, fed: IntArray | None = None) -> None:
+        """Let happen what the past has from a line on, batch by batch; if rows `fed` are given, only these."""
         rows = past.rows(line)
+        if fed is not None:
+            rows = rows[np.isin(rows, fed)]
         batches = np.split(rows, np.flatnonzero(np.diff(self.graph.place(rows) // self.batch)) + 1)
         if self.steps.reads is not None and not everything:
             batches = self._that_reach(batches, self.steps.reads(past.query, past))
@@ -260,7 +262,7 @@ class HistoryJudge:
         if model.steps.start is not None:
             possible = self.since <= model.line_before(past.query, past.outcome)
             begin, saved = model.snapshots.last(self.since if possible else 0)
-            model._begin(saved)
+            model.begin(saved)
             model.feed(past, begin, everything=True)
         return model.score(past)
 

@@ -27,7 +27,7 @@ from cody.model import Change
 NO_VERSION = -1  # before a node's first event: the memory is zero
 Key = tuple[int, int]  # a version by its index, and the mask of what is otherwise and can reach its value
 UNCHANGED = -1  # in place of an id: the value of the version with nothing otherwise
-MANY_VERSIONS = 2_000  # that changes may concern: then changes are followed only while they are larger than …
+MANY_VERSIONS = 500  # that changes may concern: then changes are followed only while they are larger than …
 SMALL_CHANGE = 1e-4  # … this, in any number of a memory. It moves a logit by less than rounding to 5 decimals does
 AFTER_ALL = np.iinfo(np.int64).max  # in the order of rows
 

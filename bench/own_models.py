@@ -1,7 +1,7 @@
 """How long an explanation of a PyG TGN takes, by the way in which the model is asked; in one run, on one thread.
 
     python examples/pyg_tgn.py --epochs 8 --out tgn.pt
-    python bench/adapters.py tgn.pt --links 20 --slow-links 3
+    python bench/own_models.py tgn.pt --links 20 --slow-links 3
 
 naive    the library's own memory and loader, from the first event for each set; extrapolated from a few sets
 frame    the user's modules in the frame, with states kept, replayed from before the oldest change

@@ -1,0 +1,84 @@
+"""A history-fed model that is searched by estimates: only candidates and the events of the two nodes are replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cody.adapters.history import HistoryModel
+from cody.adapters.past import Past
+from cody.adapters.snapshots import Snapshots
+from cody.deadline import check_deadline
+from cody.errors import CallError
+from cody.graph import FloatArray, IntArray, Outcome, Query, TemporalGraph, check_query
+from cody.model import Change, check_changes
+
+
+def approximately(model: HistoryModel) -> ApproximateModel:
+    """The same model, searched by estimates. Every answer that is reported is exact; a search may miss some.
+
+    While `cody.explain` searches, only the candidates and the events of the query's nodes are replayed, from the state
+    before the oldest candidate. Whatever looks like a counterfactual is asked exactly, and the explanation says so.
+    """
+    if not isinstance(model, HistoryModel) or model.steps.save is None:
+        raise CallError(
+            f"only a model that is fed its history, and has save(), can be asked approximately, not {model}"
+        )
+    return ApproximateModel(
+        model.graph, model.steps, model.identity, batch=model.batch, hops=model.hops, snapshots=model.snapshots
+    )
+
+
+class ApproximateModel(HistoryModel):
+    """A history-fed model that offers estimates."""
+
+    def approximate(self, query: Query, rows: Sequence[int]) -> EstimatingSession:
+        """A session of estimates, for changes of these rows."""
+        check_query(self.graph, query)
+        return EstimatingSession(self, query, rows)
+
+
+class EstimatingSession:
+    """A model asked about one query, fed with a part of the past since the oldest candidate."""
+
+    def __init__(self, model: ApproximateModel, query: Query, rows: Sequence[int]) -> None:
+        self.model, self.query = model, query
+        places = model.graph.place(np.array(sorted(rows), dtype=np.int64)).tolist()
+        self.oldest = min([query.before, *places]) // model.batch * model.batch
+        self.fed = _near(model.graph, query, rows, self.oldest)
+        self.kept = Snapshots(model.snapshots.most)
+
+    def logits(self, changes: Sequence[Change]) -> FloatArray:
+        """An estimate for each change. [B]"""
+        graph = self.model.graph
+        outcomes = [graph.outcome(change, self.query) for change in check_changes(graph, changes)]
+        with self.model.borrowed():
+            return np.array([self._logit(outcome) for outcome in outcomes])
+
+    def _logit(self, outcome: Outcome) -> float:
+        check_deadline()
+        model, past = self.model, Past(self.model.graph, self.query, outcome)
+        line = self._go_to(max(self.oldest, model.line_before(self.query, outcome)))
+        model.feed(past, line, everything=True, fed=self.fed)
+        return model.score(past)
+
+    def _go_to(self, line: int) -> int:
+        """Bring the model to a line of the grid, with nothing of what is fed otherwise."""
+        begin, saved = self.kept.last(line)
+        if saved is None:
+            begin = self.oldest
+            self.model.go_to(begin, self.kept)
+        else:
+            self.model.begin(saved)
+        if begin < line:
+            nothing = Past(self.model.graph, Query(0, 0, np.inf, line), Outcome(frozenset(), ()))
+            self.model.feed(nothing, begin, everything=True, fed=self.fed)
+            self.model.keep(self.kept, line)
+        return line
+
+
+def _near(graph: TemporalGraph, query: Query, rows: Sequence[int], oldest: int) -> IntArray:
+    """The rows that are fed: those that may be otherwise, and since the oldest all of the query's nodes."""
+    own = np.concatenate([graph.history(node, query.before) for node in (query.src, query.dst)])
+    return np.union1d(own[own >= oldest], np.array(sorted(rows), dtype=np.int64))

@@ -1,0 +1,89 @@
+"""Approximate, then confirm: estimates guide the search, and nothing else."""
+
+import numpy as np
+import pytest
+
+from adapters.stepwise_tgn import StepwiseTGN, wrapped
+from cody import candidates, explain
+from cody.adapters import approximately, from_steps
+from cody.errors import CallError
+from cody.inference import Replay
+from cody.testing import check_model
+from random_events import random_graph, random_network
+
+
+@pytest.fixture
+def world():
+    graph = random_graph(np.random.default_rng(5), nodes=20, events=140)
+    network = random_network(graph, "tgn", 5, layers=1)
+    tgn = StepwiseTGN(network, graph)
+    return graph, tgn, Replay(network, graph, dtype=np.float64)
+
+
+def test_all_that_an_explanation_shows_is_exact(world):
+    graph, tgn, definition = world
+    model = approximately(wrapped(tgn, graph))
+    found = 0
+    for row in range(130, 140):
+        query = graph.query(row)
+        why = explain(model, graph, query, size=12, evaluations=30)
+        changes = [frozenset(rows) for rows, _ in why.explored]
+        np.testing.assert_allclose([logit for _, logit in why.explored], definition.logits(query, changes), atol=2e-5)
+        along = [frozenset(why.rows[:length]) for length in range(len(why.rows) + 1)]
+        np.testing.assert_allclose(why.logits, definition.logits(query, along), atol=2e-5)
+        assert why.parameters["estimates"] is True
+        assert "by estimates" in why.effort
+        if why.is_counterfactual:
+            assert why.confirmed is not None
+            found += 1
+    assert found
+
+
+def test_what_was_only_estimated_proves_nothing(world):
+    graph, tgn, _ = world
+    model = approximately(wrapped(tgn, graph))
+    for row in range(136, 140):
+        why = explain(model, graph, graph.query(row), size=12, evaluations=30)
+        assert len(why.explored) < why.evaluations
+        if why.is_minimal:  # then it is a single event, or all smaller sets were asked exactly
+            assert len(why.rows) == 1 or len(why.explored) > 12
+
+
+def test_estimates_feed_the_model_less(world):
+    graph, tgn, _ = world
+    query = graph.query(139)
+    rows = candidates(graph, query, 1, 20).tolist()
+    changes = [frozenset({row}) for row in rows]
+    model = approximately(wrapped(tgn, graph, reads=False))
+    fed = []
+    for session in (model.session(query), model.approximate(query, rows)):
+        session.logits(changes)
+        tgn.fed = 0
+        session.logits(changes)
+        fed.append(tgn.fed)
+    assert fed[1] < fed[0] / 3
+
+
+def test_where_all_that_is_fed_is_near_the_estimate_is_exact():
+    graph = random_graph(np.random.default_rng(1), nodes=2, events=60)
+    tgn = StepwiseTGN(random_network(graph, "tgn", 1, layers=1), graph)
+    model, query = approximately(wrapped(tgn, graph)), graph.query(59)._replace(src=0, dst=1)
+    rows = list(range(30, 59))
+    changes = [frozenset(), frozenset({31, 58}), frozenset({44})]
+    np.testing.assert_allclose(model.approximate(query, rows).logits(changes), model.logits(query, changes), atol=1e-9)
+
+
+def test_the_model_itself_still_answers_exactly(world):
+    graph, tgn, definition = world
+    model = approximately(wrapped(tgn, graph))
+    changes = [frozenset(), frozenset({100, 130})]
+    expected = definition.logits(graph.query(138), changes)
+    np.testing.assert_allclose(model.logits(graph.query(138), changes), expected, atol=1e-9)
+    check_model(model, graph, quick=True, seconds=5.0).raise_if_failed()
+
+
+def test_only_a_model_with_states_can_be_estimated(world):
+    graph = world[0]
+    model = from_steps(graph, score=lambda query, past: 0.0, identity="none")
+    with pytest.raises(CallError, match="only a model that is fed its history"):
+        approximately(model)
