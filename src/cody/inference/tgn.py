@@ -8,7 +8,8 @@ table, except those of imagined events, which are always computed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,15 +101,22 @@ class Lineage:
             index = version.previous
         return possible
 
-    def first_affected(self, mask: int) -> list[int]:
-        """The versions that a change of the past may affect at first hand, and those of imagined events that happen."""
-        affected: list[int] = []
-        for place, row in enumerate(self.universe.events.tolist()):
-            for index in (2 * row, 2 * row + 1) if mask >> place & 1 else ():
-                version = self.versions.get(index)
-                if version is not None:
-                    affected += [index, *version.children] if version.imagined else version.children
+    @cached_property
+    def _affected_by(self) -> list[list[int]]:
+        """For each event with a bit: the versions that its change affects at first hand; if imagined, also its own."""
+        affected: list[list[int]] = []
+        for row in self.universe.events.tolist():
+            versions = [(index, self.versions[index]) for index in (2 * row, 2 * row + 1) if index in self.versions]
+            own = [index for index, version in versions if version.imagined]
+            affected.append(own + [child for _, version in versions for child in version.children])
         return affected
+
+    def first_affected(self, mask: int) -> Iterator[int]:
+        """The versions that a change of the past may affect at first hand."""
+        while mask:
+            lowest = mask & -mask
+            yield from self._affected_by[lowest.bit_length() - 1]
+            mask ^= lowest
 
     def memory(self, index: int) -> int:
         """The events that a memory can depend on whose latest possible version is `index`."""
