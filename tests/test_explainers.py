@@ -119,12 +119,12 @@ def test_options_reach_the_search_and_its_defaults_stay():
     [
         (lambda: explainer("cody-temporl"), "there is no explainer 'cody-temporl'; did you mean 'cody-temporal'"),
         (lambda: explainer("cody", policy="tempral"), "there is no policy 'tempral'; did you mean 'temporal'"),
-        (lambda: explainer("cody-temporal", policy="random"), "policy is no option of the explainer 'cody-temporal'"),
-        (lambda: find("pbone", "random"), "policy is no option of the explainer 'pbone'"),
-        (lambda: explainer("greedy", alpha=0.5), "alpha is no option of the explainer 'greedy'"),
+        (lambda: explainer("cody-temporal", policy="random"), "the explainer 'cody-temporal' has no option policy"),
+        (lambda: find("pbone", "random"), "the explainer 'pbone' has no option policy"),
+        (lambda: explainer("greedy", alpha=0.5), "the explainer 'greedy' has no option alpha"),
         (
             lambda: explainer("greedy", scorer="x"),
-            "scorer is no option of the explainer 'greedy', which",
+            "the explainer 'greedy' has no option scorer: it learns",
         ),
         (lambda: explainer("pgexplainer"), "'pgexplainer' needs a scorer that was trained for the model"),
         (lambda: explainer("cody", size=0), "size of 'cody-spatio-temporal' must be at least 1, not 0"),

@@ -223,7 +223,7 @@ def _check_arguments(
     near: Near,
     protect: Protected | None,
 ) -> Query:
-    """Refuse what cannot be meant. Returns the query in plain numbers."""
+    """Reject arguments that make no sense. Returns the query in plain numbers."""
     if not isinstance(graph, TemporalGraph):
         raise CallError(f"the second argument is the graph, as cody.load gives it, not {str(graph)[:60]!r}")
     check_is_model(model)
@@ -273,7 +273,7 @@ def _search(
         raise CallError(f"the policy {describe(policy)['name']!r} must give back the events it was given, in its order")
     found = search(oracle, ranking)
     if len(set(found.rows)) < len(found.rows) or not set(found.rows) <= set(events.tolist()):
-        raise CallError(f"the search {describe(search)['name']!r} found {found.rows}, which are no distinct candidates")
+        raise CallError(f"the search {describe(search)['name']!r} found {found.rows}, which are not distinct candidates")
     if size > found.proven:
         found = prove_size(oracle, ranking, found, size, every=count > 1)
     if count > 1 and not found.factual:

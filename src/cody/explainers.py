@@ -248,9 +248,9 @@ def check_options(name: str, given: Iterable[str], spelled: Callable[[str], str]
 
 
 def _no_option(option: str, name: str, spelled: Callable[[str], str] = str) -> str:
-    why = {"policy": ", which has an order of its own", "scorer": ", which learns nothing"}
+    why = {"policy": ": it has an order of its own", "scorer": ": it learns nothing"}
     why["iterations"] = f"; its budget is {spelled('evaluations')}"
-    return f"{spelled(option)} is no option of the explainer {name!r}{why.get(option, '')}"
+    return f"the explainer {name!r} has no option {spelled(option)}{why.get(option, '')}"
 
 
 def _policy(entry: Entry, scorer: str | Path | None, other_data: bool) -> Policy:

@@ -34,7 +34,7 @@ MOST_TIMES = TRIED * (2 + 2 * ROUNDS) * BETWEEN + 1  # that are asked about
 def each_alone_first(search: Search, considered: Considered, enough: int) -> Search:
     """A search that asks about every edit alone, then lets `search` look for removals, then for sets of all edits.
 
-    It goes on until `enough` counterfactuals are known.
+    It continues until `enough` counterfactuals are known.
     """
 
     def searched(oracle: Oracle, ranking: IntArray) -> Found:

@@ -89,7 +89,7 @@ def test_all_explainers_and_the_papers_settings(where, tmp_path):
     result = command(*every, "--scorer", tmp_path / "scorer")
     assert result.exit_code == 0, result.exception or result.output
     found = read_records(tmp_path / "run.jsonl")
-    assert len({record.explainer for record in found}) == 16
+    assert len({record.explainer for record in found}) == 20
     assert all(60 <= record.event < 180 and abs(record.original) >= 0.2 for record in found)
     given = {json.dumps(record.options["candidates"]) for record in found}
     assert given == {'{"size": 8, "hops": 2, "near": "events_among_nodes"}'}
@@ -165,7 +165,7 @@ def test_shared_answers_have_no_timings(where):
         (["--period", "0.9..0.1"], "two increasing shares"),
         (["--kinds", "correct,wrong"], "'wrong' is not a kind of prediction"),
         (["--kinds", ""], "kinds must be correct or incorrect or both"),
-        (["--scorer", "x"], "--scorer is no option of"),
+        (["--scorer", "x"], "has no option --scorer"),
         (["--out", ""], "not an ordinary file"),
         (["--margin", "-1"], "margin must be a finite number, at least 0"),
         (["--workers", "2", "--ray", "local"], "give --workers or --ray, not both"),

@@ -49,7 +49,7 @@ SAY_EVERY = 30.0  # seconds between two lines about a long run, where there is n
 
 @app.command()
 def evaluate(
-    out_: Annotated[Path, Option("--out", help="File for the records, JSON Lines. A run that is there goes on.")],
+    out_: Annotated[Path, Option("--out", help="File for the records, JSON Lines; an existing run is continued.")],
     data: DataOption = "collegemsg",
     model: ModelOption = "tgn-collegemsg",
     explainers: Annotated[
@@ -81,7 +81,7 @@ def evaluate(
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
 ) -> None:
-    """Run explainers on the same links, and keep a record of each answer. Stopped, the same command goes on."""
+    """Run explainers on the same links, and keep a record of each answer. The same command continues a stopped run."""
     if not 0 <= alpha <= 1:
         raise CallError(f"--alpha must lie between 0 and 1, not {alpha}")
     edits = parse_edits(allow)
@@ -91,7 +91,7 @@ def evaluate(
     needs_scorer = any(entry.needs_scorer for entry in asked)
     if scorer is not None and not needs_scorer:
         learned = " and ".join(entry.name for entry in EXPLAINERS.values() if entry.needs_scorer)
-        raise CallError(f"--scorer is no option of {explainers!r}: only {learned} use one")
+        raise CallError(f"{explainers!r} has no option --scorer: only {learned} use one")
     chosen = [
         explainer(
             entry.name,
@@ -127,7 +127,7 @@ def evaluate(
             _say_what_is_missing(first.links, sample)
             _follow(first, steps)
     except KeyboardInterrupt:
-        kept = f"what is done is in {words.plain(out_, 2000)}, and the same command goes on from there"
+        kept = f"what is done is in {words.plain(out_, 2000)}, and the same command continues from there"
         say(f"stopped; {kept if out_.exists() else 'nothing was done yet'}")
         sys.exit(_start.STOPPED)
     wanted = {evaluation.key(each.name, link) for each in chosen for link in first.links}

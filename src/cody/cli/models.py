@@ -31,7 +31,7 @@ from cody.errors import CallError, did_you_mean
 def train(
     data: DataOption,
     model: Annotated[Architecture, Option(help="The architecture.")],
-    out_: Annotated[Path, Option("--out", help="Folder for the model; an interrupted training goes on there.")],
+    out_: Annotated[Path, Option("--out", help="Folder for the model; an interrupted training continues there.")],
     preset: Annotated[Preset, Option(help="Sizes: as in the paper, or several times cheaper.")] = Preset.compact,
     epochs: Annotated[int, Option(min=1, help="At most this many passes over the training events.")] = 50,
     patience: Annotated[int, Option(min=1, help="Stop after so many epochs without a better one.")] = 5,
@@ -80,13 +80,13 @@ def train(
 
 def _stopped(finished: int | None) -> NoReturn:
     """Say what a training that was stopped by hand leaves behind."""
-    say(f"stopped after epoch {finished}; the same command goes on from there" if finished else "stopped")
+    say(f"stopped after epoch {finished}; the same command continues from there" if finished else "stopped")
     sys.exit(_start.STOPPED)
 
 
 @app.command("train-explainer")
 def train_explainer(
-    out_: Annotated[Path, Option("--out", help="Folder for the explainer; an interrupted training goes on there.")],
+    out_: Annotated[Path, Option("--out", help="Folder for the explainer; an interrupted training continues there.")],
     data: DataOption = "collegemsg",
     model: ModelOption = "tgn-collegemsg",
     links: Annotated[int, Option(min=1, help="Links to learn from, of the training period.")] = 1000,

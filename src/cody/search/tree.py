@@ -314,7 +314,7 @@ def _removal(tree: Tree, parent: int, rank: int) -> Change:
 def _place(tree: Tree, path: tuple[int, ...]) -> tuple[int, int]:
     """Where a set belongs: its parent, and which child of it it is."""
     if not path:
-        return CLOSED, 0  # the root is nobody's child
+        return CLOSED, 0  # the root has no parent
     *before, event = path
     bits = sum(1 << tree.ranking.index(other) for other in before)
     return tree.ids[bits], tree.ranking.index(event)
