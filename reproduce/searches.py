@@ -156,7 +156,7 @@ def scores(lines):
     return whole
 
 
-def table(whole):
+def table(whole, lines):
     names = [*SEARCHES, CEILING]
     yield "| data | model | predictions | links | " + " | ".join(names) + " |"
     yield "|---" * (4 + len(names)) + "|"
@@ -166,6 +166,8 @@ def table(whole):
     mean = {name: np.mean([searches[name].mean() for searches in whole.values()]) for name in names}
     yield "| **mean** | | | | " + " | ".join(f"{mean[name]:.3f}" for name in names) + " |"
     yield "| of the ceiling | | | | " + " | ".join(f"{100 * mean[name] / mean[CEILING]:.1f} %" for name in names) + " |"
+    asked = {name: np.mean([int(line["asked"]) for line in lines if line["search"] == name]) for name in names}
+    yield "| evaluations | | | | " + " | ".join(f"{asked[name]:,.0f}" for name in names) + " |"
 
 
 def comparisons(whole, mine="Scout 300"):
@@ -188,13 +190,6 @@ def _drawn(difference, rng, samples=2000):
     return difference[rng.integers(0, len(difference), (samples, len(difference)))].mean(axis=1)
 
 
-def effort(whole, lines):
-    asked = {
-        name: np.mean([int(line["asked"]) for line in lines if line["search"] == name]) for name in (*SEARCHES, CEILING)
-    }
-    return "Evaluations, mean: " + ", ".join(f"{name} {value:,.0f}" for name, value in asked.items()) + "."
-
-
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--links", type=int, default=30, help="of each kind")
@@ -207,7 +202,7 @@ def main():
         run(options)
     lines = read(options.out)
     whole = scores(lines)
-    print(*table(whole), "", *comparisons(whole), "", effort(whole, lines), sep="\n")
+    print(*table(whole, lines), "", *comparisons(whole), sep="\n")
 
 
 if __name__ == "__main__":

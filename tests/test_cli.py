@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -548,3 +549,29 @@ def test_of_a_very_long_word_that_is_not_understood_some_is_repeated(words, lett
     message = run(*(word.replace("LONG", letter * 10_000) for word in words), code=2)
     assert len(message) < 1_000
     assert all(line.isprintable() for line in message.splitlines())
+
+
+def test_a_failure_says_what_to_try_next_and_what_it_would_cost(made):
+    where = ("explain", "--data", made / "events", "--model", made / "model", "--candidates", 30)
+    shown = next(
+        shown
+        for row in range(299, 100, -1)
+        if "try next" in (shown := run(*where, "--event", row, "--evaluations", 131))
+    )
+    assert re.search(r"--evaluations 1310 +to look further \(within \d", shown)
+    assert re.search(r"--prove 3 +to try the other \d+ pairs, too \(within \d", shown)
+    assert "--hops" not in shown
+    paper = run(*where, "--event", row_of(shown), "--explainer", "greedy", "--count", 1)
+    assert "try next" not in paper or re.search(r"--explainer scout +to look further", paper)
+
+
+def row_of(shown):
+    return int(re.match(r"Event (\d+)", shown)[1])
+
+
+def test_two_other_ways_out_are_shown_by_default_and_all_are_in_the_json():
+    shown = run("explain", "--event", 53869)
+    assert "or without" in shown
+    document = json.loads(run("explain", "--event", 53869, "--json"))
+    assert len(document["alternatives"]) == 2
+    assert all(other["confirmed"]["without"] > 0 for other in document["alternatives"])

@@ -21,6 +21,7 @@ from cody.explain import explain
 from cody.explanation import Explanation
 from cody.graph import TemporalGraph
 from cody.inference import Replay, fast_model
+from cody.model import as_model
 from cody.policies import event_impact, random, temporal
 from cody.search import cody as cody_search
 from cody.search import greedy, greedy_then_cody, result, top_share
@@ -777,3 +778,75 @@ def test_a_factual_explainer_that_meets_a_counterfactual_and_names_nothing_does_
     why = explain(model, GRAPH, QUERY, policy=event_impact, search=search, size=1)
     assert (why.rows, why.is_exhausted, len(why.counterfactuals)) == ((), True, 1)
     assert why.verdict == "factual"
+
+
+def many_events(condition, **options):
+    """An explanation by a model of 20 events that says no link where the condition holds for what is missing."""
+    graph = TemporalGraph.from_arrays(src=[0] * 21, dst=[1] * 21, time=np.arange(21.0))
+    model = as_model(
+        lambda graph, query, changes: [-2.0 if condition(change) else 2.0 for change in changes], graph, identity="it"
+    )
+    return explain(model, graph, graph.query(20), **options)
+
+
+@pytest.mark.parametrize(
+    ("condition", "options", "says"),
+    [
+        (lambda change: 3 in change, {}, "No set is smaller. No other event does it alone."),
+        (lambda change: change & {3, 4, 5}, {}, "No set is smaller. 3 events do it alone."),
+        (lambda change: {3, 4} <= change, {}, "No single event does it."),
+        (lambda change: {3, 4} <= change, {"prove": 3}, "event does it. It is the only such set of at most 2 events."),
+        (
+            lambda change: {3, 4} <= change or {7, 8} <= change,
+            {"prove": 3},
+            "No single event does it. There are 2 such sets of at most 2 events.",
+        ),
+        (lambda change: {3, 4, 5} <= change, {"prove": 3}, "No single event and no two do it."),
+        (
+            lambda change: {1, 2, 3, 4, 5} <= change,
+            {"evaluations": 150},
+            "No single event does it; a set of 2 to 4 may.",
+        ),
+        (lambda change: {1, 2, 3, 4} <= change, {"prove": 4}, "No set of fewer than 4 events does it."),
+        (lambda change: 3 in change, {"count": 2}, "does it alone. No other way out was found."),
+        (lambda change: {3, 4} <= change, {"search": partial(cody_search, iterations=1), "prove": 1}, ""),
+    ],
+)
+def test_the_answer_says_exactly_what_is_proven(condition, options, says):
+    why = many_events(condition, **options)
+    assert why.certainty.endswith(says)
+
+
+def test_a_failure_says_what_is_proven_too():
+    nothing = many_events(lambda change: False, prove=3)
+    assert nothing.sentence.startswith(
+        "No counterfactual was found within 471 evaluations: no single event and no two do it, but there may be one"
+    )
+    assert nothing.proven == 3
+
+
+def test_alternatives_are_shown_below_the_answer_and_long_ones_are_cut_short():
+    ways = [frozenset({3}), frozenset({8, 9}), frozenset(range(12, 20))]
+    why = many_events(lambda change: any(way <= change for way in ways), count=3)
+    assert [set(other.rows) for other in why.alternatives] == ways[1:]
+    lines = str(why).splitlines()
+    first = next(number for number, line in enumerate(lines) if line.lstrip().startswith("or without"))
+    assert [line.split()[:3][0] for line in lines[first + 1 : first + 3]] == ["8", "+"]
+    assert any(line.startswith("  + 3 more") for line in lines)
+    assert "or without" in why._repr_html_()
+    assert Explanation.from_json(why.to_json()) == why
+
+
+def test_of_a_long_set_that_does_nothing_the_table_shows_a_part():
+    graph = TemporalGraph.from_arrays(src=[0] * 21, dst=[1] * 21, time=np.arange(21.0))
+    model = as_model(lambda graph, query, changes: [9.0 - 0.1 * len(c) for c in changes], graph, identity="it")
+    why = explain(model, graph, graph.query(20))
+    assert len(why.rows) == 20
+    assert len(why.lines) == 1 + 8 + 1
+    assert why.lines[-1].edit == "+ 12 more"
+    assert why.lines[-1].logit == "7.000"
+
+
+def test_a_proof_that_finds_something_smaller_makes_it_the_answer():
+    why = many_events(lambda change: {17, 19} <= change, search=partial(greedy, children=3), prove=3)
+    assert (set(why.rows), why.is_minimal) == ({17, 19}, True)
