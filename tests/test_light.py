@@ -42,6 +42,8 @@ def imported_by(*words):
         ("what-if", "--event", 53852, "--add", "1395 1772 2004-07-28 03:54"),
         ("data", "show", "collegemsg"),
         ("data", "list"),
+        ("predict", "--events", "53854,53855"),
+        ("predict", "--node", 1118, "--next", 3),
     ],
     ids=lambda words: " ".join(map(str, words)),
 )
@@ -58,6 +60,7 @@ def test_answers_in_tables_need_numpy_and_rich_alone(words):
         ("what-if", "--event", 53854, "--without", 53852, "--json"),
         ("data", "show", "collegemsg", "--json"),
         ("explain", "--help"),
+        ("predict", "--events", "53854,53855", "--json"),
     ],
     ids=lambda words: " ".join(map(str, words)),
 )

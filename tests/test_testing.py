@@ -102,7 +102,7 @@ def statuses(report):
     return {outcome.name: outcome.status for outcome in report.outcomes}
 
 
-NOT_OFFERED = dict.fromkeys(["session", "session_error", "two_sessions", "plain", "only"], "skipped")
+NOT_OFFERED = dict.fromkeys(["session", "session_error", "two_sessions", "plain", "only", "links"], "skipped")
 
 
 @pytest.mark.parametrize("options", [{}, {"indirect": 0.5, "bias": -1.0, "pairs": {(60, 70): 3.0}}])
@@ -475,8 +475,16 @@ class OffersNone(Broken):
     def only(self, query, kept):
         return None
 
+    def logits_of_links(self, queries):
+        return None
+
     def on(self, graph):
         return None
+
+
+class ScoresLinksBackwards(Broken):
+    def logits_of_links(self, queries):
+        return [self._logit(query, frozenset()) for query in reversed(queries)]
 
 
 class HasAnotherPlainForm(Broken):
@@ -549,6 +557,7 @@ BROKEN = [
     (HasHalfFilledSessions, "session_error", "by the model but 0 by a session, after calls that were wrong"),
     (SharesItsSessions, "two_sessions", "by the model but .* by a session while another one was asked"),
     (HasAnotherPlainForm, "plain", "by the model but .* by its plain form with full="),
+    (ScoresLinksBackwards, "links", "among other links"),
     (KeepsEverything, "only", r"but .* by only\(query, kept\)"),
     (CannotImagine, "imagined", "on a log with imagined rows, .* raised IndexError"),
     (TakesImaginedEventsForReal, "unnamed", "on a log with imagined rows: imagined rows are absent unless"),
@@ -605,7 +614,7 @@ def test_what_is_allowed_but_doubtful_is_noted(graph, model, name, message):
 def test_offers_of_nothing_are_failures_like_others(graph):
     report = check_model(OffersNone(graph), graph)
     broken = {"session", "session_error", "two_sessions", "plain", "only", "imagined", "unnamed", "imagined_later"}
-    assert {failure.name for failure in report.failures} == broken | {"replaced", "added_matters"}
+    assert {failure.name for failure in report.failures} == broken | {"links", "replaced", "added_matters"}
 
 
 def test_every_check_has_a_model_that_it_catches():
@@ -625,7 +634,7 @@ def test_the_table_fits_a_terminal_and_tells_everything(graph, quick):
         for outcome in report.outcomes:
             assert f"{outcome.status} {outcome.name} {outcome.meaning} {outcome.message}".strip() in squeezed
             assert outcome.cause in squeezed
-    assert str(check_model(ToyModel(graph), graph)).startswith(f"{len(CHECKS) - 6} passed, 6 skipped\n")
+    assert str(check_model(ToyModel(graph), graph)).startswith(f"{len(CHECKS) - 7} passed, 7 skipped\n")
 
 
 def test_a_model_without_usable_answers_is_not_asked_further(graph):

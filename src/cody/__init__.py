@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cody.graph import Query, TemporalGraph
     from cody.inference import load_model
     from cody.model import Change, Model, as_model
+    from cody.predict import predict
 
 __all__ = [
     "Add",
@@ -33,6 +34,7 @@ __all__ = [
     "explain",
     "load",
     "load_model",
+    "predict",
 ]
 
 _lazy.import_on_demand(
@@ -47,5 +49,6 @@ _lazy.import_on_demand(
         "cody.graph": "Query TemporalGraph",
         "cody.inference": "load_model",
         "cody.model": "Change Model as_model",
+        "cody.predict": "predict",
     },
 )

@@ -273,7 +273,9 @@ def _search(
         raise CallError(f"the policy {describe(policy)['name']!r} must give back the events it was given, in its order")
     found = search(oracle, ranking)
     if len(set(found.rows)) < len(found.rows) or not set(found.rows) <= set(events.tolist()):
-        raise CallError(f"the search {describe(search)['name']!r} found {found.rows}, which are not distinct candidates")
+        raise CallError(
+            f"the search {describe(search)['name']!r} found {found.rows}, which are not distinct candidates"
+        )
     if size > found.proven:
         found = prove_size(oracle, ranking, found, size, every=count > 1)
     if count > 1 and not found.factual:

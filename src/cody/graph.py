@@ -27,6 +27,7 @@ BoolArray = NDArray[np.bool_]
 
 LONGEST_NAME = 1_000  # characters; the names of all nodes take as much room as the longest
 MOST_ROOM_FOR_NAMES = 2 * 2**30  # bytes
+LATEST = ("now", "end")  # words for the time of the last event
 LATEST_TIME = 1e19  # above nanoseconds since 1970; float32 models cannot compute with larger times
 
 
@@ -134,11 +135,20 @@ class TemporalGraph:
     def link(self, src: Any, dst: Any, time: float | str | date | np.datetime64) -> Query:
         """The question about a link that need not have happened, between nodes as the user names them.
 
-        All events up to and including `time` are visible. A date means unix seconds, in UTC unless it has a time zone.
+        All events up to and including `time` are visible. `when` says what a time may be.
         """
-        moment = _moment(time)
+        moment = self.when(time)
         before = int(np.searchsorted(self.time[: self.num_events], moment, side="right"))
         return Query(self.node(src), self.node(dst), moment, before)
+
+    def when(self, time: float | str | date | np.datetime64) -> float:
+        """A time as the user gives it: a number, a date, or "now" or "end", which both mean the time of the last event.
+
+        A date means unix seconds, in UTC unless it has a time zone.
+        """
+        if isinstance(time, str) and time.strip().casefold() in LATEST:
+            return float(self.time[self.num_events - 1])
+        return _moment(time)
 
     def node(self, name: Any) -> int:
         """The id of the node that the user calls `name`."""
@@ -177,6 +187,13 @@ class TemporalGraph:
         node = self._existing(node)
         rows = self.incidence[self.offsets[node] : self.offsets[node + 1]]
         return rows[: np.searchsorted(rows, before)]
+
+    def rows_within(self, first: float | None, last: float | None) -> IntArray:
+        """The rows of real events between two times, both included; None: no limit on that side."""
+        times = self.time[: self.num_events]
+        begin = 0 if first is None else int(np.searchsorted(times, first, side="left"))
+        stop = self.num_events if last is None else int(np.searchsorted(times, last, side="right"))
+        return np.arange(begin, max(begin, stop))
 
     def ends(self, nodes: IntArray, before: IntArray | int) -> IntArray:
         """For each node, the position in `incidence` just after its last row < `before`. [n] → [n]

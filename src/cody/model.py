@@ -92,6 +92,15 @@ class OffersOnly(Protocol):
 
 
 @runtime_checkable
+class OffersLinks(Protocol):
+    """A model that can score many links at once, as long as nothing is changed."""
+
+    def logits_of_links(self, queries: Sequence[Query]) -> FloatArray:
+        """What `logits(query, [frozenset()])` answers for each query. [n]"""
+        ...
+
+
+@runtime_checkable
 class OffersOther(Protocol):
     """A model that can be asked about another log of the same nodes, for example a longer one."""
 
@@ -140,6 +149,19 @@ def logit_of_only(model: Model, query: Query, kept: Change) -> float:
     change: Change = frozenset(range(query.before)) - kept
     (logit,) = checked_logits(query, [change], model.logits(query, [change]))
     return logit
+
+
+def logits_of_links(model: Model, queries: Sequence[Query]) -> list[float]:
+    """The logit of each link with nothing changed."""
+    unchanged: list[Change] = [frozenset()]
+    if not isinstance(model, OffersLinks):
+        return [checked_logits(query, unchanged, model.logits(query, unchanged))[0] for query in queries]
+    logits = as_floats(model.logits_of_links(queries))
+    if len(logits) != len(queries):
+        raise ModelError(f"the model gave {len(logits)} logits for {len(queries)} links")
+    for query, logit in zip(queries, logits, strict=True):
+        check_logits(query, unchanged, [logit])
+    return logits
 
 
 def model_on(model: Model, graph: TemporalGraph) -> Model:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -63,6 +65,15 @@ def parse_moment(text: str) -> float:
     except ValueError:
         raise CallError(f"{text[:40]!r} is not a time; give a number, or a date like 2004-04-15 14:56") from None
     return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+
+
+def end_of(text: str, parse: Callable[[str], float] = parse_moment) -> float:
+    """A time as the end of a period: of a day, its last moment.
+
+    >>> end_of("2004-04-15") - parse_moment("2004-04-15"), end_of("2004-04-15 14:56") - parse_moment("2004-04-15 14:56")
+    (86399.999, 0.0)
+    """
+    return parse(text) + (86_399.999 if re.fullmatch(r"\d{4}-\d\d-\d\d", text.strip()) else 0.0)
 
 
 def plain(text: object, width: int = 60) -> str:

@@ -24,6 +24,9 @@ app = Commands(
     help="Which past events, had they not happened, would have changed a prediction?",
     listed={
         "demo": Listed("cody.cli.explain", "See which past event decides a real prediction."),
+        "predict": Listed(
+            "cody.cli.predict", "Score links: which does the model get right, and who is likely to be next?"
+        ),
         "what-if": Listed("cody.cli.explain", "Ask what a model would say were the past otherwise."),
         "explain": Listed(
             "cody.cli.explain", "Find what would have had to be otherwise for a model to decide otherwise."
@@ -89,6 +92,17 @@ def print_json(document: Any) -> None:
     except UnicodeEncodeError:
         text = words.to_json(document, ascii_only=True)
     print(text, flush=True)
+
+
+def parse_shares(text: str) -> tuple[float, float]:
+    """What `--period` says: two shares of the events."""
+    try:
+        first, last = (float(share) for share in text.split(".."))
+    except ValueError:
+        raise CallError(f"--period {text!r} is not understood; write two shares of the events: 0.85..1") from None
+    if not 0 <= first < last <= 1:
+        raise CallError(f"--period {text!r}: a period is two increasing shares of the events, between 0 and 1")
+    return first, last
 
 
 def use_threads(count: int) -> None:

@@ -25,6 +25,7 @@ from cody.cli.common import (
     ScorerOption,
     SortOption,
     app,
+    parse_shares,
     print_json,
     say,
     use_threads,
@@ -108,7 +109,7 @@ def evaluate(
     sample = evaluation.Sample(
         instances,
         tuple(dict.fromkeys(kind.strip() for kind in kinds.split(",") if kind.strip())),
-        _period(period) if period is not None else PAPER_PERIOD if paper else TEST_PERIOD,
+        parse_shares(period) if period is not None else PAPER_PERIOD if paper else TEST_PERIOD,
         margin if margin is not None else PAPER_MARGIN if paper else 0.0,
     )
     with status("Loading the model ..."):
@@ -194,14 +195,6 @@ def _check_scorer(scorer: str, model: Model, other_data: bool) -> None:
     from cody.baselines import load_pgexplainer
 
     load_pgexplainer(scorer, model, other_data=other_data)
-
-
-def _period(text: str) -> tuple[float, float]:
-    try:
-        first, last = (float(share) for share in text.split(".."))
-    except ValueError:
-        raise CallError(f"--period {text!r} is not understood; write two shares of the events: 0.85..1") from None
-    return first, last
 
 
 def _follow(first: evaluation.Progress, steps: Iterator[evaluation.Progress]) -> None:

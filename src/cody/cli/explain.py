@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -84,7 +83,9 @@ def what_if(
     event: Annotated[int | None, Option(help="Row of the event whose link is scored.")] = None,
     src: Annotated[str | None, Option(help="Source of a link that need not have happened.")] = None,
     dst: Annotated[str | None, Option(help="Destination of that link.")] = None,
-    time: Annotated[str | None, Option(help="When: a number, or a date like '2004-07-28 05:08'.")] = None,
+    time: Annotated[
+        str | None, Option(help="When: a date like '2004-07-28 05:08', a number, or now, the end of the log.")
+    ] = None,
     without: Annotated[str, Option(help="Rows of events that did not happen: 3,7,9")] = "",
     add: Annotated[
         list[str] | None, Option(metavar="EVENT", help='An event that did happen: "SRC DST TIME". Repeatable.')
@@ -171,7 +172,9 @@ def explain(
     events: Annotated[str | None, Option(help="Several rows, 10,20,30 or a file: one JSON line each.")] = None,
     src: Annotated[str | None, Option(help="Source of a link that need not have happened.")] = None,
     dst: Annotated[str | None, Option(help="Destination of that link.")] = None,
-    time: Annotated[str | None, Option(help="When: a number, or a date like '2004-07-28 05:08'.")] = None,
+    time: Annotated[
+        str | None, Option(help="When: a date like '2004-07-28 05:08', a number, or now, the end of the log.")
+    ] = None,
     explainer: Annotated[
         str, Option(metavar="NAME", help=f"Searches: {SEARCH_NAMES}. Factual: {FACTUAL_NAMES}.")
     ] = DEFAULT_SEARCH,
@@ -331,8 +334,7 @@ def _time_range(text: str, values: str) -> tuple[float, float]:
     begin, dots, end = (part.strip() for part in values.partition(".."))
     if not (begin and dots and end):
         raise CallError(f"--protect {text!r} is no time range; write times=BEGIN..END")
-    first, last = words.parse_moment(begin), words.parse_moment(end)
-    last += 86_399.999 if re.fullmatch(r"\d{4}-\d\d-\d\d", end) else 0.0
+    first, last = words.parse_moment(begin), words.end_of(end)
     if last < first:
         raise CallError(f"--protect {text!r} ends before it begins")
     return first, last
@@ -354,7 +356,7 @@ def _questions(
         if not rows:
             raise CallError(f"--events {events!r} names no event")
         return [graph.query(row) for row in rows]
-    query = graph.link(src, dst, words.parse_moment(str(time)))
+    query = graph.link(src, dst, str(time))
     if not query.before:
         began = words.moment(float(graph.time[0]))
         raise CallError(f"--time {time!r} is before the first event ({began}): there is no past to explain it by")

@@ -6,6 +6,7 @@ Nothing here is markup: names of nodes and files are printed as they are, with u
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from math import comb
@@ -23,6 +24,7 @@ from cody.edits import Add, Move
 from cody.explainers import DEFAULT_SEARCH
 from cody.explanation import COLUMNS, Explanation
 from cody.graph import IntArray, TemporalGraph
+from cody.predict import Predictions
 from cody.what_if import Case, Effects
 from cody.words import count, earlier, moment, plain
 
@@ -151,6 +153,52 @@ def _otherwise(graph: TemporalGraph, case: Case) -> str:
         elif isinstance(edit, Move):
             parts.append(f"{edit.row} moved to {moment(edit.time)}")
     return "\n".join(parts)
+
+
+def predictions(found: Predictions, shown: Predictions, options: str) -> Iterable[RenderableType]:
+    """Scored links, those that were missed marked; of long lists the end, and how to see the rest."""
+    yield Text(found.sentence)
+    if not len(shown):
+        return
+    yield ""
+    rows = table("#event", "link", "when", "#score", "predicted")
+    for each in shown:
+        verdict = Text(decision(each.logit))
+        if each.right is False:
+            verdict.append(" (wrong)", style="red")
+        event = "" if each.event is None else str(each.event)
+        link = f"{plain(each.src, 20)} → {plain(each.dst, 20)}"
+        rows.add_row(event, link, moment(each.time), f"{each.score:.2f}", verdict)
+    yield rows
+    yield ""
+    if len(shown) < len(found):
+        yield Text(f"{count(len(shown), 'link')} shown: --last N shows more, --wrong the missed ones, --csv all.")
+    explained = next((each.event for each in reversed(list(shown)) if each.event is not None), None)
+    if explained is not None:
+        yield f"Ask why:  cody explain --event {explained}{options}"
+
+
+def partners(shown: Predictions, node: str, options: str) -> Iterable[RenderableType]:
+    """The most likely partners of a node, best first."""
+    if not len(shown):
+        yield Text(f"{plain(node)} has no possible partners.")
+        return
+    when = shown[0].time
+    first = shown.queries[0]
+    yield Text(f"The most likely partners of {plain(node)}, as of {moment(when)}:")
+    yield ""
+    rows = table("link", "#score", "predicted", "last event before", "first after")
+    for place, each in enumerate(shown):
+        contact = shown.contact(place)
+        before = "never" if contact.last is None else f"{earlier(contact.last, when)}"
+        after = "" if contact.next is None else f"{earlier(when, contact.next)}"
+        link = f"{plain(each.src, 20)} → {plain(each.dst, 20)}"
+        rows.add_row(link, f"{each.score:.2f}", decision(each.logit), before, after)
+    yield rows
+    yield ""
+    asked = f"--src {plain(shown.graph.name(first.src))} --dst {plain(shown.graph.name(first.dst))}"
+    now = when == float(shown.graph.time[shown.graph.num_events - 1])
+    yield f"Ask why:  cody explain {asked} --time {'now' if now else shlex.quote(moment(when))}{options}"
 
 
 def effects(graph: TemporalGraph, found: Effects, most: int) -> Iterable[RenderableType]:

@@ -21,6 +21,7 @@ from cody.errors import CallError
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query
 from cody.inference.attention import Attention, Decoder, Maps
 from cody.inference.kept_only import logit_of_kept
+from cody.inference.links import LinkScorer
 from cody.inference.masks import Chosen, Masks, Universe, Windows, distinct
 from cody.inference.replay import Replay
 from cody.inference.threads import one_thread
@@ -377,6 +378,18 @@ class FastModel:
 
     def inputs(self, query: Query, universe: Universe, nodes: IntArray) -> Inputs:
         raise NotImplementedError
+
+    def inputs_as_they_are(self, nodes: IntArray, before: IntArray) -> FloatArray | None:
+        """The inputs of nodes with nothing changed, each before a row; None where all are zero. [n], [n] → [n, d]"""
+        raise NotImplementedError
+
+    def logits_of_links(self, queries: Sequence[Query]) -> FloatArray:
+        """The logit of each link with nothing changed. [n]"""
+        for query in queries:
+            check_query(self.graph, query)
+        with one_thread():
+            scorer = LinkScorer(self.weights, self.graph, self.maps, self.decoder, self.inputs_as_they_are)
+            return scorer.logits(queries)
 
     def session(self, query: Query, rows: Iterable[int] = ()) -> FastSession:
         """A session about a query. `rows` will probably be otherwise, in one combination or another."""

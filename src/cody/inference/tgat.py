@@ -38,3 +38,6 @@ class FastTGAT(FastModel):
 
     def inputs(self, query: Query, universe: Universe, nodes: IntArray) -> Inputs:
         return FeatureInputs(self.features, universe, nodes)
+
+    def inputs_as_they_are(self, nodes: IntArray, before: IntArray) -> FloatArray | None:
+        return None if self.features is None else self.features[nodes]

@@ -381,6 +381,15 @@ class FastTGN(FastModel):
     def inputs(self, query: Query, universe: Universe, nodes: IntArray) -> Inputs:
         return MemoryInputs(self, query, universe, nodes)
 
+    def inputs_as_they_are(self, nodes: IntArray, before: IntArray) -> FloatArray:
+        rows = latest_event(self.graph, nodes, before)
+        known = rows >= 0
+        inputs = np.zeros((len(nodes), self.weights.sizes.dimension), dtype=self.weights.dtype)
+        inputs[known] = self.read_versions(index_of(self.graph, rows[known], nodes[known]))
+        if self.features is not None:
+            inputs += self.features[nodes]
+        return inputs
+
     def plain(self, query: Query, change: Change, *, full: bool = False) -> Replay:
         return self.replay if full else self.replay.on(self.graph, self._state_for(query, change))
 

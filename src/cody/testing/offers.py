@@ -1,10 +1,12 @@
-"""Checks of what a model may offer besides `logits`: sessions, its plain form, a past of a few events, another log."""
+"""Checks of what a model may offer besides `logits`: sessions, its plain form, a past of a few events,
+many links at once, another log.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from cody.candidates import candidates
 from cody.edits import Add, Alter, Edit, Move
 from cody.errors import first_line
 from cody.graph import Query
-from cody.model import Change, Judge, Model, OffersOnly, OffersOther, OffersPlain, OffersSessions, Session
+from cody.model import Change, Judge, Model, OffersLinks, OffersOnly, OffersOther, OffersPlain, OffersSessions, Session
 from cody.testing.check import Check, add_to
 from cody.testing.trial import LARGE, UNCHANGED, Ask, Failed, Pair, Question, Trial, in_two_threads, interrupt, listed
 
@@ -128,6 +130,25 @@ def _only(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
 
     expected = trial.ask(query, removed)
     yield Pair(query, removed, expected, trial.ask(query, removed, ask), "", "by only(query, kept)")
+
+
+@_offer(
+    "many links at once get the answers that each gets alone",
+    "logits_of_links(queries) must mean that nothing is changed",
+    cause="logits_of_links() mixes up the order of the links, or lets a link see events of another one's past",
+    skipped="the model offers no logits_of_links(queries)",
+)
+def _links(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    model = trial.model
+    if not isinstance(model, OffersLinks):
+        return
+    other, _ = trial.other(query)
+
+    def ask(_: list[Change]) -> Any:
+        return model.logits_of_links([other, query, query])[1:]
+
+    unchanged = [UNCHANGED, UNCHANGED]
+    yield Pair(query, unchanged, trial.ask(query, unchanged), trial.ask(query, unchanged, ask), "", "among other links")
 
 
 class Longer(NamedTuple):

@@ -1,0 +1,167 @@
+"""Scores of many links: where a model is right and wrong, and who is likely to be next."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from cody import words
+from cody.adapters.named import NamedModel
+from cody.cli.common import (
+    DataOption,
+    JsonOption,
+    ModelOption,
+    OtherDataOption,
+    SortOption,
+    app,
+    parse_shares,
+    print_json,
+    use_threads,
+)
+from cody.cli.parser import Option
+from cody.cli.progress import progress, status
+from cody.data import load
+from cody.errors import CallError
+from cody.graph import Query, TemporalGraph
+from cody.predict import PERIOD, Prediction, Predictions, of_node, predict, rows_between, rows_of_links
+from cody.what_if import read_rows
+
+SHOWN = 20  # links in a table
+
+
+@app.command("predict")
+def predict_(
+    data: DataOption = "collegemsg",
+    model: ModelOption = "tgn-collegemsg",
+    node: Annotated[str | None, Option(help="Only links of this node.")] = None,
+    next_: Annotated[
+        int | None, Option("--next", min=1, help="Its most likely partners instead, so many. Needs --node.")
+    ] = None,
+    time: Annotated[
+        str | None, Option(help="With --next: when; a date, a number, or now, the end of the log (default).")
+    ] = None,
+    period: Annotated[str | None, Option(help="Which events, as shares of all. Default: 0.85..1, the test.")] = None,
+    since: Annotated[str | None, Option(metavar="TIME", help="Events from this time on.")] = None,
+    until: Annotated[str | None, Option(metavar="TIME", help="Events up to this time; a day is included.")] = None,
+    events: Annotated[str | None, Option(help="These events: rows 10,20,30, or a file of rows.")] = None,
+    links: Annotated[
+        Path | None,
+        Option(help="Links in a file of events, in any form that --data takes; they need not have happened."),
+    ] = None,
+    wrong: Annotated[bool, Option("--wrong", help="Show only links that the model misses.")] = False,
+    last: Annotated[
+        int | None, Option(min=1, help=f"Show the latest so many. Default: {SHOWN} in a table, else all.")
+    ] = None,
+    sort: SortOption = False,
+    other_data: OtherDataOption = False,
+    csv_: Annotated[bool, Option("--csv", help="Print comma-separated values.")] = False,
+    json_: JsonOption = False,
+) -> None:
+    """Score links: which does the model get right, and who is likely to be next?"""
+    _check_call(node, next_, time, [period, since, until], events, links, csv_ and json_)
+    named = NamedModel(model, partial(load, data, sort=sort))
+    graph = named.graph
+    asked = None if next_ is not None else _links(graph, node, period, since, until, events, links)
+    with status("Loading the model ..."):
+        use_threads(1)
+        loaded = named.open(other_data=other_data)
+    with progress("links", None if asked is None else len(asked)) as move:
+        found = predict(
+            loaded,
+            graph,
+            asked,
+            node=None if next_ is None else node,
+            next=next_,
+            time=time or "now",
+            watch=lambda done, total: move(completed=done, total=total),
+        )
+    shown = found.wrong if wrong else found
+    most = last or (len(shown) if csv_ or json_ or next_ is not None else SHOWN)
+    shown = shown.at(range(max(0, len(shown) - most), len(shown)))
+    if json_:
+        print_json(_rows(shown, with_contacts=next_ is not None))
+    elif csv_:
+        _print_csv(_rows(shown, with_contacts=next_ is not None), with_contacts=next_ is not None)
+    else:
+        from cody.cli import show
+
+        options = _as_options(data, model)
+        show.print_parts(
+            show.predictions(found, shown, options) if next_ is None else show.partners(shown, str(node), options)
+        )
+
+
+def _check_call(
+    node: str | None,
+    next_: int | None,
+    time: str | None,
+    times: list[str | None],
+    events: str | None,
+    links: Path | None,
+    both: bool,
+) -> None:
+    """Refuse options that contradict each other."""
+    if next_ is not None and node is None:
+        raise CallError("--next asks for the partners of a node: give --node NAME")
+    if time is not None and next_ is None:
+        raise CallError("--time belongs to --next; --since and --until choose events by their time")
+    ways = [events is not None, links is not None, any(each is not None for each in times)]
+    if sum(ways) > 1 or (next_ is not None and any(ways)) or (node is not None and any(ways[:2])):
+        raise CallError("give one of --events, --links, or --node with --next or a period (--period, --since, --until)")
+    if times[0] is not None and (times[1] is not None or times[2] is not None):
+        raise CallError("give --period, or --since and --until, not both")
+    if both:
+        raise CallError("give --csv or --json, not both")
+
+
+def _links(
+    graph: TemporalGraph,
+    node: str | None,
+    period: str | None,
+    since: str | None,
+    until: str | None,
+    events: str | None,
+    links: Path | None,
+) -> list[int | Query]:
+    """The links that were asked about."""
+    if events is not None:
+        return list(read_rows(events))
+    if links is not None:
+        return rows_of_links(graph, load(str(links), sort=True))
+    if since is None and until is None:
+        rows = rows_between(graph, PERIOD if period is None else parse_shares(period))
+    else:
+        rows = graph.rows_within(
+            None if since is None else graph.when(since), None if until is None else words.end_of(until, graph.when)
+        )
+    chosen = rows if node is None else of_node(graph, rows, node)
+    if not len(chosen):
+        raise CallError(f"there are no events{'' if node is None else f' of node {node!r}'} in this period")
+    return list(chosen.tolist())
+
+
+def _rows(shown: Predictions, *, with_contacts: bool) -> list[dict[str, Any]]:
+    # Batches of other sizes round the last digits differently; six decimals are the same in all of them.
+    rows = [each._asdict() | {"logit": round(each.logit, 6), "score": round(each.score, 6)} for each in shown]
+    if with_contacts:
+        for place, row in enumerate(rows):
+            del row["right"], row["event"]
+            row |= shown.contact(place)._asdict()
+    return rows
+
+
+def _print_csv(rows: list[dict[str, Any]], *, with_contacts: bool) -> None:
+    names = [name for name in Prediction._fields if not (with_contacts and name in ("event", "right"))]
+    writer = csv.DictWriter(sys.stdout, [*names, *(["last", "next"] if with_contacts else [])], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+def _as_options(data: str, model: str) -> str:
+    """What a further command needs to be told about data and model."""
+    defaults = {"--data": (data, "collegemsg"), "--model": (model, "tgn-collegemsg")}
+    given = [f"{name} {words.plain(value)}" for name, (value, default) in defaults.items() if value != default]
+    return "".join(f" {option}" for option in given)
