@@ -3,9 +3,10 @@
     python examples/pyg_tgn.py --epochs 8 --out tgn.pt
     python bench/own_models.py tgn.pt --links 20 --slow-links 3
 
-naive    the library's own memory and loader, from the first event for each set; extrapolated from a few sets
-frame    the user's modules in the frame, with states kept, replayed from before the oldest change
-fast     event-sourced memory around the same modules
+naive      the library's own memory and loader, from the first event for each set; extrapolated from a few sets
+frame      the user's modules in the frame, with states kept, replayed from before the oldest change
+estimates  the same, searched by estimates (`approximately`)
+fast       event-sourced memory around the same modules
 
 Seconds are those of the processor, since others may use the machine too.
 """
@@ -23,7 +24,7 @@ import numpy as np
 import torch
 
 import cody
-from cody.adapters import pyg
+from cody.adapters import approximately, pyg
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "tests")]
@@ -66,7 +67,12 @@ def main() -> None:
     found["naive"] = {"one set": each / len(sets), "one explanation, extrapolated": 300 * each / len(sets)}
     found["naive and fast differ by"] = float(np.abs(np.array(naive) - fast.logits(query, sets)).max())
 
-    for name, model, count in (("fast", fast, options.links), ("frame", frame, options.slow_links)):
+    ways = (
+        ("fast", fast, options.links),
+        ("frame", frame, options.slow_links),
+        ("estimates", approximately(frame), options.slow_links),
+    )
+    for name, model, count in ways:
         times = []
         for row in rows[:count]:
             why, each = seconds(lambda row=row, model=model: cody.explain(model, graph, graph.query(row)))

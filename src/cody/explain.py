@@ -51,7 +51,8 @@ CONTRADICTION = 1e-3  # rounding moves a logit by far less
 MANY_ANSWERS, OTHER_LINKS = 20, 5  # all between 0 and 1: hardly by chance
 PROBABILITIES = (
     "all answers of the model lie between 0 and 1, so each of them predicts the link, and no counterfactual can be "
-    "found. If they are probabilities, let the model return logits: log(p / (1 - p))"
+    "found. If they are probabilities, let the model return logits: log(p / (1 - p)); "
+    "cody.adapters.from_probabilities(model) does"
 )
 SEARCHING = 0.75  # share of a budget of time; the rest is for the confirmation
 

@@ -51,7 +51,7 @@ class Steps(Protocol):
         ...
 
     def subgraph(self, query: Query, pasts: Sequence[Past]) -> Any:
-        """What the model reads of each past: `nodes` and, `of` which past each is, [n] both."""
+        """What the model reads: `nodes`, and `of`, the past that each of them belongs to, by its place. [n] both"""
         ...
 
     def answers(self, subgraph: Any, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> FloatArray:
@@ -71,7 +71,10 @@ class Log:
         self.times = steps.times(graph)  # [rows]
 
     def counts(self, source: int, target: int) -> tuple[int, bool]:
-        """Which of a node's last messages counts, and whether it is one as target: the later, of equal ones that."""
+        """Which of a node's last messages counts, and whether that is the one as target.
+
+        It is the later one; if both have the same time, the one as target, as `LastAggregator` decides.
+        """
         of_target = target != NONE and (source == NONE or bool(self.times[target] >= self.times[source]))
         return (target if of_target else source), of_target
 
@@ -526,8 +529,9 @@ class SourcedModel:
         if not full:
             (change,) = check_changes(self.graph, [change])
             line = self.frame.line_before(query, self.graph.outcome(change, query))
-            if line and line not in self.frame.snapshots:
-                self.frame.snapshots.keep(line, self.steps.state(self.graph, *self.table.at(line, self.like)))
+            with self.frame.borrowed():
+                if line and line not in self.frame.snapshots:
+                    self.frame.snapshots.keep(line, self.steps.state(self.graph, *self.table.at(line, self.like)))
         return self.frame.plain(query, change, full=full)
 
     def on(self, graph: TemporalGraph) -> Self:

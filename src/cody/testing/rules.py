@@ -62,7 +62,8 @@ def _repeated(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pai
 
 @_rule(
     "answers are logits: below 0 where no link is predicted",
-    cause="the model ends with a sigmoid: leave it out, or return log(p / (1 - p)) for a probability p",
+    cause="the model ends with a sigmoid: leave it out, or return log(p / (1 - p)) for a probability p, as "
+    "cody.adapters.from_probabilities(model) does",
     once=True,
 )
 def _probabilities(trial: Trial) -> Iterable[Pair]:
