@@ -25,6 +25,7 @@ ORDER = [
     {"cody.toy", "cody.policies"},
     {"cody.search"},
     {"cody.intrusion"},
+    {"cody.view"},
     {"cody.explanation"},
     {"cody.explain"},
     {"cody.data", "cody.models", "cody.what_if", "cody.testing"},

@@ -28,6 +28,7 @@ app = Commands(
         "explain": Listed(
             "cody.cli.explain", "Find the past events without which a model would have decided otherwise."
         ),
+        "view": Listed("cody.cli.view", "Make a page of an explanation."),
         "train": Listed("cody.cli.models", "Train a model to predict links."),
         "train-explainer": Listed("cody.cli.models", "Train PGExplainer for a model."),
         "import-model": Listed("cody.cli.models", "Import the weights of a model that was trained elsewhere."),
