@@ -1,6 +1,6 @@
 """Explanations to show: small ones of a model that can be computed by hand, and one as large as a page must hold."""
 
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -35,6 +35,7 @@ def nothing() -> Explanation:
     return explain(ToyModel(graph, bias=1.0), graph, graph.query(0))
 
 
+@cache
 def large() -> Explanation:
     """64 candidates with long names and real dates, and 300 sets."""
     rng = np.random.default_rng(0)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cody.decision import decision, flips, probability, scores, shift
 from cody.view.facts import Facts, State
-from cody.view.markup import Markup, element, join, link, number, percent
+from cody.view.markup import Markup, element, join, number, percent
 
 MANY_STEPS = 13  # more of them scroll
 DOT = 3.4  # pixels
@@ -157,7 +157,7 @@ def waterfall(facts: Facts) -> Markup:
     previous: float | None = why.original
     for row, logit, score in zip(why.rows, why.logits[1:], written[1:], strict=True):
         event = why.candidates[facts.number[row]]
-        words = join([link(event.src, event.dst, 14), element("small", facts.beside(event))])
+        words = join([facts.link(event), element("small", facts.beside(event))])
         rows.append(_step(words, previous, logit, score, facts.number[row]))
         previous = logit
     return element("ol", *rows, class_="waterfall", tabindex=0 if len(rows) > MANY_STEPS else None)
@@ -195,7 +195,7 @@ def _alternative(facts: Facts, place: int, state: State) -> Markup:
     listed = [
         element(
             "li",
-            link(event.src, event.dst, 16),
+            facts.link(event),
             element("small", facts.beside(event)),
             data_e=candidate,
         )

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 from cody.decision import decision, flips, probability, scores, shift
 from cody.search.result import distinct
 from cody.view.lanes import distances
+from cody.view.markup import Markup, link
+from cody.view.names import labels
 from cody.view.shown import Shown, ShownEvent
-from cody.words import count, earlier, moment, plain
+from cody.words import count, earlier, moment
 
 TOWARDS, AGAINST, SLIGHT, UNKNOWN = "towards", "against", "slight", "unknown"
 NOTICEABLE = 0.005  # in score: what moves it by less is drawn as next to nothing
@@ -49,6 +51,14 @@ class Facts:
     @cached_property
     def hops(self) -> dict[str, int]:
         return distances(self.why)
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """What each node is called where there is little room."""
+        return labels(self.hops)
+
+    def link(self, event: ShownEvent) -> Markup:
+        return link(self.labels[event.src], self.labels[event.dst])
 
     def distance(self, event: ShownEvent) -> int:
         """Events between this one and the link."""
@@ -130,9 +140,9 @@ class Facts:
     def before(self, event: ShownEvent) -> str:
         return earlier(event.time, self.why.query.time)
 
-    def phrase(self, event: ShownEvent, width: int = 24) -> str:
+    def phrase(self, event: ShownEvent) -> str:
         """An event in words."""
-        return f"{plain(event.src, width)} → {plain(event.dst, width)}, {self.before(event)} before"
+        return f"{self.labels[event.src]} → {self.labels[event.dst]}, {self.before(event)} before"
 
     def edit(self, event: ShownEvent) -> str:
         """What a change that names it means."""
@@ -141,7 +151,7 @@ class Facts:
 
     def beside(self, event: ShownEvent) -> str:
         """What is said beside the link of an event."""
-        return f"{self.edit(event)} {self.before(event)} before".strip()
+        return ", ".join(filter(None, [self.edit(event), f"{self.before(event)} before"]))
 
     def said_alone(self, number: int) -> str:
         """What the model says with only this candidate otherwise, in words."""

@@ -18,12 +18,13 @@ from cody.view.markup import Markup, element, join, link
 from cody.view.shown import Shown
 from cody.view.table import table
 from cody.view.timeline import timeline
-from cody.words import count, moment, plain, to_json
+from cody.words import count, is_date, moment, plain, to_json
 
 GENERATOR = "CoDy"
 HERE = Path(__file__).parent
 MOST_NAMED = 5  # events in the head of the page
 SHORT_LINK = 18  # characters of both names that stay on one line of the headline
+MUCH_TO_PRINT = 45  # lanes, and steps of the answer twice: more of them are printed smaller, to fit one sheet
 FRAME_HEIGHT = 860  # pixels of a notebook's cell; the page scrolls inside
 
 
@@ -91,20 +92,20 @@ def content(facts: Facts, opened: State) -> tuple[Markup, list[Axis]]:
         _section("timeline", "Past events", _timeline_words(facts), _controls(axes), picture, _legend(facts)),
         element("div", element("div", *_answers(facts), class_="stack"), _search(facts), class_="two"),
         _section("all", "All events that could be otherwise", _table_words(facts), _filter(), _scrolled(facts, chosen)),
-        _found(facts),
     ]
-    if not facts.why.rows:
-        parts[2] = _search(facts)
     if not facts.why.candidates:
-        parts[1:4] = []
-    return element("main", *parts), axes
+        parts[1:] = [_trust(facts)]
+    tall = len(facts.hops) + 2 * len(facts.why.rows) > MUCH_TO_PRINT
+    return element("main", *parts, class_="tall" if tall else None), axes
 
 
 def _answers(facts: Facts) -> Iterator[Markup]:
     """The answer one step after the other; then, if there are others, all of them."""
-    yield _section("steps", _steps_title(facts), _steps_words(facts), waterfall(facts))
+    if facts.why.rows:
+        yield _section("steps", _steps_title(facts), _steps_words(facts), waterfall(facts))
     if sum(bool(state.change) for state in facts.states) > 1:
         yield _section("ways", "Ways to another decision", _ways_words(facts), alternatives(facts))
+    yield _trust(facts)
 
 
 def _search(facts: Facts) -> Markup:
@@ -112,7 +113,7 @@ def _search(facts: Facts) -> Markup:
 
 
 def _section(key: str, title: str, words: Markup | str, *parts: Markup) -> Markup:
-    head = element("header", element("h2", title, id=f"{key}-title"), element("p", words))
+    head = element("header", element("h2", title, id=f"{key}-title"), element("p", words) if words else None)
     return element("section", head, *parts, class_=f"card part-{key}", aria_labelledby=f"{key}-title")
 
 
@@ -159,7 +160,7 @@ def _named(facts: Facts) -> Markup | None:
         element(
             "li",
             element("span", "+" if facts.edit(event) else "•" if why.factual else "✕", aria_hidden="true"),
-            link(event.src, event.dst),
+            facts.link(event),
             element("small", facts.beside(event)),
             data_e=number,
         )
@@ -170,14 +171,14 @@ def _named(facts: Facts) -> Markup | None:
 
 def _occasion(facts: Facts) -> str:
     why = facts.why
-    when = moment(why.query.time)
+    when = moment(why.query.time) if is_date(why.query.time) else f"time {moment(why.query.time)}"
     return f"Event {why.event} · {when}" if why.event is not None else f"A link that was asked about · {when}"
 
 
 def _headline(facts: Facts) -> Iterator[Markup | str]:
     why = facts.why
     short = len(plain(why.src, 24)) + len(plain(why.dst, 24)) <= SHORT_LINK
-    asked = element("span", link(why.src, why.dst), class_="together" if short else None)
+    asked = element("span", link(why.src, why.dst, 40), class_="together" if short else None)
     if why.original > 0:
         yield from ("The model expects ", asked, ".")
         return
@@ -305,14 +306,19 @@ def _scrolled(facts: Facts, chosen: frozenset[int]) -> Markup:
     return element("div", table(facts, chosen), class_="scroll", **region)
 
 
-def _found(facts: Facts) -> Markup:
-    """How the answer was found: for those who want to check or repeat it."""
+def _trust(facts: Facts) -> Markup:
+    """How far the answer can be trusted, and how it was found: for those who want to check or repeat it."""
     why = facts.why
-    entries = [("Certainty", why.certainty), ("Effort", why.effort), ("Limits", why.protection)]
-    entries += [("Model", plain(why.model, 80)), ("Data", plain(why.data, 80)), ("Seed", plain(why.seed, 40))]
+    words = join([element("p", text) for text in (why.certainty, why.effort, why.protection) if text])
+    return _section("trust", "How sure is this?", "", words, _settings(facts))
+
+
+def _settings(facts: Facts) -> Markup:
+    why = facts.why
+    entries = [("Model", plain(why.model, 80)), ("Data", plain(why.data, 80)), ("Seed", plain(why.seed, 40))]
     entries += [(key.capitalize(), plain(to_json(value), 400)) for key, value in why.parameters.items() if value]
     listed = (join([element("dt", plain(key, 40)), element("dd", value)]) for key, value in entries if value)
-    return element("details", element("summary", "How this was found"), element("dl", *listed), class_="card found")
+    return element("details", element("summary", "Model, data and settings"), element("dl", *listed))
 
 
 def _data(facts: Facts, axes: list[Axis], opened: State) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cody.decision import decision, probability
 from cody.view.facts import REMOVED, Facts
-from cody.view.markup import Markup, element, link, percent
+from cody.view.markup import Markup, element, percent
 
 COLUMNS = (
     ("on", "happened"),
@@ -56,7 +56,7 @@ def _rows(facts: Facts, chosen: frozenset[int]) -> Iterator[Markup]:
         cells = (
             element("td", box, class_="on"),
             element("td", name, class_="row"),
-            element("th", link(event.src, event.dst), element("small", kind) if kind else None, scope="row"),
+            element("th", facts.link(event), element("small", kind) if kind else None, scope="row"),
             element("td", facts.when(event), class_="when"),
             element("td", facts.before(event), class_="before"),
             element("td", str(facts.distance(event)), class_="hops"),
@@ -66,7 +66,7 @@ def _rows(facts: Facts, chosen: frozenset[int]) -> Iterator[Markup]:
             "tr",
             *cells,
             data_e=number,
-            class_="changed" if number in chosen else None,
+            class_=" ".join(["imagined"] * bool(kind) + ["changed"] * (number in chosen)) or None,
         )
 
 

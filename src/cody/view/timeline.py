@@ -52,7 +52,7 @@ def _lane(lane: Lane, facts: Facts) -> Markup:
 
 def _label(lane: Lane, facts: Facts) -> Markup:
     kind = "end" if lane.name in (facts.why.src, facts.why.dst) else f"hop{min(lane.hops, 2)}"
-    short = element("tspan", plain(lane.name, 18))
+    short = element("tspan", facts.labels[lane.name])
     return element("text", short, element("title", plain(lane.name, 200)), class_=kind, x="100%", y=lane.y)
 
 
