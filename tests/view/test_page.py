@@ -7,7 +7,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from cody import Explanation
 from cody.cli import app

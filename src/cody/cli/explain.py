@@ -67,13 +67,14 @@ HINTS = 12  # additions that are asked about where no removal was found
 def demo() -> None:
     """See which past event decides a real prediction."""
     with status("Loading 59,835 messages and a trained TGN ..."):
-        from cody.demo import run_demo
+        from cody.demo import demo_page, run_demo
 
         use_threads(1)
         result = run_demo()
+        page = demo_page(result)
     from cody.cli import show
 
-    show.print_parts(show.demo(result))
+    show.print_parts(show.demo(result, page))
 
 
 @app.command("what-if")

@@ -17,9 +17,7 @@ from cody.words import count, plain
 @app.command("view")
 def view(
     file: Annotated[Path, Argument(help="What cody explain --json printed; - reads standard input.")],
-    out_: Annotated[
-        Path | None, Option("--out", help="The page. Default: the same name, ending in .html.")
-    ] = None,
+    out_: Annotated[Path | None, Option("--out", help="The page. Default: the same name, ending in .html.")] = None,
     line: Annotated[int, Option(min=1, help="Which, if the file has one explanation a line.")] = 1,
     open_: Annotated[bool, Option("--open", help="Show the page in the browser.")] = False,
 ) -> None:
