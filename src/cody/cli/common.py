@@ -17,7 +17,13 @@ from cody._version import __version__
 from cody.cli.parser import Commands, Listed, Option
 from cody.errors import CallError, CodyError
 
-EXTRAS = {"torch": "train", "ray": "ray", "matplotlib": "figures"}  # what some commands need, and how to get it
+EXTRAS = {
+    "torch": "train",
+    "ray": "ray",
+    "matplotlib": "figures",
+    "fastapi": "serve",
+    "uvicorn": "serve",
+}  # what some commands need, and how to get it
 
 app = Commands(
     "cody",
@@ -29,6 +35,7 @@ app = Commands(
             "cody.cli.explain", "Find the past events without which a model would have decided otherwise."
         ),
         "view": Listed("cody.cli.view", "Make a page of an explanation."),
+        "serve": Listed("cody.cli.serve", "Explore a model in the browser."),
         "train": Listed("cody.cli.models", "Train a model to predict links."),
         "train-explainer": Listed("cody.cli.models", "Train PGExplainer for a model."),
         "import-model": Listed("cody.cli.models", "Import the weights of a model that was trained elsewhere."),

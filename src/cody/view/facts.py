@@ -116,7 +116,8 @@ class Facts:
         shown = {frozenset(state.change) for state in [*states, *confirmed]}
         met = [self._numbers(rows) for rows in self._other_ways() if frozenset(self._numbers(rows)) not in shown]
         others = confirmed + [State("", change, False) for change in met[: max(0, MOST_MET - len(confirmed))]]
-        named = [state._replace(name=f"Alternative {place}") for place, state in enumerate(others, start=1)]
+        kind = "Alternative" if why.rows else "Way"
+        named = [state._replace(name=f"{kind} {place}") for place, state in enumerate(others, start=1)]
         return states + named
 
     @property
@@ -182,4 +183,4 @@ class Facts:
 
     @property
     def past(self) -> str:
-        return count(len(self.why.candidates), "past event")
+        return count(len(self.why.candidates), "event")

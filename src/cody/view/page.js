@@ -11,7 +11,7 @@ const score = (logit) => 1 / (1 + Math.exp(-Math.min(Math.max(logit, -700), 700)
 const decision = (logit) => (logit > 0 ? "link" : "no link");
 const axes = Object.keys(data.places);
 
-let change = new Set(data.states[data.opened].change);
+let change = new Set(data.opened);
 let axis = axes[0];
 
 // ---- what is shown -------------------------------------------------------------------------------------------------
@@ -23,6 +23,38 @@ function show(next) {
   showScore(answer);
   showChoice(answer);
   remember();
+  if (!answer && data.live) ask(change);
+}
+
+// Where there is a server with a model, it is asked; what it says is remembered.
+async function ask(asked) {
+  const key = keyOf(asked);
+  const edits = [...asked].map((e) => data.events[e].edit).filter(Boolean);
+  const question = {
+    ...data.live.question,
+    without: [...asked].filter((e) => !data.events[e].imagined).map((e) => data.events[e].row),
+    add: edits.filter((edit) => "src" in edit),
+    move: edits.filter((edit) => "row" in edit),
+  };
+  const said = await post("api/score", question);
+  if (said.logit !== undefined) answers.set(key, { logit: said.logit, score: said.score, order: -1 });
+  if (key === keyOf(change)) said.logit === undefined ? complain(said.detail) : showScore(answers.get(key));
+}
+
+async function post(address, body) {
+  try {
+    const headers = { "content-type": "application/json" };
+    const response = await fetch(address, { method: "POST", headers, body: JSON.stringify(body) });
+    return await response.json();
+  } catch {
+    return { detail: "The server does not answer." };
+  }
+}
+
+function complain(words) {
+  const status = one("#status");
+  status.classList.add("unknown");
+  status.textContent = typeof words === "string" ? words : "The server does not understand this question.";
 }
 
 function showEvents() {
@@ -44,7 +76,7 @@ function showScore(answer) {
   if (!panel) return;
   one("#now-name").textContent = nameOf(change);
   one("#now-score").textContent = answer ? answer.score : "?";
-  one("#now-said").textContent = answer ? decision(answer.logit) : "not asked";
+  one("#now-said").textContent = answer ? decision(answer.logit) : data.live ? "asking …" : "not asked";
   const [first, last] = [score(data.original), answer ? score(answer.logit) : null];
   const dot = one(".meter .now", panel);
   const bar = one(".meter .moved", panel);
@@ -60,9 +92,9 @@ function showScore(answer) {
 
 function showStatus(answer) {
   const status = one("#status");
-  status.classList.toggle("unknown", !answer);
+  status.classList.toggle("unknown", !answer && !data.live);
   status.textContent = "";
-  if (!answer) {
+  if (!answer && !data.live) {
     status.append("The model was not asked about this combination, and this page does not guess. Ask it:");
     const code = document.createElement("code");
     code.textContent = command();
@@ -105,6 +137,10 @@ function showChoice(answer) {
 // ---- the address says what is shown --------------------------------------------------------------------------------
 
 function remember() {
+  if (data.live) {
+    rememberQuestion();
+    return;
+  }
   const rows = [...change].map((e) => data.events[e].row).sort((a, b) => a - b);
   const parts = [`change=${rows.join()}`, ...(axis === axes[0] ? [] : [`axis=${axis}`])];
   try {
@@ -112,6 +148,22 @@ function remember() {
   } catch {
     // inside a notebook's frame there is no address to change
   }
+}
+
+function rememberQuestion() {
+  const wanted = new URLSearchParams(location.search);
+  for (const name of ["without", "add", "move"]) wanted.delete(name);
+  const rows = [...change].filter((e) => !data.events[e].imagined).map((e) => data.events[e].row);
+  if (rows.length) wanted.set("without", rows.sort((a, b) => a - b).join());
+  for (const { edit } of [...change].map((e) => data.events[e]).filter((event) => event.edit)) {
+    if ("src" in edit) wanted.append("add", [edit.src, edit.dst, edit.time].map(quoted).join(" "));
+    else wanted.append("move", `${edit.row} ${edit.time}`);
+  }
+  history.replaceState(null, "", `?${wanted}`);
+}
+
+function quoted(word) {
+  return /^[\w.@:-]+$/.test(word) ? String(word) : `'${String(word).replaceAll("'", `'"'"'`)}'`;
 }
 
 function recall() {
@@ -338,8 +390,8 @@ rove(() => all("[data-k]").sort(byNumber("k")));
 
 window.addEventListener("hashchange", recall);
 if (!recall()) {
-  const opened = data.states[data.opened].change;
-  const answer = answers.get(keyOf(opened));
+  const answer = answers.get(keyOf(change));
   showScore(answer);
   showChoice(answer);
+  if (!answer && data.live) ask(change);
 }

@@ -5,23 +5,24 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cody.decision import decision, scores
 from cody.view.axes import Axis
 from cody.view.charts import alternatives, landscape, meter, progress, waterfall
 from cody.view.facts import AGAINST, REMOVED, TOWARDS, UNKNOWN, Facts, State
 from cody.view.markup import Markup, element, join, link
-from cody.view.shown import Shown
+from cody.view.shown import Shown, ShownEvent
 from cody.view.table import table
 from cody.view.timeline import timeline
 from cody.words import count, is_date, moment, plain, to_json
 
 GENERATOR = "CoDy"
 HERE = Path(__file__).parent
+UNSEARCHED = "Each of the {} near this link was tried alone. Change some together, or let an explainer search."
 MOST_NAMED = 5  # events in the head of the page
 SHORT_LINK = 18  # characters of both names that stay on one line of the headline
 MUCH_TO_PRINT = 45  # lanes, and steps of the answer twice: more of them are printed smaller, to fit one sheet
@@ -33,22 +34,41 @@ def asset(file: str) -> str:
     return (HERE / file).read_text(encoding="utf-8")
 
 
-def page(why: Shown) -> str:
-    """An explanation as one self-contained HTML file."""
+class Model(NamedTuple):
+    """What a page needs if there is a model behind it."""
+
+    bar: Markup  # stands above everything
+    change: Sequence[int]  # rows that are changed when the page opens
+    searched: bool  # an explainer looked for an answer
+    data: dict[str, Any]  # for the script
+
+
+def page(why: Shown, model: Model | None = None) -> str:
+    """An explanation as one self-contained HTML file; with a model, as a page that asks the server it comes from."""
     facts = Facts(why)
-    opened = facts.states[1] if len(facts.states) > 1 else facts.states[0]
-    body, axes = content(facts, opened)
-    data = element("script", Markup(_harmless(to_json(_data(facts, axes, opened)))), type="application/json", id="data")
+    opened = facts.states[min(1, len(facts.states) - 1)]
+    if model is not None and (model.change or not model.searched):
+        opened = State("", tuple(facts.number[row] for row in model.change if row in facts.number), True)
+    body, axes = content(facts, opened, searched=model is None or model.searched)
+    data = _data(facts, axes, opened) | {"live": None if model is None else model.data}
     title = f"{plain(why.src)} → {plain(why.dst)}: why the model says {decision(why.original)}"
-    return document(title, join([body, data]))
+    parts = [None if model is None else model.bar, body, data_block(data)]
+    return document(title, join(parts), ["page.js", *([] if model is None else ["live.js"])], served=model is not None)
 
 
-def document(title: str, body: Markup) -> str:
-    """A whole HTML document that may run our script and load nothing."""
-    style, script = Markup(asset("page.css")), Markup(asset("page.js"))
+def data_block(data: dict[str, Any]) -> Markup:
+    """Data for the script."""
+    return element("script", Markup(_harmless(to_json(data))), type="application/json", id="data")
+
+
+def document(title: str, body: Markup, files: Sequence[str], *, served: bool) -> str:
+    """A whole HTML document that may run our scripts and load nothing; with a server, ask that one."""
+    style, scripts = Markup(asset("page.css")), [Markup(asset(file)) for file in files]
+    server = "'self'" if served else "'none'"
+    hashes = " ".join(f"'{_hash(script)}'" for script in scripts) or "'none'"
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "img-src blob: data:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {hashes}; style-src '{_hash(style)}'; img-src blob: data:; "
+        f"connect-src {server}; frame-src {server}; form-action {server}; base-uri 'none'"
     )
     head = element(
         "head",
@@ -60,7 +80,7 @@ def document(title: str, body: Markup) -> str:
         element("title", title),
         element("style", style),
     )
-    code = element("script", script, type="module")
+    code = join([element("script", script, type="module") for script in scripts])
     return f"<!doctype html>\n{element('html', head, element('body', body, code), lang='en')}\n"
 
 
@@ -83,12 +103,12 @@ def _harmless(json: str) -> str:
     return json.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def content(facts: Facts, opened: State) -> tuple[Markup, list[Axis]]:
+def content(facts: Facts, opened: State, *, searched: bool = True) -> tuple[Markup, list[Axis]]:
     """What is seen, from top to bottom."""
     chosen = frozenset(opened.change)
     picture, axes = timeline(facts, chosen)
     parts = [
-        _head(facts, opened),
+        _head(facts, opened, searched=searched),
         _section("timeline", "Past events", _timeline_words(facts), _controls(axes), picture, _legend(facts)),
         element("div", element("div", *_answers(facts), class_="stack"), _search(facts), class_="two"),
         _section("all", "All events that could be otherwise", _table_words(facts), _filter(), _scrolled(facts, chosen)),
@@ -117,16 +137,17 @@ def _section(key: str, title: str, words: Markup | str, *parts: Markup) -> Marku
     return element("section", head, *parts, class_=f"card part-{key}", aria_labelledby=f"{key}-title")
 
 
-def _head(facts: Facts, opened: State) -> Markup:
+def _head(facts: Facts, opened: State, *, searched: bool) -> Markup:
     why = facts.why
+    sentence = why.sentence if searched or not why.candidates else UNSEARCHED.format(facts.past)
     known = facts.answers.get(tuple(sorted(opened.change)))
     words = element(
         "div",
         element("p", _occasion(facts), class_="occasion"),
         element("h1", *_headline(facts)),
-        element("p", why.sentence, class_="answer"),
+        element("p", sentence, class_="answer"),
         _named(facts),
-        element("ul", *_badges(facts), class_="badges"),
+        element("ul", *_badges(facts), class_="badges") if searched else None,
         class_="words",
     )
     first = scores(why.original, None if known is None else known.logit)[0]
@@ -205,7 +226,7 @@ def _badge(text: str, title: str, kind: str) -> Markup:
 
 def _buttons(facts: Facts, opened: State) -> Iterator[Markup]:
     for place, state in enumerate(facts.states):
-        pressed = str(state is opened).lower()
+        pressed = str(state.change == opened.change).lower()
         yield element("button", state.name, type="button", data_state=place, aria_pressed=pressed)
 
 
@@ -288,7 +309,7 @@ def _search_words(facts: Facts) -> str:
 def _ways_words(facts: Facts) -> str:
     if facts.why.is_counterfactual and not facts.why.factual:
         return "Different sets of changes, each of which leads to the other decision. None contains another."
-    return "Beside the set above, these lead to the other decision."
+    return "These sets of changes lead to the other decision. None contains another."
 
 
 def _table_words(facts: Facts) -> str:
@@ -330,6 +351,7 @@ def _data(facts: Facts, axes: list[Axis], opened: State) -> dict[str, Any]:
             "imagined": event.edit != REMOVED,
             "sort": [event.row, event.time, facts.distance(event), _alone(facts, number)],
             "option": facts.option(event) or None,
+            "edit": _edit(event),
         }
         for number, event in enumerate(why.candidates)
     ]
@@ -338,11 +360,18 @@ def _data(facts: Facts, axes: list[Axis], opened: State) -> dict[str, Any]:
         "events": events,
         "sets": [[list(known.change), known.logit, known.score] for known in facts.known],
         "states": [{"name": state.name, "change": list(state.change)} for state in facts.states],
-        "opened": facts.states.index(opened),
+        "opened": list(opened.change),
         "places": {axis.key: [round(100 * place, 2) for place in axis.places] for axis in axes},
         "command": facts.command,
         "file": f"cody-{why.event if why.event is not None else 'link'}",
     }
+
+
+def _edit(event: ShownEvent) -> dict[str, Any] | None:
+    """An imagined event as a server is asked about it."""
+    if event.edit == "added":
+        return {"src": event.src, "dst": event.dst, "time": event.time}
+    return {"row": event.replaces, "time": event.time} if event.edit == "moved" else None
 
 
 def _alone(facts: Facts, number: int) -> float | None:
