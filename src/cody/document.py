@@ -28,12 +28,12 @@ def upgraded(written: Any, schema: str) -> dict[str, Any]:
     """A document in its current form. Those without a checksum were written by other programs, and are read as well."""
     found = written.get("schema") if isinstance(written, dict) else None
     if found == FIRST_SCHEMA and "removed" in written:
-        return NEW | {**written, "rows": written["removed"], "alternatives": []}
+        return {**NEW, **written, "rows": written["removed"], "alternatives": []}
     if found != schema:
         raise DataError(_schema_error(found, schema))
     if "checksum" in written and not is_as_written(written):
         raise DataError("this explanation is damaged: it is not as it was written (its checksum differs)")
-    return NEW | written
+    return {**NEW, **written}
 
 
 def _schema_error(found: object, schema: str) -> str:

@@ -6,8 +6,10 @@ import ipaddress
 import secrets
 import socket
 import webbrowser
+from functools import partial
 from typing import Annotated
 
+from cody.adapters.named import NamedModel
 from cody.cli.common import DataOption, ModelOption, OtherDataOption, SortOption, app, say, use_threads
 from cody.cli.parser import Option
 from cody.cli.progress import status
@@ -39,11 +41,9 @@ def serve(
 
     check_seconds(seconds)
     with status("Loading the model ..."):
-        from cody.inference import load_model
-
         use_threads(1)
-        graph = load(data, sort=sort)
-        loaded = load_model(model, graph, other_data=other_data)
+        named = NamedModel(model, partial(load, data, sort=sort))
+        graph, loaded = named.graph, named.open(other_data=other_data)
     limits = Limits(searches=searches, seconds=seconds)
     token = "" if _is_loopback(host) else secrets.token_urlsafe(24)
     listener = _listen(host, port)

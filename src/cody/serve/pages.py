@@ -33,7 +33,7 @@ def link_page(live: Live, case: Case, wanted: str | None) -> str:
         "edits": _edits(case.edits),
         "start": bool(wanted) and not searched,
     }
-    bar = element("div", _home(live), _search_bar(wanted), _imagine(case, live.graph), class_="bar card")
+    bar = element("div", _home(live), _search_bar(wanted), _imagine(case, live.graph), class_="topbar card")
     return page(shown, Model(bar, change, searched, data))
 
 
@@ -95,7 +95,7 @@ def address(**parts: Any) -> str:
 
 
 def _page(title: str, live: Live, parts: Iterable[Markup]) -> str:
-    bar = element("div", _home(live), class_="bar card")
+    bar = element("div", _home(live), class_="topbar card")
     return document(title, join([bar, element("main", *parts)]), [], served=True)
 
 

@@ -313,7 +313,9 @@ def _ways_words(facts: Facts) -> str:
 
 
 def _table_words(facts: Facts) -> str:
-    return "Untick an event to take it away. The last column is the score with only that event changed."
+    imagined = any(event.edit != REMOVED for event in facts.why.candidates)
+    tick = ", tick an imagined one to let it happen" if imagined else ""
+    return f"Untick an event to take it away{tick}. The last column is the score with only that event changed."
 
 
 def _filter() -> Markup:
@@ -330,7 +332,8 @@ def _scrolled(facts: Facts, chosen: frozenset[int]) -> Markup:
 def _trust(facts: Facts) -> Markup:
     """How far the answer can be trusted, and how it was found: for those who want to check or repeat it."""
     why = facts.why
-    words = join([element("p", text) for text in (why.certainty, why.effort, why.protection) if text])
+    notes = (why.certainty, why.leeway, why.effort, why.considered, why.protection)
+    words = join([element("p", text) for text in notes if text])
     return _section("trust", "How sure is this?", "", words, _settings(facts))
 
 
