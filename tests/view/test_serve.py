@@ -158,6 +158,16 @@ def test_a_search_gives_the_librarys_explanation(asked):
     assert expected.sentence in asked.get("/", event=50, explainer="greedy").text
 
 
+def test_a_search_may_imagine_events():
+    served = live()
+    job = wait(served, served.search(Case(GRAPH.query(50), 50), "greedy", why_not=True))
+    assert {event.edit for event in job.why.candidates} >= {"removed", "added"}
+    assert served.found(Case(GRAPH.query(50), 50), "greedy") is None  # that is another question
+    with serving(create_app(served)) as asked:
+        assert "imagined" in asked.get("/", event=50, explainer="greedy", why_not=1).text
+        assert asked.post("/api/explanations", event=50, explainer="pbone", why_not=True).status == 200
+
+
 def test_a_search_is_cancelled():
     with serving(create_app(live(SlowModel(GRAPH)))) as asked:
         job = asked.post("/api/explanations", event=59, explainer="cody").json()

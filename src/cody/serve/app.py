@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel
@@ -14,7 +15,6 @@ from cody._version import __version__
 from cody.decision import probability, scores
 from cody.edits import Edit
 from cody.errors import BudgetError, CallError, CodyError
-from cody.explainers import DEFAULT_SEARCH
 from cody.graph import LONGEST_NAME
 from cody.serve import pages
 from cody.serve.guard import Guard
@@ -112,6 +112,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = live.limits.threads
         yield
         live.close()
 
@@ -140,6 +141,7 @@ def _add_pages(app: FastAPI, live: Live) -> None:
         add: Texts = [],  # noqa: B006  (never changed)
         move: Texts = [],  # noqa: B006
         explainer: Text = None,
+        why_not: bool = False,
         node: Text = None,
         side: Text = None,
         before: Before = None,
@@ -154,7 +156,7 @@ def _add_pages(app: FastAPI, live: Live) -> None:
                 return HTMLResponse(pages.start_page(live, last, 25))
             removed = parse_rows(f"{without or ''} {take or ''}")
             case = _case(live, event, src, dst, time, removed, add, move)
-            return HTMLResponse(pages.link_page(live, case, explainer))
+            return HTMLResponse(pages.link_page(live, case, explainer, why_not=why_not))
         except CodyError as error:
             status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
             return HTMLResponse(pages.error_page(live, str(error)), status)
@@ -236,7 +238,7 @@ def _event(live: Live, row: int, logit: float) -> Event:
 
 def _add_searches(app: FastAPI, live: Live) -> None:
     def start(search: Search) -> Searched:
-        return _searched(live.search(as_case(live.graph, search), search.explainer or DEFAULT_SEARCH))
+        return _searched(live.search(as_case(live.graph, search), search.explainer, why_not=search.why_not))
 
     def look(id: Identifier) -> Searched:
         return _searched(live.job(id))

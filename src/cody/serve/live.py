@@ -18,7 +18,7 @@ import numpy as np
 from cody.candidates import events_on_paths
 from cody.errors import BudgetError, CodyError, first_line
 from cody.explain import explain
-from cody.explainers import explainer, find
+from cody.explainers import EDITS, explainer, find, find_edits
 from cody.explanation import Explanation
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.model import Change, Model, Session, checked_logits, model_on, open_session
@@ -42,7 +42,8 @@ class Limits:
     seconds: float = 30.0  # for one search
     away: float = 10.0  # seconds after which nobody waits for a search any more
     keep: float = 600.0  # seconds that sessions and explanations are kept after they were used last
-    sessions: int = 64
+    sessions: int = 32
+    threads: int = 8  # that answer short questions; each keeps some memory of its own
     explanations: int = 256
 
 
@@ -75,6 +76,7 @@ class Job:
     id: str
     case: Case
     explainer: str
+    why_not: bool = False
     state: str = WAITING
     tried: int = 0
     why: Explanation | None = None
@@ -199,34 +201,38 @@ class Live:
 
     # ---- searches
 
-    def search(self, case: Case, name: str) -> Job:
+    def search(self, case: Case, name: str, *, why_not: bool = False) -> Job:
         """A search for this question: the one that is there already, or a new one in the queue."""
         name = find(name).name
         with self._lock:
             self._forget()
-            job = self._find(case, name)
+            job = self._find(case, name, why_not)
             if job is None:
                 active = sum(job.state in (WAITING, RUNNING) for job in self._jobs.values())
                 if active >= self.limits.queue:
                     raise BusyError(f"{active} searches wait or run already; try again in a while")
-                job = Job(secrets.token_urlsafe(12), case._replace(removed=frozenset()), name)
+                job = Job(secrets.token_urlsafe(12), case._replace(removed=frozenset()), name, why_not)
                 self._jobs[job.id] = job
                 self._workers().submit(self._run, job)
             job.used = self.clock()
         return job
 
-    def found(self, case: Case, name: str) -> Explanation | None:
+    def found(self, case: Case, name: str, *, why_not: bool = False) -> Explanation | None:
         """What a search for this question has found, if it is over."""
         with self._lock:
-            job = self._find(case, find(name).name)
+            job = self._find(case, find(name).name, why_not)
             if job is not None:
                 job.used = self.clock()
             return None if job is None else job.why
 
-    def _find(self, case: Case, name: str) -> Job | None:
-        wanted = (case.query, case.edits, name)
-        jobs = (job for job in self._jobs.values() if (job.case.query, job.case.edits, job.explainer) == wanted)
-        return next((job for job in jobs if job.state in (WAITING, RUNNING, DONE) and not job.stopped), None)
+    def _find(self, case: Case, name: str, why_not: bool) -> Job | None:
+        """The search that answers this question, if there is one. The lock is held."""
+        wanted = (case.query, case.edits, name, why_not)
+        for job in self._jobs.values():
+            same = (job.case.query, job.case.edits, job.explainer, job.why_not) == wanted
+            if same and job.state in (WAITING, RUNNING, DONE) and not job.stopped:
+                return job
+        return None
 
     def job(self, id: str) -> Job:
         """A search by its id; whoever asks about it still waits for it."""
@@ -278,7 +284,8 @@ class Live:
     def _explain(self, job: Job) -> Explanation:
         graph, model = self.imagined(job.case)
         scorer = (self.model_name or None) if find(job.explainer).needs_scorer else None
-        chosen = explainer(job.explainer, scorer=scorer)
+        proposed = find_edits(EDITS if job.why_not else ["remove"])
+        chosen = explainer(job.explainer, scorer=scorer, edits=proposed)
 
         def watch(oracle: Oracle) -> None:
             job.tried = len(oracle.asked)

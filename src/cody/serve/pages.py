@@ -21,9 +21,9 @@ from cody.words import moment
 NAMES = [*SEARCHES, *(entry.name for entry in FACTUAL)]
 
 
-def link_page(live: Live, case: Case, wanted: str | None) -> str:
+def link_page(live: Live, case: Case, wanted: str | None, *, why_not: bool) -> str:
     """A link with everything near it; with what an explainer found, if it has."""
-    why = live.found(case, wanted) if wanted else None
+    why = live.found(case, wanted, why_not=why_not) if wanted else None
     searched = why is not None
     shown = why if why is not None else live.look(case)
     rows = sorted(case.removed) + [live.graph.num_events + place for place in range(len(case.edits))]
@@ -33,7 +33,7 @@ def link_page(live: Live, case: Case, wanted: str | None) -> str:
         "edits": _edits(case.edits),
         "start": bool(wanted) and not searched,
     }
-    bar = element("div", _home(live), _search_bar(wanted), _imagine(case, live.graph), class_="topbar card")
+    bar = element("div", _home(live), _search_bar(wanted, why_not), _imagine(case, live.graph), class_="topbar card")
     return page(shown, Model(bar, change, searched, data))
 
 
@@ -151,12 +151,13 @@ def _table(heads: Sequence[str], rows: Iterable[Markup]) -> Markup:
     return element("div", made, class_="scroll", **region)
 
 
-def _search_bar(wanted: str | None) -> Markup:
+def _search_bar(wanted: str | None, why_not: bool) -> Markup:
     chosen = wanted or DEFAULT_SEARCH
     options = [element("option", each, value=each, selected=each == chosen) for each in dict.fromkeys([*NAMES, chosen])]
     return element(
         "div",
         element("label", "Explainer", element("select", *options, id="explainer")),
+        element("label", element("input", type="checkbox", id="why-not", checked=why_not), "also imagine events"),
         element("button", "Explain", type="button", id="explain", class_="main"),
         element("button", "Cancel", type="button", id="cancel", hidden=True),
         element("span", "", id="progress", role="status"),

@@ -27,7 +27,8 @@ function show(job) {
 
 async function search() {
   const explainer = find("#explainer").value;
-  let job = await call("POST", "api/explanations", { ...live.question, ...live.edits, explainer });
+  const whyNot = find("#why-not").checked;
+  let job = await call("POST", "api/explanations", { ...live.question, ...live.edits, explainer, why_not: whyNot });
   running = job.id;
   show(job.id);
   while (job.id && running === job.id && ["waiting", "running"].includes(job.state)) {
@@ -40,6 +41,8 @@ async function search() {
     const wanted = new URLSearchParams(location.search);
     wanted.delete("without");
     wanted.set("explainer", explainer);
+    if (whyNot) wanted.set("why_not", "1");
+    else wanted.delete("why_not");
     location.search = wanted;
   } else if (job.state === "cancelled") say("cancelled");
   else say(job.error ?? (typeof job.detail === "string" ? job.detail : "this cannot be searched"));
