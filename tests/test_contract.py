@@ -25,6 +25,7 @@ ORDER = [
     {"cody.toy", "cody.policies"},
     {"cody.search"},
     {"cody.intrusion"},
+    {"cody.view"},
     {"cody.explanation"},
     {"cody.explain"},
     {"cody.data", "cody.models", "cody.predict", "cody.what_if", "cody.testing"},
@@ -33,7 +34,7 @@ ORDER = [
     {"cody.explainers"},
     {"cody"},
     {"cody.evaluate"},
-    {"cody.demo", "cody.bench"},
+    {"cody.demo", "cody.bench", "cody.serve"},
     {"cody.cli"},
     {"cody.__main__"},
 ]

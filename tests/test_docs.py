@@ -66,6 +66,7 @@ def test_the_commands_do_what_the_pages_show(command, shown, files, monkeypatch)
 
 
 def timeless(line):
+    line = re.sub(r"\S+/demo\.html", "demo.html", line)  # where files are kept differs between machines
     return re.sub(r"in (\d+\.\d\d? s|\d+ s|\d+ min)", "in a moment", line.rstrip())
 
 

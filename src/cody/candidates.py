@@ -178,6 +178,24 @@ def distances(graph: TemporalGraph, query: Query, events: IntArray) -> IntArray:
     return nearest
 
 
+def surroundings(
+    graph: TemporalGraph, query: Query, events: IntArray, hops: int, size: int = 40
+) -> tuple[IntArray, IntArray, IntArray]:
+    """The nodes of some candidates and of the query, their distances from it, and the latest other events among them.
+
+    Nothing older than the candidates is looked at. Nodes further than `hops` count as that far. [n], [n], [m]
+    """
+    nodes = np.unique(np.concatenate([[query.src, query.dst], graph.src[events], graph.dst[events]]))
+    hops = min(hops, graph.num_nodes)
+    distance = _distances(graph, query, hops - 1)[nodes].astype(np.int64)
+    among = np.zeros(graph.num_nodes, dtype=bool)
+    among[nodes] = True
+    real = events[events < graph.num_events]
+    start, most = int(real.min(initial=query.before)), size + len(real)
+    latest = _latest(graph, start, query.before, most, lambda src, dst: among[src] & among[dst], nodes)
+    return nodes, np.where(distance < 0, hops, distance), latest[~np.isin(latest, real)][-size:]
+
+
 def _distances(graph: TemporalGraph, query: Query, hops: int) -> IntArray:
     """Hops from the query's nodes in the visible past, for every node; -1 beyond `hops`. [N]"""
     distance = np.full(graph.num_nodes, -1, dtype=np.min_scalar_type(-hops - 2))  # a step beyond `hops` fits too

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from cody.data import load
+from cody.errors import CodyError
 from cody.explain import explain
 from cody.explanation import Explanation
+from cody.files import cache_directory
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.inference import load_model
+from cody.view import write_page
 
 DATA, MODEL = "collegemsg", "tgn-collegemsg"
 PERIOD = 0.9  # the demo looks at links from here on: well within the test period
@@ -24,6 +28,17 @@ class Demo(NamedTuple):
     logits: FloatArray  # [n]
     correct: Explanation
     incorrect: Explanation
+
+
+def demo_page(result: Demo) -> Path | None:
+    """Write a page about the wrong answer where it can be made again; None if that is not possible."""
+    file = cache_directory() / "demo.html"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_page(result.incorrect, file)
+    except (CodyError, OSError):  # the demo is worth seeing without it
+        return None
+    return file
 
 
 def run_demo(links: int = 6) -> Demo:

@@ -21,18 +21,19 @@ Reader = Callable[[Any], Any]
 Readers = dict[str, Reader]
 
 FIRST_SCHEMA = "cody/explanation/1"
+NEW: dict[str, Any] = {"window": None, "surroundings": None}  # what documents of before lack
 
 
 def upgraded(written: Any, schema: str) -> dict[str, Any]:
     """A document in its current form. Those without a checksum were written by other programs, and are read as well."""
     found = written.get("schema") if isinstance(written, dict) else None
     if found == FIRST_SCHEMA and "removed" in written:
-        return {**written, "rows": written["removed"], "alternatives": [], "window": None}
+        return {**NEW, **written, "rows": written["removed"], "alternatives": []}
     if found != schema:
         raise DataError(_schema_error(found, schema))
     if "checksum" in written and not is_as_written(written):
         raise DataError("this explanation is damaged: it is not as it was written (its checksum differs)")
-    return {"window": None, **written}
+    return {**NEW, **written}
 
 
 def _schema_error(found: object, schema: str) -> str:

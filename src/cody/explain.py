@@ -14,13 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from cody.candidates import Near, Protected, candidates, events_on_paths, groups
+from cody.candidates import Near, Protected, candidates, events_on_paths, groups, surroundings
 from cody.deadline import check_deadline, until
 from cody.decision import flips
 from cody.edits import Add, Alter
 from cody.errors import BudgetError, CallError, ModelError, ProbabilityWarning
 from cody.estimates import TwoStages
-from cody.explanation import ADDED, ALTERED, MOVED, Confirmation, Counterfactual, Event, Explanation
+from cody.explanation import (
+    ADDED,
+    ALTERED,
+    MOVED,
+    Confirmation,
+    Counterfactual,
+    Event,
+    Explanation,
+    Neighbour,
+    Surroundings,
+)
 from cody.graph import IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.intrusion import MOST_TIMES, each_alone_first, least_intrusive, narrow
 from cody.model import (
@@ -196,6 +206,7 @@ def explain(
         explored=tuple((tuple(sorted(change)), logit) for change, logit in found.asked),
         alternatives=others,
         window=None if narrowed is None else narrowed.window,
+        surroundings=_surroundings(graph, query, events, hops),
     )
 
 
@@ -364,6 +375,12 @@ def _alternatives(
         if confirmed is not None and flips(confirmed.original, confirmed.without):
             others.append(Counterfactual(rows, confirmed))
     return tuple(others)
+
+
+def _surroundings(graph: TemporalGraph, query: Query, events: IntArray, hops: int) -> Surroundings:
+    nodes, distances, others = surroundings(graph, query, events, hops)
+    named = (Neighbour(graph.name(node), hop) for node, hop in zip(nodes.tolist(), distances.tolist(), strict=True))
+    return Surroundings(tuple(named), tuple(_event(graph, row) for row in others.tolist()))
 
 
 def _event(graph: TemporalGraph, row: int) -> Event:

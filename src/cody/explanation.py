@@ -43,6 +43,20 @@ class Event(NamedTuple):
     was: float | None = None  # when that one happened
 
 
+class Neighbour(NamedTuple):
+    """A node near the link, and how many events lie between them."""
+
+    name: str
+    hops: int
+
+
+class Surroundings(NamedTuple):
+    """What is shown around an answer: the nodes of the candidates, and events between them that are none."""
+
+    nodes: tuple[Neighbour, ...]
+    events: tuple[Event, ...]
+
+
 class Confirmation(NamedTuple):
     """The decisive answers, computed once more, on their own, with nothing remembered."""
 
@@ -105,6 +119,7 @@ class Explanation:
     explored: tuple[tuple[tuple[int, ...], float], ...] = ()  # every set asked about, and the answer
     alternatives: tuple[Counterfactual, ...] = ()  # other ways out, best first; none contains another
     window: Window | None = None  # when the one imagined event of the answer could have been, to the same effect
+    surroundings: Surroundings | None = None  # None: in documents of others, and of before
 
     @property
     def original(self) -> float:
@@ -454,6 +469,10 @@ class Explanation:
         written["alternatives"] = [
             {"rows": other.rows, "confirmed": other.confirmed._asdict()} for other in self.alternatives
         ]
+        if self.surroundings is not None:
+            written["surroundings"] = {
+                name: [entry._asdict() for entry in entries] for name, entries in self.surroundings._asdict().items()
+            }
         return with_checksum(written)
 
     def to_json(self) -> str:
@@ -502,9 +521,17 @@ class Explanation:
     def _titles(self) -> Line:
         return Line(self.heading, *COLUMNS)
 
+    def to_html(self) -> str:
+        """A page that shows all of it, in one file: events can be switched off and on. It asks nobody for anything."""
+        from cody import view  # whoever wants no page need not wait for it
+
+        return view.page(self)
+
     def _repr_html_(self) -> str:
-        """The sentence, and the difference it makes, in a notebook."""
-        return "".join(self._html())
+        """The page in a notebook, and the sentence and the difference it makes as a plain table."""
+        from cody import view
+
+        return view.frame(self, "".join(self._html()))
 
     def _html(self) -> Iterator[str]:
         yield f"<p>{html.escape(self.question)}</p><p><b>{html.escape(self.sentence)}</b></p>"
@@ -576,12 +603,14 @@ def _link(src: str, dst: str, width: int = 24) -> str:
     return f"{plain(src, width)} → {plain(dst, width)}"
 
 
+EVENT = document.named_tuple(Event, edit=document.one_of(REMOVED, ADDED, MOVED, ALTERED))
+
 READERS: document.Readers = {
     "query": document.named_tuple(Query),
     "src": document.text,
     "dst": document.text,
     "event": document.or_none(document.row_number),
-    "candidates": document.tuple_of(document.named_tuple(Event, edit=document.one_of(REMOVED, ADDED, MOVED, ALTERED))),
+    "candidates": document.tuple_of(EVENT),
     "rows": document.tuple_of(document.row_number),
     "logits": document.tuple_of(document.or_none(document.finite)),
     "ended": document.one_of(*ENDINGS),
@@ -600,6 +629,13 @@ READERS: document.Readers = {
     "alternatives": document.tuple_of(
         document.named_tuple(
             Counterfactual, rows=document.tuple_of(document.row_number), confirmed=document.named_tuple(Confirmation)
+        )
+    ),
+    "surroundings": document.or_none(
+        document.named_tuple(
+            Surroundings,
+            nodes=document.tuple_of(document.named_tuple(Neighbour)),
+            events=document.tuple_of(EVENT),
         )
     ),
 }

@@ -17,7 +17,13 @@ from cody._version import __version__
 from cody.cli.parser import Commands, Listed, Option
 from cody.errors import CallError, CodyError
 
-EXTRAS = {"torch": "train", "ray": "ray", "matplotlib": "figures"}  # what some commands need, and how to get it
+EXTRAS = {
+    "torch": "train",
+    "ray": "ray",
+    "matplotlib": "figures",
+    "fastapi": "serve",
+    "uvicorn": "serve",
+}  # what some commands need, and how to get it
 
 app = Commands(
     "cody",
@@ -31,6 +37,8 @@ app = Commands(
         "explain": Listed(
             "cody.cli.explain", "Find what would have had to be otherwise for a model to decide otherwise."
         ),
+        "view": Listed("cody.cli.view", "Make a page of an explanation."),
+        "serve": Listed("cody.cli.serve", "Explore a model in the browser."),
         "train": Listed("cody.cli.models", "Train a model to predict links."),
         "train-explainer": Listed("cody.cli.models", "Train PGExplainer for a model."),
         "import-model": Listed("cody.cli.models", "Import the weights of a model that was trained elsewhere."),

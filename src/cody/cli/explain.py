@@ -67,13 +67,14 @@ HINTS = 12  # additions that are asked about where no removal was found
 def demo() -> None:
     """See which past event decides a real prediction."""
     with status("Loading 59,835 messages and a trained TGN ..."):
-        from cody.demo import run_demo
+        from cody.demo import demo_page, run_demo
 
         use_threads(1)
         result = run_demo()
+        page = demo_page(result)
     from cody.cli import show
 
-    show.print_parts(show.demo(result))
+    show.print_parts(show.demo(result, page))
 
 
 @app.command("what-if")
@@ -216,6 +217,7 @@ def explain(
     verify: Annotated[
         Replayed, Option(help="Confirm by replay since the oldest removed event, or of everything.")
     ] = Replayed.window,
+    html: Annotated[Path | None, Option(help="Write a page that shows the explanation to this file.")] = None,
     sort: SortOption = False,
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
@@ -237,6 +239,8 @@ def explain(
         edits=_edits(allow, why_not),
         **given,
     )
+    if html is not None:
+        _check_page(html, events)
     named = NamedModel(model, partial(load, data, sort=sort))
     graph = named.graph
     protected = _protected(graph, protect or [])
@@ -268,6 +272,11 @@ def explain(
                 print_json(why.to_dict())
     if many:
         return
+    if html is not None:
+        from cody.view import write_page
+
+        write_page(why, html)
+        say(f"Page: {words.plain(html, 200)}")
     if json_:
         print_json(why.to_dict())
         return
@@ -299,6 +308,15 @@ def _addition(model: Model, graph: TemporalGraph, query: Query, seconds: float |
         return explain_link(model, graph, query, edits=(additions,), size=HINTS, evaluations=HINTS + 1, seconds=seconds)
     except CallError:  # a model that cannot be asked about other logs
         return None
+
+
+def _check_page(html: Path, events: str | None) -> None:
+    """Refuse to search for what could not be written."""
+    from cody.view import check_page_file
+
+    if events is not None:
+        raise CallError("--html shows one link; leave out --events, or make pages of its lines with cody view --line")
+    check_page_file(html)
 
 
 def _check_options(explainer: str, options: dict[str, Any]) -> None:

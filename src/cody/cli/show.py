@@ -289,7 +289,7 @@ def answer(why: Explanation) -> Table:
     return rows
 
 
-def demo(result: Demo) -> Iterable[RenderableType]:
+def demo(result: Demo, page: Path | None) -> Iterable[RenderableType]:
     graph = result.graph
     yield f"{graph.num_events:,} messages between {graph.num_nodes:,} students, and a TGN trained on the earlier ones."
     yield "Would these later messages be sent? The model sees everything before each.\n"
@@ -303,7 +303,16 @@ def demo(result: Demo) -> Iterable[RenderableType]:
     yield from explanation(result.correct)
     yield ""
     yield from explanation(result.incorrect)
-    yield f"\nAsk for yourself:  cody explain --event {result.incorrect.event}"
+    yield ""
+    if page is not None:
+        yield f"Look at it in a browser:  {_below_home(page)}"
+    yield f"Ask for yourself:         cody explain --event {result.incorrect.event}"
+
+
+def _below_home(path: Path) -> str:
+    """A path as a person would type it."""
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
 RANDOM = {"sets", "explanation", "scoring", "growth"}  # measurements that need no trained model

@@ -1,0 +1,82 @@
+"""The page alive."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import socket
+import webbrowser
+from functools import partial
+from typing import Annotated
+
+from cody.adapters.named import NamedModel
+from cody.cli.common import DataOption, ModelOption, OtherDataOption, SortOption, app, say, use_threads
+from cody.cli.parser import Option
+from cody.cli.progress import status
+from cody.data import load
+from cody.errors import CallError
+from cody.words import plain
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
+@app.command("serve")
+def serve(
+    data: DataOption = "collegemsg",
+    model: ModelOption = "tgn-collegemsg",
+    host: Annotated[str, Option(help="Address to listen on. Beyond this machine, a token is needed.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="0: any that is free.")] = 8765,
+    name: Annotated[list[str] | None, Option(help="A name under which this server may be called. Repeatable.")] = None,
+    searches: Annotated[int, Option(min=1, max=64, help="Searches at once; others wait.")] = 2,
+    seconds: Annotated[float, Option(help="Budget of time for each search.")] = 30.0,
+    open_: Annotated[bool, Option("--open", help="Show it in the browser.")] = False,
+    sort: SortOption = False,
+    other_data: OtherDataOption = False,
+) -> None:
+    """Explore a model in the browser: choose links, switch events off and on, imagine others, let explainers search."""
+    import uvicorn
+
+    from cody.oracle import check_seconds
+    from cody.serve import Limits, Live, create_app
+
+    check_seconds(seconds)
+    with status("Loading the model ..."):
+        use_threads(1)
+        named = NamedModel(model, partial(load, data, sort=sort))
+        graph, loaded = named.graph, named.open(other_data=other_data)
+    limits = Limits(searches=searches, seconds=seconds)
+    token = "" if _is_loopback(host) else secrets.token_urlsafe(24)
+    listener = _listen(host, port)
+    address = _address(listener)
+    names = LOOPBACK | {address, *(name or [])}
+    served = create_app(Live(graph, loaded, data, model, limits), hosts=names, token=token)
+    shown = f"http://{address}:{listener.getsockname()[1]}/{f'?token={token}' if token else ''}"
+    say(f"Open {shown} (Ctrl-C stops)")
+    if open_:
+        webbrowser.open(shown)
+    with listener:
+        config = uvicorn.Config(served, log_level="warning", limit_concurrency=512, server_header=False)
+        uvicorn.Server(config).run([listener])
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise CallError(f"cannot listen on {plain(host)}, port {port}: {error.strerror or error}") from None
+
+
+def _address(listener: socket.socket) -> str:
+    """The address as it stands in a link; of all addresses, the name of this machine."""
+    host = str(listener.getsockname()[0])
+    if host in ("0.0.0.0", "::"):
+        return socket.gethostname()
+    return f"[{host}]" if ":" in host else host

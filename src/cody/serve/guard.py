@@ -1,0 +1,122 @@
+"""Who may ask, and how much: checked before anything else looks at a request."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+COOKIE = "cody-token"
+HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"x-frame-options", b"SAMEORIGIN"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
+class TooLargeError(Exception):
+    """A body that goes on for too long."""
+
+
+class Guard:
+    """Lets requests through that name this server, come from its own pages, show the token, and are not too large.
+
+    A page of somebody else that a person has open could otherwise ask a server on that person's machine: by a name
+    that it made point there (so the Host is checked), or directly (so the Origin is).
+    """
+
+    def __init__(self, app: App, *, hosts: frozenset[str], token: str, largest_body: int) -> None:
+        self.app, self.hosts, self.token, self.largest_body = app, hosts, token, largest_body
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+        headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        refused = self._refusal(scope, headers)
+        if refused is not None:
+            await _answer(send, *refused)
+            return
+        cookie = self._cookie(scope)
+        try:
+            await self.app(scope, self._bounded(receive), _with_headers(send, cookie))
+        except TooLargeError:
+            await _answer(send, 413, f"a request may have {self.largest_body:,} bytes")
+
+    def _refusal(self, scope: MutableMapping[str, Any], headers: dict[bytes, str]) -> tuple[int, str] | None:
+        host = headers.get(b"host", "")
+        if _name(host) not in self.hosts:
+            return 403, "this server is not called by that name"
+        origin = headers.get(b"origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            return 403, "this request comes from a page of somebody else"
+        if self.token and not self._knows_token(scope, headers):
+            return 401, "open the address with the token that cody serve printed"
+        length = headers.get(b"content-length", "0")
+        if not length.isascii() or not length.isdigit() or int(length) > self.largest_body:
+            return 413, f"a request may have {self.largest_body:,} bytes"
+        return None
+
+    def _knows_token(self, scope: MutableMapping[str, Any], headers: dict[bytes, str]) -> bool:
+        shown = [headers.get(b"authorization", "").removeprefix("Bearer "), self._asked_token(scope)]
+        try:
+            cookies = SimpleCookie(headers.get(b"cookie", ""))
+        except CookieError:
+            cookies = SimpleCookie()
+        if COOKIE in cookies:
+            shown.append(cookies[COOKIE].value)
+        return any(secrets.compare_digest(each.encode(), self.token.encode()) for each in shown)
+
+    def _asked_token(self, scope: MutableMapping[str, Any]) -> str:
+        asked: str = scope["query_string"].decode("latin-1")
+        return parse_qs(asked).get("token", [""])[0]
+
+    def _cookie(self, scope: MutableMapping[str, Any]) -> list[tuple[bytes, bytes]]:
+        """Whoever opened the address with the token need not show it again."""
+        if not self.token or not self._asked_token(scope):
+            return []
+        return [(b"set-cookie", f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/".encode())]
+
+    def _bounded(self, receive: Receive) -> Receive:
+        seen = 0
+
+        async def bounded() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self.largest_body:
+                raise TooLargeError
+            return message
+
+        return bounded
+
+
+def _name(host: str) -> str:
+    """A host without its port."""
+    return host.rsplit("]", 1)[0] + "]" if host.startswith("[") else host.rsplit(":", 1)[0]
+
+
+def _with_headers(send: Send, more: list[tuple[bytes, bytes]]) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", []), *HEADERS, *more]}
+        await send(message)
+
+    return sending
+
+
+async def _answer(send: Send, status: int, words: str) -> None:
+    headers = [(b"content-type", b"application/json"), *HEADERS]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps({"detail": words}).encode()})

@@ -1,0 +1,313 @@
+"""A graph and a model that many people ask at once: sessions that are dropped after a while, and searches in turn."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cody.candidates import events_on_paths
+from cody.errors import BudgetError, CodyError, first_line
+from cody.explain import explain
+from cody.explainers import EDITS, explainer, find, find_edits
+from cody.explanation import Explanation
+from cody.graph import IntArray, Query, TemporalGraph
+from cody.model import Change, Model, Session, checked_logits, model_on, open_session
+from cody.oracle import Oracle
+from cody.search import Found
+from cody.search.result import FOUND, result
+from cody.what_if import Case
+
+WAITING, RUNNING, DONE, CANCELLED, FAILED = "waiting", "running", "done", "cancelled", "failed"
+COUNT = 3  # counterfactuals that a search confirms
+NEARBY = 100  # nodes among which the next partner is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server gives to those who ask."""
+
+    body: int = 64 * 1024  # bytes of a request
+    searches: int = 2  # at once
+    queue: int = 16  # searches that wait or run
+    seconds: float = 30.0  # for one search
+    away: float = 10.0  # seconds after which nobody waits for a search any more
+    keep: float = 600.0  # seconds that sessions and explanations are kept after they were used last
+    sessions: int = 32
+    threads: int = 8  # that answer short questions; each keeps some memory of its own
+    explanations: int = 256
+
+
+class BusyError(CodyError):
+    """There is no room for another search."""
+
+
+class UnknownError(CodyError):
+    """There is no such explanation, or not any more."""
+
+
+class StoppedError(Exception):
+    """A search that nobody waits for."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """An open session; whoever asks it holds its lock."""
+
+    session: Session
+    first_imagined: int
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    used: float = 0.0
+
+
+@dataclass(slots=True)
+class Job:
+    """A search: waiting, running or over."""
+
+    id: str
+    case: Case
+    explainer: str
+    why_not: bool = False
+    state: str = WAITING
+    tried: int = 0
+    why: Explanation | None = None
+    error: str | None = None
+    stopped: bool = False
+    used: float = 0.0  # when somebody asked about it last
+
+
+class Listed(NamedTuple):
+    """An event, and what the model said just before it."""
+
+    row: int
+    logit: float
+
+
+@dataclass(frozen=True)
+class Live:
+    """A graph and a model, and what is remembered about those who ask."""
+
+    graph: TemporalGraph
+    model: Model
+    data_name: str = ""
+    model_name: str = ""
+    limits: Limits = Limits()
+    clock: Callable[[], float] = time.monotonic
+    _sessions: OrderedDict[Any, Kept] = field(default_factory=OrderedDict)
+    _jobs: OrderedDict[str, Job] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _pool: list[ThreadPoolExecutor] = field(default_factory=list)
+
+    # ---- one question at a time
+
+    def score(self, case: Case) -> tuple[float, float]:
+        """The logit with nothing changed, and with the changes of a case."""
+        kept = self._session(case)
+        change: Change = case.removed | {kept.first_imagined + place for place in range(len(case.edits))}
+        changes: list[Change] = [frozenset(), change]
+        with kept.lock:
+            original, changed = checked_logits(case.query, changes, kept.session.logits(changes))
+        return original, changed
+
+    def _session(self, case: Case) -> Kept:
+        key = (case.query, case.edits)
+        with self._lock:
+            self._forget()
+            kept = self._sessions.get(key)
+            if kept is None:
+                graph, model = self.imagined(case)
+                kept = self._sessions[key] = Kept(open_session(model, case.query), graph.num_events)
+                while len(self._sessions) > self.limits.sessions:
+                    self._sessions.popitem(last=False)
+            kept.used = self.clock()
+            self._sessions.move_to_end(key)
+        return kept
+
+    def imagined(self, case: Case) -> tuple[TemporalGraph, Model]:
+        """The log with the edits of a case, and the model on it."""
+        if not case.edits:
+            return self.graph, self.model
+        graph = self.graph.imagine(list(case.edits))
+        return graph, model_on(self.model, graph)
+
+    def _forget(self) -> None:
+        """Drop what nobody has used for a while. The lock is held."""
+        before = self.clock() - self.limits.keep
+        for key in [key for key, kept in self._sessions.items() if kept.used < before]:
+            del self._sessions[key]
+        over = [job for job in self._jobs.values() if job.state not in (WAITING, RUNNING)]
+        too_many = max(0, len(over) - self.limits.explanations)
+        oldest = sorted(over, key=lambda job: job.used)
+        for job in [*oldest[:too_many], *(job for job in oldest[too_many:] if job.used < before)]:
+            del self._jobs[job.id]
+
+    # ---- what can be asked about
+
+    def events(self, before: int, count: int) -> list[Listed]:
+        """The latest events before a row, latest first, with what the model said just before each."""
+        rows = range(max(0, before - count), min(before, self.graph.num_events))
+        return [self._listed(row) for row in reversed(rows)]
+
+    def events_of(self, node: int, count: int) -> list[Listed]:
+        """The latest events of a node, latest first."""
+        rows = self.graph.history(node, self.graph.num_events)[-count:]
+        return [self._listed(row) for row in reversed(rows.tolist())]
+
+    def _listed(self, row: int) -> Listed:
+        return Listed(row, self.score(Case(self.graph.query(row), row))[0])
+
+    def partners(self, node: int, count: int) -> list[tuple[int, float]]:
+        """The most likely next partners of a node among those near it, and their logits, likeliest first."""
+        now = float(self.graph.time[self.graph.num_events - 1])
+        scored = []
+        for other in self._nearby(node):
+            query = Query(node, other, now, self.graph.num_events)
+            scored.append((other, checked_logits(query, [frozenset()], self.model.logits(query, [frozenset()]))[0]))
+        return sorted(scored, key=lambda pair: -pair[1])[:count]
+
+    def _nearby(self, node: int) -> list[int]:
+        """Nodes that it was in touch with, then those that these were in touch with, latest first."""
+        found: dict[int, None] = {}
+        ring = [node]
+        for _ in range(2):
+            following = []
+            for member in ring[:NEARBY]:
+                rows = self.graph.history(member, self.graph.num_events)[-NEARBY:]
+                following += self.graph.other_end(rows, member)[::-1].tolist()
+            found |= dict.fromkeys(following)
+            ring = list(found)
+        found.pop(node, None)
+        return list(found)[:NEARBY]
+
+    def look(self, case: Case) -> Explanation:
+        """What each event does alone: an explanation for which nothing was searched."""
+        graph, model = self.imagined(case)
+        near = partial(_near_or_named, named=np.array(sorted(case.removed), dtype=np.int64))
+        why = explain(model, graph, case.query, search=_alone, near=near, seconds=self.limits.seconds)
+        return self._named(why)
+
+    def _named(self, why: Explanation) -> Explanation:
+        names = {"data": self.data_name, "model": self.model_name}
+        return replace(why, parameters=why.parameters | {key: name for key, name in names.items() if name})
+
+    # ---- searches
+
+    def search(self, case: Case, name: str, *, why_not: bool = False) -> Job:
+        """A search for this question: the one that is there already, or a new one in the queue."""
+        name = find(name).name
+        with self._lock:
+            self._forget()
+            job = self._find(case, name, why_not)
+            if job is None:
+                active = sum(job.state in (WAITING, RUNNING) for job in self._jobs.values())
+                if active >= self.limits.queue:
+                    raise BusyError(f"{active} searches wait or run already; try again in a while")
+                job = Job(secrets.token_urlsafe(12), case._replace(removed=frozenset()), name, why_not)
+                self._jobs[job.id] = job
+                self._workers().submit(self._run, job)
+            job.used = self.clock()
+        return job
+
+    def found(self, case: Case, name: str, *, why_not: bool = False) -> Explanation | None:
+        """What a search for this question has found, if it is over."""
+        with self._lock:
+            job = self._find(case, find(name).name, why_not)
+            if job is not None:
+                job.used = self.clock()
+            return None if job is None else job.why
+
+    def _find(self, case: Case, name: str, why_not: bool) -> Job | None:
+        """The search that answers this question, if there is one. The lock is held."""
+        wanted = (case.query, case.edits, name, why_not)
+        for job in self._jobs.values():
+            same = (job.case.query, job.case.edits, job.explainer, job.why_not) == wanted
+            if same and job.state in (WAITING, RUNNING, DONE) and not job.stopped:
+                return job
+        return None
+
+    def job(self, id: str) -> Job:
+        """A search by its id; whoever asks about it still waits for it."""
+        with self._lock:
+            self._forget()
+            job = self._jobs.get(id)
+            if job is None:
+                raise UnknownError("there is no such search, or not any more")
+            job.used = self.clock()
+        return job
+
+    def cancel(self, id: str) -> Job:
+        """Stop a search."""
+        job = self.job(id)
+        with self._lock:
+            if job.state in (WAITING, RUNNING):
+                job.stopped, job.state = True, CANCELLED
+        return job
+
+    def close(self) -> None:
+        """Stop everything."""
+        with self._lock:
+            for job in self._jobs.values():
+                job.stopped = True
+        for pool in self._pool:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _workers(self) -> ThreadPoolExecutor:
+        if not self._pool:
+            self._pool.append(ThreadPoolExecutor(self.limits.searches, thread_name_prefix="search"))
+        return self._pool[0]
+
+    def _run(self, job: Job) -> None:
+        try:
+            with self._lock:
+                self._check_wanted(job)
+                job.state = RUNNING
+            why = self._explain(job)
+            with self._lock:
+                if not job.stopped:
+                    job.why, job.state = why, DONE
+        except StoppedError:
+            job.state = CANCELLED
+        except CodyError as error:
+            job.error, job.state = str(error), FAILED
+        except Exception as error:  # a model of somebody else may raise anything; the server goes on
+            job.error, job.state = f"{type(error).__name__}: {first_line(error)}", FAILED
+
+    def _explain(self, job: Job) -> Explanation:
+        graph, model = self.imagined(job.case)
+        scorer = (self.model_name or None) if find(job.explainer).needs_scorer else None
+        proposed = find_edits(EDITS if job.why_not else ["remove"])
+        chosen = explainer(job.explainer, scorer=scorer, edits=proposed)
+
+        def watch(oracle: Oracle) -> None:
+            job.tried = len(oracle.asked)
+            self._check_wanted(job)
+
+        seconds = self.limits.seconds
+        return self._named(chosen.explain(model, graph, job.case.query, count=COUNT, seconds=seconds, watch=watch))
+
+    def _check_wanted(self, job: Job) -> None:
+        """Stop a search that was cancelled, or that nobody has asked about for a while."""
+        if job.stopped or self.clock() - job.used > self.limits.away:
+            raise StoppedError
+
+
+def _alone(oracle: Oracle, ranking: IntArray) -> Found:
+    """Ask about each event alone, and look for nothing."""
+    with suppress(BudgetError):  # what there was no time for is not known
+        oracle.ask([frozenset(), *(frozenset({row}) for row in ranking.tolist())])
+    return result(oracle, ranking, (), 0, FOUND)
+
+
+def _near_or_named(graph: TemporalGraph, query: Query, hops: int, size: int, *, named: IntArray) -> IntArray:
+    """The latest events near a link, and those that the question names."""
+    near = events_on_paths(graph, query, hops, size)
+    return np.union1d(near, named[named < query.before])

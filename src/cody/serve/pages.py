@@ -1,0 +1,212 @@
+"""The pages of the server, made of the same parts as the page in a file."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from cody.decision import decision, probability
+from cody.edits import Add, Edit, Move
+from cody.explainers import DEFAULT_SEARCH, FACTUAL, SEARCHES
+from cody.graph import TemporalGraph
+from cody.serve.live import Listed, Live
+from cody.serve.questions import as_question
+from cody.view.markup import Markup, element, join, link, name
+from cody.view.page import Model, document, page
+from cody.what_if import Case
+from cody.words import moment
+
+NAMES = [*SEARCHES, *(entry.name for entry in FACTUAL)]
+
+
+def link_page(live: Live, case: Case, wanted: str | None, *, why_not: bool) -> str:
+    """A link with everything near it; with what an explainer found, if it has."""
+    why = live.found(case, wanted, why_not=why_not) if wanted else None
+    searched = why is not None
+    shown = why if why is not None else live.look(case)
+    rows = sorted(case.removed) + [live.graph.num_events + place for place in range(len(case.edits))]
+    change = [] if searched and not case.removed else rows
+    data = {
+        "question": as_question(case, live.graph),
+        "edits": _edits(case.edits),
+        "start": bool(wanted) and not searched,
+    }
+    bar = element("div", _home(live), _search_bar(wanted, why_not), _imagine(case, live.graph), class_="topbar card")
+    return page(shown, Model(bar, change, searched, data))
+
+
+def start_page(live: Live, before: int, count: int) -> str:
+    """Choose a link: recent events, a node, or any two nodes and a time."""
+    graph = live.graph
+    listed = live.events(before, count)
+    older = element("a", "Earlier", href=address(before=max(1, before - count)), class_="button")
+    newer = element("a", "Later", href=address(before=min(graph.num_events, before + count)), class_="button")
+    words = "Each was scored as of just before it happened. The model should have expected all of them."
+    parts = [
+        _welcome(live),
+        _card("Recent events", words, _events(live, listed), element("p", older, " ", newer, class_="foot")),
+    ]
+    return _page("CoDy: choose a link", live, parts)
+
+
+def node_page(live: Live, node: int, count: int) -> str:
+    """The events of a node, and who it will probably be in touch with next."""
+    graph = live.graph
+    called = graph.name(node)
+    now = float(graph.time[graph.num_events - 1])
+    partners = [
+        element(
+            "tr",
+            element(
+                "th", element("a", name(graph.name(other)), href=_link_address(graph, node, other, now)), scope="row"
+            ),
+            element("td", f"{probability(logit):.2f}"),
+            element("td", decision(logit)),
+        )
+        for other, logit in live.partners(node, 12)
+    ]
+    who = _table(["to", "score", "predicted"], partners)
+    parts = [
+        _card("Who next?", f"The likeliest partners at {moment(now)}, among those that are near.", who),
+        _card(
+            "Its latest events", "Scored as of just before each happened.", _events(live, live.events_of(node, count))
+        ),
+    ]
+    return _page(f"CoDy: {called}", live, [element("h1", "Node ", name(called, 60)), *parts])
+
+
+def side_page(live: Live, rows: Sequence[int]) -> str:
+    """Several links beside each other."""
+    frames = (
+        element("iframe", src=address(event=row, explainer=DEFAULT_SEARCH), title=f"Event {row}", loading="lazy")
+        for row in rows
+    )
+    return _page("CoDy: side by side", live, [element("div", *frames, class_="side")])
+
+
+def error_page(live: Live, words: str) -> str:
+    return _page("CoDy", live, [_card("This cannot be shown", words)])
+
+
+def address(**parts: Any) -> str:
+    return f"?{urlencode(parts)}"
+
+
+def _page(title: str, live: Live, parts: Iterable[Markup]) -> str:
+    bar = element("div", _home(live), class_="topbar card")
+    return document(title, join([bar, element("main", *parts)]), [], served=True)
+
+
+def _home(live: Live) -> Markup:
+    about = " · ".join(filter(None, [live.data_name, live.model_name]))
+    return element("p", element("a", "CoDy", href="."), element("small", about), class_="home")
+
+
+def _card(title: str, words: str, *parts: Markup) -> Markup:
+    head = element("header", element("h2", title), element("p", words))
+    return element("section", head, *parts, class_="card")
+
+
+def _welcome(live: Live) -> Markup:
+    graph = live.graph
+    ends = [element("label", label, element("input", name=key, required=True)) for key, label in _FIELDS]
+    links = element("form", *ends, element("button", "Ask about this link"), method="get", class_="fields")
+    rows = element("label", "Event row", element("input", name="event", inputmode="numeric", required=True))
+    event = element("form", rows, element("button", "Ask about this event"), method="get", class_="fields")
+    node = element("label", "Node", element("input", name="node", required=True))
+    nodes = element("form", node, element("button", "Who next?"), method="get", class_="fields")
+    several = element("label", "Event rows", element("input", name="side", placeholder="53854,53869", required=True))
+    side = element("form", several, element("button", "Side by side"), method="get", class_="fields")
+    words = f"{graph.num_events:,} events between {graph.num_nodes:,} nodes. Which prediction shall be explained?"
+    return _card("Choose a link", words, links, event, nodes, side)
+
+
+_FIELDS = (("src", "From"), ("dst", "To"), ("time", "When"))
+
+
+def _events(live: Live, listed: Iterable[Listed]) -> Markup:
+    graph = live.graph
+    return _table(["row", "link", "when", "score", "predicted"], [_event(graph, entry) for entry in listed])
+
+
+def _event(graph: TemporalGraph, entry: Listed) -> Markup:
+    ends = (graph.name(int(graph.src[entry.row])), graph.name(int(graph.dst[entry.row])))
+    wrong = entry.logit <= 0
+    return element(
+        "tr",
+        element("td", str(entry.row)),
+        element("th", element("a", link(*ends), href=address(event=entry.row)), scope="row"),
+        element("td", moment(float(graph.time[entry.row]))),
+        element("td", f"{probability(entry.logit):.2f}"),
+        element("td", decision(entry.logit), element("b", " (wrong)") if wrong else None),
+    )
+
+
+def _table(heads: Sequence[str], rows: Iterable[Markup]) -> Markup:
+    head = element("tr", *(element("th", title, scope="col") for title in heads))
+    made = element("table", element("thead", head), element("tbody", *rows), class_="list")
+    region = {"tabindex": 0, "role": "region", "aria-label": "Table"}
+    return element("div", made, class_="scroll", **region)
+
+
+def _search_bar(wanted: str | None, why_not: bool) -> Markup:
+    chosen = wanted or DEFAULT_SEARCH
+    options = [element("option", each, value=each, selected=each == chosen) for each in dict.fromkeys([*NAMES, chosen])]
+    return element(
+        "div",
+        element("label", "Explainer", element("select", *options, id="explainer")),
+        element("label", element("input", type="checkbox", id="why-not", checked=why_not), "also imagine events"),
+        element("button", "Explain", type="button", id="explain", class_="main"),
+        element("button", "Cancel", type="button", id="cancel", hidden=True),
+        element("span", "", id="progress", role="status"),
+        class_="fields",
+    )
+
+
+def _imagine(case: Case, graph: TemporalGraph) -> Markup:
+    """Forms that imagine an event, move one, or take any past one away: each leads to another address."""
+    kept = list(_hidden(case, graph))
+    forms = (
+        ("add", "An event that might have happened", "1395 1772 2004-07-28 03:54", "Imagine it"),
+        ("move", "An event at another time", "53159 2004-07-28 04:00", "Move it"),
+        ("take", "Any past event, by its row", "53159", "Take it away"),
+    )
+    made = (
+        element(
+            "form",
+            *kept,
+            element("label", label, element("input", name=key, placeholder=example, required=True)),
+            element("button", verb),
+            method="get",
+            class_="fields",
+        )
+        for key, label, example, verb in forms
+    )
+    return element("details", element("summary", "Imagine another past"), *made)
+
+
+def _hidden(case: Case, graph: TemporalGraph) -> Iterator[Markup]:
+    parts: list[tuple[str, object]] = list(as_question(case, graph).items())
+    parts += [("without", ",".join(map(str, sorted(case.removed))))] if case.removed else []
+    for edit in case.edits:
+        if isinstance(edit, Add):
+            parts.append(("add", shlex.join([str(edit.src), str(edit.dst), repr(edit.time)])))
+        elif isinstance(edit, Move):
+            parts.append(("move", f"{edit.row} {edit.time!r}"))
+    for key, value in parts:
+        yield element("input", type="hidden", name=key, value=str(value))
+
+
+def _edits(edits: Iterable[Edit]) -> dict[str, Any]:
+    """Imagined events as a search is asked for them."""
+    edits = list(edits)
+    return {
+        "add": [{"src": str(e.src), "dst": str(e.dst), "time": e.time} for e in edits if isinstance(e, Add)],
+        "move": [{"row": e.row, "time": e.time} for e in edits if isinstance(e, Move)],
+    }
+
+
+def _link_address(graph: TemporalGraph, src: int, dst: int, time: float) -> str:
+    return address(src=graph.name(src), dst=graph.name(dst), time=time)

@@ -1,0 +1,57 @@
+// What only a page with a model behind it has: searches with progress, which can be cancelled.
+
+const live = JSON.parse(document.getElementById("data").textContent).live;
+const find = (selector) => document.querySelector(selector);
+const POLL = 250; // milliseconds
+
+let running = null;
+
+async function call(method, address, body) {
+  try {
+    const headers = body ? { "content-type": "application/json" } : {};
+    const response = await fetch(address, { method, headers, body: body && JSON.stringify(body) });
+    return await response.json();
+  } catch {
+    return { detail: "The server does not answer." };
+  }
+}
+
+function say(words) {
+  find("#progress").textContent = words;
+}
+
+function show(job) {
+  find("#cancel").hidden = !job;
+  find("#explain").disabled = Boolean(job);
+}
+
+async function search() {
+  const explainer = find("#explainer").value;
+  const whyNot = find("#why-not").checked;
+  let job = await call("POST", "api/explanations", { ...live.question, ...live.edits, explainer, why_not: whyNot });
+  running = job.id;
+  show(job.id);
+  while (job.id && running === job.id && ["waiting", "running"].includes(job.state)) {
+    say(job.state === "waiting" ? "waiting for its turn …" : `${job.tried} sets tried …`);
+    await new Promise((resolve) => setTimeout(resolve, POLL));
+    job = await call("GET", `api/explanations/${job.id}`);
+  }
+  show(null);
+  if (job.state === "done") {
+    const wanted = new URLSearchParams(location.search);
+    wanted.delete("without");
+    wanted.set("explainer", explainer);
+    if (whyNot) wanted.set("why_not", "1");
+    else wanted.delete("why_not");
+    location.search = wanted;
+  } else if (job.state === "cancelled") say("cancelled");
+  else say(job.error ?? (typeof job.detail === "string" ? job.detail : "this cannot be searched"));
+}
+
+find("#explain")?.addEventListener("click", search);
+find("#cancel")?.addEventListener("click", async () => {
+  const id = running;
+  const job = await call("DELETE", `api/explanations/${id}`);
+  if (job.state === "cancelled") say("cancelled");
+});
+if (live?.start) search();

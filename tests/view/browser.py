@@ -1,0 +1,74 @@
+"""A real browser for the tests of the page: Chromium as the distribution packages it."""
+
+import shutil
+import subprocess
+import tarfile
+from contextlib import contextmanager
+
+import pytest
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+AXE = "axe-core@4.10.3"
+SCHEMES = ("light", "dark")
+WIDTHS = (380, 1600)
+
+
+@contextmanager
+def chromium():
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Watched:
+    """A tab that remembers everything it complained about and everything it asked for."""
+
+    def __init__(self, browser, **options):
+        self.context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}} | options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(10_000)
+        self.complaints, self.requests = [], []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def open(self, why, tmp_path, fragment=""):
+        file = tmp_path / "why.html"
+        file.write_text(why.to_html(), encoding="utf-8")
+        self.page.goto(file.as_uri() + fragment)
+        return self.page
+
+    def close(self):
+        self.context.close()
+
+
+@contextmanager
+def tab(browser, **options):
+    """A tab without complaints: whatever the page prints on the console fails the test."""
+    watched = Watched(browser, **options)
+    try:
+        yield watched
+        assert watched.complaints == []
+    finally:
+        watched.close()
+
+
+def axe_source(folder):
+    """The accessibility checker axe, from npm; skipped where that cannot be reached."""
+    if not list(folder.glob("axe-core-*.tgz")):
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("npm is not installed, so axe cannot be fetched")
+        try:
+            subprocess.run([npm, "pack", AXE, "--silent"], cwd=folder, check=True, capture_output=True, timeout=60)
+        except (subprocess.SubprocessError, OSError) as error:
+            pytest.skip(f"axe cannot be fetched from npm: {error}")
+    with tarfile.open(next(folder.glob("axe-core-*.tgz"))) as archive:
+        return archive.extractfile("package/axe.min.js").read().decode()
