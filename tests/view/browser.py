@@ -11,6 +11,14 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 AXE = "axe-core@4.10.3"
 SCHEMES = ("light", "dark")
 WIDTHS = (380, 1600)
+PATIENCE = 30_000  # milliseconds until something must have happened, on a busy machine
+
+
+def shows(locator, text):
+    """Wait until an element shows a text. (Waiting for an expression is not possible: the page forbids `eval`.)"""
+    from playwright.sync_api import expect
+
+    expect(locator).to_contain_text(text, timeout=PATIENCE)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cody.decision import decision, scores
-from view.browser import SCHEMES, WIDTHS, axe_source, chromium, tab
+from view.browser import SCHEMES, WIDTHS, axe_source, chromium, shows, tab
 from view.explained import BIDI, EVIL, cut_short, imagined, large, toy
 
 
@@ -129,7 +129,7 @@ def test_the_address_says_what_is_shown(browser, why, tmp_path):
         box(page, why, 5).check()
         assert page.url.endswith("#change=4&axis=log")
         page.evaluate("location.hash = '#change=5,999&axis=nonsense'")  # what it does not know is left out
-        page.wait_for_function("document.querySelector('#now-name').textContent.includes('2 → 1')")
+        shows(page.locator("#now-name"), "2 → 1")
 
 
 def test_an_event_is_marked_everywhere(browser, why, tmp_path):

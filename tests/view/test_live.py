@@ -8,7 +8,7 @@ import pytest
 import cody
 from cody import Add
 from cody.decision import scores
-from view.browser import axe_source, chromium, tab
+from view.browser import axe_source, chromium, shows, tab
 from view.server import serving
 
 pytest.importorskip("fastapi", reason="fastapi is not installed")
@@ -71,11 +71,11 @@ def test_any_combination_is_answered_by_the_model(browser, address):
         page = watched.page
         page.goto(f"{address}/?event=53854&without=53852,53747,53159")
         expected = scores(logit(53854), logit(53854, 53852, 53747, 53159))[1]
-        page.wait_for_function(f"document.querySelector('#now-score').textContent === '{expected}'")
+        shows(page.locator("#now-score"), expected)
         page.locator("tr:not([hidden]) [data-toggle]").nth(1).check()
         assert "without=53159%2C53852" in page.url
         expected = scores(logit(53854), logit(53854, 53852, 53159))[1]
-        page.wait_for_function(f"document.querySelector('#now-score').textContent === '{expected}'")
+        shows(page.locator("#now-score"), expected)
 
 
 def test_an_imagined_event_is_added(browser, address):
@@ -100,9 +100,9 @@ def test_a_search_is_cancelled_by_a_click(browser):
         page = watched.page
         page.goto(f"{client.address}/?event=53869")
         page.locator("#explain").click()
-        page.wait_for_function("document.querySelector('#progress').textContent.includes('sets tried')")
+        shows(page.locator("#progress"), "sets tried")
         page.locator("#cancel").click()
-        page.wait_for_function("document.querySelector('#progress').textContent === 'cancelled'")
+        shows(page.locator("#progress"), "cancelled")
         assert page.locator("#explain").is_enabled()
         assert page.locator("#cancel").is_hidden()
 

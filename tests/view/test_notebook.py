@@ -21,6 +21,7 @@ def test_the_example_notebook_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "why.html").read_text(encoding="utf-8") == variables["why"].to_html()
 
 
+@pytest.mark.filterwarnings("ignore:IPython3 lexer unavailable")  # only the colours of the code depend on it
 def test_the_page_survives_an_export_of_the_notebook(tmp_path):
     nbformat = pytest.importorskip("nbformat", reason="nbconvert is not installed")
     nbconvert = pytest.importorskip("nbconvert", reason="nbconvert is not installed")
