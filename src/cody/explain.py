@@ -8,9 +8,9 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from cody.explanation import (
     Surroundings,
 )
 from cody.graph import IntArray, Query, TemporalGraph, check_query, whole_number
-from cody.intrusion import MOST_TIMES, each_alone_first, least_intrusive, narrow
+from cody.intrusion import MOST_TIMES, Window, each_alone_first, least_intrusive, narrow
 from cody.model import (
     DECIMALS,
     Change,
@@ -52,7 +52,7 @@ from cody.model import (
 )
 from cody.oracle import Oracle, check_seconds
 from cody.policies import Policy, spatio_temporal
-from cody.proposals import Proposals, check_proposals, consider, removals
+from cody.proposals import Considered, Proposals, check_proposals, consider, removals
 from cody.search import Found, Search, look_for_others, scout, ways_out
 from cody.search import prove as prove_size
 from cody.search.result import best_asked, lower_bound, met, result
@@ -118,96 +118,160 @@ def explain(
     proposing = check_proposals(edits)
     if graph.imagined is not None and graph_of(model) is not graph:
         model = model_on(model, graph)
-    seed, size, count = whole_number("seed", seed), whole_number("size", size), whole_number("count", count)
-    prove = whole_number("prove", prove)
+    seed, count, prove = whole_number("seed", seed), whole_number("count", count), whole_number("prove", prove)
     if seed < 0 or count < 1 or prove < 1:
         raise CallError(f"seed must not be negative, count and prove at least 1, not {seed}, {count} and {prove}")
-    hops = reach(model) if hops is None else whole_number("hops", hops)
     evaluations = None if evaluations is None else whole_number("evaluations", evaluations)
+    wanted = Wanted(policy, search, count, prove, seed, evaluations, seconds, full_replay, watch)
+    size, hops = whole_number("size", size), reach(model) if hops is None else whole_number("hops", hops)
     started = time.monotonic()
-    base, chosen = graph, search
     nearby = candidates(graph, query, hops, size, near=near, protect=protect)
     considered = consider(graph, query, nearby, size, proposing, protect)
-    graph, events = considered.graph, considered.rows
-    if considered.edits:  # rows that others do not have, so their answers are not shared
-        model, answers = model_on(model, graph), dict(answers or {})
-        chosen = each_alone_first(search, considered, count)
-    limit = None if seconds is None else SEARCHING * check_seconds(seconds)
-    stages = _two_stages(model, query, events)
-    oracle = Oracle(
-        model,
-        query,
-        evaluations=evaluations,
-        seconds=limit,
-        watch=watch,
-        answers=answers if stages is None else None,  # estimates are nobody else's business
-        rows=events.tolist(),
-        groups=groups(graph, events),
-        session=stages,
-    )
-    if seconds is not None:
-        oracle.look_up([frozenset()])  # what the model predicts is said in any case
-    rng = np.random.default_rng([seed, query.src, query.dst, query.before])  # the same for a link whatever came before
-    found = _search(graph, query, events, oracle, policy, chosen, rng, count, prove)
-    narrowed = None
-    if considered.edits:
-        found = least_intrusive(found, considered)
-    if considered.edits and (evaluations is None or len(found.asked) + MOST_TIMES <= evaluations):
-        with until(oracle.deadline):
-            narrowed = narrow(model, base, query, considered, found)
-    if narrowed is not None:
-        graph, events, model, found = (
-            narrowed.considered.graph,
-            narrowed.considered.rows,
-            narrowed.model,
-            narrowed.found,
-        )
-        oracle = Oracle(model, query, answers=dict(found.asked))
-    tried = len(found.asked)
-    if stages is not None:
-        found = _exactly(found, stages, events)
-        oracle = Oracle(model, query, answers=dict(found.asked))
+    searched = _search_all(model, graph, query, considered, wanted, answers)
     spent = time.monotonic() - started
     with until(math.inf if seconds is None else started + seconds):
-        logits = _along(oracle, found.rows)
-        confirmed = _confirm(model, query, found.rows, logits[0], logits[-1], full_replay)
-        without_all = None if confirmed else _in_time(oracle, [frozenset(events.tolist())])[0]
-        others = _alternatives(model, query, found, confirmed, full_replay, count) if confirmed else ()
-        if _are_probabilities(model, graph, list(oracle.asked.values())):
+        said = _confirm_all(query, searched, wanted)
+        if _are_probabilities(searched.model, searched.graph, list(searched.oracle.asked.values())):
             warnings.warn(PROBABILITIES, ProbabilityWarning, stacklevel=2)
-    limits = {
-        "protect": None if protect is None else protect.as_parameters(),
-        "count": count,
-        "prove": prove,
-        "evaluations": evaluations,
-        "seconds": None if seconds is None else float(seconds),
-    }
-    if stages is not None:
-        limits["estimates"] = True
+    found, rows = searched.found, searched.events.tolist()
     return Explanation(
         query=query,
         src=graph.name(query.src),
         dst=graph.name(query.dst),
         event=query.before if query.before < graph.num_events and graph.query(query.before) == query else None,
-        candidates=tuple(_event(graph, row) for row in events.tolist()),
+        candidates=tuple(_event(searched.graph, row) for row in rows),
         rows=found.rows,
-        logits=logits,
+        logits=said.logits,
         ended=found.ended,
         factual=found.factual,
         iterations=found.iterations,
-        evaluations=tried + (0 if narrowed is None else narrowed.questions),
+        evaluations=searched.evaluations,
         seconds=spent,
-        confirmed=confirmed,
-        without_all=without_all,
-        parameters=parameters(policy, search, size, hops, near, proposing) | limits,
-        seed=seed,
-        model=identity_of(model),
-        data=base.identity,
+        confirmed=said.confirmed,
+        without_all=said.without_all,
+        parameters=parameters(policy, search, size, hops, near, proposing) | _limits(wanted, protect, searched),
+        seed=wanted.seed,
+        model=identity_of(searched.model),
+        data=graph.identity,
         explored=tuple((tuple(sorted(change)), logit) for change, logit in found.asked),
-        alternatives=others,
-        window=None if narrowed is None else narrowed.window,
-        surroundings=_surroundings(graph, query, events, hops),
+        alternatives=said.others,
+        window=searched.window,
+        surroundings=_surroundings(searched.graph, query, searched.events, hops),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How to search, and for what."""
+
+    policy: Policy
+    search: Search
+    count: int
+    prove: int
+    seed: int
+    evaluations: int | None
+    seconds: float | None
+    full_replay: bool
+    watch: Callable[[Oracle], None] | None
+
+
+class Searched(NamedTuple):
+    """What a search has come to. Events may have been imagined on the way, so graph and model are part of it."""
+
+    graph: TemporalGraph
+    model: Model
+    events: IntArray  # the candidates
+    oracle: Oracle
+    found: Found
+    evaluations: int
+    window: Window | None  # when an added or moved event could have happened
+    by_estimates: bool
+
+
+class Said(NamedTuple):
+    """What the model says of the answer, one edit after the other, and the ways out that are confirmed."""
+
+    logits: tuple[float | None, ...]
+    confirmed: Confirmation | None
+    without_all: float | None
+    others: tuple[Counterfactual, ...]
+
+
+def _search_all(
+    model: Model,
+    base: TemporalGraph,
+    query: Query,
+    considered: Considered,
+    wanted: Wanted,
+    answers: dict[Change, float] | None,
+) -> Searched:
+    """Search among all that is considered. `base` is the log without what was proposed."""
+    if considered.edits:  # rows that others do not have, so their answers are not shared
+        model, answers = model_on(model, considered.graph), dict(answers or {})
+        wanted = replace(wanted, search=each_alone_first(wanted.search, considered, wanted.count))
+    stages = _two_stages(model, query, considered.rows)
+    oracle = Oracle(
+        model,
+        query,
+        evaluations=wanted.evaluations,
+        seconds=None if wanted.seconds is None else SEARCHING * check_seconds(wanted.seconds),
+        watch=wanted.watch,
+        answers=answers if stages is None else None,  # estimates are not shared
+        rows=considered.rows.tolist(),
+        groups=groups(considered.graph, considered.rows),
+        session=stages,
+    )
+    if wanted.seconds is not None:
+        oracle.look_up([frozenset()])  # what the model predicts is said in any case
+    found = _search(considered.graph, query, considered.rows, oracle, wanted)
+    searched = Searched(considered.graph, model, considered.rows, oracle, found, len(found.asked), None, False)
+    if considered.edits:
+        searched = _least_intrusive(searched, base, query, considered, wanted)
+    if stages is None:
+        return searched
+    found = _exactly(searched.found, stages, searched.events)
+    oracle = Oracle(searched.model, query, answers=dict(found.asked))
+    return searched._replace(found=found, oracle=oracle, by_estimates=True)
+
+
+def _least_intrusive(
+    searched: Searched, base: TemporalGraph, query: Query, considered: Considered, wanted: Wanted
+) -> Searched:
+    """Of equally small answers that with the mildest edits; a single imagined event at the mildest time."""
+    found = least_intrusive(searched.found, considered)
+    searched = searched._replace(found=found)
+    if wanted.evaluations is not None and len(found.asked) + MOST_TIMES > wanted.evaluations:
+        return searched
+    with until(searched.oracle.deadline):
+        narrowed = narrow(searched.model, base, query, considered, found)
+    if narrowed is None:
+        return searched
+    oracle = Oracle(narrowed.model, query, answers=dict(narrowed.found.asked))
+    tried = len(narrowed.found.asked) + narrowed.questions
+    graph, events = narrowed.considered.graph, narrowed.considered.rows
+    return Searched(graph, narrowed.model, events, oracle, narrowed.found, tried, narrowed.window, False)
+
+
+def _confirm_all(query: Query, searched: Searched, wanted: Wanted) -> Said:
+    """Confirm the answer and its alternatives."""
+    model, found, oracle = searched.model, searched.found, searched.oracle
+    logits = _along(oracle, found.rows)
+    confirmed = _confirm(model, query, found.rows, logits[0], logits[-1], wanted.full_replay)
+    without_all = None if confirmed else _in_time(oracle, [frozenset(searched.events.tolist())])[0]
+    others = _alternatives(model, query, found, confirmed, wanted.full_replay, wanted.count) if confirmed else ()
+    return Said(logits, confirmed, without_all, others)
+
+
+def _limits(wanted: Wanted, protect: Protected | None, searched: Searched) -> dict[str, Any]:
+    """What the search was limited to, as plain data."""
+    limits: dict[str, Any] = {
+        "protect": None if protect is None else protect.as_parameters(),
+        "count": wanted.count,
+        "prove": wanted.prove,
+        "evaluations": wanted.evaluations,
+        "seconds": None if wanted.seconds is None else float(wanted.seconds),
+    }
+    return limits | {"estimates": True} if searched.by_estimates else limits
 
 
 def _two_stages(model: Model, query: Query, events: IntArray) -> TwoStages | None:
@@ -265,33 +329,24 @@ def parameters(
     }
 
 
-def _search(
-    graph: TemporalGraph,
-    query: Query,
-    events: IntArray,
-    oracle: Oracle,
-    policy: Policy,
-    search: Search,
-    rng: np.random.Generator,
-    count: int,
-    size: int,
-) -> Found:
+def _search(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, wanted: Wanted) -> Found:
     """Order the candidates and search; then ask what is to be proven, and look for the other ways out."""
+    rng = np.random.default_rng([wanted.seed, query.src, query.dst, query.before])  # whatever was asked before
     try:
-        ranking = np.asarray(policy(graph, query, events, oracle, rng))
+        ranking = np.asarray(wanted.policy(graph, query, events, oracle, rng))
     except BudgetError as spent:  # before the search began
         return result(oracle, events, best_asked(oracle, events.tolist()), 0, str(spent))
     if sorted(ranking.tolist()) != sorted(events.tolist()):
-        raise CallError(f"the policy {describe(policy)['name']!r} must give back the events it was given, in its order")
-    found = search(oracle, ranking)
+        name = describe(wanted.policy)["name"]
+        raise CallError(f"the policy {name!r} must give back the events it was given, in its order")
+    found = wanted.search(oracle, ranking)
     if len(set(found.rows)) < len(found.rows) or not set(found.rows) <= set(events.tolist()):
-        raise CallError(
-            f"the search {describe(search)['name']!r} found {found.rows}, which are not distinct candidates"
-        )
-    if size > found.proven:
-        found = prove_size(oracle, ranking, found, size, every=count > 1)
-    if count > 1 and not found.factual:
-        found = look_for_others(oracle, ranking, search, found, count)
+        name = describe(wanted.search)["name"]
+        raise CallError(f"the search {name!r} found {found.rows}, which are not distinct candidates")
+    if wanted.prove > found.proven:
+        found = prove_size(oracle, ranking, found, wanted.prove, every=wanted.count > 1)
+    if wanted.count > 1 and not found.factual:
+        found = look_for_others(oracle, ranking, wanted.search, found, wanted.count)
     return found
 
 
