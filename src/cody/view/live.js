@@ -36,6 +36,7 @@ async function search() {
     await new Promise((resolve) => setTimeout(resolve, POLL));
     job = await call("GET", `api/explanations/${job.id}`);
   }
+  if (job.id && running !== job.id) return; // cancelled meanwhile
   show(null);
   if (job.state === "done") {
     const wanted = new URLSearchParams(location.search);
@@ -44,14 +45,16 @@ async function search() {
     if (whyNot) wanted.set("why_not", "1");
     else wanted.delete("why_not");
     location.search = wanted;
-  } else if (job.state === "cancelled") say("cancelled");
+  } else if (job.state === "cancelled") say("it was cancelled");
   else say(job.error ?? (typeof job.detail === "string" ? job.detail : "this cannot be searched"));
 }
 
 find("#explain")?.addEventListener("click", search);
 find("#cancel")?.addEventListener("click", async () => {
   const id = running;
-  const job = await call("DELETE", `api/explanations/${id}`);
-  if (job.state === "cancelled") say("cancelled");
+  running = null;
+  await call("DELETE", `api/explanations/${id}`);
+  show(null);
+  say("cancelled");
 });
 if (live?.start) search();
