@@ -33,7 +33,7 @@ ORDER = [
     {"cody.explainers"},
     {"cody"},
     {"cody.evaluate"},
-    {"cody.demo", "cody.bench"},
+    {"cody.demo", "cody.bench", "cody.cache"},
     {"cody.cli"},
     {"cody.__main__"},
 ]

@@ -777,3 +777,10 @@ def test_a_factual_explainer_that_meets_a_counterfactual_and_names_nothing_does_
     why = explain(model, GRAPH, QUERY, policy=event_impact, search=search, size=1)
     assert (why.rows, why.is_exhausted, len(why.counterfactuals)) == ((), True, 1)
     assert why.verdict == "factual"
+
+
+def test_a_table_has_dates_and_durations_where_the_log_has_dates():
+    graph = TemporalGraph.from_arrays([0, 0, 0], [1, 1, 1], [1_082_040_960.0, 1_082_041_020.0, 1_082_041_080.0])
+    frame = explain(ToyModel(graph, weights=[1.0, 5.0, 1.0], bias=-3.0), graph, graph.query(2)).to_frame()
+    assert [str(moment) for moment in frame["time"]] == ["2004-04-15 14:57:00+00:00"]
+    assert frame["before"][0].total_seconds() == 60
