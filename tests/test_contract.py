@@ -33,6 +33,7 @@ ORDER = [
     {"cody.explainers"},
     {"cody"},
     {"cody.evaluate"},
+    {"cody.survey"},
     {"cody.demo", "cody.bench", "cody.cache"},
     {"cody.cli"},
     {"cody.__main__"},

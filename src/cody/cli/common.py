@@ -35,6 +35,7 @@ app = Commands(
         "explain": Listed(
             "cody.cli.explain", "Find what would have had to be otherwise for a model to decide otherwise."
         ),
+        "survey": Listed("cody.cli.survey", "Explain many predictions, and say what decides in general."),
         "train": Listed("cody.cli.models", "Train a model to predict links."),
         "train-explainer": Listed("cody.cli.models", "Train PGExplainer for a model."),
         "import-model": Listed("cody.cli.models", "Import the weights of a model that was trained elsewhere."),
