@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any, NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import click
 
 from cody import _start, words
 from cody._version import __version__
 from cody.cli.parser import Commands, Listed, Option
+from cody.cli.progress import status
 from cody.errors import CallError, CodyError
+
+if TYPE_CHECKING:
+    from cody.adapters.named import NamedModel
+    from cody.model import Model
 
 EXTRAS = {
     "torch": "train",
@@ -124,3 +130,17 @@ def use_threads(count: int) -> None:
     os.environ["OMP_NUM_THREADS"] = str(count)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(count)
+
+
+def open_model(named: NamedModel, *, other_data: bool, plainly: bool = False) -> Model:
+    """Load a model. If the table of its memory has to be built, that shows how far it is."""
+    from cody.inference import fast_model, plain_model
+
+    use_threads(1)
+    with status("Loading the model ...") as say:
+        events = named.graph.num_events
+
+        def watch(built: int) -> None:
+            say(f"Building the table of the model's memory, once: {100 * built // events} % of {events:,} events ...")
+
+        return named.open(engine=plain_model if plainly else partial(fast_model, watch=watch), other_data=other_data)

@@ -25,10 +25,10 @@ from cody.cli.common import (
     ScorerOption,
     SortOption,
     app,
+    open_model,
     parse_shares,
     print_json,
     say,
-    use_threads,
 )
 from cody.cli.parser import Argument, Option
 from cody.cli.progress import on_terminal, progress, status
@@ -112,13 +112,12 @@ def evaluate(
         parse_shares(period) if period is not None else PAPER_PERIOD if paper else TEST_PERIOD,
         margin if margin is not None else PAPER_MARGIN if paper else 0.0,
     )
-    with status("Loading the model ..."):
-        use_threads(1)
+    with status("Loading the data ..."):
         named = NamedModel(model, partial(load, data, sort=sort))
         graph, data = named.graph, named.data(data)
-        loaded = named.open(other_data=other_data)
-        if needs_scorer:
-            _check_scorer(scorer or model, loaded, other_data)
+    loaded = open_model(named, other_data=other_data)
+    if needs_scorer:
+        _check_scorer(scorer or model, loaded, other_data)
     plan = evaluation.Plan(data, model, tuple(chosen), seed, share)
     try:
         with way_to_evaluate(data, graph, model, other_data, workers, ray) as way:

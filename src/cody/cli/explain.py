@@ -31,6 +31,7 @@ from cody.cli.common import (
     ScorerOption,
     SortOption,
     app,
+    open_model,
     print_json,
     say,
     use_threads,
@@ -135,11 +136,7 @@ def what_if(
         if removed or edits:
             asked.append(Case(query, event, removed, edits))
         _say_what_is_too_late(graph, query, event, removed)
-    from cody.inference import fast_model, plain_model
-
-    use_threads(1)
-    engines: dict[Engine, Any] = {Engine.fast: fast_model, Engine.replay: plain_model}
-    loaded = named.open(engine=engines[engine], other_data=other_data)
+    loaded = open_model(named, other_data=other_data, plainly=engine == Engine.replay)
     if each:
         found = effects(loaded, graph, asked[0].query)
         asked += [asked[0]._replace(removed=frozenset({row})) for row in found.candidates.tolist()]
@@ -269,9 +266,7 @@ def explain(
     graph = named.graph
     protected = _protected(graph, protect or [])
     queries = _questions(graph, event, events, src, dst, time)
-    with status("Loading the model ..."):
-        use_threads(1)
-        loaded = named.open(other_data=other_data)
+    loaded = open_model(named, other_data=other_data)
     many = events is not None
     sets = evaluations or max(iterations or 300, number_of_sets(candidates or 64, prove))
     with progress("links" if many else "sets of events tried", len(queries) if many else sets) as move:

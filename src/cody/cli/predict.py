@@ -17,12 +17,12 @@ from cody.cli.common import (
     OtherDataOption,
     SortOption,
     app,
+    open_model,
     parse_shares,
     print_json,
-    use_threads,
 )
 from cody.cli.parser import Option
-from cody.cli.progress import progress, status
+from cody.cli.progress import progress
 from cody.data import load
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
@@ -75,9 +75,7 @@ def predict_(
     named = NamedModel(model, partial(load, data, sort=sort))
     graph = named.graph
     asked = None if next_ is not None else _links(graph, node, period, since, until, events, links)
-    with status("Loading the model ..."):
-        use_threads(1)
-        loaded = named.open(other_data=other_data)
+    loaded = open_model(named, other_data=other_data)
     with progress("links", None if asked is None else len(asked)) as move:
         found = predict(
             loaded,

@@ -10,9 +10,8 @@ from functools import partial
 from typing import Annotated
 
 from cody.adapters.named import NamedModel
-from cody.cli.common import DataOption, ModelOption, OtherDataOption, SortOption, app, say, use_threads
+from cody.cli.common import DataOption, ModelOption, OtherDataOption, SortOption, app, open_model, say
 from cody.cli.parser import Option
-from cody.cli.progress import status
 from cody.data import load
 from cody.errors import CallError
 from cody.words import plain
@@ -40,10 +39,9 @@ def serve(
     from cody.serve import Limits, Live, create_app
 
     check_seconds(seconds)
-    with status("Loading the model ..."):
-        use_threads(1)
-        named = NamedModel(model, partial(load, data, sort=sort))
-        graph, loaded = named.graph, named.open(other_data=other_data)
+    named = NamedModel(model, partial(load, data, sort=sort))
+    loaded = open_model(named, other_data=other_data)
+    graph = named.graph
     limits = Limits(searches=searches, seconds=seconds)
     token = "" if _is_loopback(host) else secrets.token_urlsafe(24)
     listener = _listen(host, port)

@@ -21,6 +21,7 @@ from cody.cli.common import (
     OtherDataOption,
     SortOption,
     app,
+    open_model,
     parse_shares,
     print_json,
     say,
@@ -170,8 +171,8 @@ def _explained(
     keeps: bool,
 ) -> list[Case]:
     """Explain the links of a sample, or go on with it."""
-    with status("Loading the model ..."):
-        graph, loaded = named.graph, named.open(other_data=other_data)
+    loaded = open_model(named, other_data=other_data)
+    graph = named.graph
     try:
         with way_to_evaluate(plan.data, graph, plan.model, other_data, workers, ray) as way:
             steps = evaluation.run(file, loaded, graph, plan, sample, evaluate=way)
