@@ -42,7 +42,9 @@ def test_the_summary_has_a_row_for_each_explainer_and_kind(where):
     words = [*where, "--instances", 2, "--explainers", "greedy-temporal,cody-event-impact", "--iterations", 20]
     result = command(*words, "--period", "0.2..1")
     assert result.exit_code == 0, result.exception or result.output
-    assert [line.split()[:2] for line in result.stdout.splitlines()] == [
+    table, meanings = result.stdout.rstrip().rsplit("\n\n", 1)
+    assert "AUFSC+" in meanings
+    assert [line.split()[:2] for line in table.splitlines()] == [
         ["2", "correct"],
         ["explainer", "fid+"],
         ["greedy-temporal", ANY],
