@@ -5,7 +5,6 @@ import json
 import os
 import runpy
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,6 @@ from cody.errors import CallError
 from cody.inference import tgn
 from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.folder import shipped_models
-from cody.search import cody
 from random_events import random_graph, random_network
 
 SHIPPED = shipped_models()["tgn-collegemsg"].parent
@@ -43,7 +41,7 @@ def measured(*words):
 def test_the_usual_measurements_have_a_row_each_and_agree_with_replay(small, monkeypatch):
     monkeypatch.setattr("cody.bench.STARTS", 1)
     monkeypatch.setattr("cody.bench._compiled_in", lambda folder: dict(os.environ))
-    monkeypatch.setattr("cody.bench.cody", partial(cody, iterations=30))
+    monkeypatch.setattr("cody.bench.QUESTIONS", 30)
     document = measured("--data", small)
     assert {"cpu", "cores", "torch"} <= document["machine"].keys()
     assert document["left_out"] == ["tail", "growth"]
@@ -66,7 +64,7 @@ def test_the_usual_measurements_have_a_row_each_and_agree_with_replay(small, mon
 
 
 def test_the_cost_of_explanations_on_larger_graphs(monkeypatch, tmp_path):
-    monkeypatch.setattr("cody.bench.cody", partial(cody, iterations=30))
+    monkeypatch.setattr("cody.bench.QUESTIONS", 30)
     rows = measured("--only", "growth", "--sizes", "1000,2000", "--folder", tmp_path)["rows"]
     compared = [(row["model"], row["events"], row["against"]) for row in rows if "against" in row]
     assert compared == [("tgn", 2000, 1000), ("tgat", 2000, 1000)]

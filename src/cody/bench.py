@@ -41,7 +41,6 @@ from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.sizes import PRESETS
 from cody.models.train import new_network
 from cody.oracle import Oracle
-from cody.search import cody
 
 QUESTIONS = 300  # of one explanation
 BATCH = 20  # of them asked together
@@ -144,7 +143,7 @@ def _sets(kind: str, graph: TemporalGraph, settings: Settings) -> Row:
 
 
 def measure_explanation(settings: Settings, tell: Tell) -> Iterator[Row]:
-    """Whole explanations that use all their iterations, confirmation included, against plain replay of their sets."""
+    """Whole explanations that use all their evaluations, confirmation included, against plain replay of their sets."""
     graph = load(settings.data)
     for kind in ARCHITECTURES:
         tell(f"one explanation, {kind}")
@@ -154,14 +153,14 @@ def measure_explanation(settings: Settings, tell: Tell) -> Iterator[Row]:
 def _explanation(kind: str, graph: TemporalGraph, settings: Settings) -> Iterator[Row]:
     model, rng = _random_model(kind, graph, settings.preset, bias=OUT_OF_REACH), np.random.default_rng(0)
     first, *others = _queries(rng, graph, settings.queries + 1)
-    explain(model, graph, first, search=cody)  # warms up
+    explain(model, graph, first, evaluations=QUESTIONS)  # warms up
     ours, inside = [], []
     plain: list[float] = []
     oracles: list[Oracle] = []
     for query in others:
         with _timed_inside() as kernels:
             start = time.process_time()
-            why = explain(model, graph, query, search=cody, watch=oracles.append)
+            why = explain(model, graph, query, evaluations=QUESTIONS, watch=oracles.append)
             ours.append(time.process_time() - start)
         inside.append(kernels[0])
         if len(plain) < REPLAYED:
@@ -343,10 +342,10 @@ def _grown(kind: str, events: int, settings: Settings, tell: Tell) -> dict[str, 
         cold, warm = [], []
         for query in queries:
             start = time.perf_counter()
-            why = explain(model, graph, query, search=cody)
+            why = explain(model, graph, query, evaluations=QUESTIONS)
             cold.append(time.perf_counter() - start)
             start_cpu = time.process_time()
-            again = explain(model, graph, query, search=cody)
+            again = explain(model, graph, query, evaluations=QUESTIONS)
             warm.append(time.process_time() - start_cpu)
             if again.explored != why.explored:
                 raise AssertionError(f"the explanation of {query} changed")

@@ -321,7 +321,7 @@ def bench(measured: Sequence[Row], machine: dict[str, Any], left_out: Sequence[s
     yield rows
     notes = ["Times are processor seconds of one thread."]
     if any(row.row in RANDOM for row in measured):
-        notes.append("Weights are random; explanations use up their 300 iterations.")
+        notes.append("Weights are random; explanations use up their 300 evaluations.")
     replayed = {row.values["replayed"] for row in measured if "replayed" in row.values}
     if replayed:
         notes.append(
