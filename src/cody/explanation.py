@@ -453,7 +453,7 @@ class Explanation:
         ]
         columns = ["event", "edit", "src", "dst", "time", "before", "logit", "score", "predicted"]
         frame = pandas.DataFrame(rows, columns=columns)
-        if rows and is_date(self.query.time):
+        if rows and all(map(is_date, [self.query.time, *frame["time"]])):
             frame["time"] = pandas.to_datetime(frame["time"], unit="s", utc=True)
             frame["before"] = pandas.to_timedelta(frame["before"], unit="s")
         return frame
