@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,14 @@ from click.testing import CliRunner
 import cody
 from cody import cli
 from cody.cli import common, show
+from cody.cli.data import event_lines
 from cody.cli.explain import _time_range
 from cody.data import load, open_graph, save_graph
 from cody.edits import Add, Move
 from cody.errors import CallError, CodyError
 from cody.explanation import Explanation
 from cody.graph import TemporalGraph
+from cody.inference import fast_model
 from cody.model import model_on
 from cody.models.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
@@ -192,6 +195,88 @@ def test_data_events_lists_rows_of_a_node(made):
     assert len(rows) == 5
     assert rows == sorted(rows)
     assert max(rows) < 200
+
+
+def test_a_cut_list_says_so_and_how_to_see_more(made):
+    where = ("--data", str(made / "events"), "--model", str(made / "model"), "--event", "250", "--each")
+    events = CliRunner().invoke(cli.app, ["data", "events", str(made / "events"), "--last", "7"])
+    assert events.stderr == "the latest 7 of 300 events; --last 300 shows all\n"
+    assert CliRunner().invoke(cli.app, ["data", "events", str(made / "events"), "--last", "300"]).stderr == ""
+    assert "The 10 strongest of 64; --most 64 shows all." in run("what-if", *where)
+    every = run("what-if", *where, "--most", 64)
+    assert "strongest" not in every
+    assert len(every.splitlines()) == 64 + 4
+
+
+def test_very_many_events_are_listed_at_once():
+    graph = load("collegemsg")
+    begun = time.process_time()
+    lines = list(event_lines(graph, np.arange(60_000) % graph.num_events))
+    assert len(lines) == 60_001
+    assert time.process_time() - begun < 3  # a table of rich's took 48 s
+
+
+def test_importing_names_what_it_leaves_out_and_reads_files_without_a_header(tmp_path):
+    (tmp_path / "mails.csv").write_text("from,to,date,subject\na,b,2004-04-15,hello\n")
+    words = ["data", "import", str(tmp_path / "mails.csv"), "--out", str(tmp_path / "mails")]
+    assert "columns that were left out: subject" in CliRunner().invoke(cli.app, words).stderr
+    (tmp_path / "edges.csv").write_text("1,2,30\n2,1,40\n")
+    run("data", "import", tmp_path / "edges.csv", "--no-header", "--out", tmp_path / "edges")
+    assert open_graph(tmp_path / "edges").time.tolist() == [30.0, 40.0]
+
+
+def test_events_are_exported_with_edits_applied(made):
+    graph = open_graph(made / "events")
+    edits = ("--without", "3,7", "--add", "0 1 11.5", "--move", "9 12.5")
+    run("data", "export", made / "events", "--out", made / "edited.csv", *edits)
+    rows = [line.split(",") for line in (made / "edited.csv").read_text().splitlines()[1:]]
+    kept = [row for row in range(300) if row not in (3, 7, 9)]
+    expected = [(int(graph.src[row]), int(graph.dst[row]), float(graph.time[row])) for row in kept]
+    expected += [(0, 1, 11.5), (int(graph.src[9]), int(graph.dst[9]), 12.5)]
+    assert sorted((int(src), int(dst), float(time)) for src, dst, time in rows) == sorted(expected)
+    assert [float(row[2]) for row in rows] == sorted(float(row[2]) for row in rows)
+    assert "event 300 does not exist" in run(
+        "data", "export", made / "events", "--out", made / "x.csv", "--without", 300, code=2
+    )
+
+
+def test_an_edited_log_says_what_the_edited_question_says(made):
+    where = ("--data", made / "events", "--model", made / "model")
+    *_, asked = json.loads(run("what-if", *where, "--event", 250, "--without", "249,240", "--json"))
+    run("data", "export", made / "events", "--out", made / "edited.csv", "--without", "249,240")
+    graph = load(str(made / "edited.csv"))
+    assert graph.num_events == 298
+    network = TemporalGraph.from_arrays(graph.src, graph.dst, graph.time, num_nodes=32)
+    edited = fast_model(random_network(network, "tgat"), network)
+    original = open_graph(made / "events")
+    removed = fast_model(random_network(original, "tgat"), original).logits(original.query(250), [{249, 240}])
+    assert edited.logits(network.query(248), [frozenset()]) == pytest.approx(removed, abs=1e-9)
+    assert asked["removed"] == [240, 249]
+
+
+def test_the_cache_is_shown_and_cleared(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name, size in (("versions/a.versions", 3000), ("graphs/b/src.npy", 500), ("wikipedia.csv", 70)):
+        (tmp_path / "cody" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "cody" / name).write_bytes(bytes(size))
+    kept = {each["name"]: each["size"] for each in json.loads(run("cache", "--json"))["kept"]}
+    assert kept == {"versions": 3000, "graphs": 500, "intact": 0, "": 70}
+    assert "memories of TGNs" in run("cache")
+    assert json.loads(run("cache", "--clear", "--json"))["freed"] == 3500
+    assert [file.name for file in (tmp_path / "cody").rglob("*")] == ["wikipedia.csv"]
+    assert "0.0 MB freed" in run("cache", "--clear")
+
+
+@pytest.mark.parametrize("words", [(), ("explain",), ("what-if",), ("predict",)])
+def test_help_fits_80_columns_in_groups_and_with_examples(words, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run(*words, "--help")
+    assert max(map(len, shown.splitlines())) <= 80
+    examples = [line.strip() for line in shown.partition("Examples:\n")[2].splitlines() if line.startswith("  cody")]
+    assert len(examples) == 2
+    if words:
+        assert shown.count(":\n") > 3
+        assert shown.count("--json") == 1
 
 
 def test_numbers_are_never_cut_however_long_the_names(tmp_path, monkeypatch):

@@ -34,7 +34,7 @@ ORDER = [
     {"cody.explainers"},
     {"cody"},
     {"cody.evaluate"},
-    {"cody.demo", "cody.bench", "cody.serve"},
+    {"cody.demo", "cody.bench", "cody.cache", "cody.serve"},
     {"cody.cli"},
     {"cody.__main__"},
 ]

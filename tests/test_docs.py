@@ -3,6 +3,7 @@
 import re
 import runpy
 import shlex
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,17 @@ def test_the_commands_do_what_the_pages_show(command, shown, files, monkeypatch)
     assert result.exit_code == 0, result.exception or result.output
     if shown:
         assert list(map(timeless, result.stdout.strip().splitlines())) == list(map(timeless, shown))
+
+
+def test_the_commands_leave_nothing_untracked_in_a_clone():
+    text = "\n".join(block for page in RUN for block in blocks(page, "console"))
+    written = {name for name in re.findall(r"(?:--out|--html|>) ([\w.-]+)", text) if not (ROOT / name).exists()}
+    assert {"events", "run.jsonl", "why.jsonl"} <= written
+    asked = ["git", "-C", str(ROOT), "check-ignore", *(f"{name}/x" if "." not in name else name for name in written)]
+    ignored = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if ignored.returncode == 128:
+        pytest.skip("this is no clone")
+    assert {line.removesuffix("/x") for line in ignored.stdout.split()} == written
 
 
 def timeless(line):

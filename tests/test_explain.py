@@ -853,3 +853,10 @@ def test_of_a_long_set_that_does_nothing_the_table_shows_a_part():
 def test_a_proof_that_finds_something_smaller_makes_it_the_answer():
     why = many_events(lambda change: {17, 19} <= change, search=partial(greedy, children=3), prove=3)
     assert (set(why.rows), why.is_minimal) == ({17, 19}, True)
+
+
+def test_a_table_has_dates_and_durations_where_the_log_has_dates():
+    graph = TemporalGraph.from_arrays([0, 0, 0], [1, 1, 1], [1_082_040_960.0, 1_082_041_020.0, 1_082_041_080.0])
+    frame = explain(ToyModel(graph, weights=[1.0, 5.0, 1.0], bias=-3.0), graph, graph.query(2)).to_frame()
+    assert [str(moment) for moment in frame["time"]] == ["2004-04-15 14:57:00+00:00"]
+    assert frame["before"][0].total_seconds() == 60

@@ -431,7 +431,10 @@ class Explanation:
         return "otherwise" if self.imagined else "without"
 
     def to_frame(self) -> pandas.DataFrame:
-        """The answer as a table: one row for each edit, in order, with what the model says once it is made too."""
+        """The answer as a table: one row for each edit, in order, with what the model says once it is made too.
+
+        Times are dates (UTC) and durations where the log has dates, else numbers.
+        """
         import pandas
 
         rows = [
@@ -449,7 +452,11 @@ class Explanation:
             for event, logit in self.steps
         ]
         columns = ["event", "edit", "src", "dst", "time", "before", "logit", "score", "predicted"]
-        return pandas.DataFrame(rows, columns=columns)
+        frame = pandas.DataFrame(rows, columns=columns)
+        if rows and is_date(self.query.time):
+            frame["time"] = pandas.to_datetime(frame["time"], unit="s", utc=True)
+            frame["before"] = pandas.to_timedelta(frame["before"], unit="s")
+        return frame
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

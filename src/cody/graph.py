@@ -327,6 +327,30 @@ class TemporalGraph:
             offsets=np.concatenate([self.offsets, np.repeat(self.offsets[-1:], len(names))]),
         )
 
+    def with_change(self, change: Iterable[int]) -> TemporalGraph:
+        """The log as it would be: without the real rows of a change, with the imagined ones. Events are numbered anew.
+
+        >>> from cody.edits import Move
+        >>> graph = TemporalGraph.from_arrays(src=[0, 1, 0], dst=[1, 2, 2], time=[10.0, 20.0, 30.0])
+        >>> graph.imagine([Move(1, 5.0)]).with_change({2, 3}).time
+        array([ 5., 10.])
+        """
+        everything = Query(0, 0, np.inf, self.num_events)
+        absent, present = self.outcome(change, everything)
+        rows = np.array([row for row in range(self.num_events) if row not in absent] + list(present), dtype=np.int64)
+        if not len(rows):
+            raise CallError("without these events there are none left")
+        rows = rows[np.argsort(self.order(rows), kind="stable")]
+        return _assemble(
+            self.num_nodes,
+            self.src[rows],
+            self.dst[rows],
+            self.time[rows],
+            self.features_of(rows),
+            self.node_features,
+            self.names,
+        )
+
     def select(self, rows: IntArray | BoolArray) -> TemporalGraph:
         """The graph of these events only: the same nodes, events numbered from 0."""
         times = _times(self.time[rows])

@@ -20,6 +20,8 @@ import pytest
 from pyarrow import parquet
 
 from cody.data import from_table, from_temporal_data, load, read_events, save_graph, summarise
+from cody.data.readers import unused_columns
+from cody.data.writer import write_events
 from cody.errors import CallError, DataError
 from cody.graph import TemporalGraph
 
@@ -714,3 +716,75 @@ def test_empty_tables_and_double_columns_are_refused() -> None:
         from_table(double)
     with pytest.raises(DataError, match="'src' occurs more than once"):
         from_table(pa.Table.from_arrays([pa.array([0])] * 4, names=["src", "src", "dst", "t"]))
+
+
+# What strangers bring
+
+
+def test_lists_of_edges_without_a_header_can_be_read(tmp_path):
+    file = tmp_path / "edges.txt"
+    file.write_text("# SNAP would say so\n% KONECT too\nann bob 2004-04-15\nbob eve 2004-04-16\n")
+    graph = read_events(file, header=False)
+    assert [graph.name(node) for node in range(3)] == ["ann", "bob", "eve"]
+    assert graph.time.tolist() == [1081987200.0, 1082073600.0]
+
+
+def test_columns_without_a_header_are_numbered_from_1(tmp_path):
+    file = tmp_path / "edges.csv"
+    file.write_text("5,1,0.5,30\n7,2,0.25,40\n")
+    graph = read_events(file, header=False, src="2", dst="1", time="4", features=["3"])
+    assert graph.time.tolist() == [30.0, 40.0]
+    assert graph.features.tolist() == [[0.5], [0.25]]
+    assert graph.name(int(graph.src[0])) == "1"
+
+
+@pytest.mark.parametrize("first", ["1,2,3", "ann,bob,2004-04-15"])
+def test_the_error_about_a_missing_header_offers_the_option(tmp_path, first):
+    file = tmp_path / "edges.csv"
+    file.write_text(f"{first}\n{first}\n")
+    with pytest.raises(DataError, match="cody data import --no-header"):
+        read_events(file)
+
+
+@pytest.mark.parametrize("word", ["date", "datetime", "Date", "created_at", "sent_at"])
+def test_usual_names_of_time_columns_are_known(tmp_path, word):
+    file = tmp_path / "mails.csv"
+    file.write_text(f"from,to,{word}\na,b,2004-04-15 14:56\nb,a,2004-04-16\n")
+    assert read_events(file).time.tolist() == [1082040960.0, 1082073600.0]
+
+
+def test_times_with_a_zone_are_read(tmp_path):
+    file = tmp_path / "mails.csv"
+    file.write_text("from,to,date\na,b,2004-04-15T14:56:00+02:00\nb,a,2004-04-15T14:56:00Z\n")
+    assert read_events(file).time.tolist() == [1082033760.0, 1082040960.0]
+
+
+def test_mixed_formats_of_dates_are_blamed_on_the_row_that_differs(tmp_path):
+    file = tmp_path / "mails.csv"
+    file.write_text("from,to,date\na,b,2004-04-15\nb,a,2004-04-16\na,b,16/04/2004\n")
+    with pytest.raises(DataError, match=r"'16/04/2004' in row 2, unlike the date in row 0"):
+        read_events(file)
+
+
+def test_columns_that_are_left_out_are_known(tmp_path):
+    file = tmp_path / "mails.csv"
+    file.write_text("from,to,date,subject,size,f0\na,b,2004-04-15,hello,3,1\n")
+    assert unused_columns(file) == ["subject", "size"]
+    assert unused_columns(file, features=["size"]) == ["subject", "f0"]
+    assert unused_columns(tmp_path) == []
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_written_events_are_read_again(tmp_path, suffix):
+    names = ["ann", "bob, the other", "eve"]
+    graph = TemporalGraph.from_arrays(
+        [0, 1, 2], [1, 2, 0], [1.5, 2.0, 1082040960.0], features=[[0.1, 2], [3, 4], [5, 6]], names=names
+    )
+    write_events(graph, tmp_path / f"events{suffix}")
+    assert read_events(tmp_path / f"events{suffix}").identity == graph.identity
+
+
+def test_events_are_not_written_in_an_unknown_form(tmp_path):
+    with pytest.raises(CallError, match=r"must end in \.csv or \.parquet"):
+        write_events(TemporalGraph.from_arrays([0], [1], [0.0]), tmp_path / "events.xlsx")
+    assert not list(tmp_path.iterdir())

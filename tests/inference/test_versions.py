@@ -285,3 +285,18 @@ def test_building_a_table_says_how_far_it_is(tgn, tmp_path):
     assert said[-1] == graph.num_events
     assert said == sorted(said)
     fast_model(network, graph, tmp_path, watch=lambda events: pytest.fail("it is there already"))
+
+
+def test_tables_beyond_a_total_size_go_the_least_recently_used_first(tmp_path, monkeypatch):
+    graphs = [random_graph(np.random.default_rng(seed)) for seed in range(4)]
+    network = random_network(graphs[0], "tgn")
+    made = [fast_model(network, graph, tmp_path).table.file for graph in graphs[:3]]
+    for number, file in enumerate(made):
+        os.utime(file, (time.time() - 1000 + number, time.time() - 1000 + number))
+    fast_model(network, graphs[0], tmp_path)  # used again
+    monkeypatch.setattr(versions, "MOST_KEPT", 3 * made[0].stat().st_size)
+    newest = fast_model(network, graphs[3], tmp_path).table.file
+    assert sorted(tmp_path.glob("*.versions")) == sorted([made[0], made[2], newest])
+    monkeypatch.setattr(versions, "MOST_KEPT", 1)
+    only = fast_model(network, random_graph(np.random.default_rng(9)), tmp_path).table.file
+    assert list(tmp_path.glob("*.versions")) == [only]

@@ -28,6 +28,10 @@ EXTRAS = {
 app = Commands(
     "cody",
     help="Which past events, had they not happened, would have changed a prediction?",
+    examples={
+        "cody predict": "the links of the test period, missed ones marked",
+        "cody explain --event 53854": "what decides one of them",
+    },
     listed={
         "demo": Listed("cody.cli.explain", "See which past event decides a real prediction."),
         "predict": Listed(
@@ -47,6 +51,7 @@ app = Commands(
         "figures": Listed("cody.cli.evaluate", "Draw the figures of the paper's evaluation."),
         "bench": Listed("cody.cli.bench", "Measure what explanations cost on this machine."),
         "data": Listed("cody.cli.data", "Data sets: those known by name, and your own."),
+        "cache": Listed("cody.cli.cache", "Show or clear what is kept so that answers come sooner."),
     },
 )
 click.version_option(__version__, prog_name="cody", message="%(prog)s %(version)s", help="Print the version.")(app)

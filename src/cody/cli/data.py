@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
-from cody.cli.common import JsonOption, SortOption, app, print_json
+from cody import words
+from cody.cli.common import JsonOption, SortOption, app, print_json, say
 from cody.cli.parser import Argument, Commands, Option
 from cody.cli.progress import progress
 from cody.data import data_directory, datasets, fetch, load, save_graph, summarise, verify_graph
 from cody.data.named import pin_note
+from cody.data.readers import unused_columns
+from cody.data.writer import write_events
+from cody.edits import Edit
+from cody.graph import IntArray, TemporalGraph
+from cody.model import check_changes
+from cody.what_if import parse_add, parse_move, parse_rows
 
 data_commands = Commands("data", help="Data sets: those known by name, and your own.")
 app.add_command(data_commands)
@@ -57,10 +65,22 @@ def data_events(
     """List events with their rows, counted from 0."""
     graph = load(name, sort=sort)
     stop = graph.num_events if before is None else min(before, graph.num_events)
-    rows = np.arange(max(0, stop - last), stop) if node is None else graph.history(graph.node(node), stop)[-last:]
-    from cody.cli import show
+    rows = np.arange(stop) if node is None else graph.history(graph.node(node), stop)
+    print("\n".join(event_lines(graph, rows[-last:])))
+    if len(rows) > last:
+        say(f"the latest {last:,} of {len(rows):,} events; --last {len(rows)} shows all")
 
-    show.print_parts([show.events(graph, rows)])
+
+def event_lines(graph: TemporalGraph, rows: IntArray) -> Iterator[str]:
+    """A table of events, a line each. There can be very many: nothing is measured but the widths of the columns."""
+    nodes = np.unique([graph.src[rows], graph.dst[rows]]).tolist()
+    names = {node: words.plain(graph.name(node), 26) for node in nodes}
+    ends = [[names[node] for node in column[rows].tolist()] for column in (graph.src, graph.dst)]
+    wide = [max(map(len, ["from", *column])) for column in ends]
+    number = max([3, *(len(str(row)) for row in rows[-1:].tolist())])
+    yield f"{'row':>{number}}  {'from':<{wide[0]}}  {'to':<{wide[1]}}  when"
+    for row, src, dst, time in zip(rows.tolist(), *ends, graph.time[rows].tolist(), strict=True):
+        yield f"{row:>{number}}  {src:<{wide[0]}}  {dst:<{wide[1]}}  {words.moment(time)}"
 
 
 @data_commands.command("fetch")
@@ -81,12 +101,50 @@ def data_import(
     dst: Annotated[str | None, Option(help="Column of the destinations.")] = None,
     time: Annotated[str | None, Option(help="Column of the times.")] = None,
     features: Annotated[str | None, Option(help="Columns of event features, with commas between.")] = None,
+    no_header: Annotated[
+        bool, Option("--no-header", help="Line 1 is an event: columns are 1, 2, 3, …: source, destination, time.")
+    ] = False,
     sort: SortOption = False,
 ) -> None:
     """Read a file of events and save it as a graph."""
     names = None if features is None else [name.strip() for name in features.split(",")]
-    graph = load(file, src=src, dst=dst, time=time, features=names, sort=sort)
+    columns: dict[str, Any] = {"src": src, "dst": dst, "time": time, "features": names}
+    if no_header:
+        columns["header"] = False
+    graph = load(file, sort=sort, **columns)
     save_graph(graph, out_)
     from cody.cli import show
 
     show.print_parts([show.summary(str(out_), graph, summarise(graph))])
+    unused = [words.plain(name, 40) for name in unused_columns(file, **columns)]
+    if unused:
+        say(f"columns that were left out: {', '.join(unused)} (--features keeps those that hold numbers)")
+
+
+@data_commands.command("export")
+def data_export(
+    name: Annotated[str, Argument(help="A data set's name, a file of events, or a saved graph.")],
+    out_: Annotated[Path, Option("--out", help="File for the events: .csv or .parquet.")],
+    without: Annotated[str, Option(help="Rows of events to leave out: 3,7,9")] = "",
+    add: Annotated[
+        list[str] | None, Option(metavar="EVENT", help='An event to add: "SRC DST TIME". Repeatable.')
+    ] = None,
+    move: Annotated[
+        list[str] | None, Option(metavar="EVENT", help='An event to move to another time: "ROW TIME". Repeatable.')
+    ] = None,
+    new_node: Annotated[
+        list[str] | None, Option(metavar="NAME", help="A node that --add may name, and nobody knows. Repeatable.")
+    ] = None,
+    sort: SortOption = False,
+) -> None:
+    """Write events as a table, also with edits: some left out, added or moved."""
+    graph = load(name, sort=sort)
+    edits: list[Edit] = [*map(parse_add, add or []), *map(parse_move, move or [])]
+    (removed,) = check_changes(graph, [parse_rows(without)])
+    if removed or edits or new_node:
+        longer = graph.imagine(edits, new_nodes=new_node or [])
+        graph = longer.with_change(removed | set(range(longer.num_events, longer.num_rows)))
+    write_events(graph, out_)
+    print(f"{words.count(graph.num_events, 'event')} written to {words.plain(out_, 2000)}")
+    if graph.node_features is not None:
+        say("features of nodes are not part of such a table; cody data import keeps them in a folder")

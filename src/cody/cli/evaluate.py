@@ -248,7 +248,7 @@ def tables_(
 @app.command()
 def figures(
     files: RecordFiles,
-    out_: Annotated[Path, Option("--out", help="Folder for the figures, as SVG and PNG.")],
+    out_: Annotated[Path, Option("--out", help="Folder for the figures, as SVG and PNG.")] = Path("figures"),
 ) -> None:
     """Draw the figures of the paper's evaluation."""
     from cody.evaluate.figures import save_figures

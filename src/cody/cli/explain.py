@@ -77,7 +77,18 @@ def demo() -> None:
     show.print_parts(show.demo(result, page))
 
 
-@app.command("what-if")
+@app.command(
+    "what-if",
+    groups={
+        "The link": "event src dst time cases",
+        "What is otherwise": "without add move new_node each most",
+        "Data and model": "data model sort other_data engine",
+    },
+    examples={
+        "cody what-if --event 53854 --without 53852": "had this message not been sent",
+        'cody what-if --event 53852 --add "1395 1772 2004-07-28 03:54"': "had there been one more",
+    },
+)
 def what_if(
     data: DataOption = "collegemsg",
     model: ModelOption = "tgn-collegemsg",
@@ -98,6 +109,7 @@ def what_if(
         list[str] | None, Option(metavar="NAME", help="A node that --add may name, and nobody knows. Repeatable.")
     ] = None,
     each: Annotated[bool, Option("--each", help="Leave out past events near the link, one at a time.")] = False,
+    most: Annotated[int, Option(min=1, help="With --each: how many of them are shown, strongest first.")] = 10,
     cases: Annotated[
         Path | None, Option(help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …}.')
     ] = None,
@@ -139,7 +151,7 @@ def what_if(
         return
     from cody.cli import show
 
-    show.print_parts(show.effects(graph, found, most=10) if each else [show.answers(graph, asked, logits)])
+    show.print_parts(show.effects(graph, found, most) if each else [show.answers(graph, asked, logits)])
 
 
 def _say_what_is_too_late(graph: TemporalGraph, query: Query, event: int | None, removed: frozenset[int]) -> None:
@@ -165,7 +177,19 @@ def _answer(graph: TemporalGraph, case: Case, logit: float) -> dict[str, Any]:
     }
 
 
-@app.command()
+@app.command(
+    groups={
+        "The link": "event events src dst time",
+        "Data and model": "data model sort other_data",
+        "What could be otherwise": "allow why_not protect candidates hops near",
+        "The search": "explainer policy count prove evaluations seconds seed",
+        "Options of single explainers": "iterations alpha children first sparsity rollouts scorer",
+    },
+    examples={
+        "cody explain --event 53854": "why the model expects this message",
+        "cody explain --src 1772 --dst 9 --time now --why-not": "why it does not expect that one",
+    },
+)
 def explain(
     data: DataOption = "collegemsg",
     model: ModelOption = "tgn-collegemsg",

@@ -22,6 +22,8 @@ from cody import _start, words
 
 HELP = {"help_option_names": ["-h", "--help"]}
 Function = TypeVar("Function", bound=Callable[..., None])
+Groups = Mapping[str, str]  # the title of a group of options → the parameters in it, with blanks between
+Examples = Mapping[str, str]  # a command → what it does
 
 
 class Option(NamedTuple):
@@ -48,18 +50,44 @@ class Listed(NamedTuple):
     summary: str
 
 
+class Command(click.Command):
+    """A command whose help has its options in groups, and examples."""
+
+    def __init__(self, *arguments: Any, groups: Groups, examples: Examples, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.groups, self.examples = groups, examples
+        known = {parameter.name for parameter in self.params}
+        for name in (name for names in groups.values() for name in names.split()):
+            assert name in known, f"{self.name} has no parameter {name}"
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = {each.name: row for each in self.get_params(ctx) if (row := each.get_help_record(ctx)) is not None}
+        for title, names in self.groups.items():
+            with formatter.section(title):
+                formatter.write_dl([rows.pop(name) for name in names.split()])
+        with formatter.section("Other options" if self.groups else "Options"):
+            formatter.write_dl(list(rows.values()))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_examples(self.examples, formatter)
+
+
 class Commands(click.Group):
     """A group of commands, in the order in which they are listed."""
 
-    def __init__(self, name: str, help: str, listed: Mapping[str, Listed] | None = None) -> None:
+    def __init__(
+        self, name: str, help: str, listed: Mapping[str, Listed] | None = None, examples: Examples | None = None
+    ) -> None:
         super().__init__(name, help=help, no_args_is_help=True, context_settings=HELP)
-        self.listed = listed or {}
+        self.listed, self.examples = listed or {}, examples or {}
 
-    def command(self, name: str | None = None) -> Callable[[Function], Function]:  # type: ignore[override]
+    def command(  # type: ignore[override]
+        self, name: str | None = None, *, groups: Groups | None = None, examples: Examples | None = None
+    ) -> Callable[[Function], Function]:
         """Make a function a command of this group; the function stays what it was."""
 
         def register(function: Function) -> Function:
-            self.add_command(_command(function, name or function.__name__))
+            self.add_command(_command(function, name or function.__name__, groups or {}, examples or {}))
             return function
 
         return register
@@ -89,6 +117,9 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.summary) for name, command in self.listed.items()])
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_examples(self.examples, formatter)
+
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
         with _readable_errors():
             return super().make_context(*arguments, **options)
@@ -108,11 +139,21 @@ def _readable_errors() -> Iterator[None]:
         raise
 
 
-def _command(function: Callable[..., None], name: str) -> click.Command:
+def _write_examples(examples: Examples, formatter: click.HelpFormatter) -> None:
+    if examples:
+        with formatter.section("Examples"):
+            for command, purpose in examples.items():
+                formatter.write(f"{'':>{formatter.current_indent}}{command}\n")
+                formatter.write(f"{'':>{formatter.current_indent}}    {purpose}\n")
+
+
+def _command(function: Callable[..., None], name: str, groups: Groups, examples: Examples) -> click.Command:
     hints = get_type_hints(function, include_extras=True)
     parameters = [_parameter(each, hints[each.name]) for each in inspect.signature(function).parameters.values()]
-    return click.Command(
+    return Command(
         name,
+        groups=groups,
+        examples=examples,
         callback=function,
         params=parameters,
         help=function.__doc__,

@@ -32,7 +32,17 @@ from cody.what_if import read_rows
 SHOWN = 20  # links in a table
 
 
-@app.command("predict")
+@app.command(
+    "predict",
+    groups={
+        "Which links": "node period since until events links next_ time",
+        "Data and model": "data model sort other_data",
+    },
+    examples={
+        "cody predict --wrong": "links of the test period that the model misses",
+        "cody predict --node 1118 --next 10": "whom 1118 will most likely write to next",
+    },
+)
 def predict_(
     data: DataOption = "collegemsg",
     model: ModelOption = "tgn-collegemsg",

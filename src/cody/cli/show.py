@@ -23,7 +23,7 @@ from cody.decision import decision, flips, probability, scores, shift
 from cody.edits import Add, Move
 from cody.explainers import DEFAULT_SEARCH
 from cody.explanation import COLUMNS, Explanation
-from cody.graph import IntArray, TemporalGraph
+from cody.graph import TemporalGraph
 from cody.predict import Predictions
 from cody.what_if import Case, Effects
 from cody.words import count, earlier, moment, plain
@@ -100,14 +100,6 @@ def summary(name: str, graph: TemporalGraph, facts: Summary) -> Table:
         first = [plain(graph.name(node), 24) for node in range(min(2, graph.num_nodes))]
         rows.add_row("node names", f"{', '.join(first)}, …")
     rows.add_row("identity", graph.identity)
-    return rows
-
-
-def events(graph: TemporalGraph, listed: IntArray) -> Table:
-    rows = table("#row", "from", "to", "when")
-    for row in listed.tolist():
-        ends = (plain(graph.name(int(graph.src[row])), 26), plain(graph.name(int(graph.dst[row])), 26))
-        rows.add_row(str(row), *ends, moment(float(graph.time[row])))
     return rows
 
 
@@ -213,6 +205,8 @@ def effects(graph: TemporalGraph, found: Effects, most: int) -> Iterable[Rendera
         numbers = (f"{logit:.3f}", f"{probability(logit):.2f}")
         rows.add_row(str(row), _link(graph, row), earlier(float(graph.time[row]), found.query.time), *numbers, verdict)
     yield rows
+    if len(strongest) < len(without):
+        yield f"\nThe {len(strongest)} strongest of {len(without)}; --most {len(without)} shows all."
     alone = sum(flips(before, logit) for _, logit in without)
     past = f"{alone or 'None'} of {len(found.candidates)} past events"
     yield f"\n{past} would alone, by not happening, have changed the prediction."
@@ -371,4 +365,11 @@ def evaluation(summaries: Mapping[Group, GroupSummary]) -> Iterable[RenderableTy
         sets = f"{asked:,.{1 if asked < 1000 else 0}f}"
         seconds = "–" if row.seconds is None else f"{row.seconds:.3f}"
         kinds[title].add_row(group.explainer, *(f"{share:.3f}" for share in shares), sets, seconds)
-    return kinds.values()
+    yield from kinds.values()
+    if kinds:
+        yield ""
+        yield Text(
+            "fid+: share of links whose decision changes without the events named; fid-: share whose decision stays "
+            "with these events alone; sparsity: mean share of the candidates that is named; AUFSC+: area under fid+ "
+            "over sparsity; sets: mean number of sets that the model was asked about."
+        )

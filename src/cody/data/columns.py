@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -181,17 +182,35 @@ def time_column(column: Any, name: str) -> Floats:
 
 
 def _example(column: Any) -> str:
-    """The first value that is not a number, for an error message."""
+    """The first value that is not a number, for an error message. Among dates, the first that is not like the first."""
+    first = None
     for row, item in enumerate(column[:100_000]):
         try:
             value = item.as_py()
         except (ValueError, OverflowError):  # text that is not UTF-8, a duration of too many years
             return ""
-        try:
-            float(value)
-        except (TypeError, ValueError):
-            return f", such as {plain(repr(value))} in row {row}"
+        kind = _kind_of_time(value)
+        first = first or kind
+        if kind == OTHER or kind != first:
+            unlike = f", unlike {_kind_of_time(column[0].as_py())} in row 0" if row else ""
+            return f", such as {plain(repr(value))} in row {row}{unlike}"
     return ""
+
+
+OTHER = "something else"
+
+
+def _kind_of_time(value: Any) -> str:
+    try:
+        float(value)
+        return "the number"
+    except (TypeError, ValueError):
+        pass
+    try:
+        zone = datetime.fromisoformat(str(value).strip()).tzinfo
+    except ValueError:
+        return OTHER
+    return "the date" if zone is None else "the date with a time zone"
 
 
 def feature_table(table: Any, names: Sequence[str]) -> NDArray[np.float32] | None:

@@ -41,11 +41,12 @@ from cody.graph import TemporalGraph
 
 SRC_WORDS = ("src", "source", "u", "user", "user_id", "from", "sender")
 DST_WORDS = ("dst", "target", "destination", "i", "item", "item_id", "to", "receiver", "recipient")
-TIME_WORDS = ("t", "time", "ts", "timestamp", "unixts")
+TIME_WORDS = ("t", "time", "ts", "timestamp", "unixts", "date", "datetime", "date_time", "created_at", "sent_at")
 FEATURE_LIST_WORDS = ("features", "msg")
 FEATURE_COLUMN = re.compile(r"(?:f|feature_?|feat_?)(\d+)", re.IGNORECASE)
 JODIE_COLUMNS = ["user_id", "item_id", "timestamp", "state_label", "comma_separated_list_of_features"]
 ML_COLUMNS = ["", "u", "i", "ts", "label", "idx"]
+NO_HEADER = "if line 1 is an event already: header=False in Python, `cody data import --no-header` on the command line"
 READABLE = "events are read from Parquet and csv files (cody.load also takes a pandas DataFrame)"
 
 BATCH = 1 << 14  # rows of a Parquet file that are read at once
@@ -71,12 +72,15 @@ def read_events(
     time: str | None = None,
     features: Sequence[str] | None = None,
     sort: bool = False,
+    header: bool = True,
 ) -> TemporalGraph:
     """Read events from a file, or open a saved graph.
 
     Columns that are not given are recognized by their usual names (`src`, `user_id`, `from`, …; `timestamp`, `ts`, …).
     Features are the columns f0, f1, … or feature_0, feature_1, …, or a list column `features` or `msg`, unless given.
     Nodes numbered 0 … N-1 keep their numbers; any other ids are numbered in sorted order and kept in `graph.names`.
+    `header=False` is for text whose first line is an event already: the columns are called 1, 2, 3, … and the first
+    three are source, destination and time, unless given; lines above that start with # or % are skipped.
     """
     file = Path(path)
     if not exists(file):
@@ -88,14 +92,40 @@ def read_events(
             raise DataError("the file is empty")
         if _starts_with(file, b"PAR1"):
             return _read_parquet(file, src, dst, time, features, sort)
-        header, delimiter = _header(file)
-        if header == ML_COLUMNS and not any((src, dst, time, features)):
+        names, delimiter, skip = _header(file) if header else _no_header(file)
+        if names == ML_COLUMNS and not any((src, dst, time, features)):
             return _read_ml(file, sort)
-        if header == JODIE_COLUMNS and not any((src, dst, time, features)):
+        if names == JODIE_COLUMNS and not any((src, dst, time, features)):
             return _read_jodie(file, sort)
         with _open_text(file) as stream:
-            chosen = _choose(header, [], src, dst, time, features)
-            return _graph(_csv_table(stream, header, delimiter, chosen), chosen, sort)
+            chosen = _choose(names, [], src, dst, time, features, header)
+            return _graph(_csv_table(stream, names, delimiter, skip, chosen), chosen, sort)
+
+
+def unused_columns(
+    path: str | os.PathLike[str],
+    *,
+    src: str | None = None,
+    dst: str | None = None,
+    time: str | None = None,
+    features: Sequence[str] | None = None,
+    header: bool = True,
+) -> list[str]:
+    """The columns of a file that `read_events` leaves out."""
+    file = Path(path)
+    if not file.is_file():
+        return []
+    if _starts_with(file, b"PAR1"):
+        from pyarrow import parquet
+
+        schema = parquet.read_schema(file)
+        names, lists = schema.names, [field.name for field in schema if is_list(field.type)]
+    else:
+        names, lists = (_header(file) if header else _no_header(file))[0], []
+    if names in (ML_COLUMNS, JODIE_COLUMNS) and not any((src, dst, time, features)):
+        return []
+    chosen = _choose(names, lists, src, dst, time, features, header)
+    return [name for name in names if name not in (*chosen[:3], *chosen.features)]
 
 
 def from_table(
@@ -274,22 +304,41 @@ def _first_lines(file: Path) -> list[bytes]:
         return stream.read(10**6).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
 
 
-def _header(file: Path) -> tuple[list[str], str]:
-    """The names of a csv's columns, and the delimiter between them."""
-    line = _first_lines(file)[0]
+def _header(file: Path) -> tuple[list[str], str, int]:
+    """The names of a csv's columns, the delimiter between them, and how many lines they take."""
+    text = _text_line(_first_lines(file)[0])
+    names, delimiter = _cells(text, "line 1, which must name the columns,")
+    if all(re.fullmatch(r"[-+.\deE]*", name) for name in names):
+        raise DataError(f"line 1 must name the columns (src,dst,time), but it is {text[:80]!r}; {NO_HEADER}")
+    return names, delimiter, 1
+
+
+def _no_header(file: Path) -> tuple[list[str], str, int]:
+    """Numbers as names of the columns, the delimiter, and how many lines of comments come first."""
+    lines = _first_lines(file)
+    skip = next((number for number, line in enumerate(lines) if not line.startswith((b"#", b"%"))), len(lines))
+    if skip == len(lines) or not lines[skip]:
+        raise DataError("there are no events")
+    cells, delimiter = _cells(_text_line(lines[skip]), f"line {skip + 1}")
+    return [str(number) for number in range(1, len(cells) + 1)], delimiter, skip
+
+
+def _text_line(line: bytes) -> str:
     if b"\0" in line or line.startswith(b"PK\3\4"):
         raise DataError(f"unknown format: this is neither Parquet nor text; {READABLE}")
     text = line.decode("utf-8-sig")
     if text.lstrip().startswith(("{", "[")):
         raise DataError(f"unknown format: this looks like JSON; {READABLE}")
+    return text
+
+
+def _cells(text: str, what: str) -> tuple[list[str], str]:
+    """The cells of a line, and the delimiter between them."""
     delimiter = max(",\t;", key=text.count) if re.search("[,\t;]", text) else " "
     try:
-        names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])]
+        return [cell.strip() for cell in next(csv.reader([text], delimiter=delimiter), [])], delimiter
     except csv.Error as error:
-        raise DataError(f"line 1, which must name the columns, cannot be read: {first_line(error)}") from None
-    if all(re.fullmatch(r"[-+.\deE]*", name) for name in names):
-        raise DataError(f"line 1 must name the columns (src,dst,time), but it is {text[:80]!r}")
-    return names, delimiter
+        raise DataError(f"{what} cannot be read: {first_line(error)}") from None
 
 
 def _read_parquet(
@@ -334,12 +383,12 @@ def _declared_size(metadata: Any, columns: list[str]) -> int:
     return size
 
 
-def _csv_table(stream: ByteStream, header: list[str], delimiter: str, chosen: Columns) -> Any:
+def _csv_table(stream: ByteStream, header: list[str], delimiter: str, skip: int, chosen: Columns) -> Any:
     import pyarrow as pa
     from pyarrow import compute
 
     ids_as_text = {chosen.src: pa.string(), chosen.dst: pa.string()}  # "007" is not 7
-    table = read_text_columns(stream, header, delimiter, skip=1, types=ids_as_text)
+    table = read_text_columns(stream, header, delimiter, skip=skip, types=ids_as_text)
     conversions = {chosen.src: integers_if_possible, chosen.dst: integers_if_possible, chosen.time: _moments}
     for name, convert in conversions.items():
         if pa.types.is_string(table[name].type):
@@ -348,10 +397,10 @@ def _csv_table(stream: ByteStream, header: list[str], delimiter: str, chosen: Co
 
 
 def _moments(column: Any) -> Any:
-    """A text column as numbers or datetimes, if possible; it was read as text because of spaces around them."""
+    """A text column as numbers or datetimes, if possible; spaces around them, or dates of several lengths, are text."""
     import pyarrow as pa
 
-    for kind in (pa.float64(), pa.timestamp("ns")):
+    for kind in (pa.float64(), pa.timestamp("ns"), pa.timestamp("ns", tz="UTC")):
         with suppress(pa.ArrowInvalid):
             return column.cast(kind)
     return column
@@ -427,12 +476,14 @@ def _choose(
     dst: str | None,
     time: str | None,
     features: Sequence[str] | None,
+    header: bool = True,
 ) -> Columns:
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
         raise DataError(f"column names must differ; {twice[0]!r} occurs more than once")
     wanted = [features] if isinstance(features, str) else features
-    roles = {"src": (src, SRC_WORDS), "dst": (dst, DST_WORDS), "time": (time, TIME_WORDS)}
+    usual = (SRC_WORDS, DST_WORDS, TIME_WORDS) if header else (("1",), ("2",), ("3",))
+    roles = {"src": (src, usual[0]), "dst": (dst, usual[1]), "time": (time, usual[2])}
     found = {role: _pick(role, given, words, names) for role, (given, words) in roles.items()}
     missing = [role for role, name in found.items() if name is None]
     if missing:
@@ -461,7 +512,9 @@ def _pick(role: str, given: str | None, words: Sequence[str], names: Sequence[st
 def _missing_columns(missing: Sequence[str], words: Sequence[str], names: Sequence[str]) -> DataError:
     hint = next(filter(None, (_closest(word, names) for word in words if len(word) > 2)), "")
     if len(missing) == 3 or names[0].startswith("#"):
-        hint += "; line 1 of a csv is taken as the header: is the header line missing, or a comment before it?"
+        hint += (
+            f"; line 1 of a csv is taken as the header: is the header line missing, or a comment before it? {NO_HEADER}"
+        )
     python, options = ", ".join(f"{role}='…'" for role in missing), " ".join(f"--{role} …" for role in missing)
     called, them = ("column is called", "it") if len(missing) == 1 else ("columns are called", "them")
     return DataError(

@@ -30,6 +30,7 @@ from cody.inference.weights import Weights
 
 SCHEMA = "cody/versions/2"
 UNUSED = 90 * 86_400.0  # seconds after which a table that nobody opened is removed
+MOST_KEPT = 4 * 10**9  # bytes of all tables together, before those that were not used for longest are removed
 ROWS_AT_ONCE = 1 << 14  # whose checksums are compared at once
 
 Words = NDArray[np.uint32]
@@ -250,7 +251,7 @@ def _build_on_disk(
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
-    _clear_unused(file.parent)
+    _clear_unused(file)
     built = _open(network, graph, dtype, file)
     if built is None:
         raise FileNotFoundError(file)
@@ -296,16 +297,27 @@ def _reserve(file: Path, size: int) -> None:
         opened.truncate(size)
 
 
-def _clear_unused(folder: Path) -> None:
-    """Remove tables that nobody has opened for long, and what killed builds have left."""
-    for file in folder.glob("*.versions"):
-        if time.time() - file.stat().st_mtime > UNUSED:
-            file.unlink(missing_ok=True)
+def _clear_unused(newest: Path) -> None:
+    """Remove tables that nobody has opened for long, the oldest beyond a total size, and what killed builds left."""
+    folder = newest.parent
+    total = newest.stat().st_size
+    for used, size, file in sorted(_others(newest), reverse=True):
+        total += size
+        if time.time() - used > UNUSED or total > MOST_KEPT:
+            file.unlink(missing_ok=True)  # a process that has it open keeps it until it ends
     for partial in folder.glob("*.partial"):
         with suppress(OSError), partial.open("r+b") as opened:
             _lock(opened.fileno(), wait=False)  # fails while it is being built
             if _is_same(partial, opened.fileno()):
                 partial.unlink()
+
+
+def _others(newest: Path) -> Iterator[tuple[float, int, Path]]:
+    """When each other table was last opened, its size, and its file."""
+    for file in newest.parent.glob("*.versions"):
+        with suppress(FileNotFoundError):  # another process may clear it just now
+            if file != newest:
+                yield file.stat().st_mtime, file.stat().st_size, file
 
 
 def _digest(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> str:

@@ -1,0 +1,60 @@
+"""Events as a table that other programs read."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cody.errors import CallError
+from cody.files import replacing
+from cody.graph import TemporalGraph
+
+FORMATS = (".csv", ".parquet")
+
+
+def write_events(graph: TemporalGraph, file: Path) -> None:
+    """Write the events as csv or Parquet, by the name of the file: src, dst, time, and features f0, f1, …
+
+    `cody.load` reads the same events again. Features of nodes, and nodes without events, are not part of it.
+    """
+    if file.suffix not in FORMATS:
+        raise CallError(f"{str(file)!r} must end in {' or '.join(FORMATS)}, which says how the events are written")
+    with replacing(file) as partial:
+        if file.suffix == ".csv":
+            with partial.open("w", encoding="utf-8", newline="") as stream:
+                writer = csv.writer(stream, lineterminator="\n")
+                writer.writerow(_names(graph))
+                writer.writerows(_rows(graph))
+        else:
+            _write_parquet(graph, partial)
+
+
+def _names(graph: TemporalGraph) -> list[str]:
+    width = 0 if graph.features is None else graph.features.shape[1]
+    return ["src", "dst", "time", *(f"f{number}" for number in range(width))]
+
+
+def _rows(graph: TemporalGraph) -> Iterator[list[Any]]:
+    names = _node_names(graph)
+    for row in range(graph.num_events):
+        features = [] if graph.features is None else graph.features[row].tolist()
+        time = float(graph.time[row])
+        yield [names[graph.src[row]], names[graph.dst[row]], int(time) if time.is_integer() else time, *features]
+
+
+def _write_parquet(graph: TemporalGraph, file: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    names, real = _node_names(graph), slice(graph.num_events)
+    columns: list[Any] = [names[graph.src[real]], names[graph.dst[real]], graph.time[real]]
+    columns += [] if graph.features is None else list(graph.features.T)
+    parquet.write_table(pa.table(dict(zip(_names(graph), columns, strict=True))), file)
+
+
+def _node_names(graph: TemporalGraph) -> Any:
+    return np.arange(graph.num_nodes) if graph.names is None else graph.names
