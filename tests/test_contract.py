@@ -34,6 +34,7 @@ ORDER = [
     {"cody.explainers"},
     {"cody"},
     {"cody.evaluate"},
+    {"cody.survey"},
     {"cody.demo", "cody.bench", "cody.cache", "cody.serve"},
     {"cody.cli"},
     {"cody.__main__"},

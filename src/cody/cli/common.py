@@ -43,6 +43,7 @@ app = Commands(
         ),
         "view": Listed("cody.cli.view", "Make a page of an explanation."),
         "serve": Listed("cody.cli.serve", "Explore a model in the browser."),
+        "survey": Listed("cody.cli.survey", "Explain many predictions, and say what decides in general."),
         "train": Listed("cody.cli.models", "Train a model to predict links."),
         "train-explainer": Listed("cody.cli.models", "Train PGExplainer for a model."),
         "import-model": Listed("cody.cli.models", "Import the weights of a model that was trained elsewhere."),

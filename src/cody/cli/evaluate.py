@@ -121,12 +121,12 @@ def evaluate(
             _check_scorer(scorer or model, loaded, other_data)
     plan = evaluation.Plan(data, model, tuple(chosen), seed, share)
     try:
-        with _way_to_evaluate(data, graph, model, other_data, workers, ray) as way:
+        with way_to_evaluate(data, graph, model, other_data, workers, ray) as way:
             steps = evaluation.run(out_, loaded, graph, plan, sample, evaluate=way)
             with status("Drawing links ..."):
                 first = next(steps)
-            _say_what_is_missing(first.links, sample)
-            _follow(first, steps)
+            say_what_is_missing(first.links, sample)
+            follow(first, steps)
     except KeyboardInterrupt:
         kept = f"what is done is in {words.plain(out_, 2000)}, and the same command continues from there"
         say(f"stopped; {kept if out_.exists() else 'nothing was done yet'}")
@@ -145,7 +145,7 @@ def evaluate(
         print(f"Allowed were {allow}: do not compare this with explainers that only remove events.")
 
 
-def _say_what_is_missing(links: Sequence[evaluation.Link], sample: evaluation.Sample) -> None:
+def say_what_is_missing(links: Sequence[evaluation.Link], sample: evaluation.Sample) -> None:
     for kind in sample.kinds:
         found = sum(link.kind == kind for link in links)
         if found < sample.instances:
@@ -154,7 +154,7 @@ def _say_what_is_missing(links: Sequence[evaluation.Link], sample: evaluation.Sa
 
 
 @contextmanager
-def _way_to_evaluate(
+def way_to_evaluate(
     data: str, graph: TemporalGraph, model: str, other_data: bool, workers: int, ray: str | None
 ) -> Iterator[evaluation.Evaluate]:
     """Who does the work: this process, several of them, or a cluster."""
@@ -197,7 +197,7 @@ def _check_scorer(scorer: str, model: Model, other_data: bool) -> None:
     load_pgexplainer(scorer, model, other_data=other_data)
 
 
-def _follow(first: evaluation.Progress, steps: Iterator[evaluation.Progress]) -> None:
+def follow(first: evaluation.Progress, steps: Iterator[evaluation.Progress]) -> None:
     """Show how far an evaluation is: a bar on a terminal, elsewhere a line now and then."""
     if first.finished:
         say(f"{first.finished:,} of {first.total:,} records are there already")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -43,11 +43,15 @@ def sample_kinds(
     period: tuple[float, float] = TEST_PERIOD,
     margin: float = 0.0,
     seed: int = 0,
+    events: Sequence[int] | None = None,
 ) -> dict[str, list[int]]:
-    """For each kind, "correct" or "incorrect", the links that `sample_links` draws; no event is scored twice."""
+    """For each kind, "correct" or "incorrect", the links that `sample_links` draws; no event is scored twice.
+
+    With `events`, they are drawn among these rows, whatever the period.
+    """
     check_sample(count, period, margin)
     rows: dict[str, list[int]] = {kind: [] for kind in kinds}
-    for row, logit in _scored(model, graph, period, seed):
+    for row, logit in _scored(model, graph, rows_of(period, graph) if events is None else events, seed):
         of_kind = rows.get("correct" if logit > 0 else "incorrect", [])
         if abs(logit) >= margin and len(of_kind) < count:
             of_kind.append(row)
@@ -72,8 +76,8 @@ def rows_of(period: tuple[float, float], graph: TemporalGraph) -> range:
     return range(first, last)
 
 
-def _scored(model: Model, graph: TemporalGraph, period: tuple[float, float], seed: int) -> Iterator[tuple[int, float]]:
-    for row in np.random.default_rng(seed).permutation(np.array(rows_of(period, graph))).tolist():
+def _scored(model: Model, graph: TemporalGraph, rows: Sequence[int], seed: int) -> Iterator[tuple[int, float]]:
+    for row in np.random.default_rng(seed).permutation(np.array(rows)).tolist():
         query = graph.query(row)
         (logit,) = model.logits(query, [frozenset()])
         check_logits(query, [frozenset()], [float(logit)])

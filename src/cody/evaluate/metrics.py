@@ -191,7 +191,7 @@ def interval(
         return None
     drawn = [
         np.asarray(metric(replace(group, counts=counts[:, group.link])))
-        for counts in _draws(int(group.link.max()) + 1, samples, rng)
+        for counts in draws(int(group.link.max()) + 1, samples, rng)
     ]
     return within(np.concatenate(drawn), level)
 
@@ -216,7 +216,7 @@ def differences(
     if any(metric(group) is None for group in pair):
         return None
     drawn = []
-    for counts in _draws(len(number), samples, rng):
+    for counts in draws(len(number), samples, rng):
         one, other = (np.asarray(metric(replace(group, counts=counts[:, group.link]))) for group in pair)
         drawn.append(one - other)
     return np.concatenate(drawn)
@@ -230,7 +230,7 @@ def within(drawn: FloatArray, level: float = 0.95) -> Interval:
     return Interval(float(low), float(high))
 
 
-def _draws(links: int, samples: int, rng: np.random.Generator) -> Iterator[FloatArray]:
+def draws(links: int, samples: int, rng: np.random.Generator) -> Iterator[FloatArray]:
     """How often each link counts in each sample: [S, L] in all, as many rows at a time as memory allows."""
     if samples < 1:
         raise CallError(f"samples must be at least 1, not {samples}")

@@ -92,7 +92,7 @@ def _header(text: str) -> Header:
     instances = header.get("instances", most)
     if not is_count(instances) or instances < most:
         raise DataError(f"this header is damaged: it has {most} links of one kind, but instances is {shown(instances)}")
-    check_line(header, "header", HEADER_FIELDS)
+    check_line(header, "header", HEADER_FIELDS | {"events"})
     if header["schema"] == OLD_HEADER:
         header["explainers"] = {name: upgraded_explainer(name, given) for name, given in explainers.items()}
     return header

@@ -81,6 +81,7 @@ class Sample:
     kinds: Sequence[str] = KINDS
     period: tuple[float, float] = TEST_PERIOD
     margin: float = 0.0
+    events: tuple[int, ...] | None = None  # draw among these rows only; None: among all of the period
 
     def __post_init__(self) -> None:
         _make_whole(self, "instances")
@@ -268,6 +269,8 @@ def _settings(model: Model, graph: TemporalGraph, plan: Plan, sample: Sample) ->
         "instances": sample.instances,
         "explainers": {explainer.name: _parts_of(explainer, model) for explainer in plan.explainers},
     }
+    if sample.events is not None:
+        settings["events"] = sample.events
     plain: Header = json.loads(json.dumps(settings))  # as it will be read back: tuples become lists
     return plain
 
@@ -309,6 +312,8 @@ def _check_header(file: Appender, header: Header, settings: Header, explainers: 
                 f"{file.path} belongs to another run: there {name.replace('_', ' ')} is {header.get(name)}, "
                 f"here it is {settings[name]}; choose another file"
             )
+    if header.get("events") != settings.get("events"):
+        raise DataError(f"{file.path} belongs to another run, about other events; choose another file")
     for name, given in header.get("explainers", {}).items():
         there, here = _setting(given), _setting(explainers.setdefault(name, given))
         for option in sorted(there.keys() | here.keys()):
@@ -383,7 +388,14 @@ def _links(
     is_known = drawn is not None
     if drawn is None:
         drawn = sample_kinds(
-            model, graph, sample.instances, sample.kinds, period=sample.period, margin=sample.margin, seed=plan.seed
+            model,
+            graph,
+            sample.instances,
+            sample.kinds,
+            period=sample.period,
+            margin=sample.margin,
+            seed=plan.seed,
+            events=sample.events,
         )
     if not any(drawn.values()):
         first, last = sample.period

@@ -1,0 +1,298 @@
+"""What decides a model's predictions in general."""
+
+from __future__ import annotations
+
+import csv
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from rich.text import Text
+
+from cody import _start, words
+from cody.adapters.named import NamedModel
+from cody.cli.common import (
+    DataOption,
+    JsonOption,
+    OtherDataOption,
+    SortOption,
+    app,
+    parse_shares,
+    print_json,
+    say,
+    use_threads,
+)
+from cody.cli.evaluate import MOST, follow, say_what_is_missing, way_to_evaluate
+from cody.cli.parser import Option
+from cody.cli.progress import status
+from cody.cli.show import print_parts, table
+from cody.data import load
+from cody.errors import CallError
+from cody.evaluate import run as evaluation
+from cody.evaluate.instances import TEST_PERIOD
+from cody.evaluate.record_file import iterate_records
+from cody.explainers import DEFAULT_SEARCH, Explainer, explainer, find
+from cody.graph import TemporalGraph
+from cody.predict import of_node, rows_between
+from cody.survey import Case, Comparison, Part, Survey, cases, compare, survey
+from cody.survey.report import Decider, Example
+from cody.survey.shares import Contrast, Share
+from cody.what_if import read_rows
+
+DEFAULT_MODEL = "tgn-collegemsg"
+
+
+@app.command(
+    "survey",
+    groups={
+        "Which predictions": "instances kinds period node events seed",
+        "Data and models": "data model sort other_data",
+        "The work": "explainer_ candidates evaluations workers ray out_",
+    },
+    examples={
+        "cody survey --instances 100 --out survey.jsonl": "stopped, the same command goes on",
+        "cody survey --node 1118": "what matters for this node in general",
+    },
+)
+def survey_(
+    data: DataOption = "collegemsg",
+    model: Annotated[
+        list[str] | None,
+        Option(help=f"As in explain; a second one is asked about the same links. Default: {DEFAULT_MODEL}."),
+    ] = None,
+    instances: Annotated[int, Option(min=1, help="Predictions of each kind.")] = 50,
+    kinds: Annotated[str, Option(help="Predictions to explain: right ones, wrong ones.")] = "correct,incorrect",
+    period: Annotated[str | None, Option(help="Which events, as shares of all. Default: 0.85..1, the test.")] = None,
+    node: Annotated[str | None, Option(help="Only links of this node.")] = None,
+    events: Annotated[str | None, Option(help="Only these events: rows 10,20,30, or a file of rows.")] = None,
+    explainer_: Annotated[str, Option("--explainer", metavar="NAME", help="A search, as in explain.")] = DEFAULT_SEARCH,
+    candidates: Annotated[int | None, Option(min=1, help="At most so many. Default: 64.")] = None,
+    evaluations: Annotated[int | None, Option(min=1, help="Budget of questions for each link. Default: 300.")] = None,
+    seed: Annotated[int, Option(min=0, max=MOST, help="For drawing links.")] = 0,
+    workers: Annotated[int, Option(min=1, max=1024, help="Processes on this machine.")] = 1,
+    ray: Annotated[str | None, Option(help="Address of a Ray cluster, or local: work there.")] = None,
+    out_: Annotated[
+        Path | None, Option("--out", help="File for the records, as cody evaluate writes them. A survey there goes on.")
+    ] = None,
+    sort: SortOption = False,
+    other_data: OtherDataOption = False,
+    csv_: Annotated[bool, Option("--csv", help="Print every figure as comma-separated values.")] = False,
+    json_: JsonOption = False,
+) -> None:
+    """Explain many predictions, and say what decides in general."""
+    names = list(model or [DEFAULT_MODEL])
+    _check_call(names, explainer_, period, node, events, csv_ and json_)
+    chosen = explainer(explainer_, size=candidates, evaluations=evaluations)
+    use_threads(1)
+    made: list[list[Case]] = []
+    with tempfile.TemporaryDirectory(prefix="cody-survey-") as scratch:
+        for number, name in enumerate(names):
+            named = NamedModel(name, partial(load, data, sort=sort))
+            sample = _same_links(made[0]) if made else _sample(named.graph, instances, kinds, period, node, events)
+            plan = evaluation.Plan(named.data(data), name, (chosen,), seed)
+            file = _file(out_ or Path(scratch) / "records.jsonl", number)
+            made.append(_explained(file, named, plan, sample, other_data, workers, ray, keeps=out_ is not None))
+    graph = named.graph
+    found = [survey(each, graph) for each in made]
+    comparison = compare(made[0], made[1], graph) if len(made) == 2 else None
+    if json_:
+        document: dict[str, Any] = {"surveys": [each.to_dict() for each in found]}
+        print_json(document | {"comparison": None if comparison is None else comparison.to_dict()})
+    elif csv_:
+        _print_csv(found)
+    else:
+        for each in found:
+            print_parts(_shown(each))
+        if comparison is not None:
+            print_parts([""])
+            print_parts(_compared(comparison))
+
+
+def _check_call(
+    names: Sequence[str], explainer_: str, period: str | None, node: str | None, events: str | None, both: bool
+) -> None:
+    if len(names) > 2:
+        raise CallError(f"a survey compares at most two models, not {len(names)}")
+    if len(set(names)) < len(names):
+        raise CallError(f"--model {names[0]!r} is given twice; a comparison needs two different models")
+    if find(explainer_).factual:
+        raise CallError(f"--explainer {explainer_!r} looks for no counterfactuals; a survey needs a search")
+    if events is not None and (node is not None or period is not None):
+        raise CallError("--events says which links; leave out --node and --period")
+    if both:
+        raise CallError("give --csv or --json, not both")
+
+
+def _sample(
+    graph: TemporalGraph, instances: int, kinds: str, period: str | None, node: str | None, events: str | None
+) -> evaluation.Sample:
+    """Which links are drawn."""
+    shares = TEST_PERIOD if period is None else parse_shares(period)
+    rows: tuple[int, ...] | None = None
+    if events is not None:
+        shares, rows = (0.0, 1.0), tuple(sorted(set(read_rows(events))))
+        for row in rows:
+            graph.query(row)  # raises an error if there is no such event
+    elif node is not None:
+        rows = tuple(of_node(graph, rows_between(graph, shares), node).tolist())
+    if rows is not None and not rows:
+        raise CallError(
+            f"there are no events of node {node!r} in this period" if events is None else "no event is named"
+        )
+    wanted = tuple(dict.fromkeys(kind.strip() for kind in kinds.split(",") if kind.strip()))
+    return evaluation.Sample(instances, wanted, shares, events=rows)
+
+
+def _same_links(explained: Sequence[Case]) -> evaluation.Sample:
+    """The links of another model, whatever this one says about them."""
+    rows = tuple(sorted(case.event for case in explained))
+    return evaluation.Sample(len(rows), period=(0.0, 1.0), events=rows)
+
+
+def _file(first: Path, number: int) -> Path:
+    """Where the records of a model are: those of a second one beside those of the first."""
+    return first if number == 0 else first.with_name(f"{first.stem}-{number + 1}{first.suffix}")
+
+
+def _explained(
+    file: Path,
+    named: NamedModel,
+    plan: evaluation.Plan,
+    sample: evaluation.Sample,
+    other_data: bool,
+    workers: int,
+    ray: str | None,
+    *,
+    keeps: bool,
+) -> list[Case]:
+    """Explain the links of a sample, or go on with it."""
+    with status("Loading the model ..."):
+        graph, loaded = named.graph, named.open(other_data=other_data)
+    try:
+        with way_to_evaluate(plan.data, graph, plan.model, other_data, workers, ray) as way:
+            steps = evaluation.run(file, loaded, graph, plan, sample, evaluate=way)
+            with status("Drawing links ..."):
+                first = next(steps)
+            if sample.events is None:
+                say_what_is_missing(first.links, sample)
+            follow(first, steps)
+    except KeyboardInterrupt:
+        kept = f"what is done is in {words.plain(file, 2000)}, and the same command goes on from there"
+        say(f"stopped; {kept if keeps and file.exists() else 'nothing was kept (--out keeps it)'}")
+        sys.exit(_start.STOPPED)
+    chosen: Explainer = plan.explainers[0]
+    wanted = {evaluation.key(chosen.name, link) for link in first.links}
+    records = [record for record in iterate_records(file) if evaluation.key_of(record) in wanted]
+    return cases([replace(record, data=plan.data, model=plan.model) for record in records], graph)
+
+
+def _print_csv(found: Sequence[Survey]) -> None:
+    rows = [row for each in found for row in each.rows()]
+    writer = csv.DictWriter(
+        sys.stdout, ["data", "model", "kind", "figure", "value", "low", "high"], lineterminator="\n"
+    )
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+FORMULAS = (
+    "decisive, candidates: mean over the predictions with a counterfactual of the share of its events, and of all "
+    "events that could be removed, that are such. ratio: decisive / candidates; above 1: over-represented. "
+    "Intervals: bootstrap samples of predictions. Counterfactuals that were not found count as none."
+)
+
+
+def _shown(found: Survey) -> Iterable[Any]:
+    """A survey for a person, one kind of prediction after the other."""
+    for part in found.parts:
+        name = f"{words.plain(found.model, 30)} on {words.plain(found.data, 30)}"
+        yield f"{name}: {words.count(part.links, f'{part.kind} prediction')}, {part.explained} with a counterfactual\n"
+        yield from _fragility(part)
+        if part.relations:
+            yield from _decisive(part)
+        yield from _deciders("Nodes that decide for links of others", "node", part.nodes)
+        yield from _deciders("Events that decide more than once", "event", part.events)
+        yield from _examples("The most fragile predictions", part.most_fragile)
+        yield from _examples("The most robust ones", part.most_robust)
+    yield Text(FORMULAS)
+
+
+def _fragility(part: Part) -> Iterable[Any]:
+    rows = table("changes without", "#predictions", "#95 % interval")
+    for each in part.fragility:
+        rows.add_row(f"at most {words.count(each.edits, 'event')}", _percent(each.share), _between(each.share))
+    yield rows
+    yield ""
+
+
+def _decisive(part: Part) -> Iterable[Any]:
+    """What the decisive events are, beside all candidates."""
+    assert part.repetition is not None
+    assert part.age is not None
+    rows = table("events", "#decisive", "#candidates", "#ratio", "#95 % interval")
+    for contrast in (*part.relations, *part.latest, part.repetition):
+        rows.add_row(contrast.what, _percent(contrast.decisive), _percent(contrast.candidates), *_ratio(contrast))
+    yield rows
+    now = part.most_fragile[0].time
+    old, usual = (words.earlier(now - age, now) for age in part.age)
+    yield f"Half of the decisive events are at most {old} old; of all candidates, {usual}.\n"
+
+
+def _deciders(title: str, heading: str, deciders: Sequence[Decider]) -> Iterable[Any]:
+    if not deciders:
+        return
+    rows = table(heading, "#decides", "#could")
+    for each in deciders:
+        row = "" if each.row is None else f"{each.row}, "
+        rows.add_row(f"{row}{words.plain(each.name, 50)}", f"{each.decides}", f"{each.could}")
+    yield from (f"{title}:", rows, "")
+
+
+def _examples(title: str, examples: Sequence[Example]) -> Iterable[Any]:
+    rows = table("#event", "link", "#score", "changes without")
+    for each in examples:
+        link = f"{words.plain(each.src, 20)} → {words.plain(each.dst, 20)}"
+        rows.add_row(str(each.event), link, f"{each.score:.2f}", _rows(each.rows))
+    yield from (f"{title}:", rows, "")
+
+
+def _compared(found: Comparison) -> Iterable[Any]:
+    """Two surveys side by side."""
+    one, other = (words.plain(name, 30) for name in found.models)
+    yield f"{one} and {other} on {words.count(found.links, 'link')}:"
+    yield f"the same decision on {_percent(found.same_decision)} ({_between(found.same_decision)})"
+    if found.overlap is not None and found.same_reason is not None:
+        yield (
+            f"the same reason for {_percent(found.same_reason)} ({_between(found.same_reason)}) of the "
+            f"{found.both_explained} that both explain; mean overlap |X ∩ Y| / |X ∪ Y| {found.overlap.value:.2f}\n"
+        )
+        for title, pairs in (("They agree most on", found.agree), ("They differ most on", found.differ)):
+            rows = table("#event", "link", one, other)
+            for pair in pairs:
+                link = f"{words.plain(pair.src, 20)} → {words.plain(pair.dst, 20)}"
+                rows.add_row(str(pair.event), link, _rows(pair.rows), _rows(pair.others))
+            if pairs:
+                yield from (f"{title}:", rows, "")
+
+
+def _rows(rows: Sequence[int]) -> str:
+    listed = ", ".join(map(str, rows[:4])) + (f", … ({len(rows)})" if len(rows) > 4 else "")
+    return listed or "(none found)"
+
+
+def _percent(share: Share) -> str:
+    return f"{100 * share.value:.0f} %"
+
+
+def _between(share: Share) -> str:
+    return f"{100 * share.low:.0f} to {100 * share.high:.0f} %"
+
+
+def _ratio(contrast: Contrast) -> tuple[str, str]:
+    if contrast.ratio is None:
+        return "–", "–"
+    return f"{contrast.ratio.value:.1f}", f"{contrast.ratio.low:.1f} to {contrast.ratio.high:.1f}"

@@ -1,0 +1,213 @@
+"""What a survey says: shares that can be computed by hand, and on a campus, what was planted there."""
+
+import csv
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cody.data import campus, save_graph
+from cody.evaluate.run import Link, Plan, evaluate
+from cody.explainers import explainer
+from cody.graph import TemporalGraph
+from cody.model import as_model
+from cody.models.checkpoint import Checkpoint, save_model
+from cody.survey import cases, compare, survey
+from cody.survey.cases import DESTINATION, FURTHER, RELATIONS, REVERSE, SAME, SOURCE, Case, relations
+from cody.survey.shares import contrast, mean
+from cody.toy import ToyModel
+from random_events import random_graph, random_network
+from test_cli import run
+
+DAY, HOUR = 86_400.0, 3_600.0
+
+
+def explained(model, graph, links, name="mine"):
+    plan = Plan("some", name, (explainer("scout"),))
+    return cases(list(evaluate(model, graph, links, plan)), graph)
+
+
+def kind_of(graph, node):
+    return graph.name(int(node)).split()
+
+
+def planted(graph, query, changes):
+    """Follows the rules of a campus: an enrolment leads to a post within two days, a post to an answer within hours."""
+    (one, number), (other, others) = kind_of(graph, query.src), kind_of(graph, query.dst)
+    if (one, other) == ("student", "forum"):
+        who, wanted, delay = query.src, f"course {others}", 2.1 * DAY
+    elif (one, other) == ("course", "student"):
+        who, wanted, delay = query.dst, f"forum {number}", 3.1 * HOUR
+    else:
+        return [-1.0] * len(changes)
+    rows = [row for row in graph.history(who, query.before).tolist() if query.time - graph.time[row] <= delay]
+    causes = [row for row in rows if graph.src[row] == who and graph.name(int(graph.dst[row])) == wanted]
+    return [1.0 if set(causes) - change else -1.0 for change in changes]
+
+
+@pytest.fixture(scope="module")
+def made():
+    return campus(students=30, courses=4, days=14, enrolments=2, noise=0.2, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("rule", "relation", "within"), [("forum", SOURCE, 2.1 * DAY), ("student", DESTINATION, 3.1 * HOUR)]
+)
+def test_on_a_campus_the_survey_says_what_was_planted(made, rule, relation, within):
+    graph = made.graph
+    rows = [row for row, causes in enumerate(made.causes) if causes and kind_of(graph, graph.dst[row])[0] == rule]
+    links = [Link(row, "correct") for row in rows[-40:]]
+    found = explained(as_model(planted, graph, identity="planted"), graph, links)
+    for case in found:
+        if case.size == 1:
+            assert set(case.candidates[case.decisive].tolist()) == made.causes[case.event]
+    (part,) = survey(found, graph).parts
+    assert (part.links, part.explained) == (40, 40)
+    assert part.fragility[0].share.value > 0.9  # one event is the cause
+    shares = {each.what: each for each in part.relations}
+    assert shares[relation].decisive.value > 0.99
+    assert shares[relation].ratio.low > 1.5
+    assert all(each.decisive.value < 0.01 for name, each in shares.items() if name != relation)
+    assert part.age.decisive < within
+    assert part.age.candidates > part.age.decisive
+
+
+@pytest.fixture
+def graph():
+    return TemporalGraph.from_arrays(src=[0, 1, 0, 2, 3, 0], dst=[1, 0, 2, 1, 2, 1], time=[1, 2, 3, 4, 5, 6])
+
+
+def test_every_event_has_one_relation_to_a_link(graph):
+    case = Case(None, graph.query(5), np.arange(5), np.zeros(5, dtype=bool))
+    assert [RELATIONS[kind] for kind in relations(graph, case)] == [SAME, REVERSE, SOURCE, DESTINATION, FURTHER]
+
+
+def test_shares_are_means_over_links(graph):
+    found = contrast("such", [1.0, 0.5], [0.25, 0.25])
+    assert (found.decisive.value, found.candidates.value, found.ratio.value) == (0.75, 0.25, 3.0)
+    assert (found.decisive.low, found.decisive.high) == (0.5, 1.0)
+    assert (found.ratio.low, found.ratio.high) == (2.0, 4.0)
+    assert contrast("never", [0.0, 0.0], [0.0, 0.0]).ratio is None
+    assert mean([1, 1, 1]) == (1.0, 1.0, 1.0)
+    wide, narrow = mean([0, 1] * 5), mean([0, 1] * 500)
+    assert wide.high - wide.low > 4 * (narrow.high - narrow.low)
+
+
+def test_fragility_counts_links_by_the_size_of_their_counterfactual():
+    graph = random_graph(np.random.default_rng(1), nodes=10, events=60, ties=False)
+    model = ToyModel(graph, weights=np.where(np.arange(60) % 3, 2.0, -1.0), bias=-0.5)
+    links = [Link(row, "correct") for row in range(20, 60) if model.logits(graph.query(row), [frozenset()])[0] > 0]
+    found = explained(model, graph, links)
+    (part,) = survey(found, graph).parts
+    for each in part.fragility:
+        expected = np.mean([0 < case.size <= each.edits for case in found])
+        assert each.share.value == pytest.approx(expected)
+        assert each.share.low <= expected <= each.share.high
+    assert sum(share.decisive.value for share in part.relations) == pytest.approx(1)
+    assert part.most_fragile[0].rows
+    assert len(part.most_fragile[0].rows) <= min(case.size for case in found if case.flips)
+
+
+def test_links_without_a_counterfactual_are_robust_and_say_nothing_about_what_decides(graph):
+    always = as_model(lambda graph, query, changes: [3.0] * len(changes), graph, identity="always")
+    (part,) = survey(explained(always, graph, [Link(5, "correct")]), graph).parts
+    assert (part.explained, part.relations, part.age) == (0, (), None)
+    assert all(each.share.value == 0 for each in part.fragility)
+    assert part.most_fragile[0].rows == part.most_robust == ()
+
+
+def test_nodes_decide_for_links_that_are_not_their_own():
+    star = TemporalGraph.from_arrays(src=[9, 1, 2, 3, 1, 2, 3], dst=[8, 9, 9, 9, 4, 5, 6], time=[1, 2, 3, 4, 5, 6, 7])
+    model = ToyModel(star, weights=[0, 1, 1, 1, 0, 0, 0], bias=-0.2)
+    found = explained(model, star, [Link(4, "correct"), Link(5, "correct"), Link(6, "correct")])
+    (part,) = survey(found, star).parts
+    (decider,) = part.nodes
+    assert (decider.name, decider.decides) == ("9", 3)
+    assert decider.could == 3
+
+
+def test_two_models_are_compared_on_the_links_that_both_have(graph):
+    one = ToyModel(graph, weights=[5, 1, 1, 1, 0, 0], bias=-3)
+    other = ToyModel(graph, weights=[1, 1, 1, 5, 0, 0], bias=-3)
+    links = [Link(5, "correct")]
+    mine, theirs = explained(one, graph, links), explained(other, graph, links, "other")
+    same, different = compare(mine, mine, graph), compare(mine, theirs, graph)
+    assert (same.overlap.value, same.same_reason.value, same.same_decision.value) == (1, 1, 1)
+    assert (different.overlap.value, different.same_reason.value) == (0, 0)
+    assert (different.differ[0].rows, different.differ[0].others) == ((0,), (3,))
+    wrong = [replace(case, record=replace(case.record, kind="incorrect")) for case in theirs]
+    assert compare(mine, wrong, graph).same_decision.value == 0
+    assert compare(mine, wrong, graph).overlap is None
+
+
+# The command
+
+
+@pytest.fixture
+def where(tmp_path):
+    graph = random_graph(np.random.default_rng(0), nodes=20, events=200)
+    save_graph(graph, tmp_path / "events")
+    for kind in ("tgn", "tgat"):
+        save_model(tmp_path / kind, Checkpoint(random_network(graph, kind), graph.identity))
+    return tmp_path
+
+
+def words_for(where, *models):
+    named = [word for model in models for word in ("--model", where / model)]
+    return ("survey", "--data", where / "events", *named, "--instances", 3, "--evaluations", 80)
+
+
+def test_a_survey_goes_on_from_its_records(where):
+    words = (*words_for(where, "tgn"), "--out", where / "run.jsonl", "--json")
+    first = json.loads(run(*words))
+    written = (where / "run.jsonl").read_text()
+    assert json.loads(run(*words)) == first
+    assert (where / "run.jsonl").read_text() == written
+    lines = written.splitlines(keepends=True)
+    (where / "run.jsonl").write_text("".join(lines[:-2]))  # as if it had been killed
+    assert json.loads(run(*words)) == first
+    assert {part["kind"] for part in first["surveys"][0]["parts"]} <= {"correct", "incorrect"}
+
+
+def test_every_figure_is_in_the_csv(where):
+    rows = list(csv.DictReader(run(*words_for(where, "tgn"), "--csv").splitlines()))
+    assert {"flipped by at most 1", "flipped by at most 10"} <= {row["figure"] for row in rows}
+    assert all(float(row["low"]) <= float(row["value"]) <= float(row["high"]) for row in rows)
+
+
+def test_two_models_are_asked_about_the_same_links(where):
+    document = json.loads(run(*words_for(where, "tgn", "tgat"), "--out", where / "run.jsonl", "--json"))
+    numbers = [sum(part["links"] for part in each["parts"]) for each in document["surveys"]]
+    assert numbers[0] == numbers[1] == document["comparison"]["links"]
+    assert (where / "run-2.jsonl").exists()
+    assert "the same decision on" in run(*words_for(where, "tgn", "tgat"), "--out", where / "run.jsonl")
+
+
+def test_links_can_be_those_of_a_node_or_given(where):
+    shown = run(*words_for(where, "tgn"), "--period", "0.5..1", "--node", 3)
+    listed = re.findall(r"^\s*\d+  (\d+) → (\d+) ", shown, re.MULTILINE)
+    assert listed
+    assert all("3" in ends for ends in listed)
+    document = json.loads(run(*words_for(where, "tgn"), "--events", "150,160", "--json"))
+    examples = [each["event"] for part in document["surveys"][0]["parts"] for each in part["most_fragile"]]
+    assert sorted(examples) == [150, 160]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--explainer", "pbone"], "a survey needs a search"),
+        (["--events", "3", "--node", "2"], "leave out --node"),
+        (["--events", "999"], "event 999 is out of range"),
+        (["--csv", "--json"], "not both"),
+        (["--node", "77"], "node 77 is out of range"),
+    ],
+)
+def test_calls_that_make_no_sense_are_refused(where, words, message):
+    assert message in run(*words_for(where, "tgn"), *words, code=2)
+
+
+def test_a_model_is_not_compared_with_itself(where):
+    assert "given twice" in run(*words_for(where, "tgn", "tgn"), code=2)
