@@ -282,6 +282,9 @@ def test_the_likeliest_partners_of_a_node_come_first(asked):
     best = node["partners"][0]
     query = cody.Query(1, GRAPH.node(best["name"]), 59.0, 60)
     assert best["logit"] == pytest.approx(MODEL.logits(query, [frozenset()])[0], abs=1e-6)
+    others = [node for node in range(9) if node != 1]
+    logits = [MODEL.logits(cody.Query(1, other, 59.0, 60), [frozenset()])[0] for other in others]
+    assert best["logit"] == pytest.approx(max(logits), abs=1e-6)
     assert asked.get("/api/nodes/nobody").status == 400
     assert "Who next?" in asked.get("/", node="n1").text
 

@@ -16,6 +16,7 @@ from cody.decision import probability, scores
 from cody.edits import Edit
 from cody.errors import BudgetError, CallError, CodyError
 from cody.graph import LONGEST_NAME
+from cody.predict import Prediction
 from cody.serve import pages
 from cody.serve.guard import Guard
 from cody.serve.live import BusyError, Job, Live, UnknownError
@@ -24,6 +25,7 @@ from cody.what_if import Case, parse_add, parse_move, parse_rows
 
 MOST_LISTED = 100
 MOST_SIDE = 4
+MOST_PARTNERS = 12
 LONGEST_ADDRESS = 4096  # characters of one part of an address
 
 Identifier = Annotated[str, Path(min_length=1, max_length=40)]
@@ -208,17 +210,22 @@ def _add_questions(app: FastAPI, live: Live) -> None:
 
     def events(before: Before = None, count: Count = 25) -> list[Event]:
         last = graph.num_events if before is None else min(before, graph.num_events)
-        return [_event(live, *entry) for entry in live.events(last, count)]
+        return list(map(_event, live.events(last, count)))
 
     def node(name: Annotated[str, Path(min_length=1, max_length=LONGEST_NAME)], count: Count = 25) -> Node:
         number = graph.node(name)
+        called = graph.name(number)
         partners = [
-            Partner(name=graph.name(other), logit=round(logit, 6), probability=round(probability(logit), 6))
-            for other, logit in live.partners(number, 12)
+            Partner(
+                name=link.dst if link.src == called else link.src,
+                logit=round(link.logit, 6),
+                probability=round(link.score, 6),
+            )
+            for link in live.partners(number, MOST_PARTNERS)
         ]
         return Node(
-            name=graph.name(number),
-            events=[_event(live, *entry) for entry in live.events_of(number, count)],
+            name=called,
+            events=list(map(_event, live.events_of(number, count))),
             partners=partners,
         )
 
@@ -228,12 +235,17 @@ def _add_questions(app: FastAPI, live: Live) -> None:
     app.add_api_route("/api/nodes/{name}", node, methods=["GET"], responses=REFUSED)
 
 
-def _event(live: Live, row: int, logit: float) -> Event:
-    graph = live.graph
-    ends = {"src": graph.name(int(graph.src[row])), "dst": graph.name(int(graph.dst[row]))}
-    share = round(probability(logit), 6)
-    time = float(graph.time[row])
-    return Event(row=row, **ends, time=time, logit=round(logit, 6), probability=share, predicted=logit > 0)
+def _event(scored: Prediction) -> Event:
+    assert scored.event is not None  # a row was asked for
+    return Event(
+        row=scored.event,
+        src=scored.src,
+        dst=scored.dst,
+        time=scored.time,
+        logit=round(scored.logit, 6),
+        probability=round(scored.score, 6),
+        predicted=scored.predicted,
+    )
 
 
 def _add_searches(app: FastAPI, live: Live) -> None:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,13 +23,13 @@ from cody.explanation import Explanation
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.model import Change, Model, Session, checked_logits, model_on, open_session
 from cody.oracle import Oracle
+from cody.predict import Predictions, likely_partners, predict
 from cody.search import Found
 from cody.search.result import FOUND, result
 from cody.what_if import Case
 
 WAITING, RUNNING, DONE, CANCELLED, FAILED = "waiting", "running", "done", "cancelled", "failed"
 COUNT = 3  # counterfactuals that a search confirms
-NEARBY = 100  # nodes among which the next partner is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +83,6 @@ class Job:
     error: str | None = None
     stopped: bool = False
     used: float = 0.0  # when somebody asked about it last
-
-
-class Listed(NamedTuple):
-    """An event, and what the model said just before it."""
-
-    row: int
-    logit: float
 
 
 @dataclass(frozen=True)
@@ -152,41 +145,29 @@ class Live:
 
     # ---- what can be asked about
 
-    def events(self, before: int, count: int) -> list[Listed]:
+    def events(self, before: int, count: int) -> Predictions:
         """The latest events before a row, latest first, with what the model said just before each."""
         rows = range(max(0, before - count), min(before, self.graph.num_events))
-        return [self._listed(row) for row in reversed(rows)]
+        return predict(self.model, self.graph, list(reversed(rows)), watch=self._in_time())
 
-    def events_of(self, node: int, count: int) -> list[Listed]:
+    def events_of(self, node: int, count: int) -> Predictions:
         """The latest events of a node, latest first."""
         rows = self.graph.history(node, self.graph.num_events)[-count:]
-        return [self._listed(row) for row in reversed(rows.tolist())]
+        return predict(self.model, self.graph, rows[::-1].tolist(), watch=self._in_time())
 
-    def _listed(self, row: int) -> Listed:
-        return Listed(row, self.score(Case(self.graph.query(row), row))[0])
+    def partners(self, node: int, count: int) -> Predictions:
+        """The most likely next partners of a node, likeliest first."""
+        return likely_partners(self.model, self.graph, self.graph.name(node), count, watch=self._in_time())
 
-    def partners(self, node: int, count: int) -> list[tuple[int, float]]:
-        """The most likely next partners of a node among those near it, and their logits, likeliest first."""
-        now = float(self.graph.time[self.graph.num_events - 1])
-        scored = []
-        for other in self._nearby(node):
-            query = Query(node, other, now, self.graph.num_events)
-            scored.append((other, checked_logits(query, [frozenset()], self.model.logits(query, [frozenset()]))[0]))
-        return sorted(scored, key=lambda pair: -pair[1])[:count]
+    def _in_time(self) -> Callable[[int, int], None]:
+        """Something that is called now and then, and stops what takes too long."""
+        ends = self.clock() + self.limits.seconds
 
-    def _nearby(self, node: int) -> list[int]:
-        """Nodes that it was in touch with, then those that these were in touch with, latest first."""
-        found: dict[int, None] = {}
-        ring = [node]
-        for _ in range(2):
-            following = []
-            for member in ring[:NEARBY]:
-                rows = self.graph.history(member, self.graph.num_events)[-NEARBY:]
-                following += self.graph.other_end(rows, member)[::-1].tolist()
-            found |= dict.fromkeys(following)
-            ring = list(found)
-        found.pop(node, None)
-        return list(found)[:NEARBY]
+        def watch(done: int, of: int) -> None:
+            if done < of and self.clock() > ends:
+                raise BudgetError(f"{done:,} of {of:,} links were scored in {self.limits.seconds:g} seconds: too many")
+
+        return watch
 
     def look(self, case: Case) -> Explanation:
         """What each event does alone: an explanation for which nothing was searched."""

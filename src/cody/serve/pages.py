@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from cody.decision import decision, probability
+from cody.decision import decision
 from cody.edits import Add, Edit, Move
 from cody.explainers import DEFAULT_SEARCH, FACTUAL, SEARCHES
 from cody.graph import TemporalGraph
-from cody.serve.live import Listed, Live
+from cody.predict import Prediction
+from cody.serve.live import Live
 from cody.serve.questions import as_question
 from cody.view.markup import Markup, element, join, link, name
 from cody.view.page import Model, document, page
@@ -46,7 +47,7 @@ def start_page(live: Live, before: int, count: int) -> str:
     words = "Each was scored as of just before it happened. The model should have expected all of them."
     parts = [
         _welcome(live),
-        _card("Recent events", words, _events(live, listed), element("p", older, " ", newer, class_="foot")),
+        _card("Recent events", words, _events(listed), element("p", older, " ", newer, class_="foot")),
     ]
     return _page("CoDy: choose a link", live, parts)
 
@@ -56,23 +57,11 @@ def node_page(live: Live, node: int, count: int) -> str:
     graph = live.graph
     called = graph.name(node)
     now = float(graph.time[graph.num_events - 1])
-    partners = [
-        element(
-            "tr",
-            element(
-                "th", element("a", name(graph.name(other)), href=_link_address(graph, node, other, now)), scope="row"
-            ),
-            element("td", f"{probability(logit):.2f}"),
-            element("td", decision(logit)),
-        )
-        for other, logit in live.partners(node, 12)
-    ]
-    who = _table(["to", "score", "predicted"], partners)
+    partners = [_partner(scored, called) for scored in live.partners(node, 12)]
+    who = _table(["with", "score", "predicted"], partners)
     parts = [
-        _card("Who next?", f"The likeliest partners at {moment(now)}, among those that are near.", who),
-        _card(
-            "Its latest events", "Scored as of just before each happened.", _events(live, live.events_of(node, count))
-        ),
+        _card("Who next?", f"The likeliest partners after {moment(now)}, of all that it could have.", who),
+        _card("Its latest events", "Scored as of just before each happened.", _events(live.events_of(node, count))),
     ]
     return _page(f"CoDy: {called}", live, [element("h1", "Node ", name(called, 60)), *parts])
 
@@ -126,21 +115,29 @@ def _welcome(live: Live) -> Markup:
 _FIELDS = (("src", "From"), ("dst", "To"), ("time", "When"))
 
 
-def _events(live: Live, listed: Iterable[Listed]) -> Markup:
-    graph = live.graph
-    return _table(["row", "link", "when", "score", "predicted"], [_event(graph, entry) for entry in listed])
-
-
-def _event(graph: TemporalGraph, entry: Listed) -> Markup:
-    ends = (graph.name(int(graph.src[entry.row])), graph.name(int(graph.dst[entry.row])))
-    wrong = entry.logit <= 0
+def _partner(scored: Prediction, called: str) -> Markup:
+    other = scored.dst if scored.src == called else scored.src
+    asked = address(src=scored.src, dst=scored.dst, time=scored.time)
     return element(
         "tr",
-        element("td", str(entry.row)),
-        element("th", element("a", link(*ends), href=address(event=entry.row)), scope="row"),
-        element("td", moment(float(graph.time[entry.row]))),
-        element("td", f"{probability(entry.logit):.2f}"),
-        element("td", decision(entry.logit), element("b", " (wrong)") if wrong else None),
+        element("th", element("a", name(other), href=asked), scope="row"),
+        element("td", f"{scored.score:.2f}"),
+        element("td", decision(scored.logit)),
+    )
+
+
+def _events(listed: Iterable[Prediction]) -> Markup:
+    return _table(["row", "link", "when", "score", "predicted"], map(_event, listed))
+
+
+def _event(scored: Prediction) -> Markup:
+    return element(
+        "tr",
+        element("td", str(scored.event)),
+        element("th", element("a", link(scored.src, scored.dst), href=address(event=scored.event)), scope="row"),
+        element("td", moment(scored.time)),
+        element("td", f"{scored.score:.2f}"),
+        element("td", decision(scored.logit), None if scored.right else element("b", " (wrong)")),
     )
 
 
@@ -206,7 +203,3 @@ def _edits(edits: Iterable[Edit]) -> dict[str, Any]:
         "add": [{"src": str(e.src), "dst": str(e.dst), "time": e.time} for e in edits if isinstance(e, Add)],
         "move": [{"row": e.row, "time": e.time} for e in edits if isinstance(e, Move)],
     }
-
-
-def _link_address(graph: TemporalGraph, src: int, dst: int, time: float) -> str:
-    return address(src=graph.name(src), dst=graph.name(dst), time=time)

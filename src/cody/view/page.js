@@ -5,6 +5,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const one = (selector, root = document) => root.querySelector(selector);
 const keyOf = (change) => [...change].sort((a, b) => a - b).join();
+for (const set of data.sets) set[0] = numbersIn(set[0]);
 const nameOfEvent = new Map(all(".plot [data-e]").map((element) => [Number(element.dataset.e), one("title", element).textContent.split("; ")[0]]));
 const answers = new Map(data.sets.map(([change, logit, score], order) => [keyOf(change), { logit, score, order }]));
 const score = (logit) => 1 / (1 + Math.exp(-Math.min(Math.max(logit, -700), 700)));
@@ -12,6 +13,12 @@ const decision = (logit) => (logit > 0 ? "link" : "no link");
 const axes = Object.keys(data.places);
 
 let change = new Set(data.opened);
+
+// A set of events is written as the bits of a hexadecimal number.
+function numbersIn(bits) {
+  const digits = [...BigInt(`0x${bits}`).toString(2)].reverse();
+  return digits.flatMap((digit, place) => (digit === "1" ? [place] : []));
+}
 let axis = axes[0];
 
 // ---- what is shown -------------------------------------------------------------------------------------------------

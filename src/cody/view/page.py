@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -361,13 +361,22 @@ def _data(facts: Facts, axes: list[Axis], opened: State) -> dict[str, Any]:
     return {
         "original": why.original,
         "events": events,
-        "sets": [[list(known.change), known.logit, known.score] for known in facts.known],
+        "sets": [[_bits(known.change), known.logit, known.score] for known in facts.known],
         "states": [{"name": state.name, "change": list(state.change)} for state in facts.states],
         "opened": list(opened.change),
         "places": {axis.key: [round(100 * place, 2) for place in axis.places] for axis in axes},
         "command": facts.command,
         "file": f"cody-{why.event if why.event is not None else 'link'}",
     }
+
+
+def _bits(numbers: Iterable[int]) -> str:
+    """A set of numbers in few letters: a hexadecimal number whose bits they are.
+
+    >>> _bits([0, 1, 5])
+    '23'
+    """
+    return f"{sum(1 << number for number in numbers):x}"
 
 
 def _edit(event: ShownEvent) -> dict[str, Any] | None:
