@@ -13,7 +13,6 @@ from cody.search.result import Found, Search, distinct
 from cody.search.tree import needed
 
 TRIES = 2  # further searches for each way out that is wanted, where none is disjoint
-FURTHER = 600  # sets asked in search of other ways out: then no further search begins
 
 
 def ways_out(found: Found, count: int) -> list[Change]:
@@ -51,9 +50,8 @@ def look_for_others(oracle: Oracle, ranking: IntArray, search: Search, found: Fo
 
     First without all events of those that are known, so that the next one is disjoint from them; where that leads
     nowhere, without one event of each, so that the next one contains none of them. Each of these searches may ask as
-    much as the first one, as long as the oracle has a budget; none begins once `FURTHER` sets more were asked.
+    much as the first one, as long as the oracle has a budget.
     """
-    enough = FURTHER + len(oracle.asked)
 
     def ways_without(absent: Change) -> list[Change]:
         further = search(oracle, ranking[~np.isin(ranking, list(absent))])
@@ -62,10 +60,10 @@ def look_for_others(oracle: Oracle, ranking: IntArray, search: Search, found: Fo
         return ways_out(with_best(oracle, ranking, found, found.ended), count)
 
     ways, before = ways_out(found, count), 0
-    while before < len(ways) < count and len(oracle.asked) <= enough:
+    while before < len(ways) < count:
         before = len(ways)
         ways = ways_without(frozenset().union(*ways))
     for number in range(TRIES * (count - 1)):
-        if max(map(len, ways), default=0) > 1 and len(ways) < count and len(oracle.asked) <= enough:
+        if max(map(len, ways), default=0) > 1 and len(ways) < count:
             ways = ways_without(frozenset(sorted(way)[number % len(way)] for way in ways))
     return with_best(oracle, ranking, found, found.ended)
