@@ -11,7 +11,7 @@ from cody.view.facts import Facts, State
 from cody.view.markup import Markup, element, join, number, percent
 
 MANY_STEPS = 13  # more of them scroll
-LABELS = 16  # of the numbers of changes: more would run into each other on a phone
+MOST_LABELS = 13  # below the landscape; more would run into each other
 DOT = 3.4  # pixels
 LANDSCAPE = 250.0  # pixels high
 WIDE = 520.0  # pixels; dots are kept apart as if the landscape had this width
@@ -72,15 +72,10 @@ def landscape(facts: Facts) -> Markup:
     """Every set that was tried as a dot: how many changes, and the score."""
     axis = scale(known.logit for known in facts.known)
     sizes = sorted({len(known.change) for known in facts.known})
-    every = -(-len(sizes) // LABELS)
+    every = math.ceil(len(sizes) / MOST_LABELS)
     columns = [
         _column(
-            facts,
-            axis,
-            size,
-            (place + 0.5) / len(sizes) * 0.9 + 0.08,
-            0.86 / len(sizes),
-            labelled=place % every == 0,
+            facts, axis, size, (place + 0.5) / len(sizes) * 0.9 + 0.08, 0.86 / len(sizes), labelled=place % every == 0
         )
         for place, size in enumerate(sizes)
     ]
@@ -108,10 +103,9 @@ def _column(facts: Facts, axis: Scale, size: int, place: float, room: float, *, 
         step = (rank + 1) // 2 * (2 * DOT + 0.6) / WIDE
         x = place + min(step, room / 2 - DOT / WIDE) * (1 if rank % 2 else -1)
         dots.append(_dot(order, turned=flips(facts.why.original, known.logit), x=x, y=y))
-    shown = str(size) if labelled else ""
-    label = element("text", shown, class_="size", x=percent(place), y=LANDSCAPE + 16, aria_hidden="true")
+    label = element("text", str(size), class_="size", x=percent(place), y=LANDSCAPE + 16, aria_hidden="true")
     name = f"{size} change{'' if size == 1 else 's'}"
-    return element("g", label, *dots, role="group", aria_label=name)
+    return element("g", label if labelled else None, *dots, role="group", aria_label=name)
 
 
 def _dot(order: int, *, turned: bool, x: float, y: float) -> Markup:
