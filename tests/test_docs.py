@@ -66,8 +66,28 @@ def test_the_commands_do_what_the_pages_show(command, shown, files, monkeypatch)
         assert list(map(timeless, result.stdout.strip().splitlines())) == list(map(timeless, shown))
 
 
+def test_the_tour_can_be_taken_and_finds_what_was_put_into_the_mails(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tour = ROOT / "docs" / "tour.md"
+    for block in blocks(tour, "python"):
+        exec(compile(block, "tour.md", "exec"), {})
+    commands_of_it = [line[2:] for block in blocks(tour, "console") for line in block.splitlines()]
+    questions = re.findall(r"^\|.*\| `cody (\S+)[^`]*` \|$", tour.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(questions) == 6
+    assert set(questions) <= {command.split()[1] for command in commands_of_it}
+    said = {}
+    for command in commands_of_it:
+        result = CliRunner().invoke(app, shlex.split(command)[1:])
+        assert result.exit_code == 0, (command, result.exception or result.output)
+        said[command.split()[1]] = result.stdout
+    assert (tmp_path / "why.html").exists()
+    for relation in ("the same link before", "the reverse direction"):
+        (least,) = re.findall(rf"{relation} .* (\d+\.\d) to ", said["survey"])
+        assert float(least) > 2  # such mails decide at least twice as often as their number suggests
+
+
 def test_the_commands_leave_nothing_untracked_in_a_clone():
-    text = "\n".join(block for page in RUN for block in blocks(page, "console"))
+    text = "\n".join(block for page in [*RUN, ROOT / "docs" / "tour.md"] for block in blocks(page, "console"))
     written = {name for name in re.findall(r"(?:--out|--html|>) ([\w.-]+)", text) if not (ROOT / name).exists()}
     assert {"events", "run.jsonl", "why.jsonl"} <= written
     asked = ["git", "-C", str(ROOT), "check-ignore", *(f"{name}/x" if "." not in name else name for name in written)]
