@@ -77,7 +77,8 @@ def parse_rows(text: str) -> list[int]:
     words = text.replace(",", " ").split()
     for word in words:
         if not (word.isascii() and word.isdecimal() and len(word) < 19):
-            raise CallError(f"{word[:40]!r} is not an event row; rows are whole numbers, separated by commas")
+            where = "" if word == text else f" (in {text[:40]!r})"
+            raise CallError(f"{word[:40]!r} is not an event row{where}; rows are whole numbers, separated by commas")
     return [int(word) for word in words]
 
 

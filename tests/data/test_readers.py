@@ -788,3 +788,14 @@ def test_events_are_not_written_in_an_unknown_form(tmp_path):
     with pytest.raises(CallError, match=r"must end in \.csv or \.parquet"):
         write_events(TemporalGraph.from_arrays([0], [1], [0.0]), tmp_path / "events.xlsx")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_export_replaces_no_file(tmp_path):
+    graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1.0, 2.0])
+    file = tmp_path / "events.csv"
+    file.touch()
+    write_events(graph, file)  # nothing is lost of an empty file
+    before = file.read_bytes()
+    with pytest.raises(CallError, match="is there already and would be replaced"):
+        write_events(graph, file)
+    assert file.read_bytes() == before

@@ -19,10 +19,13 @@ FORMATS = (".csv", ".parquet")
 def write_events(graph: TemporalGraph, file: Path) -> None:
     """Write the events as csv or Parquet, by the name of the file: src, dst, time, and features f0, f1, …
 
-    `cody.load` reads the same events again. Features of nodes, and nodes without events, are not part of it.
+    `cody.load` reads the same events again. Features of nodes, and nodes without events, are not part of it. A file that
+    is there already is not replaced.
     """
     if file.suffix not in FORMATS:
         raise CallError(f"{str(file)!r} must end in {' or '.join(FORMATS)}, which says how the events are written")
+    if file.is_file() and file.stat().st_size:  # a table carries no mark that says who wrote it
+        raise CallError(f"{str(file)!r} is there already and would be replaced; choose another name, or remove it")
     with replacing(file) as partial:
         if file.suffix == ".csv":
             with partial.open("w", encoding="utf-8", newline="") as stream:
