@@ -100,9 +100,12 @@ def test_fragility_counts_links_by_the_size_of_their_counterfactual():
     model = ToyModel(graph, weights=np.where(np.arange(60) % 3, 2.0, -1.0), bias=-0.5)
     links = [Link(row, "correct") for row in range(20, 60) if model.logits(graph.query(row), [frozenset()])[0] > 0]
     found = explained(model, graph, links)
+    for case in found:
+        assert set(case.candidates[case.decisive].tolist()) == set(case.record.rows if case.record.is_necessary else ())
     (part,) = survey(found, graph).parts
+    assert max(case.size for case in found) > 1
     for each in part.fragility:
-        expected = np.mean([0 < case.size <= each.edits for case in found])
+        expected = np.mean([case.record.is_necessary and len(case.record.rows) <= each.edits for case in found])
         assert each.share.value == pytest.approx(expected)
         assert each.share.low <= expected <= each.share.high
     assert sum(share.decisive.value for share in part.relations) == pytest.approx(1)
