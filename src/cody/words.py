@@ -70,8 +70,8 @@ def parse_moment(text: str) -> float:
 def end_of(text: str, parse: Callable[[str], float] = parse_moment) -> float:
     """A time as the end of a period: of a day, its last moment.
 
-    >>> end_of("2004-04-15") - parse_moment("2004-04-15"), end_of("2004-04-15 14:56") - parse_moment("2004-04-15 14:56")
-    (86399.999, 0.0)
+    >>> moment(end_of("2004-04-15")), moment(end_of("2004-04-15 14:56"))
+    ('2004-04-15 23:59', '2004-04-15 14:56')
     """
     return parse(text) + (86_399.999 if re.fullmatch(r"\d{4}-\d\d-\d\d", text.strip()) else 0.0)
 

@@ -103,8 +103,8 @@ def test_a_search_is_cancelled_by_a_click(browser):
         shows(page.locator("#progress"), "sets tried")
         page.locator("#cancel").click()
         shows(page.locator("#progress"), "cancelled")
-        assert page.locator("#explain").is_enabled()
-        assert page.locator("#cancel").is_hidden()
+        page.locator("#explain:enabled").wait_for()
+        page.locator("#cancel").wait_for(state="hidden")
 
 
 def test_links_stand_side_by_side(browser, address):

@@ -19,8 +19,8 @@ FORMATS = (".csv", ".parquet")
 def write_events(graph: TemporalGraph, file: Path) -> None:
     """Write the events as csv or Parquet, by the name of the file: src, dst, time, and features f0, f1, …
 
-    `cody.load` reads the same events again. Features of nodes, and nodes without events, are not part of it. An existing
-    file is not replaced.
+    `cody.load` reads the same events again. Features of nodes, and nodes without events, are not part of it. A file
+    that exists is not replaced.
     """
     if file.suffix not in FORMATS:
         raise CallError(f"{str(file)!r} must end in {' or '.join(FORMATS)}, which says how the events are written")
