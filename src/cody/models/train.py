@@ -186,7 +186,10 @@ def _train(
         "epochs": state.epoch,
         "threads": torch.get_num_threads(),
     }
-    save_model(state.folder, Checkpoint(network.eval(), graph.identity, origin))
+    try:
+        save_model(state.folder, Checkpoint(network.eval(), graph.identity, origin))
+    finally:  # an interrupt may come when everything is written
+        clear_up(state.folder, "model")
     state.resume_file.discard()
 
 
