@@ -115,6 +115,8 @@ def test_import_model_and_what_if_reproduce_the_original_code(name, engine, tmp_
         (["--event", 3, "--each", "--without", "3"], 2, "--each leaves out one event at a time"),
         (["--event", 3, "--src", "3", "--dst", "4", "--time", "5"], 2, "give --event ROW"),
         (["--src", "3", "--time", "5"], 2, "give --event ROW"),
+        (["--event", 250, "--add", "Ann Lee 4 9.5"], 2, "'4 9.5' is not a time"),
+        (["--event", 250, "--add", "Ann Lee 4 9.5"], 2, "a name with spaces needs quotes of its own"),
         (["--event", 250, "--add", "3 4"], 2, "--add '3 4' is not understood; write --add \"SRC DST TIME\""),
         (["--event", 250, "--add", "3 4 soon"], 2, "'soon' is not a time"),
         (["--event", 250, "--add", "3 400 5"], 2, "node 400 is out of range"),
@@ -648,6 +650,12 @@ def test_a_failure_says_what_to_try_next_and_what_it_would_cost(made):
     assert "--hops" not in shown
     paper = run(*where, "--event", row_of(shown), "--explainer", "greedy", "--count", 1)
     assert "try next" not in paper or re.search(r"--explainer scout +to look further", paper)
+
+
+def test_a_search_without_time_to_look_is_told_to_take_more(made):
+    where = ("explain", "--data", made / "events", "--model", made / "model", "--event", 250)
+    shown = run(*where, "--seconds", 1e-9)
+    assert re.search(r"try next\s+--seconds \d+ +to look further$", shown.rstrip())
 
 
 def row_of(shown):

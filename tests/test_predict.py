@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import sys
 
 import numpy as np
@@ -167,6 +168,18 @@ def test_links_can_be_chosen_by_time_node_rows_and_file(made, graph):
     assert [row["event"] for row in json.loads(run("predict", *where, "--events", "9,3", "--json"))] == [9, 3]
     asked = _table(folder / "asked.csv", [f"{graph.src[7]},{graph.dst[7]},{graph.time[7]}"])
     assert json.loads(run("predict", *where, "--links", asked, "--json"))[0]["event"] in range(200)
+
+
+def test_the_command_that_asks_why_can_be_pasted_whatever_nodes_are_called(tmp_path, graph):
+    names = [f"Ann O'Neil {node}" for node in range(20)]
+    named = TemporalGraph.from_arrays(graph.src, graph.dst, graph.time, names=names)
+    save_graph(named, tmp_path / "events")
+    save_model(tmp_path / "model", Checkpoint(random_network(named, "tgn"), named.identity))
+    where = ("--data", tmp_path / "events", "--model", tmp_path / "model")
+    shown = run("predict", *where, "--node", names[3], "--next", 1)
+    words = shlex.split(shown.partition("Ask why:")[2])
+    assert words[:4] == ["cody", "explain", "--src", names[3]]
+    assert words[5] in names
 
 
 def test_only_wrong_ones_can_be_shown(made):

@@ -513,6 +513,13 @@ def test_kinds_of_edits_that_make_no_sense_are_refused(words, says):
     assert says in command("explain", "--event", 53852, *words, code=2)
 
 
+def test_another_way_out_that_moves_an_event_does_not_stand_below_without():
+    said = command("explain", "--event", 53854, "--why-not")
+    below = said.partition("or otherwise")[2]
+    assert "53852 moved" in below
+    assert "or without" not in said
+
+
 def test_evaluations_as_the_paper_did_them_allow_removals_only(tmp_path):
     words = ("evaluate", "--out", tmp_path / "run.jsonl", "--paper", "--allow", "remove,add")
     assert "leave out --allow remove,add" in command(*words, code=2)

@@ -421,7 +421,9 @@ class Explanation:
     @property
     def other_heading(self) -> str:
         """What the first column of the table of alternatives lists."""
-        return f"or {'otherwise' if self.imagined else 'without'}"
+        events = self._events
+        others = [events[row].edit for other in self.alternatives for row in other.rows]
+        return "or without" if set(others) <= {REMOVED} else "or otherwise"
 
     @property
     def heading(self) -> str:

@@ -102,8 +102,12 @@ def parse_add(text: str) -> Add:
     >>> parse_add("1395 1772 2004-07-28 04:00")
     Add(src='1395', dst='1772', time=1090987200.0, features=None)
     """
-    words = _words("--add", text, 3)
-    return Add(words[0], words[1], parse_moment(" ".join(words[2:])))
+    src, dst, *when = _words("--add", text, 3)
+    try:
+        return Add(src, dst, parse_moment(" ".join(when)))
+    except CallError as error:
+        hint = f"--add {text[:60]!r}: {error}; a name with spaces needs quotes of its own"
+        raise CallError(hint if len(when) > 1 else str(error)) from None
 
 
 def parse_move(text: str) -> Move:

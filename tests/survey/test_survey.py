@@ -121,6 +121,13 @@ def test_links_without_a_counterfactual_are_robust_and_say_nothing_about_what_de
     assert part.most_fragile[0].rows == part.most_robust == ()
 
 
+def test_a_link_without_a_counterfactual_is_not_shown_as_fragile(where):
+    shown = run(*words_for(where, "tgn"), "--events", "150,160,170", "--evaluations", 1)
+    assert "(none found)" in shown
+    assert "fragile" not in shown
+    assert "The most robust ones:" in shown
+
+
 def test_nodes_decide_for_links_that_are_not_their_own():
     star = TemporalGraph.from_arrays(src=[9, 1, 2, 3, 1, 2, 3], dst=[8, 9, 9, 9, 4, 5, 6], time=[1, 2, 3, 4, 5, 6, 7])
     model = ToyModel(star, weights=[0, 1, 1, 1, 0, 0, 0], bias=-0.2)

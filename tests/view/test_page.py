@@ -3,13 +3,14 @@
 import html
 import json
 import re
+import shlex
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 from click.testing import CliRunner
 
-from cody import Explanation
+from cody import Add, Explanation
 from cody.cli import app
 from cody.decision import scores
 from cody.errors import CallError, DataError
@@ -17,6 +18,7 @@ from cody.view import write_page
 from cody.view.axes import axes
 from cody.view.facts import Facts
 from cody.view.lanes import lanes
+from cody.what_if import parse_add
 from view.explained import BIDI, EVIL, cut_short, imagined, large, nothing, toy
 
 
@@ -196,6 +198,13 @@ def test_a_notebook_shows_the_page_in_a_frame_and_the_table_below_it(why):
     assert frame["srcdoc"] == why.to_html()
     assert frame["sandbox"] == "allow-scripts allow-downloads"  # it cannot reach the notebook
     assert "table" in [tag for tag, _ in tags.found]
+
+
+def test_the_command_for_an_imagined_event_is_understood_whatever_its_nodes_are_called():
+    why = imagined()
+    event = next(event for event in why.candidates if event.edit == "added")._replace(src="Ann Lee", dst="it's")
+    _, text = shlex.split(Facts(why).option(event))
+    assert parse_add(text) == Add("Ann Lee", "it's", event.time)
 
 
 def test_commands_write_the_page(tmp_path):

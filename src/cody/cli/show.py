@@ -9,7 +9,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from math import comb
+from math import ceil, comb
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from cody.explainers import DEFAULT_SEARCH
 from cody.explanation import COLUMNS, Explanation
 from cody.graph import TemporalGraph
 from cody.predict import Predictions
+from cody.search.result import SECONDS
 from cody.what_if import Case, Effects
 from cody.words import count, earlier, moment, plain
 
@@ -188,9 +189,10 @@ def partners(shown: Predictions, node: str, options: str) -> Iterable[Renderable
         rows.add_row(link, f"{each.score:.2f}", decision(each.logit), before, after)
     yield rows
     yield ""
-    asked = f"--src {plain(shown.graph.name(first.src))} --dst {plain(shown.graph.name(first.dst))}"
+    src, dst = (shlex.quote(plain(shown.graph.name(end))) for end in (first.src, first.dst))
     now = when == float(shown.graph.time[shown.graph.num_events - 1])
-    yield f"Ask why:  cody explain {asked} --time {'now' if now else shlex.quote(moment(when))}{options}"
+    asked = f"--src {src} --dst {dst} --time {'now' if now else shlex.quote(moment(when))}"
+    yield f"Ask why:  cody explain {asked}{options}"
 
 
 def effects(graph: TemporalGraph, found: Effects, most: int) -> Iterable[RenderableType]:
@@ -230,7 +232,6 @@ def explanation(why: Explanation) -> Iterable[RenderableType]:
     if why.verdict in ("none within the budget", "none found") and why.candidates:
         yield ""
         yield advice(why)
-        yield ""
 
 
 def addition(why: Explanation, other: Explanation | None) -> Iterable[RenderableType]:
@@ -239,6 +240,7 @@ def addition(why: Explanation, other: Explanation | None) -> Iterable[Renderable
         ((event, _),) = other.steps
         ask = "--allow remove,add" if why.original > 0 else "--why-not"
         link = f"{plain(event.src, 24)} → {plain(event.dst, 24)}"
+        yield ""
         yield Text(f"One event more would do: {link}, {moment(event.time)}. {ask} finds the least intrusive one.")
 
 
@@ -248,6 +250,9 @@ def advice(why: Explanation) -> Table:
     left = comb(number, size) - sum(len(rows) == size for rows, _ in why.explored)
     kind = {1: "single events", 2: "pairs", 3: "triples"}.get(size, f"sets of {size}")
     rows = table("try next", "")
+    if why.ended == SECONDS:  # until there is more time, nothing else would help
+        rows.add_row(f"--seconds {ceil(10 * why.seconds)}", "to look further")
+        return rows
     if why.parameters["search"]["name"] != DEFAULT_SEARCH:
         rows.add_row(f"--explainer {DEFAULT_SEARCH}", "to look further with as many questions")
     else:
@@ -268,6 +273,7 @@ def others(why: Explanation) -> Table:
     """The other ways out, each with what the model says then."""
     link, when, before, logit, score, predicted = COLUMNS
     rows = table(f"#{why.other_heading}", link, when, before, f"#{logit}", f"#{score}", predicted)
+    rows.columns[2].no_wrap = True  # rather long names on two lines than every date
     for line in why.other_lines:
         rows.add_row(*line[:-1], Text(line.predicted, style="bold green"))
     return rows
@@ -277,6 +283,7 @@ def answer(why: Explanation) -> Table:
     """What is otherwise, one edit after the other, with what the model says then."""
     link, when, before, logit, score, predicted = COLUMNS
     rows = table(f"#{why.heading}", link, when, before, f"#{logit}", f"#{score}", predicted)
+    rows.columns[2].no_wrap = True  # rather long names on two lines than every date
     for line in why.lines:
         changed = line.predicted not in ("–", decision(why.original))
         rows.add_row(*line[:-1], Text(line.predicted, style="bold green" if changed else ""))

@@ -40,7 +40,7 @@ from cody.explainers import DEFAULT_SEARCH, Explainer, explainer, find
 from cody.graph import TemporalGraph
 from cody.predict import of_node, rows_between
 from cody.survey import Case, Comparison, Part, Survey, cases, compare, survey
-from cody.survey.report import Decider, Example
+from cody.survey.report import LISTED, Decider, Example
 from cody.survey.shares import Contrast, Share
 from cody.what_if import read_rows
 
@@ -217,8 +217,10 @@ def _shown(found: Survey) -> Iterable[Any]:
             yield from _decisive(part)
         yield from _deciders("Nodes that decide for links of others", "node", part.nodes)
         yield from _deciders("Events that decide more than once", "event", part.events)
-        yield from _examples("The most fragile predictions", part.most_fragile)
-        yield from _examples("The most robust ones", part.most_robust)
+        fragile = [each for each in part.most_fragile if each.rows]
+        robust = [*part.most_robust, *(each for each in reversed(part.most_fragile) if not each.rows)]
+        yield from _examples("The most fragile predictions", fragile)
+        yield from _examples("The most robust ones", robust[:LISTED])
     yield Text(FORMULAS)
 
 
@@ -240,7 +242,7 @@ def _decisive(part: Part) -> Iterable[Any]:
     yield rows
     now = part.most_fragile[0].time
     old, usual = (words.earlier(now - age, now) for age in part.age)
-    yield f"Half of the decisive events are at most {old} old; of all candidates, {usual}.\n"
+    yield Text(f"Half of the decisive events are at most {old} old; of all candidates, {usual}.\n")
 
 
 def _deciders(title: str, heading: str, deciders: Sequence[Decider]) -> Iterable[Any]:
@@ -254,6 +256,8 @@ def _deciders(title: str, heading: str, deciders: Sequence[Decider]) -> Iterable
 
 
 def _examples(title: str, examples: Sequence[Example]) -> Iterable[Any]:
+    if not examples:
+        return
     rows = table("#event", "link", "#score", "changes without")
     for each in examples:
         link = f"{words.plain(each.src, 20)} → {words.plain(each.dst, 20)}"

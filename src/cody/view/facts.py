@@ -175,7 +175,7 @@ class Facts:
     def option(self, event: ShownEvent) -> str:
         """The change of one event as an option of that command; empty for removed ones, which share one."""
         if event.edit == "added":
-            return shlex.join(["--add", f"{event.src} {event.dst} {event.time!r}"])
+            return shlex.join(["--add", shlex.join([event.src, event.dst, repr(event.time)])])
         return shlex.join(["--move", f"{event.replaces} {event.time!r}"]) if event.edit == "moved" else ""
 
     def when(self, event: ShownEvent) -> str:
