@@ -16,6 +16,7 @@ from cody.baselines import tgnnexplainer
 from cody.candidates import Protected, candidates, events_among_nodes
 from cody.cli import show
 from cody.deadline import check_deadline
+from cody.edits import Move
 from cody.errors import CallError, DataError, ModelError, ProbabilityWarning
 from cody.explain import explain
 from cody.explanation import Explanation
@@ -23,6 +24,7 @@ from cody.graph import TemporalGraph
 from cody.inference import Replay, fast_model
 from cody.model import as_model
 from cody.policies import event_impact, random, temporal
+from cody.proposals import AnyTime
 from cody.search import cody as cody_search
 from cody.search import greedy, greedy_then_cody, result, top_share
 from cody.testing import ToyModel
@@ -818,6 +820,49 @@ def many_events(condition, **options):
 def test_the_answer_says_exactly_what_is_proven(condition, options, says):
     why = many_events(condition, **options)
     assert why.certainty.endswith(says)
+
+
+def searched_badly(*answer):
+    """A search that asks about every single event and some three, and answers with what it is told."""
+
+    def search(oracle, ranking):
+        oracle.ask([frozenset(), *(frozenset({row}) for row in ranking.tolist()), frozenset({3, 4, 5})])
+        return result(oracle, ranking, answer, 1, "found")
+
+    return search
+
+
+def test_a_search_that_answers_with_more_than_it_needs_proves_nothing_false():
+    larger = many_events(lambda change: 3 in change, search=searched_badly(3, 4, 5))
+    assert larger.certainty.endswith("A smaller set was met, of 1 event.")
+    other = many_events(lambda change: 3 in change, search=searched_badly(4))
+    assert other.sentence.startswith("This is no counterfactual, though the search met 2. Closest:")
+
+
+def test_a_budget_with_room_for_the_proof_keeps_it():
+    """The search alone would use all of it, on larger sets that lead closer."""
+    graph = TemporalGraph.from_arrays(src=[0] * 41, dst=[1] * 41, time=np.arange(41.0))
+    effects = np.random.default_rng(0).normal(size=40) / 100
+    model = as_model(
+        lambda graph, query, changes: [
+            -2.0 if change == {3, 36} else 2.0 - effects[list(change)].sum() for change in changes
+        ],
+        graph,
+        identity="it",
+    )
+    why = explain(model, graph, graph.query(40), prove=3, evaluations=900)
+    assert (set(why.rows), why.proven) == ({3, 36}, 3)
+    assert why.evaluations <= 900
+    small = explain(model, graph, graph.query(40), prove=3, evaluations=500)
+    assert (small.proven, small.evaluations) == (2, 500), "with too little for the proof, the search has all of it"
+
+
+def test_the_same_edit_at_another_time_is_no_other_edit_that_does_it_alone():
+    graph = TemporalGraph.from_arrays(src=[0, 0, 0], dst=[1, 1, 1], time=[0.0, 10.0, 100.0])
+    model = ToyModel(graph, bias=-0.4, half_life=20)
+    why = explain(model, graph, graph.query(2), edits=lambda *_: [AnyTime(Move(1, 80.0)), AnyTime(Move(1, 90.0))])
+    assert len([change for change, _ in why.counterfactuals if len(change) == 1]) > 1
+    assert why.certainty.endswith("No set is smaller. It is the only such set of at most 3 edits.")
 
 
 def test_a_failure_says_what_is_proven_too():

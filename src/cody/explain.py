@@ -55,6 +55,7 @@ from cody.policies import Policy, spatio_temporal
 from cody.proposals import Considered, Proposals, check_proposals, consider, removals
 from cody.search import Found, Search, look_for_others, scout, ways_out
 from cody.search import prove as prove_size
+from cody.search.prove import number_of_sets
 from cody.search.result import best_asked, lower_bound, met, result
 
 CONTRADICTION = 1e-3  # rounding moves a logit by far less
@@ -104,7 +105,8 @@ def explain(
     after each call of the model. Explanations of the same query that are given the same `answers` ask the model only
     once what both want to know.
 
-    With `prove=k`, every set of fewer than k candidates is asked about, so that none of them is overlooked. With
+    With `prove=k`, every set of fewer than k candidates is asked about, so that none of them is overlooked; a budget of
+    evaluations that has room for all of them keeps it. With
     `count`, up to so many different counterfactuals are given: the best one is the answer, the others are its
     alternatives; where the search has met too few, it searches again among other candidates.
 
@@ -285,9 +287,9 @@ def _two_stages(model: Model, query: Query, events: IntArray) -> TwoStages | Non
 def _exactly(found: Found, stages: TwoStages, events: IntArray) -> Found:
     """What a search by estimates found, without the estimates: nothing is shown or proven by them."""
     asked = {change: round(stages.known[change], DECIMALS) for change, _ in found.asked if change in stages.known}
-    counterfactuals = met(asked)
-    proven = lower_bound(asked, events.tolist(), dict(counterfactuals))
-    return replace(found, asked=tuple(asked.items()), counterfactuals=counterfactuals, proven=proven)
+    asked |= dict(found.counterfactuals)  # none is an estimate; the time of an added event was looked for exactly
+    proven = lower_bound(asked, events.tolist(), dict(met(asked)))
+    return replace(found, asked=tuple(asked.items()), proven=proven)
 
 
 def _check_arguments(
@@ -339,7 +341,8 @@ def _search(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle
     if sorted(ranking.tolist()) != sorted(events.tolist()):
         name = describe(wanted.policy)["name"]
         raise CallError(f"the policy {name!r} must give back the events it was given, in its order")
-    found = wanted.search(oracle, ranking)
+    with oracle.keeping(number_of_sets(len(ranking), wanted.prove) - 1):  # a search may use all it is given
+        found = wanted.search(oracle, ranking)
     if len(set(found.rows)) < len(found.rows) or not set(found.rows) <= set(events.tolist()):
         name = describe(wanted.search)["name"]
         raise CallError(f"the search {name!r} found {found.rows}, which are not distinct candidates")

@@ -234,6 +234,8 @@ class Explanation:
 
     @property
     def _none_found(self) -> str:
+        if self.counterfactuals:  # a search of one's own need not answer with one that it met
+            return f"This is no counterfactual, though the search met {len(self.counterfactuals)}."
         if self.is_exhausted:
             near = f"{count(len(self.candidates), 'past event')} near this link"
             edits = f"{count(len(self.candidates), 'edit')} that were considered"
@@ -297,6 +299,9 @@ class Explanation:
     def _smaller(self) -> str:
         """What is proven about sets that are smaller than the answer, and about others of its size."""
         size, proven = len(self.rows), self.proven
+        smallest = min((len(change) for change, _ in self.counterfactuals), default=size)
+        if smallest < size:  # a search of one's own need not answer with the smallest
+            return f"A smaller set was met, of {count(smallest, self._thing)}."
         if not self.is_minimal and proven == 1:
             return "Smaller sets may exist."
         if not self.is_minimal:
@@ -305,11 +310,20 @@ class Explanation:
         smaller = "No set is smaller." if size == 1 else f"{_capital(self._no_set_below(size))}."
         if proven == size:
             return smaller
-        ways = len(distinct(change for change, _ in self.counterfactuals if len(change) < proven))
+        different = distinct(change for change, _ in self.counterfactuals if len(change) < proven)
+        ways = len({frozenset(map(self._what, change)) for change in different})
         if proven == 2:
-            return f"{smaller} {f'{ways} {self._thing}s do' if ways > 1 else f'No other {self._thing} does'} it alone."
+            others = f"{ways} {self._thing}s do" if ways > 1 else f"No other {self._thing} does"
+            return f"{smaller} {others} it alone."
         most = f"of at most {min(proven - 1, len(self.candidates))} {self._thing}s"
         return f"{smaller} {f'There are {ways} such sets' if ways > 1 else 'It is the only such set'} {most}."
+
+    def _what(self, row: int) -> tuple[int | str, ...]:
+        """The same for imagined events that differ in time or features only: who met, or which event is another one."""
+        event = self._events.get(row)  # None: in a document that somebody has changed
+        if event is not None and event.replaces is not None:
+            return "other", event.replaces
+        return (REMOVED, row) if event is None or event.edit != ADDED else (ADDED, event.src, event.dst)
 
     def _no_set_below(self, size: int) -> str:
         """The claim that no set of fewer candidates changes the decision."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from cody.deadline import until
@@ -121,6 +122,17 @@ class Oracle:
             self._questions += len(known)
             self.asked.update((change, self._answers[change]) for change in known)
         return [self._answers[change] for change in changes]
+
+    @contextmanager
+    def keeping(self, evaluations: int) -> Iterator[None]:
+        """Keep so many evaluations of the budget for later, if it is larger than that."""
+        whole = self.evaluations
+        if whole is not None and whole > evaluations:
+            self.evaluations = whole - evaluations
+        try:
+            yield
+        finally:
+            self.evaluations = whole
 
     def ask_ahead(self, changes: Iterable[Change]) -> None:
         """Compute answers that will probably be wanted soon, in one batch: the first of them, as the budget allows."""

@@ -7,8 +7,11 @@ from adapters.stepwise_tgn import StepwiseTGN, wrapped
 from cody import candidates, explain
 from cody.adapters import approximately, from_steps
 from cody.errors import CallError
+from cody.graph import TemporalGraph
 from cody.inference import Replay
-from cody.testing import check_model
+from cody.model import open_session
+from cody.proposals import additions, removals
+from cody.testing import ToyModel, check_model
 from random_events import random_graph, random_network
 
 
@@ -47,6 +50,27 @@ def test_what_was_only_estimated_proves_nothing(world):
         assert len(why.explored) < why.evaluations
         if why.is_minimal:  # then it is a single event, or all smaller sets were asked exactly
             assert len(why.rows) == 1 or len(why.explored) > 12
+
+
+class Estimating(ToyModel):
+    """It estimates, and is right."""
+
+    def approximate(self, query, rows):
+        return open_session(ToyModel.on(self, self.graph), query, rows)
+
+
+def test_an_answer_whose_time_was_looked_for_has_its_alternatives():
+    rng = np.random.default_rng(2)
+    ends, times = rng.integers(0, 5, (2, 26)), np.sort(rng.integers(0, 300, 26)).astype(float)
+    graph = TemporalGraph.from_arrays(src=ends[0], dst=ends[1], time=times)
+    exact, estimated = (
+        explain(kind(graph, bias=-4.0, half_life=40), graph, graph.query(25), edits=(removals, additions), count=3)
+        for kind in (ToyModel, Estimating)
+    )
+    assert exact.window is not None
+    assert exact.alternatives
+    assert estimated.rows == exact.rows
+    assert estimated.alternatives == exact.alternatives
 
 
 def test_estimates_feed_the_model_less(world):

@@ -29,7 +29,9 @@ NO_VERSION = -1  # before a node's first event: the memory is zero
 Key = tuple[int, int]  # a version by its index, and the mask of what is otherwise and can reach its value
 UNCHANGED = -1  # in place of an id: the value of the version with nothing otherwise
 MANY_VERSIONS = 500  # that changes may concern: then changes are followed only while they are larger than …
-SMALL_CHANGE = 1e-4  # … this, in any number of a memory. It moves a logit by less than rounding to 5 decimals does
+SMALL_CHANGE = (
+    1e-4  # … this, in any number of a memory. How far that moves a logit is up to the weights: docs/engine.md
+)
 AFTER_ALL = np.iinfo(np.int64).max  # in the order of rows
 
 
@@ -63,22 +65,19 @@ class Lineage:
         self.batch = batch
         self.universe = universe
         before = np.full(len(nodes), query.before)
-        self.latest: list[int] = []  # of each node: its latest possible version before the query
         self.versions: dict[int, Version] = {}  # by index; absent: nothing can change it
         latest = self._latest(nodes, before, np.full(len(nodes), AFTER_ALL))
-        self.latest = latest.tolist()
-        rows = np.array(sorted(self._changeable(nodes, latest)), dtype=np.int64).reshape(-1, 6)
+        self.latest: list[int] = latest.tolist()  # of each node: its latest possible version before the query
+        rows = np.array(sorted(self._changeable(nodes, latest)), dtype=np.int64).reshape(-1, 5)
         imagined, column = rows[:, 1] // 2 >= graph.num_events, universe.columns(rows[:, 1] // 2)
         bits = [1 << place if place < len(universe.events) else 0 for place in column.tolist()]
         columns = zip(rows.tolist(), bits, imagined.tolist(), strict=True)
-        for (_, index, own, other, previous, _), bit, unreal in in_time(columns):  # parents, older, come first
+        for (_, index, own, other, previous), bit, unreal in in_time(columns):  # parents, older, come first
             parents = self.memory(own) | self.memory(other)
             memory = parents | bit | self.memory(previous) if bit else parents
             if memory:
-                version = Version(
-                    index // 2, own, other, previous, bit, unreal, parents, memory, self._level(own, other), []
-                )
-                self._add(index, version)
+                level = self._level(own, other)
+                self._add(index, Version(index // 2, own, other, previous, bit, unreal, parents, memory, level, []))
 
     def _add(self, index: int, version: Version) -> None:
         """A version whose parents are there already."""
@@ -142,7 +141,7 @@ class Lineage:
         return np.where(rows >= 0, index_of(graph, rows, nodes), NO_VERSION)
 
     def _changeable(self, nodes: IntArray, found: IntArray) -> set[tuple[int, ...]]:
-        """(order, index, own, other, previous, node) of each version that these may depend on and changes may concern.
+        """(order, index, own, other, previous) of each version that these may depend on and changes may concern.
 
         A version older than every event of the universe cannot change. An event can be the latest one that happened
         only if all later ones of its node may not have, so the version before it counts only where it has a bit.
@@ -173,7 +172,7 @@ class Lineage:
                 ),
                 3,
             )
-            columns = (order, found, own, other, previous, nodes)
+            columns = (order, found, own, other, previous)
             changeable.update(zip(*(column.tolist() for column in columns), strict=True))
             may_be_otherwise = universe.columns(rows) < len(universe.events)
             nodes = np.concatenate([nodes, others, nodes[may_be_otherwise]])
