@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cody import files
-from cody.errors import DataError
+from cody.errors import CallError, DataError
 from cody.files import load_array, replacing, write_atomically
 
 both_ways = pytest.mark.parametrize("mapped", [True, False])
@@ -151,3 +151,15 @@ def test_what_a_killed_process_left_behind_is_cleared_up(tmp_path: Path, monkeyp
     monkeypatch.setattr(files, "STALE", -1.0)
     write_atomically(tmp_path / "a", b"")
     assert [ours.exists(), other.exists(), foreign.exists()] == [False, True, True]
+
+
+def test_a_device_is_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)  # as a device: opening it is no writing of a file
+    (tmp_path / "link").symlink_to(pipe)
+    for path in (pipe, tmp_path / "link"):
+        with pytest.raises(CallError, match="is not a file that can be replaced"):
+            write_atomically(path, "new")
+    assert pipe.is_fifo()
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]

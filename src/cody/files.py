@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.errors import DataError, first_line
+from cody.errors import CallError, DataError, first_line
 
 STALE = 15 * 60.0  # seconds without a write after which an unfinished file is taken for that of a killed process
 LONGEST_HEADER = 1 << 16  # bytes; a damaged one may claim to be gigabytes long
@@ -68,8 +68,11 @@ def write_atomically(file: Path, content: bytes | str) -> None:
 def replacing(file: Path) -> Iterator[Path]:
     """The path of an empty file to write to, which becomes `file` when the block ends, and is removed if it fails.
 
-    It gets the user's default mode, whatever the writer sets. A link is replaced itself, not what it points to.
+    It gets the user's default mode, whatever the writer sets. A link is replaced itself, not what it points to; a
+    device, as `/dev/null` or `/dev/stdout`, is not replaced.
     """
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise CallError(f"{file} is not a file that can be replaced; choose another name")
     _clear_leftovers(file)
     partial = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}.partial")
     try:

@@ -38,6 +38,7 @@ from cody.explain import explain
 from cody.graph import TemporalGraph
 from cody.inference import load_model
 from cody.model import Session, model_on
+from cody.models.resume import clear_up
 from cody.toy import ToyModel
 from cody.what_if import effects
 
@@ -294,6 +295,7 @@ def _evaluate(folder: Path) -> list[str]:
 def _train(folder: Path) -> str:
     if not (folder / "training" / "model.json").exists():
         finish_training(cody.load(str(folder / "graph")), folder / "training")
+    clear_up(folder / "training", "model")  # as the next training does, if it was stopped after its last step
     return (folder / "training" / "model.safetensors").read_bytes().hex()
 
 

@@ -113,10 +113,7 @@ def _train_and_save(
             yield progress
         reached = progress
     origin = {"settings": asdict(settings), "reached": reached._asdict(), "threads": torch.get_num_threads()}
-    try:
-        save_scorer(resume_file.file.parent, scorer, model, origin)
-    finally:  # an interrupt may come when everything is written
-        clear_up(resume_file.file.parent, "explainer")
+    save_scorer(resume_file.file.parent, scorer, model, origin)
     resume_file.discard()
 
 

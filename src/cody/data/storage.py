@@ -133,8 +133,8 @@ def _check_replaceable(target: Path) -> None:
 def _replace(graph: TemporalGraph, target: Path) -> None:
     """Write the columns, then the description that makes them the graph of this folder, then remove the old columns."""
     save, is_new = uuid.uuid4().hex[:16], not target.exists()
-    target.mkdir(parents=True, exist_ok=True)
     try:
+        target.mkdir(parents=True, exist_ok=True)
         description = _write_columns(graph, target, save)
         superseded = _files_described(target)
         write_atomically(target / DESCRIPTION, json.dumps(description, indent=2) + "\n")

@@ -186,10 +186,7 @@ def _train(
         "epochs": state.epoch,
         "threads": torch.get_num_threads(),
     }
-    try:
-        save_model(state.folder, Checkpoint(network.eval(), graph.identity, origin))
-    finally:  # an interrupt may come when everything is written
-        clear_up(state.folder, "model")
+    save_model(state.folder, Checkpoint(network.eval(), graph.identity, origin))
     state.resume_file.discard()
 
 
