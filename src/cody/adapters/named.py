@@ -59,13 +59,13 @@ class NamedModel:
     @cached_property
     def _made(self) -> tuple[Model, TemporalGraph, bool]:
         function = find_factory(self.name, self._folder)
-        with _told_by(self.name):
+        with _reported_as_of(self.name):
             wanted = [each for each in inspect.signature(function).parameters.values() if each.default is each.empty]
             wanted = [each for each in wanted if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
         if len(wanted) > 1:
             raise CallError(f"{self.name} must take the graph, or nothing; it wants {len(wanted)} arguments")
         graph = self._load_graph() if wanted else None
-        with _told_by(self.name):
+        with _reported_as_of(self.name):
             made = function(graph) if wanted else function()
         model, own = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
         _check(self.name, model, own)
@@ -113,7 +113,7 @@ def _check(name: str, model: Any, graph: Any) -> None:
 
 
 @contextmanager
-def _told_by(name: str) -> Iterator[None]:
+def _reported_as_of(name: str) -> Iterator[None]:
     """Whatever a user's function raises becomes one line that says where; errors of ours stay what they are."""
     try:
         yield
