@@ -27,7 +27,8 @@ from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.inference.masks import Universe
 from cody.inference.tgat import FastTGAT
-from cody.inference.tgn import NO_VERSION, FastTGN, Lineage
+from cody.inference.lineage import NO_VERSION, Lineage
+from cody.inference.tgn import FastTGN
 from cody.inference.versions import index_of, latest_event
 from cody.inference.weights import Weights
 from cody.model import Model
@@ -213,8 +214,8 @@ def _soft_memory(
         first += len(rows)
         asked = np.flatnonzero(plan_.question == number)
         lineage = _SoftLineage(model, query, number, plan_.nodes[asked], places, certain)
-        for place, index in zip(asked.tolist(), lineage.lineage.latest, strict=True):
-            latest[place] = lineage.chain(index)
+        for place, version in zip(asked.tolist(), lineage.lineage.latest.tolist(), strict=True):
+            latest[place] = lineage.chain(version)
         lineage.add_to(generations)
     return _assemble(model.graph, generations, latest, dtype)
 
@@ -231,24 +232,25 @@ class _SoftLineage:
         self.places = places  # row of a candidate → place of its weight
         self.certain = certain  # place of the weight 1
 
-    def chain(self, index: int) -> Chain:
-        """The possible versions of a memory, from `index` backwards."""
-        chain: Chain = []
-        while (version := self.lineage.versions.get(index)) is not None and version.bit:
-            chain.append((self._key(index), self.places[version.row]))
-            index = version.previous
-        return [*chain, (self._key(index), self.certain)]
+    def chain(self, version: int) -> Chain:
+        """The possible versions of a memory, from `version` backwards."""
+        lineage, chain = self.lineage, list[tuple[Key, int]]()
+        while lineage.bit[version] >= 0:
+            chain.append((self._key(version), self.places[int(lineage.row[version])]))
+            version = int(lineage.previous[version])
+        return [*chain, (self._key(version), self.certain)]
 
-    def _key(self, index: int) -> Key:
-        version = self.lineage.versions.get(index)
-        return (SHARED if version is None or not version.parents else self.number, index)
+    def _key(self, version: int) -> Key:
+        lineage = self.lineage
+        return (self.number if lineage.parents[version].any() else SHARED, int(lineage.index[version]))
 
     def add_to(self, generations: list[list[_Recipe]]) -> None:
         """Put each version that depends on weights into the first generation after all those it is computed from."""
         level: dict[Key, int] = {}
-        changed = ((version.row, index, version) for index, version in self.lineage.versions.items())
-        for row, index, version in sorted(entry for entry in changed if entry[2].parents):
-            recipe = _Recipe(self._key(index), row, self.chain(version.own), self.chain(version.other))
+        lineage = self.lineage
+        for version in np.flatnonzero(lineage.parents.any(axis=1)).tolist():  # in the order of their rows
+            own, other = self.chain(int(lineage.own[version])), self.chain(int(lineage.other[version]))
+            recipe = _Recipe(self._key(version), int(lineage.row[version]), own, other)
             needed = (level.get(key, -1) for key, _ in recipe.own + recipe.other)
             level[recipe.key] = 1 + max(needed)
             if level[recipe.key] == len(generations):
