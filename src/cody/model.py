@@ -276,7 +276,7 @@ def check_changes(graph: TemporalGraph, changes: Iterable[Iterable[int]]) -> lis
 
 
 def _as_rows(change: Iterable[int]) -> Change:
-    if type(change) is frozenset and all(type(row) is int for row in change):
+    if type(change) is frozenset and set(map(type, change)) <= {int}:
         return change
     return frozenset(operator.index(row) for row in change)
 

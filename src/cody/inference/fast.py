@@ -50,11 +50,11 @@ class Known:
 
     def find(self, nodes: IntArray, masks: Masks) -> Asked:
         """Look vectors up. [n], [n, w]"""
-        touched = masks.any(axis=1)
-        ids = np.where(touched, 0, self.unchanged[nodes])
-        missing = ids < 0
-        fresh = nodes[:0]
-        if missing.any():
+        touched = np.flatnonzero(masks.any(axis=1))
+        ids = self.unchanged[nodes]
+        ids[touched] = 0
+        missing, fresh = np.flatnonzero(ids < 0), nodes[:0]
+        if len(missing):
             fresh = np.unique(nodes[missing])
             ids[missing] = ~np.searchsorted(fresh, nodes[missing])
         touched_nodes, touched_masks = nodes[touched], masks[touched]
@@ -323,6 +323,8 @@ class FastSession:
     def logits(self, changes: Sequence[Change]) -> FloatArray:
         """One logit for each change. [B]"""
         changes = check_changes(self.model.graph, changes)
+        if changes and not any(changes) and self._workspace is None:  # a link that is only scored needs no masks
+            return np.repeat(self.model.logits_of_links([self.query]), len(changes))
         answers: list[float] = []
         with one_thread():
             while len(answers) < len(changes):
@@ -337,9 +339,8 @@ class FastSession:
         workspace, self._workspace = self._workspace, None
         if workspace is not None and asked <= workspace.universe.rows and workspace.size <= NUMBERS_KEPT:
             return workspace
-        if asked:  # a link that is only scored needs no masks
-            self.rows = self.rows | asked
-        return Workspace(self.model, self.query, self.rows if asked else ())
+        self.rows = self.rows | asked
+        return Workspace(self.model, self.query, self.rows)
 
 
 class FastModel:

@@ -83,8 +83,8 @@ class Lineage:
         words = np.zeros((len(self.index), self.universe.words), dtype=np.uint64)
         self.parents: Masks = words  # [V, w] the events that the value can depend on
         self.memory: Masks = words.copy()  # [V, w] the same for the node's memory right after: the event may be absent
-        self.level = np.full(len(self.index), -1)  # [V] above those of all versions that it may be computed from
-        deepest = self.level.copy()  # [V] the highest level that the node's memory right after may have
+        level = np.full(len(self.index), -1)  # [V] above those of all versions that it may be computed from
+        deepest = level.copy()  # [V] the highest level that the node's memory right after may have
         order, batches = self.graph.order(self.row[traced]), self.graph.place(self.row[traced]) // self.batch
         traced, batches = (column[np.argsort(order)] for column in (traced, batches))
         starts = np.flatnonzero(np.diff(batches, prepend=-1))
@@ -92,7 +92,7 @@ class Lineage:
             check_deadline()
             own, other = self.own[some], self.other[some]
             self.parents[some] = self.memory[some] = self.memory[own] | self.memory[other]
-            self.level[some] = deepest[some] = 1 + np.maximum(deepest[own], deepest[other])
+            level[some] = deepest[some] = 1 + np.maximum(deepest[own], deepest[other])
             for version in some[self.bit[some] >= 0].tolist():
                 word, bit = divmod(int(self.bit[version]), 64)
                 previous = self.previous[version]
@@ -100,6 +100,8 @@ class Lineage:
                 self.memory[version, word] |= np.uint64(1 << bit)
                 deepest[version] = max(deepest[version], deepest[previous])
             deepest[some[~self.memory[some].any(axis=1)]] = -1
+        order = np.argsort(level, kind="stable")
+        self.levels = np.split(order, np.flatnonzero(np.diff(level[order])) + 1)[1:]  # of versions, lowest first
 
     def _children(self, traced: IntArray) -> Lists:
         """For each version, those that may be computed from it. [V] lists"""

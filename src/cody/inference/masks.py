@@ -105,7 +105,14 @@ def distinct(nodes: IntArray, masks: Masks) -> tuple[IntArray, IntArray]:
     mixed = nodes.astype(np.uint64)
     for word in masks.T:
         mixed = (mixed * FACTOR ^ mixed >> SHIFT) + word
-    _, first, inverse = np.unique(mixed * FACTOR, return_index=True, return_inverse=True)
+    mixed *= FACTOR
+    order = np.argsort(mixed, kind="stable")
+    ordered = mixed[order]
+    is_first = np.ones(len(order), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    first = order[is_first]
+    inverse = np.empty(len(order), dtype=np.int64)
+    inverse[order] = np.cumsum(is_first) - 1
     alike = first[inverse]
     if not ((nodes[alike] == nodes).all() and (masks[alike] == masks).all()):
         pairs = np.concatenate([nodes[:, None].astype(np.uint64), masks], axis=1)

@@ -53,7 +53,9 @@ class MemoryInputs:
         self.memory.append(1)[:] = 0.0
         self.written = Vectors(1, np.float64)  # by id: when
         self.written.append(1)[:] = 0.0
-        self.usual = np.full(len(lineage.index), -1)  # [V] the id of the version with nothing otherwise, once it is read
+        self.usual = np.full(
+            len(lineage.index), -1
+        )  # [V] the id of the version with nothing otherwise, once it is read
         self.usual[0] = 0
         self.sum_ids: dict[tuple[int, int], int] = {}  # node and id of its memory → id
         self.sums = Vectors(width, dtype)
@@ -76,24 +78,26 @@ class MemoryInputs:
     def follow(self, masks: Masks) -> None:
         """Compute the versions that these changes of the past change: forward in time, until the changes have faded."""
         lineage = self.lineage
-        waiting, change = lineage.first_affected(masks)
-        while len(waiting):
+        waiting = np.zeros((len(lineage.index), len(masks)), dtype=bool)  # [V, n] what a change may have reached
+        waiting[lineage.first_affected(masks)] = True
+        for level in lineage.levels:
+            place, change = np.nonzero(waiting[level])
+            if not len(place):
+                continue
             check_deadline()
-            waiting, change = np.divmod(np.unique(waiting * len(masks) + change), len(masks))
-            level = lineage.level[waiting]
-            next_ = level == level.min()
-            versions, mask = waiting[next_], masks[change[next_]]
-            asked = self.versions.find(versions, mask & lineage.parents[versions])
-            ids = self.versions.add(asked, self._settle(asked.nodes, asked.masks))
-            children, whose = lineage.children.of(versions[ids != UNCHANGED])
-            waiting = np.concatenate([waiting[~next_], children])
-            change = np.concatenate([change[~next_], change[next_][ids != UNCHANGED][whose]])
+            versions = level[place]
+            asked = self.versions.find(versions, masks[change] & lineage.parents[versions])
+            changed = self.versions.add(asked, self._settle(asked.nodes, asked.masks)) != UNCHANGED
+            children, whose = lineage.children.of(versions[changed])
+            waiting[children, change[changed][whose]] = True
 
     def _settle(self, versions: IntArray, masks: Masks) -> IntArray:
         """What versions are under masks. Whatever of their parents changes is known. [m], [m, w] → [m] ids"""
         lineage, made_of = self.lineage, self.made_of
-        own, other = lineage.kept(lineage.own[versions], masks), lineage.kept(lineage.other[versions], masks)
-        own_ids, other_ids = self._ids(np.concatenate([own, other]), np.concatenate([masks, masks])).reshape(2, -1)
+        twice = np.concatenate([masks, masks])
+        parents = lineage.kept(np.concatenate([lineage.own[versions], lineage.other[versions]]), twice)
+        own_ids, other_ids = self._ids(parents, twice).reshape(2, -1)
+        own, other = parents.reshape(2, -1)
         usual = (own == lineage.usual_own[versions]) & (other == lineage.usual_other[versions])
         usual &= (own_ids == self.usual[own]) & (other_ids == self.usual[other]) & ~lineage.imagined[versions]
         contents = list(zip(*(column[~usual].tolist() for column in (versions, own_ids, other_ids)), strict=True))

@@ -12,7 +12,6 @@ any moment. Whatever can be asked at the same time goes to the model in one batc
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import combinations, islice, product
 
 import numpy as np
@@ -26,12 +25,12 @@ from cody.search.result import EVALUATIONS, EXHAUSTED, Found, best_asked, lower_
 
 LIMIT = 300  # evaluations where the oracle has no budget, for up to 64 candidates
 BEYOND_SINGLES = 236  # … and beyond one for each candidate where there are more
-AT_LEAST = 100  # evaluations beyond one for each candidate: else single events are not all asked in any case
+AT_LEAST = 100  # evaluations beyond one for each candidate: else single events are not all asked at first
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # from fine to coarse
-BLOCK = 8  # events that a climb tries at a time
-PASSES = 2  # of a climb over the candidates
+BLOCK = 8  # events that a climb tries at a time where there are few evaluations; else all of them
+PASSES = 3  # of a climb over the candidates
 HILLS = 5  # from which climbs begin again
-ROUND = 16  # sets that are asked about at a time in search of a smaller one
+ROUND = 32  # sets that are asked about at a time in search of a smaller one
 NEAR = 4  # sets in which events are exchanged
 SORTED = 512  # of many sets, so many are sorted at first
 FEW = 4  # where nothing is found, sets of fewer events than this are looked through from below
@@ -48,8 +47,6 @@ def scout(oracle: Oracle, ranking: IntArray) -> Found:
         ended = EXHAUSTED
     except BudgetError as spent:
         ended = str(spent)
-        with suppress(BudgetError):
-            view.ask_singles()
     return result(
         oracle, ranking, view.strongest_first(frozenset(best_asked(oracle, ranking.tolist()))), view.rounds, ended
     )
@@ -57,19 +54,18 @@ def scout(oracle: Oracle, ranking: IntArray) -> Found:
 
 def _look(view: View) -> None:
     """The phases, until every set that could be better was asked about, or the budget ends it."""
-    view.ask([frozenset()])
     if 2 ** len(view.ranking) <= view.limit:
         view.ask(
             [frozenset(some) for size in range(len(view.ranking) + 1) for some in combinations(view.ranking, size)]
         )
         return
-    first = [*_prefixes(view.ranking), *view.groups]
+    first = [frozenset(), *_prefixes(view.ranking), *view.groups, *([] if view.is_short else view.singles)]
     view.ask(first)
     for start in (max(first, key=view.margin), frozenset(), frozenset(view.ranking)):
         if view.best is None:
             _climb(view, start)
     _shrink(view, view.best)
-    view.ask_singles()
+    view.ask(view.singles)
     rng = np.random.default_rng(0)  # the same search gives the same answer
     while not view.is_finished:
         _look_below(view)
@@ -93,8 +89,8 @@ class View:
         self.place = {row: place for place, row in enumerate(ranking)}
         self.groups = [group for group in (group.intersection(ranking) for group in oracle.groups) if len(group) > 1]
         self.limit = oracle.evaluations or len(oracle.asked) + max(LIMIT, len(ranking) + BEYOND_SINGLES)
-        singles = {frozenset({row}) for row in ranking} - oracle.asked.keys()
-        self.kept_for = singles if self.limit >= len(ranking) + AT_LEAST else set()  # these are asked in any case
+        self.is_short = self.limit < len(ranking) + AT_LEAST  # of evaluations
+        self.singles: list[Change] = [frozenset({row}) for row in ranking]
         self.rounds = 0
         self.best: Change | None = None  # the smallest that changes the decision, of equal ones the furthest
         self.hills: list[Change] = []  # where climbs have ended without success
@@ -106,7 +102,7 @@ class View:
         """The margins of sets. If the budget has no room for all of them, the first are asked before it ends."""
         new = [change for change in dict.fromkeys(sets) if change not in self.numbers]
         paid = sum(change in self.oracle.asked for change in new)
-        room = max(0, self.limit - len(self.kept_for) - len(self.oracle.asked)) + paid
+        room = max(0, self.limit - len(self.oracle.asked)) + paid
         if new[:room]:
             self.rounds += 1
             logits = self.oracle.ask(new[:room])
@@ -116,18 +112,12 @@ class View:
             raise BudgetError(EVALUATIONS)
         return [self.margin(change) for change in sets]
 
-    def ask_singles(self) -> None:
-        """Every event alone: whether one of them does it is known in any case."""
-        self.kept_for = set()
-        self.ask([frozenset({row}) for row in self.ranking])
-
     def _learn(self, change: Change, logit: float) -> None:
         number = len(self.numbers)
         if number == len(self._member):
             self._member = np.concatenate([self._member, np.zeros_like(self._member)])
         self._member[number, [self.place[row] for row in change]] = True
         self.numbers[change] = number
-        self.kept_for.discard(change)
         original = self.oracle.asked[frozenset()]
         self._margins.append(shift(original, logit) - abs(original))
         if flips(original, logit) and (self.best is None or self._rank(change) < self._rank(self.best)):
@@ -176,15 +166,15 @@ def _prefixes(rows: Sequence[int]) -> list[Change]:
 def _climb(view: View, current: Change) -> None:
     """Toggle events, a block at a time, as long as that leads closer, until the decision changes."""
     order = view.ranking
+    block = BLOCK if view.is_short else len(order)
     for _ in range(PASSES):
         before, idle = current, set()
-        for start in range(0, len(order), BLOCK):
-            block = order[start : start + BLOCK]
-            here, *margins = view.ask([current, *(current ^ {row} for row in block)])
-            idle |= {row for row, margin in zip(block, margins, strict=True) if margin == here}
-            helpful = [(margin, row) for row, margin in zip(block, margins, strict=True) if margin > here]
-            if helpful:
-                current = _step(view, current, [row for _, row in sorted(helpful, key=lambda pair: -pair[0])])
+        for start in range(0, len(order), block):
+            rows = order[start : start + block]
+            here, *margins = view.ask([current, *(current ^ {row} for row in rows)])
+            gains = {row: margin - here for row, margin in zip(rows, margins, strict=True)}
+            idle |= {row for row in rows if gains[row] == 0}
+            current = _step(view, current, sorted((row for row in rows if gains[row] > 0), key=lambda row: -gains[row]))
             if view.best is not None:
                 return
         order = [row for row in order if row not in idle]  # what did nothing is not tried again
@@ -194,9 +184,10 @@ def _climb(view: View, current: Change) -> None:
 
 
 def _step(view: View, current: Change, helpful: list[int]) -> Change:
-    """Toggle the most helpful event, or the first third, two thirds or all of the helpful ones, whichever is best."""
-    counts = sorted({1, *(-(-len(helpful) * thirds // 3) for thirds in (1, 2, 3))})
-    steps = [current ^ frozenset(helpful[:count]) for count in counts]
+    """Toggle the most helpful event, or more of the helpful ones, up to all: whatever leads furthest."""
+    if not helpful:
+        return current
+    steps = [current ^ some for some in _prefixes(helpful)]
     view.ask(steps)
     return max(steps, key=view.margin)
 
