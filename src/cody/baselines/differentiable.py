@@ -25,9 +25,9 @@ from torch import Tensor
 
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
+from cody.inference.lineage import NO_VERSION, Lineage
 from cody.inference.masks import Universe
 from cody.inference.tgat import FastTGAT
-from cody.inference.lineage import NO_VERSION, Lineage
 from cody.inference.tgn import FastTGN
 from cody.inference.versions import index_of, latest_event
 from cody.inference.weights import Weights

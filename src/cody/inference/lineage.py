@@ -105,7 +105,8 @@ class Lineage:
 
     def _children(self, traced: IntArray) -> Lists:
         """For each version, those that may be computed from it. [V] lists"""
-        changes, pairs = self.memory.any(axis=1), [(traced[:0], traced[:0])]
+        changes: BoolArray = np.any(self.memory, axis=1)
+        pairs = [(traced[:0], traced[:0])]
         child, parent = np.concatenate([traced, traced]), np.concatenate([self.own[traced], self.other[traced]])
         while len(child):
             child, parent = child[changes[parent]], parent[changes[parent]]
@@ -124,7 +125,7 @@ class Lineage:
         return Lists(events, np.concatenate([children, own]), len(self.universe.events))
 
     def first_affected(self, masks: Masks) -> tuple[IntArray, IntArray]:
-        """The versions that changes of the past may affect at first hand, and which of the changes. [n, w] → [m], [m]"""
+        """The versions that changes may affect at first hand, and which of the changes. [n, w] → [m], [m]"""
         bits = np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little")
         change, bit = np.nonzero(bits[:, : len(self.universe.events)])
         versions, whose = self.affected.of(bit)

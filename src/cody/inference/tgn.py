@@ -37,7 +37,7 @@ class MemoryPlan(NamedTuple):
 
 
 class MemoryInputs:
-    """Memory plus features of each node, for any change of a universe. Versions are known by their place in the lineage."""
+    """Memory plus features of each node, for any change of a universe. Versions are known by place."""
 
     def __init__(self, model: FastTGN, query: Query, universe: Universe, nodes: IntArray) -> None:
         self.model = model
@@ -53,9 +53,7 @@ class MemoryInputs:
         self.memory.append(1)[:] = 0.0
         self.written = Vectors(1, np.float64)  # by id: when
         self.written.append(1)[:] = 0.0
-        self.usual = np.full(
-            len(lineage.index), -1
-        )  # [V] the id of the version with nothing otherwise, once it is read
+        self.usual = np.full(len(lineage.index), -1)  # [V] id of the version with nothing otherwise, once it is read
         self.usual[0] = 0
         self.sum_ids: dict[tuple[int, int], int] = {}  # node and id of its memory → id
         self.sums = Vectors(width, dtype)
@@ -128,7 +126,7 @@ class MemoryInputs:
         return np.arange(first, first + count)
 
     def _compute(self, versions: IntArray, own: IntArray, other: IntArray) -> IntArray:
-        """New versions from the ids of their parents. [n] → [n] their ids, or `UNCHANGED` if they have their old value"""
+        """New versions from the ids of their parents. [n] → [n] ids, or `UNCHANGED` where the old value is back"""
         graph, table = self.model.graph, self.model.table
         rows, index = self.lineage.row[versions], self.lineage.index[versions]
         elapsed = graph.time[rows] - self.written.values[own, 0]
