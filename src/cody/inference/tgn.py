@@ -15,7 +15,7 @@ from cody.deadline import check_deadline
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.inference.fast import Asked, FastModel, Inputs, Known
 from cody.inference.lineage import Lineage
-from cody.inference.masks import Masks, Universe
+from cody.inference.masks import Masks, Universe, distinct
 from cody.inference.replay import Replay, State
 from cody.inference.vectors import Products, Vectors
 from cody.inference.versions import VersionTable, Watch, index_of, latest_event, open_versions, versions_in_memory
@@ -130,8 +130,9 @@ class MemoryInputs:
         graph, table = self.model.graph, self.model.table
         rows, index = self.lineage.row[versions], self.lineage.index[versions]
         elapsed = graph.time[rows] - self.written.values[own, 0]
-        edge = self.model.weights.edge(graph, rows)
-        values = self.gates.remember(own, other, edge, elapsed).astype(table.dtype)  # as they stand in the table
+        first, which = distinct(versions, elapsed.view(np.uint64)[:, None])  # what events add is mostly the same
+        events = self.gates.events(self.model.weights.edge(graph, rows[first]), elapsed[first])
+        values = self.gates.remember(own, other, events[which]).astype(table.dtype)  # as they stand in the table
         changed = self.lineage.imagined[versions]
         changed[~changed] = np.abs(values[~changed] - table.read(index[~changed])).max(axis=1) > self.smallest
         ids = np.full(len(versions), UNCHANGED)
@@ -182,17 +183,22 @@ class Gates:
         self.maps, self.weights, self.memory = maps, weights, memory
         self.own_parts, self.other_parts = Products(maps.own), Products(maps.other)
 
-    def remember(self, own: IntArray, other: IntArray, edge: FloatArray | None, elapsed: FloatArray) -> FloatArray:
-        """The next memory of nodes. [n] ids of memories, features, durations → [n, d]"""
-        maps, d = self.maps, self.weights.sizes.dimension
+    def events(self, edge: FloatArray | None, elapsed: FloatArray) -> FloatArray:
+        """What events add to the gates. [n, F], [n] → [n, 3d]"""
         event = self.weights.encode(elapsed.astype(self.weights.dtype))
         if edge is not None:
             event = np.concatenate([edge, event], axis=-1)
+        added: FloatArray = event @ self.maps.event + self.maps.bias
+        return added
+
+    def remember(self, own: IntArray, other: IntArray, given: FloatArray) -> FloatArray:
+        """The next memory of nodes. [n] ids of memories, [n, 3d] what the events add → [n, d]"""
+        d = self.weights.sizes.dimension
         mine = self.own_parts.of(self.memory.values, own)  # [n, 4d]
-        given = event @ maps.event + maps.bias + self.other_parts.of(self.memory.values, other) + mine[:, : 3 * d]
-        kept = np.zeros_like(given)
-        kept[:, 2 * d :] = mine[:, 3 * d :] + maps.kept_bias
-        return gated(self.memory.values[own], given, kept)
+        given = given + self.other_parts.of(self.memory.values, other)
+        given += mine[:, : 3 * d]
+        kept = mine[:, 3 * d :] + self.maps.kept_bias
+        return gated(self.memory.values[own], given[:, : 2 * d], given[:, 2 * d :], kept)
 
 
 class FastTGN(FastModel):

@@ -28,7 +28,7 @@ from cody.errors import ModelError
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.inference.weights import Weights
 
-SCHEMA = "cody/versions/2"
+SCHEMA = "cody/versions/3"
 UNUSED = 90 * 86_400.0  # seconds after which a table that nobody opened is removed
 MOST_KEPT = 4 * 10**9  # bytes of all tables together, before those that were not used for longest are removed
 ROWS_AT_ONCE = 1 << 14  # whose checksums are compared at once

@@ -113,7 +113,8 @@ class Weights:
         message = np.concatenate([*parts, self.encode(elapsed)], axis=-1)  # [n, 3d + F]
         given = message @ self["memory.weight_ih"].T + self["memory.bias_ih"]  # [n, 3d]
         kept = own @ self["memory.weight_hh"].T + self["memory.bias_hh"]  # [n, 3d]
-        return gated(own, given, kept)
+        d = own.shape[-1]
+        return gated(own, given[..., : 2 * d] + kept[..., : 2 * d], given[..., 2 * d :], kept[..., 2 * d :])
 
     def attend(self, layer: int, embeddings: FloatArray, hop: Hop) -> FloatArray:
         """One attention layer in its textbook form: every neighbour is projected to a key and to a value. → [n, d]
@@ -136,19 +137,21 @@ class Weights:
         return self.perceptron(f"{name}.merge", answer, own)
 
 
-def gated(own: FloatArray, given: FloatArray, kept: FloatArray) -> FloatArray:
-    """The gates of a GRU, from what the message and the memory give to them. [n, d], [n, 3d], [n, 3d] → [n, d]"""
-    d = own.shape[-1]
-    gates = sigmoid(given[..., : 2 * d] + kept[..., : 2 * d])
-    reset, update = gates[..., :d], gates[..., d:]
-    new = np.tanh(given[..., 2 * d :] + reset * kept[..., 2 * d :])
+def gated(own: FloatArray, gates: FloatArray, given: FloatArray, kept: FloatArray) -> FloatArray:
+    """The gates of a GRU. [n, d], [n, 2d], [n, d], [n, d] → [n, d]
+
+    `gates` opens the gates; `given` and `kept` are what message and memory add to the new memory.
+    """
+    reset, update = np.split(sigmoid(gates), 2, axis=-1)
+    new = np.tanh(given + reset * kept)
     result: FloatArray = new + update * (own - new)
     return result
 
 
 def sigmoid(values: FloatArray) -> FloatArray:
-    """1 / (1 + exp(-x)), which never overflows in this form."""
-    result: FloatArray = np.tanh(values / 2) / 2 + values.dtype.type(0.5)
+    """1 / (1 + exp(-x)); where exp overflows, that is 0 all the same."""
+    with np.errstate(over="ignore"):
+        result: FloatArray = 1 / (1 + np.exp(-values))
     return result
 
 
