@@ -43,7 +43,7 @@ from cody.models.train import new_network
 from cody.oracle import Oracle
 
 QUESTIONS = 300  # of one explanation
-BATCH = 20  # of them asked together
+BATCH = 32  # of them asked together: what the default search asks at a time, in the mean
 OUT_OF_REACH = 5.0  # added to logits where no search shall end early
 REPLAYED = 3  # explanations of which every set is also replayed plainly
 STARTS = 15  # of each process

@@ -204,3 +204,13 @@ def test_ways_out_contain_no_other_and_nothing_that_can_be_left_out(seed):
         assert not way <= other
     for way in ways:
         assert not any(flips(3.0, model.function(way - {row})) for row in way)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_lower_bound_is_the_first_size_with_a_set_that_nobody_asked_about(seed):
+    rng = np.random.default_rng(seed)
+    every = sets_of(range(5), range(6))
+    left_out = [every[int(place)] for place in rng.choice(len(every), 2, replace=False)]
+    asked = [change for change in every if change not in left_out]
+    sizes = [len(change) for change in left_out if change]  # what is predicted with nothing changed is always known
+    assert lower_bound(asked, range(5)) == min(sizes)
