@@ -1,7 +1,9 @@
+import time
+
 import numpy as np
 import pytest
 
-from cody.errors import CallError, ModelError
+from cody.errors import BudgetError, CallError, ModelError
 from cody.graph import TemporalGraph
 from cody.oracle import Counts, Oracle
 
@@ -106,3 +108,21 @@ def test_with_a_budget_of_time_the_model_is_first_asked_about_a_single_set():
     model = Sum()
     Oracle(model, QUERY, seconds=1e6).ask(sets({1}, {2}, {3}))
     assert [len(batch) for batch in model.batches] == [1, 2]
+
+
+def test_with_a_budget_of_time_no_batch_is_more_than_twice_as_large_as_all_before_it():
+    model = Sum()
+    Oracle(model, QUERY, seconds=1e6).ask([frozenset({row, other}) for row in range(9) for other in range(row)])
+    assert [len(batch) for batch in model.batches] == [1, 2, 6, 18, 9]  # a slow batch that is stopped is lost
+
+
+def test_a_batch_takes_at_most_half_of_the_time_that_is_left():
+    class Slow(Sum):
+        def logits(self, query, removals):
+            time.sleep(0.02 * len(removals))
+            return super().logits(query, removals)
+
+    model = Slow()
+    with pytest.raises(BudgetError):
+        Oracle(model, QUERY, seconds=0.3).ask([frozenset({row, other}) for row in range(9) for other in range(row)])
+    assert 2 <= max(len(batch) for batch in model.batches) <= 7

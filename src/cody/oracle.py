@@ -179,13 +179,18 @@ class Oracle:
                 self._check_time()
 
     def _room(self) -> int:
-        """How many sets to ask about at once: with a budget of time, as many as it probably has room for."""
+        """How many sets to ask about at once: with a budget of time, what takes half of what is left of it at most.
+
+        What a batch takes is not known before, and a batch that is stopped is lost: so it begins with one set, and no
+        batch is more than twice as large as all before it.
+        """
         if self.seconds is None:
             return self.sets_at_once
         if not self._evaluated:
-            return 1  # it is not known yet how slow the model is
+            return 1
         each = max(self._in_model / self._evaluated, 1e-9)
-        return min(self.sets_at_once, max(1, int((self.deadline - time.monotonic()) / each)))
+        fitting = int((self.deadline - time.monotonic()) / (2 * each))
+        return max(1, min(self.sets_at_once, 2 * self._evaluated, fitting))
 
     def _check_time(self) -> None:
         if time.monotonic() >= self.deadline:
