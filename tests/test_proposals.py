@@ -544,3 +544,11 @@ def test_why_not_answers_and_says_so_if_the_model_does_predict_the_link():
     assert "Considered: 64 removals" in said
     assert "the model does predict" not in said
     assert "the model does predict 1772 → 1395" in command(*words, "--event", 53854)
+
+
+def test_other_ways_out_are_looked_for_among_all_edits_as_among_removals():
+    graph = cody.load("collegemsg")
+    model, query = cody.load_model("tgn-collegemsg", graph), graph.query(53535)
+    by_removals = explain(model, graph, query, edits=removals, count=3)
+    by_any = explain(model, graph, query, edits=(removals, additions, moves), count=3)
+    assert len(by_removals.alternatives) == len(by_any.alternatives) == 2

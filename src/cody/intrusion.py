@@ -38,18 +38,21 @@ def each_alone_first(search: Search, considered: Considered, enough: int) -> Sea
     """
 
     def searched(oracle: Oracle, ranking: IntArray) -> Found:
-        singles: list[Change] = [frozenset({row}) for row in ranking.tolist()]
+        rows = frozenset(ranking.tolist())
+
+        def known() -> Asked:  # an oracle may have been asked about other rows before
+            return in_order(tuple(pair for pair in oracle.asked.items() if pair[0] <= rows), considered)
+
         with suppress(BudgetError):  # the search says so too
-            oracle.ask([frozenset(), *singles])
-        found = result(oracle, ranking, (), len(singles), FOUND)
+            oracle.ask([frozenset(), *(frozenset({row}) for row in ranking.tolist())])
+        found = result(oracle, ranking, (), len(ranking), FOUND)
         for some in (ranking[ranking < considered.graph.num_events], ranking):
-            if len(in_order(found.asked, considered)) < enough and len(some):
+            if len(known()) < enough and len(some):
                 found = search(oracle, some)
         if found.factual:
             raise CallError("this explainer names events that happened: it knows removals only, no other edits")
-        known = in_order(found.asked, considered)
-        rows = tuple(sorted(known[0][0])) if known else found.rows
-        return result(oracle, ranking, rows, found.iterations, found.ended)
+        best = tuple(sorted(known()[0][0])) if known() else found.rows
+        return result(oracle, ranking, best, found.iterations, found.ended)
 
     return searched
 
