@@ -56,13 +56,17 @@ def _days(ages):
 
 
 def table(entries):
-    yield "| data | model | prediction | allowed | answered | of one edit | removals / addition / move | evaluations |"
+    """One line for each model and kind of prediction: removals only, and all edits."""
+    answered = "removals only | with additions and moves | of one edit | by removals / addition / move"
+    yield f"| data | model | prediction | {answered} | time |"
     yield "|---|---|---|---|---|---|---|---|"
-    for entry in entries:
-        case = " | ".join(entry[key] for key in ("data", "model", "predictions", "allowed"))
-        share = f"{100 * entry['answered'] / entry['links']:.0f} % of {entry['links']}"
-        how = " / ".join(str(entry[key]) for key in ("by removals", "by an addition", "by a move"))
-        yield f"| {case} | {share} | {entry['of one edit']} | {how} | {entry['evaluations']:.0f} |"
+    for before, after in zip(entries[::2], entries[1::2], strict=True):
+        case = f"{after['data']} | {after['model'].upper()} | {after['predictions']}"
+        removals_only, all_edits = (f"{100 * entry['answered'] / entry['links']:.0f} %" for entry in (before, after))
+        how = " / ".join(str(after[key]) for key in ("by removals", "by an addition", "by a move"))
+        median, slowest = (after[key] / before["median seconds"] for key in ("median seconds", "slowest seconds"))
+        one = f"{after['of one edit']} of {after['answered']}"
+        yield f"| {case} | {removals_only} | **{all_edits}** | {one} | {how} | {median:.0f}× ({slowest:.0f}×) |"
 
 
 def main():
