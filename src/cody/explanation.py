@@ -20,7 +20,7 @@ from cody.graph import Query
 from cody.intrusion import Window
 from cody.model import Change
 from cody.search.result import ENDINGS, EVALUATIONS, ITERATIONS, SECONDS, Asked, distinct, lower_bound, met
-from cody.words import count, earlier, is_date, moment, plain, to_json
+from cody.words import columns, count, earlier, is_date, moment, padded, plain, to_json
 
 if TYPE_CHECKING:
     import pandas
@@ -604,10 +604,10 @@ def capital(text: str) -> str:
 
 def _aligned(lines: list[Line]) -> list[str]:
     """A table as plain text."""
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    widths = [max(columns(line[column]) for line in lines) for column in range(len(lines[0]))]
     return [
         "  ".join(
-            cell.rjust(width) if column in NUMBERS else cell.ljust(width)
+            padded(cell, width, right=column in NUMBERS)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines

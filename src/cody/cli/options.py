@@ -27,14 +27,14 @@ PeriodOption = Annotated[
 KindsOption = Annotated[str, Option("--kinds", help="Predictions to explain: right ones, wrong ones.")]
 
 # Another past.
-WithoutOption = Annotated[str, Option("--without", help="Rows of events that did not happen: 3,7,9")]
+WithoutOption = Annotated[str, Option("--without", help="Rows of events that are left out: 3,7,9")]
 AddOption = Annotated[
     list[str] | None,
-    Option("--add", metavar="EVENT", help='An event that did happen: "SRC DST TIME". Repeatable.'),
+    Option("--add", metavar="EVENT", help='An event more: "SRC DST TIME", with a date, a number or now. Repeatable.'),
 ]
 MoveOption = Annotated[
     list[str] | None,
-    Option("--move", metavar="EVENT", help='An event at another time: "ROW TIME". Repeatable.'),
+    Option("--move", metavar="EVENT", help='An event at another time: "ROW TIME", or "ROW 1 day earlier". Repeatable.'),
 ]
 NewNodeOption = Annotated[
     list[str] | None,

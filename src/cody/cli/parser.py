@@ -221,6 +221,9 @@ class _Choice(click.Choice[str]):
 
 
 class _Whole(click.IntRange):
+    def _describe_range(self) -> str:
+        return "" if self.max is None else super()._describe_range()  # that a count is at least 1 goes without saying
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return _within(self, click.INT.convert(value, param, ctx), param, ctx)
 

@@ -15,10 +15,12 @@ from urllib.parse import quote
 
 from rich.text import Text
 
-from cody import _start, words
+from cody import words
 from cody.adapters.named import NamedModel
 from cody.cli.choices import DEFAULT_EDITS, parse_edits
 from cody.cli.common import (
+    DEFAULT_DATA,
+    DEFAULT_MODEL,
     DataOption,
     JsonOption,
     OtherDataOption,
@@ -30,7 +32,7 @@ from cody.cli.common import (
     say,
     use_threads,
 )
-from cody.cli.evaluate import follow, say_what_is_missing, way_to_evaluate
+from cody.cli.evaluate import finish, named_kinds, records_of, way_to_evaluate
 from cody.cli.options import (
     AllowOption,
     CandidatesOption,
@@ -47,15 +49,14 @@ from cody.cli.options import (
     WorkersOption,
 )
 from cody.cli.parser import Option
-from cody.cli.progress import progress, status
+from cody.cli.progress import progress
 from cody.cli.show import print_parts, table
 from cody.data import load
 from cody.errors import CallError
 from cody.evaluate import run as evaluation
 from cody.evaluate.instances import TEST_PERIOD
 from cody.evaluate.record import REMOVALS
-from cody.evaluate.record_file import iterate_records
-from cody.explainers import DEFAULT_SEARCH, Explainer, explainer, find
+from cody.explainers import DEFAULT_SEARCH, explainer, find
 from cody.explanation import Explanation
 from cody.graph import TemporalGraph
 from cody.model import Model
@@ -64,8 +65,6 @@ from cody.survey import Case, Comparison, Part, Survey, cases, compare, survey
 from cody.survey.report import LISTED, Decider, Example
 from cody.survey.shares import Contrast, Share
 from cody.what_if import read_rows
-
-DEFAULT_MODEL = "tgn-collegemsg"
 
 
 class Asked(NamedTuple):
@@ -90,7 +89,7 @@ class Asked(NamedTuple):
     },
 )
 def survey_(
-    data: DataOption = "collegemsg",
+    data: DataOption = DEFAULT_DATA,
     model: Annotated[
         list[str] | None,
         Option(help=f"As in explain; a second one is asked about the same links. Default: {DEFAULT_MODEL}."),
@@ -234,8 +233,7 @@ def _sample(
         raise CallError(
             f"there are no events of node {node!r} in this period" if events is None else "no event is named"
         )
-    wanted = tuple(dict.fromkeys(kind.strip() for kind in kinds.split(",") if kind.strip()))
-    return evaluation.Sample(instances, wanted, shares, events=rows)
+    return evaluation.Sample(instances, named_kinds(kinds), shares, events=rows)
 
 
 def _same_links(other: Asked) -> evaluation.Sample:
@@ -261,25 +259,11 @@ def _explained(
     keeps: bool,
 ) -> Asked:
     """Explain the links of a sample, or go on with it."""
-    loaded = open_model(named, other_data=other_data)
-    graph = named.graph
-    try:
-        with way_to_evaluate(plan.data, graph, plan.model, other_data, workers, ray) as way:
-            steps = evaluation.run(file, loaded, graph, plan, sample, evaluate=way)
-            with status("Drawing links ..."):
-                first = next(steps)
-            if sample.events is None:
-                say_what_is_missing(first.links, sample)
-            follow(first, steps)
-    except KeyboardInterrupt:
-        kept = f"what is done is in {words.plain(file, 2000)}, and the same command goes on from there"
-        say(f"stopped; {kept if keeps and file.exists() else 'nothing was kept (--out keeps it)'}")
-        sys.exit(_start.STOPPED)
-    chosen: Explainer = plan.explainers[0]
-    wanted = {evaluation.key(chosen.name, link) for link in first.links}
-    records = [record for record in iterate_records(file) if evaluation.key_of(record) in wanted]
-    records = [replace(record, data=plan.data, model=plan.model) for record in records]
-    return Asked(loaded, graph, cases(records, graph))
+    loaded, graph = open_model(named, other_data=other_data), named.graph
+    with way_to_evaluate(plan.data, graph, plan.model, other_data, workers, ray) as way:
+        steps = evaluation.run(file, loaded, graph, plan, sample, evaluate=way)
+        links = finish(steps, sample, kept=file if keeps else None, nothing="nothing was kept (--out keeps it)")
+    return Asked(loaded, graph, cases(records_of(file, plan, links), graph))
 
 
 def _print_csv(found: Sequence[Survey]) -> None:

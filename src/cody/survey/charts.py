@@ -13,6 +13,7 @@ from cody.words import count, plain
 HEIGHT = 150  # pixels of the curve
 TOP = 26  # pixels above 100 %, for its label
 ROW = 18  # pixels
+RARE = 0.05  # share of the candidates; that few decisive events are such says nothing then
 
 
 class Chosen(NamedTuple):
@@ -52,7 +53,7 @@ def fragility(points: Sequence[Fragile], chosen: Sequence[Chosen]) -> Markup:
     columns = [_point(each, one) for each, one in zip(points, chosen, strict=True)]
     return join(
         [
-            element("div", _curve(points), *columns, class_="curve"),
+            element("div", _curve(points), _levels(), *columns, class_="curve"),
             element("p", "events that are otherwise, at most", class_="axis-title"),
         ]
     )
@@ -79,6 +80,12 @@ def _curve(points: Sequence[Fragile]) -> Markup:
     ]
     stretched = {"viewBox": f"0 0 100 {HEIGHT}", "preserveAspectRatio": "none"}
     return element("svg", *drawn, class_="behind", width="100%", height=HEIGHT, aria_hidden="true", **stretched)
+
+
+def _levels() -> Markup:
+    """What the rules of the curve stand for."""
+    levels = [element("text", f"{100 * share:.0f} %", x=0, y=_y(share) - 4) for share in (0.5, 1.0)]
+    return element("svg", *levels, class_="behind", width="100%", height=HEIGHT, aria_hidden="true")
 
 
 def _point(each: Fragile, chosen: Chosen) -> Markup:
@@ -150,7 +157,8 @@ def _ratio(each: Contrast) -> Markup:
     ratio = each.ratio
     if ratio is None:
         return element("span", "–", element("span", "no ratio", class_="hidden-text"), class_="ratio")
-    arrow = "▲" if ratio.low > 1 else "▼" if ratio.high < 1 else ""
+    rare = each.candidates.value < RARE
+    arrow = "▲" if ratio.low > 1 else "▼" if ratio.high < 1 and not rare else ""
     clear = {"▲": "over-represented", "▼": "under-represented"}.get(arrow, "")
     return element(
         "span",

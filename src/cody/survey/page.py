@@ -59,7 +59,7 @@ def survey_page(
     """One or two surveys as a self-contained HTML file."""
     panels, lists = _panels(surveys), Lists()
     sections = [
-        _head(surveys, panels),
+        _head(surveys, panels, comparison),
         None if comparison is None else _comparison(comparison, panels, lists),
         _fragility(panels, lists),
         _decisive(panels, lists),
@@ -110,7 +110,7 @@ def _side_by_side(panels: Sequence[Panel], draw: Callable[[Panel], Child]) -> Ma
 # ---- the head --------------------------------------------------------------------------------------------------------
 
 
-def _head(surveys: Sequence[Survey], panels: Sequence[Panel]) -> Markup:
+def _head(surveys: Sequence[Survey], panels: Sequence[Panel], comparison: Comparison | None) -> Markup:
     names = " and ".join(plain(each.model, 40) for each in surveys)
     asked = sum(panel.part.links for panel in panels)
     badges = [count(asked, "explained prediction"), f"search: {plain(surveys[0].explainer, 30)}", "intervals: 95 %"]
@@ -119,8 +119,8 @@ def _head(surveys: Sequence[Survey], panels: Sequence[Panel]) -> Markup:
     words = element(
         "div",
         element("p", f"Survey · {plain(surveys[0].data, 40)} · {names}", class_="occasion"),
-        element("h1", _headline(panels[0], several=len(surveys) > 1)),
-        element("p", _finding(panels[0]), class_="answer"),
+        element("h1", _headline(panels[0]) if comparison is None else _agreement(comparison)),
+        element("p", _finding(panels[0]) if comparison is None else _reasons(comparison), class_="answer"),
         element("ul", *(element("li", text) for text in badges), class_="badges"),
         class_="words",
     )
@@ -140,16 +140,26 @@ def _hanging(panel: Panel) -> str:
     return f"{one} of {panel.part.links:,}"
 
 
-def _headline(panel: Panel, *, several: bool) -> str:
+def _agreement(found: Comparison) -> str:
+    """The first finding about two models: how often they decide alike."""
+    return f"The two models decide alike on {percent_words(found.same_decision.value)} of {found.links:,} links."
+
+
+def _reasons(found: Comparison) -> str:
+    """The second: how often for the same reason."""
+    if found.same_reason is None:
+        return "There is no link that both decide alike and have a counterfactual for."
+    same = percent_words(found.same_reason.value)
+    return f"Of {count(found.both_explained, 'link')} that both explain, {same} have exactly the same reason."
+
+
+def _headline(panel: Panel) -> str:
     """The first finding: how few events most predictions hang on."""
-    who = f"{plain(panel.survey.model, 30)}:" if several else ""
     what = "what the model predicts" if panel.part.kind == "correct" else "what the model misses"
     enough = next((each for each in panel.part.fragility if each.share.value >= HALF), panel.part.fragility[-1])
     events = "a single event" if enough.edits == 1 else f"at most {enough.edits} events"
-    hangs = "hangs" if enough.edits == 1 else "hang"
     share = percent_words(enough.share.value)
-    said = f"{share} of {what} {hangs} on {events}." if enough.share.value else f"Little changes {what}."
-    return f"{who} {said}".strip()
+    return f"{share} of {what} hangs on {events}." if enough.share.value else f"Few events do not change {what}."
 
 
 def _finding(panel: Panel) -> str:
@@ -160,9 +170,8 @@ def _finding(panel: Panel) -> str:
         return "No kind of event clearly decides more often than its number suggests."
     most = max(clear, key=lambda each: 0.0 if each.ratio is None else each.ratio.value)
     assert most.ratio is not None
-    first = "The decisive events are" if most.decisive.value > HALF else "Over-represented among the decisive events:"
-    end = f"{percent_words(most.decisive.value)} of them, {percent_words(most.candidates.value)} of all that could be"
-    return f"{first} {'mostly ' if most.decisive.value > HALF else ''}{most.what} ({end})."
+    shares = f"{percent_words(most.decisive.value)} of them against {percent_words(most.candidates.value)}"
+    return f"Most over-represented among the decisive events: {most.what}, {shares} of all candidates."
 
 
 # ---- the figures -----------------------------------------------------------------------------------------------------
