@@ -31,7 +31,7 @@ def explained(bias, name, names=None):
     if names:
         graph = type(graph).from_arrays(graph.src, graph.dst, graph.time, names=names)
     model = ToyModel(graph, weights=np.where(np.arange(80) % 3, 2.0, -1.0), bias=bias)
-    logits = {row: model.logits(graph.query(row), [frozenset()])[0] for row in range(40, 80)}
+    logits = {row: model.logits(graph.query(row), [frozenset()])[0] for row in range(56, 80)}
     links = [Link(row, "correct" if logit > 0 else "incorrect") for row, logit in logits.items()]
     plan = Plan("some", name, (explainer("scout"),))
     return cases(list(evaluate(model, graph, links, plan)), graph), graph
@@ -63,7 +63,7 @@ def listed(page):
 def test_it_opens_with_all_predictions_and_asks_nobody(browser, tmp_path):
     with tab(browser) as watched:
         page = watched.open(single(), tmp_path)
-        assert listed(page).count() == 40
+        assert listed(page).count() == 24
         assert len(watched.requests) == 1
 
 
@@ -80,7 +80,7 @@ def test_a_figure_shows_the_predictions_behind_it(browser, tmp_path):
         assert listed(page).first.locator("p").nth(1).inner_text() == behind[0].sentence
         shows(page.locator("#chosen"), f"{len(behind)}: Predicted links that change if at most 2 events are otherwise")
         page.get_by_role("button", name="Show all").click()
-        assert listed(page).count() == 40
+        assert listed(page).count() == 24
         assert point.get_attribute("aria-pressed") == "false"
 
 
@@ -109,7 +109,7 @@ def test_predictions_can_be_searched_and_the_address_says_what_is_chosen(browser
         number, address = listed(page).count(), page.url
         assert re.search(r"#list=\d+$", address)
         page.reload()
-        assert listed(page).count() == number < 40
+        assert listed(page).count() == number < 24
 
 
 def test_on_a_narrow_screen_the_list_comes_into_view_and_one_can_go_back(browser, tmp_path):
@@ -180,7 +180,7 @@ def test_it_prints_its_figures(browser, tmp_path):
 def test_without_scripts_every_figure_and_prediction_can_be_read(browser, tmp_path):
     with tab(browser, java_script_enabled=False) as watched:
         page = watched.open(single(), tmp_path)
-        assert listed(page).count() == 40
+        assert listed(page).count() == 24
         assert page.locator("button.point").count() == 10
 
 

@@ -37,14 +37,14 @@ def check_proof(
     if sets <= FEW:
         return
     each = _seconds_each(model, graph, queries[0], rows[0], size)
-    if sets <= MOST_SETS and sets * each <= LONGEST:
+    if _fits(sets, each):
         say(f"--prove {size} asks about {_cost(sets, each)}")
         return
     smaller = next(k for k in range(size, 0, -1) if k == 1 or _fits(_sets(rows, k), each))
-    instead = f"--prove {smaller} asks about {_cost(_sets(rows, smaller), each)}, " if smaller > 1 else ""
+    instead = f"try --prove {smaller} ({_cost(_sets(rows, smaller), each)}), or " if smaller > 1 else "try "
     raise CallError(
         f"--prove {size} would ask about {_cost(sets, each)}; {instead}"
-        "--candidates considers fewer events, --seconds or --evaluations ends it in time"
+        "fewer --candidates, or a budget: --seconds, --evaluations"
     )
 
 
