@@ -32,13 +32,11 @@ from cody.cli.options import (
     AllowOption,
     CandidatesOption,
     DstOption,
-    EvaluationsOption,
     EventOption,
     ExplainerOption,
     HtmlOption,
     NearOption,
     PolicyOption,
-    SeedOption,
     SrcOption,
     TimeOption,
 )
@@ -122,9 +120,11 @@ def explain(
     prove: Annotated[
         int, Option(min=1, metavar="K", help="Ask about every set of fewer than K events: none is overlooked.")
     ] = 1,
-    evaluations: EvaluationsOption = None,
+    evaluations: Annotated[
+        int | None, Option(min=1, help="Budget of questions to the model. Default: 300, and what --prove needs.")
+    ] = None,
     seconds: Annotated[float | None, Option(help="Budget of time for each link, confirmation included.")] = None,
-    seed: SeedOption = 0,
+    seed: Annotated[int, Option(min=0, help="For the random policy.")] = 0,
     verify: Annotated[
         Replayed, Option(help="Confirm by replay since the oldest removed event, or of everything.")
     ] = Replayed.window,
@@ -166,11 +166,13 @@ def explain(
     if prove > 1 and seconds is None and evaluations is None:
         check_proof(question.model, question.graph, chosen, queries, prove, wanted["protect"])
     if events is not None:
-        _explain_many(question, queries)
+        _explain_many(question, queries, why_not=why_not)
         return
-    why = _explain_one(question, queries[0], evaluations or iterations or 300)
-    if why_not and why.original > 0:
-        say(f"the model does predict {why.src} → {why.dst}; this is what would have led to the contrary")
+    sets = evaluations or max(iterations or 300, number_of_sets(chosen.size, prove))
+    with progress("sets of events tried", sets) as move:
+        why = question.about(queries[0], lambda oracle: move(completed=len(oracle.asked)))
+    if why_not:
+        _say_if_predicted(why)
     _show(why, question, html, as_json=json_)
 
 
@@ -189,18 +191,20 @@ class Question(NamedTuple):
         return replace(why, parameters=why.parameters | {"data": self.data_name, "model": self.model_name})
 
 
-def _explain_many(question: Question, queries: Sequence[Query]) -> None:
+def _explain_many(question: Question, queries: Sequence[Query], *, why_not: bool) -> None:
     """One line of JSON for each link, as soon as it is known."""
     with progress("links", len(queries)) as move:
         for number, query in enumerate(queries):
-            print_json(question.about(query).to_dict())
+            why = question.about(query)
+            if why_not:
+                _say_if_predicted(why)
             move(completed=number + 1)
+            print_json(why.to_dict())
 
 
-def _explain_one(question: Question, query: Query, evaluations: int) -> Explanation:
-    sets = max(evaluations, number_of_sets(question.explainer.size, question.wanted["prove"]))
-    with progress("sets of events tried", sets) as move:
-        return question.about(query, lambda oracle: move(completed=len(oracle.asked)))
+def _say_if_predicted(why: Explanation) -> None:
+    if why.original > 0:
+        say(f"the model does predict {why.src} → {why.dst}; this is what would have led to the contrary")
 
 
 def _show(why: Explanation, question: Question, html: Path | None, *, as_json: bool) -> None:

@@ -58,9 +58,6 @@ AllowOption = Annotated[
         "--allow", metavar="KINDS", help=f"What could be otherwise, preferred first: {EDIT_NAMES}. Default: remove."
     ),
 ]
-EvaluationsOption = Annotated[
-    int | None, Option("--evaluations", min=1, help="Budget of questions to the model, for each link. Default: 300.")
-]
 SeedOption = Annotated[int, Option("--seed", min=0, max=MOST, help="For drawing links, and for random policies.")]
 
 # The work, and what is printed.

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from cody import words
 from cody.adapters.named import NamedModel
-from cody.cli.choices import DEFAULT_EDITS, parse_edits
+from cody.cli.choices import DEFAULT_EDITS, SEARCH_NAMES, parse_edits
 from cody.cli.common import (
     DEFAULT_DATA,
     DEFAULT_MODEL,
@@ -37,9 +37,7 @@ from cody.cli.options import (
     AllowOption,
     CandidatesOption,
     CsvOption,
-    EvaluationsOption,
     EventsOption,
-    ExplainerOption,
     HtmlOption,
     KindsOption,
     NodeOption,
@@ -99,10 +97,12 @@ def survey_(
     period: PeriodOption = None,
     node: NodeOption = None,
     events: EventsOption = None,
-    explainer_: ExplainerOption = DEFAULT_SEARCH,
+    explainer_: Annotated[
+        str, Option("--explainer", metavar="NAME", help=f"A search: {SEARCH_NAMES}.")
+    ] = DEFAULT_SEARCH,
     allow: AllowOption = None,
     candidates: CandidatesOption = None,
-    evaluations: EvaluationsOption = None,
+    evaluations: Annotated[int | None, Option(min=1, help="Budget of questions for each link. Default: 300.")] = None,
     seed: SeedOption = 0,
     workers: WorkersOption = 1,
     ray: RayOption = None,
