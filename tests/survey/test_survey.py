@@ -152,16 +152,18 @@ def test_two_models_are_compared_on_the_links_that_both_have(graph):
     assert compare(mine, wrong, graph).overlap is None
 
 
-def imagining(graph, links, bias, name="mine"):
-    """Cases of explanations that may add and move events."""
-    plan = Plan("some", name, (explainer("scout", edits=tuple(EDITS.values())),))
-    model = ToyModel(graph, bias=bias, half_life=1e9)
-    return cases(list(evaluate(model, graph, links, plan)), graph)
-
-
-def test_added_events_are_described_like_others():
+@pytest.fixture(scope="module")
+def imagining():
+    """A model for which one event more near a link is enough, and its explanations, which may add and move events."""
     graph = random_graph(np.random.default_rng(1), nodes=10, events=60, ties=False)
-    found = imagining(graph, [Link(row, "incorrect") for row in range(40, 60)], -20.0)
+    model = ToyModel(graph, weights=np.zeros(60), bias=-0.5, half_life=1e9)
+    plan = Plan("some", "mine", (explainer("scout", edits=tuple(EDITS.values()), size=20),))
+    links = [Link(row, "incorrect") for row in range(56, 60)]
+    return graph, cases(list(evaluate(model, graph, links, plan)), graph)
+
+
+def test_added_events_are_described_like_others(imagining):
+    graph, found = imagining
     added = [case for case in found if case.record.is_necessary and case.record.imagined]
     assert added
     for case in found:
@@ -180,10 +182,8 @@ def test_added_events_are_described_like_others():
     assert any("event more" in example.sentence for example in part.predictions)
 
 
-def test_models_that_would_add_the_same_event_have_the_same_reason():
-    graph = random_graph(np.random.default_rng(1), nodes=10, events=60, ties=False)
-    links = [Link(row, "incorrect") for row in range(40, 60)]
-    mine = [case for case in imagining(graph, links, -20.0) if case.record.imagined and case.flips]
+def test_models_that_would_add_the_same_event_have_the_same_reason(imagining):
+    graph, mine = imagining
     later = [replace(case, imagined=tuple(e._replace(time=e.time + 1e-3) for e in case.imagined)) for case in mine]
     assert compare(mine, later, graph).overlap.value == 1
 

@@ -335,7 +335,10 @@ def _decisive(part: Part) -> Iterable[Any]:
     yield rows
     now = part.most_fragile[0].time
     old, usual = (words.earlier(now - age, now) for age in part.age)
-    yield Text(f"Half of the decisive events are at most {old} old; of all candidates, {usual}.\n")
+    yield Text(f"Half of the decisive events are at most {old} old; of all candidates, {usual}.")
+    if part.caution:
+        yield Text(part.caution)
+    yield ""
 
 
 def _deciders(title: str, heading: str, deciders: Sequence[Decider]) -> Iterable[Any]:

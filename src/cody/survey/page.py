@@ -200,7 +200,8 @@ def _decisive(panels: Sequence[Panel], lists: Lists) -> Markup:
             *((each, _is_among(most)) for each, most in zip(part.latest, LATEST, strict=bool(part.latest))),
             *((each, _is_repeated) for each in (part.repetition,) if each is not None),
         ]
-        return _contrasts(panel, tests, lists)
+        caution = element("p", part.caution, class_="note") if part.caution else None
+        return join([_contrasts(panel, tests, lists), caution])
 
     words = (
         "Decisive events (●) beside all candidates (○) of the same predictions. Where ● lies to the right of ○, such "

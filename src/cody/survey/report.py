@@ -41,6 +41,7 @@ AGES = {  # seconds
     365 * 86_400.0: "1 year",
 }
 MOST_AGES = 8  # in a table
+FEW = 10  # predictions with a counterfactual; shares of fewer say little
 LISTED = 5  # links and nodes in each list
 SCHEMA = "cody/survey/1"
 
@@ -114,6 +115,14 @@ class Part:
     most_fragile: tuple[Example, ...]
     most_robust: tuple[Example, ...]  # of the others
     predictions: tuple[Example, ...]  # all of them, the most fragile first
+
+    @property
+    def caution(self) -> str:
+        """A warning if what the decisive events are is known from few predictions only; else empty."""
+        if not 0 < self.explained < FEW:
+            return ""
+        have = "prediction has" if self.explained == 1 else "predictions have"
+        return f"Only {self.explained} {have} a counterfactual, so these shares and their intervals say little."
 
 
 @dataclass(frozen=True, slots=True)
