@@ -168,7 +168,8 @@ def test_added_events_are_described_like_others(imagining):
     assert added
     for case in found:
         assert case.size == (case.record.size if case.record.is_necessary else 0)
-        assert len(case.candidates) == case.record.candidates
+        # An answer that is shifted to the time of another proposal is one more there, and the same here.
+        assert case.record.candidates - 1 <= len(case.candidates) <= case.record.candidates
         times = columns(graph, case).time
         assert (np.diff(times) >= 0).all()
     (part,) = survey(found, graph).parts
