@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from rich.cells import cell_len
 
 import cody
 from cody import cli
@@ -668,3 +669,62 @@ def test_two_other_ways_out_are_shown_by_default_and_all_are_in_the_json():
     document = json.loads(run("explain", "--event", 53869, "--json"))
     assert len(document["alternatives"]) == 2
     assert all(other["confirmed"]["without"] > 0 for other in document["alternatives"])
+
+
+def test_times_of_edits_can_be_now_or_how_much_earlier(made):
+    where = ("what-if", "--data", made / "events", "--model", made / "model", "--event", 250, "--json")
+    graph = load(made / "events")
+    _, moved = json.loads(run(*where, "--move", "249 2.5 earlier"))
+    assert moved["moved"] == [{"row": 249, "time": pytest.approx(float(graph.time[249]) - 2.5)}]
+    _, added = json.loads(run(*where, "--add", "1 2 now"))
+    assert added["added"][0]["time"] == float(graph.time[graph.num_events - 1])
+    assert "have no days" in run(*where, "--move", "249 1 day earlier", code=2)
+    assert "is not a time" in run(*where, "--move", "249 a day earlier", code=2)
+
+
+def test_what_if_says_what_a_change_after_the_link_means(made):
+    where = ("what-if", "--data", made / "events", "--model", made / "model", "--event", 250)
+    said = messages(*where, "--move", "249 end")
+    assert "moving event 249 there means that it is taken away" in said
+    without, moved = (
+        json.loads(run(*where, *words, "--json"))[1] for words in (("--without", 249), ("--move", "249 end"))
+    )
+    assert moved["logit"] == without["logit"]
+    assert "moving it changes nothing" in messages(*where, "--move", "260 end")
+    assert "adding it changes nothing" in messages(*where, "--add", "1 2 end")
+    assert "lie before" not in messages(*where, "--move", "249 2.5 earlier")
+
+
+def messages(*words):
+    """What a command says on standard error."""
+    result = CliRunner().invoke(cli.app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return result.stderr
+
+
+def test_a_proof_that_nobody_would_wait_for_is_refused_with_its_cost(made):
+    where = ("explain", "--data", made / "events", "--model", made / "model", "--event", 250)
+    refused = run(*where, "--prove", 9, code=2)
+    assert re.search(r"--prove 9 would ask about [\d,]{9,} sets of events, about \d+ \w+; try --prove \d \(", refused)
+    run(*where, "--prove", 9, "--evaluations", 50)  # a budget ends it
+    run(*where, "--prove", 9, "--candidates", 8)
+
+
+def test_a_forgotten_model_says_so(made):
+    said = run("explain", "--data", made / "events", "--event", 250, code=2)
+    assert "name your model with --model" in said
+
+
+def test_events_with_wide_letters_are_aligned(tmp_path):
+    (tmp_path / "events.csv").write_text("src,dst,time\n中文,b,1\na,é,2\nlonger,中,3\n", encoding="utf-8")
+    lines = run("data", "events", tmp_path / "events.csv").splitlines()
+    places = {cell_len(line[: re.search(r"(when|\d)$", line).start()]) for line in lines}
+    assert len(places) == 1
+
+
+def test_likely_partners_say_whether_they_met_afterwards(made):
+    where = ("predict", "--data", made / "events", "--model", made / "model", "--node", 3, "--next", 2)
+    assert "after that" not in run(*where)  # nothing comes after the end
+    shown = run(*where, "--time", float(load(made / "events").time[150]))
+    assert "and after that" in shown
+    assert re.search(r"(later|never) *$", shown, re.MULTILINE)

@@ -141,7 +141,7 @@ def explain(
         src=graph.name(query.src),
         dst=graph.name(query.dst),
         event=query.before if query.before < graph.num_events and graph.query(query.before) == query else None,
-        candidates=tuple(_event(searched.graph, row) for row in rows),
+        candidates=tuple(event_of(searched.graph, row) for row in rows),
         rows=found.rows,
         logits=said.logits,
         ended=found.ended,
@@ -438,10 +438,11 @@ def _alternatives(
 def _surroundings(graph: TemporalGraph, query: Query, events: IntArray, hops: int) -> Surroundings:
     nodes, distances, others = surroundings(graph, query, events, hops)
     named = (Neighbour(graph.name(node), hop) for node, hop in zip(nodes.tolist(), distances.tolist(), strict=True))
-    return Surroundings(tuple(named), tuple(_event(graph, row) for row in others.tolist()))
+    return Surroundings(tuple(named), tuple(event_of(graph, row) for row in others.tolist()))
 
 
-def _event(graph: TemporalGraph, row: int) -> Event:
+def event_of(graph: TemporalGraph, row: int) -> Event:
+    """A row of a log, with the names of its nodes, as explanations have it."""
     ends = graph.name(int(graph.src[row])), graph.name(int(graph.dst[row]))
     if row < graph.num_events or graph.imagined is None:
         return Event(row, *ends, float(graph.time[row]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,7 @@ from cody.graph import Query
 from cody.intrusion import Window
 from cody.model import Change
 from cody.search.result import ENDINGS, EVALUATIONS, ITERATIONS, SECONDS, Asked, distinct, lower_bound, met
-from cody.words import count, earlier, is_date, moment, plain, to_json
+from cody.words import columns, count, earlier, is_date, moment, padded, plain, to_json
 
 if TYPE_CHECKING:
     import pandas
@@ -221,7 +221,7 @@ class Explanation:
     def sentence(self) -> str:
         """The answer in one sentence."""
         if self.is_counterfactual and not self.factual:
-            return f"{_capital(self._otherwise)} {self._moved}."
+            return f"{capital(self._otherwise)} {self._moved}."
         if self.is_unconfirmed and not self.factual:
             return f"Not confirmed: {self._otherwise} {self._moved}."
         if not self.candidates:
@@ -261,28 +261,13 @@ class Explanation:
     def _otherwise(self) -> str:
         """The answer in words: what did not happen, and what did."""
         events = self._events
-        number = {edit: sum(events[row].edit == edit for row in self.rows) for edit in (REMOVED, ADDED, MOVED, ALTERED)}
         past = sum(event.edit == REMOVED for event in self.candidates)
-        parts = {
-            REMOVED: f"without {number[REMOVED]} of {count(past, 'past event')}",
-            ADDED: f"with {count(number[ADDED], 'event')} more",
-            MOVED: f"with {count(number[MOVED], 'event')} at another time",
-            ALTERED: f"with {count(number[ALTERED], 'event')} altered",
-        }
-        return " and ".join(words for edit, words in parts.items() if number[edit])
+        return changed_in_words([events[row].edit for row in self.rows], past)
 
     @property
     def _moved(self) -> str:
         """What the answer does to the score and the decision; empty if nobody knows."""
-        first, last = self.original, self.without
-        if last is None:
-            return ""
-        before, after = scores(first, last)
-        moved = f"{_direction(first, last)} from {before} to {after}"
-        if before == after:
-            by = "" if first == last else f" (its logit {_direction(first, last)} from {first:.3f} to {last:.3f})"
-            moved = f"stays at {before}{by}"
-        return f"the score {moved}: {'' if flips(first, last) else 'still '}{decision(last)}"
+        return "" if self.without is None else moved_in_words(self.original, self.without)
 
     @property
     def certainty(self) -> str:
@@ -306,8 +291,8 @@ class Explanation:
             return "Smaller sets may exist."
         if not self.is_minimal:
             between = f"{proven}" if proven == size - 1 else f"{proven} to {size - 1}"
-            return f"{_capital(self._no_set_below(proven))}; a set of {between} may."
-        smaller = "No set is smaller." if size == 1 else f"{_capital(self._no_set_below(size))}."
+            return f"{capital(self._no_set_below(proven))}; a set of {between} may."
+        smaller = "No set is smaller." if size == 1 else f"{capital(self._no_set_below(size))}."
         if proven == size:
             return smaller
         different = distinct(change for change, _ in self.counterfactuals if len(change) < proven)
@@ -578,20 +563,51 @@ def _edit(event: Event) -> str:
     return {REMOVED: f"{named}", ADDED: "added", MOVED: f"{named} moved", ALTERED: f"{named} altered"}[event.edit]
 
 
+def changed_in_words(edits: Sequence[str], past: int) -> str:
+    """What is otherwise, each edit named by its kind: what did not happen, of so many past events, and what did.
+
+    >>> changed_in_words([REMOVED, ADDED], 64)
+    'without 1 of 64 past events and with 1 event more'
+    """
+    parts = {
+        REMOVED: "without {} of " + count(past, "past event"),
+        ADDED: "with {} more",
+        MOVED: "with {} at another time",
+        ALTERED: "with {} altered",
+    }
+    numbers = {edit: edits.count(edit) for edit in parts}
+    said = {edit: f"{number}" if edit == REMOVED else count(number, "event") for edit, number in numbers.items()}
+    return " and ".join(words.format(said[edit]) for edit, words in parts.items() if numbers[edit])
+
+
+def moved_in_words(first: float, last: float) -> str:
+    """What becomes of the score and the decision, from one logit to another.
+
+    >>> moved_in_words(2.448, -2.73)
+    'the score falls from 0.92 to 0.06: no link'
+    """
+    before, after = scores(first, last)
+    moved = f"{_direction(first, last)} from {before} to {after}"
+    if before == after:
+        by = "" if first == last else f" (its logit {_direction(first, last)} from {first:.3f} to {last:.3f})"
+        moved = f"stays at {before}{by}"
+    return f"the score {moved}: {'' if flips(first, last) else 'still '}{decision(last)}"
+
+
 def _direction(first: float, last: float) -> str:
     return "falls" if last < first else "rises"
 
 
-def _capital(text: str) -> str:
+def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
 def _aligned(lines: list[Line]) -> list[str]:
     """A table as plain text."""
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    widths = [max(columns(line[column]) for line in lines) for column in range(len(lines[0]))]
     return [
         "  ".join(
-            cell.rjust(width) if column in NUMBERS else cell.ljust(width)
+            padded(cell, width, right=column in NUMBERS)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from cody.edits import Add, Edit, Move
 from cody.errors import CallError, first_line
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.model import Change, Model, check_changes, checked_logits, model_on, open_session
-from cody.words import parse_moment
+from cody.words import is_date, moment, parse_moment
 
 
 class Case(NamedTuple):
@@ -96,30 +97,83 @@ def read_rows(text: str) -> list[int]:
         ) from None
 
 
-def parse_add(text: str) -> Add:
+def parse_add(text: str, graph: TemporalGraph | None = None) -> Add:
     """An event that did not happen, as a person types it: source, destination, and when.
+
+    With a graph, the time may also be now or end, that of its last event.
 
     >>> parse_add("1395 1772 2004-07-28 04:00")
     Add(src='1395', dst='1772', time=1090987200.0, features=None)
     """
     src, dst, *when = _words("--add", text, 3)
     try:
-        return Add(src, dst, parse_moment(" ".join(when)))
+        return Add(src, dst, _time(" ".join(when), graph))
     except CallError as error:
         hint = f"--add {text[:60]!r}: {error}; a name with spaces needs quotes of its own"
         raise CallError(hint if len(when) > 1 else str(error)) from None
 
 
-def parse_move(text: str) -> Move:
+def parse_move(text: str, graph: TemporalGraph | None = None) -> Move:
     """An event at another time, as a person types it: its row, and when.
+
+    With a graph, the time may also be now or end, or how much earlier or later than it was.
 
     >>> parse_move("53159 2004-07-28 04:00")
     Move(row=53159, time=1090987200.0)
+    >>> graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1090987200, 1090990800])
+    >>> parse_move("1 1 day earlier", graph)
+    Move(row=1, time=1090904400.0)
     """
-    row, *when = _words("--move", text, 2)
-    if not row.strip(", "):
+    first, *when = _words("--move", text, 2)
+    if not first.strip(", "):
         raise CallError(f"--move {text[:60]!r} does not start with the row of an event")
-    return Move(parse_rows(row)[0], parse_moment(" ".join(when)))
+    row, time = parse_rows(first)[0], " ".join(when)
+    shift = None if graph is None else _shift(time)
+    if graph is None or shift is None:
+        return Move(row, _time(time, graph))
+    was = graph.query(row).time
+    if shift.unit and not is_date(was):
+        raise CallError(f"--move {text[:60]!r}: the times of these events are not dates, and have no {shift.unit}s")
+    return Move(row, was + shift.by)
+
+
+class _Shift(NamedTuple):
+    """How much later; earlier is negative."""
+
+    by: float
+    unit: str
+
+
+UNITS = {"second": 1.0, "minute": 60.0, "hour": 3_600.0, "day": 86_400.0, "week": 604_800.0}
+SHIFT = re.compile(rf"(\d+(?:\.\d+)?)(?: +({'|'.join(UNITS)})s?)? +(earlier|later)", re.IGNORECASE)
+
+
+def _shift(text: str) -> _Shift | None:
+    """What "1 day earlier" or "0.5 later" says; None: it is something else."""
+    found = SHIFT.fullmatch(text.strip())
+    if found is None:
+        return None
+    number, unit, way = found[1], (found[2] or "").lower(), found[3].lower()
+    return _Shift(float(number) * UNITS.get(unit, 1.0) * (-1 if way == "earlier" else 1), unit)
+
+
+def _time(text: str, graph: TemporalGraph | None) -> float:
+    return parse_moment(text) if graph is None else graph.when(text)
+
+
+def unseen(graph: TemporalGraph, query: Query, edit: Edit, new_nodes: Sequence[Any] = ()) -> str:
+    """What an edit means that the question does not see because it lies after it, in words; else empty."""
+    if not isinstance(edit, Add | Move):
+        return ""
+    longer = graph.imagine([edit], new_nodes=new_nodes)
+    if longer.num_events in longer.imagined_before(query):
+        return ""
+    when = moment(float(longer.time[longer.num_events]))
+    if isinstance(edit, Add):
+        return f"{edit.src} → {edit.dst} at {when} does not lie before the link: adding it changes nothing"
+    if edit.row >= query.before:
+        return f"event {edit.row} does not lie before the link, nor does {when}: moving it changes nothing"
+    return f"{when} does not lie before the link: moving event {edit.row} there means that it is taken away"
 
 
 def _words(option: str, text: str, least: int) -> list[str]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
+from unicodedata import combining, east_asian_width
 
 from cody.errors import CallError, shortened
 
@@ -24,6 +25,21 @@ def ago(seconds: float) -> str:
         if seconds < limit:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds / 86_400:.1f} days"
+
+
+def duration(seconds: float) -> str:
+    """How long something takes, also very long.
+
+    >>> duration(0.5), duration(75), duration(3 * 86_400), duration(1e9)
+    ('0.5 s', '75 s', '3 days', '32 years')
+    """
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    units = (("s", 1, 90), ("min", 60, 5400), ("hours", 3600, 172_800), ("days", 86_400, 730 * 86_400))
+    for unit, size, limit in units:
+        if seconds < limit:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / (365.25 * 86_400):,.0f} years"
 
 
 def is_date(time: float) -> bool:
@@ -84,6 +100,27 @@ def plain(text: object, width: int = 60) -> str:
     """
     clean = "".join(letter if letter.isprintable() else "?" for letter in str(text))
     return shortened(clean, width)
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes: Chinese letters take two, combining marks none.
+
+    >>> columns("Ünal"), columns("中文"), columns("e\u0301")
+    (4, 4, 1)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def padded(text: str, width: int, *, right: bool = False) -> str:
+    """A text with blanks, so that it takes so many columns of a terminal; `right`: the blanks come first.
+
+    >>> padded("中文", 6) + "|", padded("7", 3, right=True)
+    ('中文  |', '  7')
+    """
+    blanks = " " * (width - columns(text))
+    return blanks + text if right else text + blanks
 
 
 def to_json(document: Any, *, ascii_only: bool = False) -> str:

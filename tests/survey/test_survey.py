@@ -10,12 +10,12 @@ import pytest
 
 from cody.data import campus, save_graph
 from cody.evaluate.run import Link, Plan, evaluate
-from cody.explainers import explainer
+from cody.explainers import EDITS, explainer
 from cody.graph import TemporalGraph
 from cody.model import as_model
 from cody.models.checkpoint import Checkpoint, save_model
 from cody.survey import cases, compare, survey
-from cody.survey.cases import DESTINATION, FURTHER, RELATIONS, REVERSE, SAME, SOURCE, Case, relations
+from cody.survey.cases import DESTINATION, FURTHER, RELATIONS, REVERSE, SAME, SOURCE, Case, columns, relations
 from cody.survey.shares import contrast, mean
 from cody.toy import ToyModel
 from random_events import random_graph, random_network
@@ -152,6 +152,54 @@ def test_two_models_are_compared_on_the_links_that_both_have(graph):
     assert compare(mine, wrong, graph).overlap is None
 
 
+@pytest.fixture(scope="module")
+def imagining():
+    """A model for which one event more near a link is enough, and its explanations, which may add and move events."""
+    graph = random_graph(np.random.default_rng(1), nodes=10, events=60, ties=False)
+    model = ToyModel(graph, weights=np.zeros(60), bias=-0.5, half_life=1e9)
+    plan = Plan("some", "mine", (explainer("scout", edits=tuple(EDITS.values()), size=20),))
+    links = [Link(row, "incorrect") for row in range(56, 60)]
+    return graph, cases(list(evaluate(model, graph, links, plan)), graph)
+
+
+def test_added_events_are_described_like_others(imagining):
+    graph, found = imagining
+    added = [case for case in found if case.record.is_necessary and case.record.imagined]
+    assert added
+    for case in found:
+        assert case.size == (case.record.size if case.record.is_necessary else 0)
+        # An answer that is shifted to the time of another proposal is one more there, and the same here.
+        assert case.record.candidates - 1 <= len(case.candidates) <= case.record.candidates
+        times = columns(graph, case).time
+        assert (np.diff(times) >= 0).all()
+    (part,) = survey(found, graph).parts
+    for each in part.fragility:
+        expected = np.mean([case.record.is_necessary and case.record.size <= each.edits for case in found])
+        assert each.share.value == pytest.approx(expected)
+    assert sum(share.decisive.value for share in part.relations) == pytest.approx(1)
+    events = [event for example in part.predictions for event in example.events if event.edit == "added"]
+    records = [edit for case in added for edit in case.record.imagined if edit["edit"] == "added"]
+    assert sorted((e.src, e.dst, e.time) for e in events) == sorted((e["src"], e["dst"], e["time"]) for e in records)
+    assert any("event more" in example.sentence for example in part.predictions)
+
+
+def test_models_that_would_add_the_same_event_have_the_same_reason(imagining):
+    graph, mine = imagining
+    later = [replace(case, imagined=tuple(e._replace(time=e.time + 1e-3) for e in case.imagined)) for case in mine]
+    assert compare(mine, later, graph).overlap.value == 1
+
+
+def test_ages_are_shares_that_add_up(made):
+    graph = made.graph
+    rows = [row for row, causes in enumerate(made.causes) if causes]
+    found = explained(as_model(planted, graph, identity="planted"), graph, [Link(row, "correct") for row in rows[-20:]])
+    (part,) = survey(found, graph).parts
+    assert sum(each.decisive.value for each in part.ages) == pytest.approx(1)
+    assert sum(each.candidates.value for each in part.ages) == pytest.approx(1)
+    names = {each.what for each in part.ages}
+    assert all(event.age in names for example in part.predictions for event in example.events)
+
+
 # The command
 
 
@@ -221,3 +269,15 @@ def test_calls_that_make_no_sense_are_refused(where, words, message):
 
 def test_a_model_is_not_compared_with_itself(where):
     assert "given twice" in run(*words_for(where, "tgn", "tgn"), code=2)
+
+
+def test_a_survey_can_allow_other_edits_than_removals(where):
+    words = (*words_for(where, "tgn"), "--events", "150,160,170", "--allow", "add,move")
+    document = json.loads(run(*words, "--json"))
+    (found,) = document["surveys"]
+    assert found["allowed"] == ["additions", "moves"]
+    events = [e for part in found["parts"] for example in part["predictions"] for e in example["events"]]
+    assert events
+    assert {event["edit"] for event in events} <= {"added", "moved"}
+    assert "changes with " in run(*words)
+    assert "--allow 'nothing'" in run(*words_for(where, "tgn"), "--allow", "nothing", code=2)

@@ -17,7 +17,7 @@ from cody import _start, words
 from cody._version import __version__
 from cody.cli.parser import Commands, Listed, Option
 from cody.cli.progress import status
-from cody.errors import CallError, CodyError
+from cody.errors import CallError, CodyError, ModelError
 
 if TYPE_CHECKING:
     from cody.adapters.named import NamedModel
@@ -43,7 +43,7 @@ app = Commands(
         "predict": Listed(
             "cody.cli.predict", "Score links: which does the model get right, and who is likely to be next?"
         ),
-        "what-if": Listed("cody.cli.explain", "Ask what a model would say were the past otherwise."),
+        "what-if": Listed("cody.cli.what_if", "Ask what a model would say were the past otherwise."),
         "explain": Listed(
             "cody.cli.explain", "Find what would have had to be otherwise for a model to decide otherwise."
         ),
@@ -62,6 +62,8 @@ app = Commands(
     },
 )
 click.version_option(__version__, prog_name="cody", message="%(prog)s %(version)s", help="Print the version.")(app)
+
+DEFAULT_DATA, DEFAULT_MODEL = "collegemsg", "tgn-collegemsg"
 
 DataOption = Annotated[str, Option("--data", help="A data set's name, a file of events, or a saved graph.")]
 ModelOption = Annotated[
@@ -143,4 +145,20 @@ def open_model(named: NamedModel, *, other_data: bool, plainly: bool = False) ->
         def watch(built: int) -> None:
             say(f"Building the table of the model's memory, once: {100 * built // events} % of {events:,} events ...")
 
-        return named.open(engine=plain_model if plainly else partial(fast_model, watch=watch), other_data=other_data)
+        engine = plain_model if plainly else partial(fast_model, watch=watch)
+        try:
+            return named.open(engine=engine, other_data=other_data)
+        except ModelError:
+            _check_model_is_named(named)
+            raise
+
+
+def _check_model_is_named(named: NamedModel) -> None:
+    """Say what is missing if it is the default model that was not made for the data."""
+    from cody.models.folder import read_model
+
+    if named.name == DEFAULT_MODEL and read_model(DEFAULT_MODEL).data != named.graph.identity:
+        raise CallError(
+            f"the default model, {DEFAULT_MODEL}, was not made for these data: name your model with --model "
+            "(cody train makes one), or ask this one all the same with --other-data"
+        )

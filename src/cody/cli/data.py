@@ -11,6 +11,7 @@ import numpy as np
 
 from cody import words
 from cody.cli.common import JsonOption, SortOption, app, print_json, say
+from cody.cli.options import AddOption, MoveOption, NewNodeOption, WithoutOption
 from cody.cli.parser import Argument, Commands, Option
 from cody.cli.progress import progress
 from cody.data import data_directory, datasets, fetch, load, save_graph, summarise, verify_graph
@@ -75,12 +76,13 @@ def event_lines(graph: TemporalGraph, rows: IntArray) -> Iterator[str]:
     """A table of events, a line each. There can be very many: nothing is measured but the widths of the columns."""
     nodes = np.unique([graph.src[rows], graph.dst[rows]]).tolist()
     names = {node: words.plain(graph.name(node), 26) for node in nodes}
-    ends = [[names[node] for node in column[rows].tolist()] for column in (graph.src, graph.dst)]
-    wide = [max(map(len, ["from", *column])) for column in ends]
+    sides = graph.src[rows].tolist(), graph.dst[rows].tolist()
+    wide = [max([4, *(words.columns(names[node]) for node in set(side))]) for side in sides]
+    ends = [[words.padded(names[node], width) for node in side] for side, width in zip(sides, wide, strict=True)]
     number = max([3, *(len(str(row)) for row in rows[-1:].tolist())])
     yield f"{'row':>{number}}  {'from':<{wide[0]}}  {'to':<{wide[1]}}  when"
     for row, src, dst, time in zip(rows.tolist(), *ends, graph.time[rows].tolist(), strict=True):
-        yield f"{row:>{number}}  {src:<{wide[0]}}  {dst:<{wide[1]}}  {words.moment(time)}"
+        yield f"{row:>{number}}  {src}  {dst}  {words.moment(time)}"
 
 
 @data_commands.command("fetch")
@@ -125,21 +127,18 @@ def data_import(
 def data_export(
     name: Annotated[str, Argument(help="A data set's name, a file of events, or a saved graph.")],
     out_: Annotated[Path, Option("--out", help="File for the events: .csv or .parquet.")],
-    without: Annotated[str, Option(help="Rows of events to leave out: 3,7,9")] = "",
-    add: Annotated[
-        list[str] | None, Option(metavar="EVENT", help='An event to add: "SRC DST TIME". Repeatable.')
-    ] = None,
-    move: Annotated[
-        list[str] | None, Option(metavar="EVENT", help='An event to move to another time: "ROW TIME". Repeatable.')
-    ] = None,
-    new_node: Annotated[
-        list[str] | None, Option(metavar="NAME", help="A node that --add may name, and nobody knows. Repeatable.")
-    ] = None,
+    without: WithoutOption = "",
+    add: AddOption = None,
+    move: MoveOption = None,
+    new_node: NewNodeOption = None,
     sort: SortOption = False,
 ) -> None:
     """Write events as a table, also with edits: some left out, added or moved."""
     graph = load(name, sort=sort)
-    edits: list[Edit] = [*map(parse_add, add or []), *map(parse_move, move or [])]
+    edits: list[Edit] = [
+        *(parse_add(text, graph) for text in add or []),
+        *(parse_move(text, graph) for text in move or []),
+    ]
     (removed,) = check_changes(graph, [parse_rows(without)])
     if removed or edits or new_node:
         longer = graph.imagine(edits, new_nodes=new_node or [])

@@ -16,8 +16,10 @@ import numpy as np
 
 from cody import _start, search, words
 from cody.adapters.named import NamedModel, is_factory, load_factory
-from cody.cli.choices import DEFAULT_EDITS, EDIT_NAMES, NEARBY, NearName, parse_edits
+from cody.cli.choices import DEFAULT_EDITS, NEARBY, NearName, parse_edits
 from cody.cli.common import (
+    DEFAULT_DATA,
+    DEFAULT_MODEL,
     DataOption,
     JsonOption,
     ModelOption,
@@ -30,6 +32,7 @@ from cody.cli.common import (
     print_json,
     say,
 )
+from cody.cli.options import AllowOption, KindsOption, PeriodOption, RayOption, SeedOption, WorkersOption
 from cody.cli.parser import Argument, Option
 from cody.cli.progress import on_terminal, progress, status
 from cody.data import load, save_graph
@@ -38,36 +41,46 @@ from cody.errors import CallError
 from cody.evaluate import metrics
 from cody.evaluate import run as evaluation
 from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD
+from cody.evaluate.record import Record
 from cody.evaluate.record_file import iterate_records
 from cody.explainers import COMPARED, EXPLAINERS, SEARCHES, Entry, explainer, find
 from cody.graph import TemporalGraph
 from cody.model import Model
+from cody.proposals import Proposals
 
-MOST = 2**63 - 1  # that a record can hold
 ALL = "all"
 SAY_EVERY = 30.0  # seconds between two lines about a long run, where there is no terminal
 
 
-@app.command()
+@app.command(
+    groups={
+        "Which predictions": "instances kinds period margin seed paper",
+        "Data and model": "data model sort other_data",
+        "The explainers": "explainers candidates near allow iterations alpha evaluations share scorer",
+        "The work": "workers ray out_",
+    },
+    examples={
+        "cody evaluate --instances 100 --out run.jsonl": "CoDy and GreeDy; stopped, the same command goes on",
+        "cody evaluate --explainers all --workers 4 --out run.jsonl": "all explainers, in four processes",
+    },
+)
 def evaluate(
     out_: Annotated[Path, Option("--out", help="File for the records, JSON Lines; an existing run is continued.")],
-    data: DataOption = "collegemsg",
-    model: ModelOption = "tgn-collegemsg",
+    data: DataOption = DEFAULT_DATA,
+    model: ModelOption = DEFAULT_MODEL,
     explainers: Annotated[
         str, Option(help=f"{', '.join(f'{name}-POLICY' for name in SEARCHES)}, factual ones; all.")
     ] = ",".join(COMPARED),
     instances: Annotated[int, Option(min=1, help="Links of each kind.")] = 100,
-    kinds: Annotated[str, Option(help="Predictions to explain: right ones, wrong ones.")] = "correct,incorrect",
-    period: Annotated[str | None, Option(help="Which events, as shares of all. Default: 0.85..1, the test.")] = None,
+    kinds: KindsOption = "correct,incorrect",
+    period: PeriodOption = None,
     margin: Annotated[float | None, Option(help="Leave out logits closer to 0. Default: 0.")] = None,
     near: Annotated[NearName | None, Option(help="Candidates as in explain. Default: events.")] = None,
     paper: Annotated[
         bool, Option("--paper", help="As in the published tables: --period 0.2..0.6 --margin 0.2 --near nodes.")
     ] = False,
     candidates: Annotated[int | None, Option(min=1, help="At most so many. Default: the explainer's own.")] = None,
-    allow: Annotated[
-        str, Option(metavar="KINDS", help=f"What could be otherwise, preferred first: {EDIT_NAMES}.")
-    ] = DEFAULT_EDITS,
+    allow: AllowOption = None,
     iterations: Annotated[int, Option(min=1, help="Budget of tree searches.")] = 300,
     alpha: Annotated[float, Option(show_default="2/3", help="Tree searches: 0 explores, 1 exploits.")] = search.ALPHA,
     evaluations: Annotated[int | None, Option(min=1, help="Budget of questions, for each explainer.")] = None,
@@ -75,9 +88,9 @@ def evaluate(
         bool, Option("--share", help="Explainers share answers about a link: faster, but without timings.")
     ] = False,
     scorer: ScorerOption = None,
-    seed: Annotated[int, Option(min=0, max=MOST, help="For drawing links, and for random policies.")] = 0,
-    workers: Annotated[int, Option(min=1, max=1024, help="Processes on this machine.")] = 1,
-    ray: Annotated[str | None, Option(help="Address of a Ray cluster, or local: work there.")] = None,
+    seed: SeedOption = 0,
+    workers: WorkersOption = 1,
+    ray: RayOption = None,
     sort: SortOption = False,
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
@@ -85,14 +98,9 @@ def evaluate(
     """Run explainers on the same links, and keep a record of each answer. The same command continues a stopped run."""
     if not 0 <= alpha <= 1:
         raise CallError(f"--alpha must lie between 0 and 1, not {alpha}")
-    edits = parse_edits(allow)
-    if paper and edits != parse_edits(DEFAULT_EDITS):
-        raise CallError(f"--paper compares removals, as the paper does: leave out --allow {allow}")
-    asked = _entries(explainers)
-    needs_scorer = any(entry.needs_scorer for entry in asked)
-    if scorer is not None and not needs_scorer:
-        learned = " and ".join(entry.name for entry in EXPLAINERS.values() if entry.needs_scorer)
-        raise CallError(f"{explainers!r} has no option --scorer: only {learned} use one")
+    edits = _edits(allow, paper)
+    entries = _entries(explainers)
+    _check_scorer_is_used(entries, explainers, scorer)
     chosen = [
         explainer(
             entry.name,
@@ -104,44 +112,82 @@ def evaluate(
             edits=edits,
             **_options(entry, iterations=iterations, alpha=alpha),
         )
-        for entry in asked
+        for entry in entries
     ]
     sample = evaluation.Sample(
         instances,
-        tuple(dict.fromkeys(kind.strip() for kind in kinds.split(",") if kind.strip())),
+        named_kinds(kinds),
         parse_shares(period) if period is not None else PAPER_PERIOD if paper else TEST_PERIOD,
         margin if margin is not None else PAPER_MARGIN if paper else 0.0,
     )
     with status("Loading the data ..."):
         named = NamedModel(model, partial(load, data, sort=sort))
-        graph, data = named.graph, named.data(data)
+        plan = evaluation.Plan(named.data(data), model, tuple(chosen), seed, share)
     loaded = open_model(named, other_data=other_data)
-    if needs_scorer:
+    if any(entry.needs_scorer for entry in entries):
         _check_scorer(scorer or model, loaded, other_data)
-    plan = evaluation.Plan(data, model, tuple(chosen), seed, share)
+    with way_to_evaluate(plan.data, named.graph, model, other_data, workers, ray) as way:
+        steps = evaluation.run(out_, loaded, named.graph, plan, sample, evaluate=way)
+        links = finish(steps, sample, kept=out_, nothing="nothing was done yet")
+    _print(metrics.summaries(records_of(out_, plan, links)), as_json=json_)
+    if not json_ and edits != parse_edits(DEFAULT_EDITS):
+        print(f"Allowed were {allow}: do not compare this with explainers that only remove events.")
+
+
+def _edits(allow: str | None, paper: bool) -> tuple[Proposals, ...]:
+    edits = parse_edits(DEFAULT_EDITS if allow is None else allow)
+    if paper and edits != parse_edits(DEFAULT_EDITS):
+        raise CallError(f"--paper compares removals, as the paper does: leave out --allow {allow}")
+    return edits
+
+
+def _check_scorer_is_used(entries: Sequence[Entry], names: str, scorer: str | None) -> None:
+    if scorer is not None and not any(entry.needs_scorer for entry in entries):
+        learned = " and ".join(entry.name for entry in EXPLAINERS.values() if entry.needs_scorer)
+        raise CallError(f"{names!r} has no option --scorer: only {learned} use one")
+
+
+def named_kinds(text: str) -> tuple[str, ...]:
+    """What `--kinds` names."""
+    return tuple(dict.fromkeys(kind.strip() for kind in text.split(",") if kind.strip()))
+
+
+def finish(
+    steps: Iterator[evaluation.Progress], sample: evaluation.Sample, *, kept: Path | None, nothing: str
+) -> Sequence[evaluation.Link]:
+    """Do the work, and show how far it is. Returns the links. `kept`: the file that a later run goes on with."""
     try:
-        with way_to_evaluate(data, graph, model, other_data, workers, ray) as way:
-            steps = evaluation.run(out_, loaded, graph, plan, sample, evaluate=way)
-            with status("Drawing links ..."):
-                first = next(steps)
+        with status("Drawing links ..."):
+            first = next(steps)
+        if sample.events is None:
             say_what_is_missing(first.links, sample)
-            follow(first, steps)
+        follow(first, steps)
     except KeyboardInterrupt:
-        kept = f"what is done is in {words.plain(out_, 2000)}, and the same command continues from there"
-        say(f"stopped; {kept if out_.exists() else 'nothing was done yet'}")
+        there = kept is not None and kept.exists()
+        say(
+            f"stopped; what is done is in {words.plain(kept, 2000)}, and the same command continues from there"
+            if there
+            else f"stopped; {nothing}"
+        )
         sys.exit(_start.STOPPED)
-    wanted = {evaluation.key(each.name, link) for each in chosen for link in first.links}
-    records = (record for record in iterate_records(out_) if evaluation.key_of(record) in wanted)
-    # A file may hold several spellings of the same data and model.
-    summaries = metrics.summaries(replace(record, data=data, model=model) for record in records)
-    if json_:
+    return first.links
+
+
+def records_of(file: Path, plan: evaluation.Plan, links: Sequence[evaluation.Link]) -> Iterator[Record]:
+    """The records of a run. A file may hold those of others, and several spellings of the same data and model."""
+    wanted = {evaluation.key(each.name, link) for each in plan.explainers for link in links}
+    for record in iterate_records(file):
+        if evaluation.key_of(record) in wanted:
+            yield replace(record, data=plan.data, model=plan.model)
+
+
+def _print(summaries: dict[metrics.Group, metrics.Summary], *, as_json: bool) -> None:
+    if as_json:
         print_json([group._asdict() | asdict(summary) for group, summary in summaries.items()])
         return
     from cody.cli import show
 
     show.print_parts(show.evaluation(summaries))
-    if edits != parse_edits(DEFAULT_EDITS):
-        print(f"Allowed were {allow}: do not compare this with explainers that only remove events.")
 
 
 def say_what_is_missing(links: Sequence[evaluation.Link], sample: evaluation.Sample) -> None:

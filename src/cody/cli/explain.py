@@ -1,29 +1,20 @@
-"""Questions about one prediction: the demo, what-ifs, and explanations."""
+"""Questions about one prediction: the demo, and explanations."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from cody import words
 from cody.adapters.named import NamedModel
 from cody.candidates import Protected
-from cody.cli.choices import (
-    DEFAULT_EDITS,
-    EDIT_NAMES,
-    FACTUAL_NAMES,
-    NEARBY,
-    POLICY_NAMES,
-    SEARCH_NAMES,
-    WHY_NOT,
-    Engine,
-    NearName,
-    Replayed,
-    parse_edits,
-)
+from cody.cli.choices import DEFAULT_EDITS, NEARBY, WHY_NOT, NearName, Replayed, parse_edits
 from cody.cli.common import (
+    DEFAULT_DATA,
+    DEFAULT_MODEL,
     DataOption,
     JsonOption,
     ModelOption,
@@ -36,30 +27,34 @@ from cody.cli.common import (
     say,
     use_threads,
 )
+from cody.cli.links import asked_links
+from cody.cli.options import (
+    AllowOption,
+    CandidatesOption,
+    DstOption,
+    EventOption,
+    ExplainerOption,
+    HtmlOption,
+    NearOption,
+    PolicyOption,
+    SrcOption,
+    TimeOption,
+)
 from cody.cli.parser import Option
 from cody.cli.progress import progress, status
+from cody.cli.proof import check_proof
 from cody.data import load
-from cody.decision import probability
-from cody.edits import Add, Edit, Move
 from cody.errors import CallError
 from cody.explain import explain as explain_link
-from cody.explainers import DEFAULT_SEARCH, check_options, find
+from cody.explainers import DEFAULT_SEARCH, Explainer, check_options, find
 from cody.explainers import explainer as choose_explainer
 from cody.explanation import Explanation
 from cody.graph import Query, TemporalGraph
 from cody.model import Model
+from cody.oracle import Oracle
 from cody.proposals import Proposals, additions
 from cody.search.prove import number_of_sets
-from cody.what_if import (
-    Case,
-    answer_cases,
-    effects,
-    parse_add,
-    parse_move,
-    parse_rows,
-    read_cases,
-    read_rows,
-)
+from cody.what_if import parse_rows
 
 HINTS = 12  # additions that are asked about where no removal was found
 
@@ -79,102 +74,6 @@ def demo() -> None:
 
 
 @app.command(
-    "what-if",
-    groups={
-        "The link": "event src dst time cases",
-        "What is otherwise": "without add move new_node each most",
-        "Data and model": "data model sort other_data engine",
-    },
-    examples={
-        "cody what-if --event 53854 --without 53852": "had this message not been sent",
-        'cody what-if --event 53852 --add "1395 1772 2004-07-28 03:54"': "had there been one more",
-    },
-)
-def what_if(
-    data: DataOption = "collegemsg",
-    model: ModelOption = "tgn-collegemsg",
-    event: Annotated[int | None, Option(help="Row of the event whose link is scored.")] = None,
-    src: Annotated[str | None, Option(help="Source of a link that need not have happened.")] = None,
-    dst: Annotated[str | None, Option(help="Destination of that link.")] = None,
-    time: Annotated[
-        str | None, Option(help="When: a date like '2004-07-28 05:08', a number, or now, the end of the log.")
-    ] = None,
-    without: Annotated[str, Option(help="Rows of events that did not happen: 3,7,9")] = "",
-    add: Annotated[
-        list[str] | None, Option(metavar="EVENT", help='An event that did happen: "SRC DST TIME". Repeatable.')
-    ] = None,
-    move: Annotated[
-        list[str] | None, Option(metavar="EVENT", help='An event at another time: "ROW TIME". Repeatable.')
-    ] = None,
-    new_node: Annotated[
-        list[str] | None, Option(metavar="NAME", help="A node that --add may name, and nobody knows. Repeatable.")
-    ] = None,
-    each: Annotated[bool, Option("--each", help="Leave out past events near the link, one at a time.")] = False,
-    most: Annotated[int, Option(min=1, help="With --each: how many of them are shown, strongest first.")] = 10,
-    cases: Annotated[
-        Path | None, Option(help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …}.')
-    ] = None,
-    engine: Annotated[Engine, Option(help="The fast one, or the slow one that defines right.")] = Engine.fast,
-    sort: SortOption = False,
-    other_data: OtherDataOption = False,
-    json_: JsonOption = False,
-) -> None:
-    """Ask what a model would say were the past otherwise: without some events, with others, at other times."""
-    edits: tuple[Edit, ...] = (*map(parse_add, add or []), *map(parse_move, move or []))
-    removed, link = frozenset(parse_rows(without)), [src, dst, time]
-    if cases is not None and (each or removed or edits or event is not None or any(part is not None for part in link)):
-        raise CallError("--cases says everything; leave out --event, --src, --without, --add, --move and --each")
-    if each and (removed or edits):
-        raise CallError("--each leaves out one event at a time; leave out --without, --add and --move")
-    named = NamedModel(model, partial(load, data, sort=sort))
-    graph = named.graph
-    if cases is not None:
-        asked = read_cases(cases, graph)
-    else:
-        (query,) = _questions(graph, event, None, src, dst, time)
-        asked = [Case(query, event)]
-        if removed or edits:
-            asked.append(Case(query, event, removed, edits))
-        _say_what_is_too_late(graph, query, event, removed)
-    loaded = open_model(named, other_data=other_data, plainly=engine == Engine.replay)
-    if each:
-        found = effects(loaded, graph, asked[0].query)
-        asked += [asked[0]._replace(removed=frozenset({row})) for row in found.candidates.tolist()]
-        logits = [found.logit, *found.without.tolist()]
-    else:
-        logits = answer_cases(loaded, graph, asked, new_nodes=new_node or [])
-    if json_:
-        print_json([_answer(graph, case, logit) for case, logit in zip(asked, logits, strict=True)])
-        return
-    from cody.cli import show
-
-    show.print_parts(show.effects(graph, found, most) if each else [show.answers(graph, asked, logits)])
-
-
-def _say_what_is_too_late(graph: TemporalGraph, query: Query, event: int | None, removed: frozenset[int]) -> None:
-    later = [row for row in removed if query.before <= row < graph.num_events]
-    if later:
-        what = f"event {event}" if event is not None else "the link"
-        say(f"event {min(later)} does not lie before {what}: leaving it out changes nothing")
-
-
-def _answer(graph: TemporalGraph, case: Case, logit: float) -> dict[str, Any]:
-    # Batches of other sizes round the last digits differently; six decimals are the same in all of them.
-    answer: dict[str, Any] = {"event": case.event}
-    if case.event is None:
-        answer |= {"src": graph.name(case.query.src), "dst": graph.name(case.query.dst), "time": case.query.time}
-    answer["removed"] = sorted(case.removed)
-    for name, kind in (("added", Add), ("moved", Move)):
-        if any(isinstance(edit, kind) for edit in case.edits):
-            answer[name] = [edit._asdict() for edit in case.edits if isinstance(edit, kind)]
-    return answer | {
-        "logit": round(logit, 6),
-        "score": round(probability(logit), 6),
-        "predicted": logit > 0,
-    }
-
-
-@app.command(
     groups={
         "The link": "event events src dst time",
         "Data and model": "data model sort other_data",
@@ -188,32 +87,23 @@ def _answer(graph: TemporalGraph, case: Case, logit: float) -> dict[str, Any]:
     },
 )
 def explain(
-    data: DataOption = "collegemsg",
-    model: ModelOption = "tgn-collegemsg",
-    event: Annotated[int | None, Option(help="Row of the event whose link is explained.")] = None,
+    data: DataOption = DEFAULT_DATA,
+    model: ModelOption = DEFAULT_MODEL,
+    event: EventOption = None,
     events: Annotated[str | None, Option(help="Several rows, 10,20,30 or a file: one JSON line each.")] = None,
-    src: Annotated[str | None, Option(help="Source of a link that need not have happened.")] = None,
-    dst: Annotated[str | None, Option(help="Destination of that link.")] = None,
-    time: Annotated[
-        str | None, Option(help="When: a date like '2004-07-28 05:08', a number, or now, the end of the log.")
-    ] = None,
-    explainer: Annotated[
-        str, Option(metavar="NAME", help=f"Searches: {SEARCH_NAMES}. Factual: {FACTUAL_NAMES}.")
-    ] = DEFAULT_SEARCH,
-    policy: Annotated[str | None, Option(metavar="NAME", help=f"What a search tries first: {POLICY_NAMES}.")] = None,
-    candidates: Annotated[
-        int | None, Option(min=1, help="At most so many recent events may be removed. Default: 64.")
-    ] = None,
+    src: SrcOption = None,
+    dst: DstOption = None,
+    time: TimeOption = None,
+    explainer: ExplainerOption = DEFAULT_SEARCH,
+    policy: PolicyOption = None,
+    candidates: CandidatesOption = None,
     hops: Annotated[int | None, Option(min=1, help="How near. Default: as far as the model looks.")] = None,
-    near: Annotated[NearName, Option(help="On paths of that length, or among nodes.")] = NearName.events,
+    near: NearOption = NearName.events,
     protect: Annotated[
         list[str] | None,
         Option(help="May not be removed: events=3,7 or nodes=105 or times=2004-07-01..2004-07-28. Repeatable."),
     ] = None,
-    allow: Annotated[
-        str | None,
-        Option(metavar="KINDS", help=f"What could be otherwise, preferred first: {EDIT_NAMES}. Default: remove."),
-    ] = None,
+    allow: AllowOption = None,
     why_not: Annotated[
         bool, Option("--why-not", help=f"Why is it not predicted? Short for --allow {WHY_NOT}.")
     ] = False,
@@ -238,7 +128,7 @@ def explain(
     verify: Annotated[
         Replayed, Option(help="Confirm by replay since the oldest removed event, or of everything.")
     ] = Replayed.window,
-    html: Annotated[Path | None, Option(help="Write a page that shows the explanation to this file.")] = None,
+    html: HtmlOption = None,
     sort: SortOption = False,
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
@@ -263,48 +153,77 @@ def explain(
     if html is not None:
         _check_page(html, events)
     named = NamedModel(model, partial(load, data, sort=sort))
-    graph = named.graph
-    protected = _protected(graph, protect or [])
-    queries = _questions(graph, event, events, src, dst, time)
-    loaded = open_model(named, other_data=other_data)
-    many = events is not None
-    sets = evaluations or max(iterations or 300, number_of_sets(candidates or 64, prove))
-    with progress("links" if many else "sets of events tried", len(queries) if many else sets) as move:
-        for number, query in enumerate(queries):
-            why = chosen.explain(
-                loaded,
-                graph,
-                query,
-                protect=protected,
-                count=count,
-                prove=prove,
-                seed=seed,
-                seconds=seconds,
-                full_replay=verify is Replayed.full,
-                watch=None if many else lambda oracle: move(completed=len(oracle.asked)),
-            )
-            why = replace(why, parameters=why.parameters | {"data": named.data(data), "model": model})
-            if why_not and why.original > 0:
-                say(f"the model does predict {why.src} → {why.dst}; this is what would have led to the contrary")
-            if many:
-                move(completed=number + 1)
-                print_json(why.to_dict())
-    if many:
+    wanted: dict[str, Any] = {
+        "count": count,
+        "prove": prove,
+        "seed": seed,
+        "seconds": seconds,
+        "full_replay": verify is Replayed.full,
+    }
+    wanted["protect"] = _protected(named.graph, protect or [])
+    queries = asked_links(named.graph, event, events, src, dst, time)
+    question = Question(open_model(named, other_data=other_data), named.graph, chosen, wanted, named.data(data), model)
+    if prove > 1 and seconds is None and evaluations is None:
+        check_proof(question.model, question.graph, chosen, queries, prove, wanted["protect"])
+    if events is not None:
+        _explain_many(question, queries, why_not=why_not)
         return
+    sets = evaluations or max(iterations or 300, number_of_sets(chosen.size, prove))
+    with progress("sets of events tried", sets) as move:
+        why = question.about(queries[0], lambda oracle: move(completed=len(oracle.asked)))
+    if why_not:
+        _say_if_predicted(why)
+    _show(why, question, html, as_json=json_)
+
+
+class Question(NamedTuple):
+    """What is asked about each link."""
+
+    model: Model
+    graph: TemporalGraph
+    explainer: Explainer
+    wanted: dict[str, Any]  # how to search, and for what: further arguments of explain
+    data_name: str
+    model_name: str
+
+    def about(self, query: Query, watch: Callable[[Oracle], None] | None = None) -> Explanation:
+        why = self.explainer.explain(self.model, self.graph, query, watch=watch, **self.wanted)
+        return replace(why, parameters=why.parameters | {"data": self.data_name, "model": self.model_name})
+
+
+def _explain_many(question: Question, queries: Sequence[Query], *, why_not: bool) -> None:
+    """One line of JSON for each link, as soon as it is known."""
+    with progress("links", len(queries)) as move:
+        for number, query in enumerate(queries):
+            why = question.about(query)
+            if why_not:
+                _say_if_predicted(why)
+            move(completed=number + 1)
+            print_json(why.to_dict())
+
+
+def _say_if_predicted(why: Explanation) -> None:
+    if why.original > 0:
+        say(f"the model does predict {why.src} → {why.dst}; this is what would have led to the contrary")
+
+
+def _show(why: Explanation, question: Question, html: Path | None, *, as_json: bool) -> None:
+    """Print an explanation, and write its page."""
     if html is not None:
         from cody.view import write_page
 
         write_page(why, html)
         say(f"Page: {words.plain(html, 200)}")
-    if json_:
+    if as_json:
         print_json(why.to_dict())
         return
     from cody.cli import show
 
     show.print_parts(show.explanation(why))
     if _wants_hint(why):
+        seconds = question.wanted["seconds"]
         left = None if seconds is None else seconds - why.seconds
-        show.print_parts(show.addition(why, _addition(loaded, graph, query, left)))
+        show.print_parts(show.addition(why, _addition(question.model, question.graph, why.query, left)))
 
 
 def _edits(allow: str | None, why_not: bool) -> tuple[Proposals, ...]:
@@ -375,26 +294,3 @@ def _time_range(text: str, values: str) -> tuple[float, float]:
     if last < first:
         raise CallError(f"--protect {text!r} ends before it begins")
     return first, last
-
-
-def _questions(
-    graph: TemporalGraph, event: int | None, events: str | None, src: str | None, dst: str | None, time: str | None
-) -> list[Query]:
-    """The links that were asked about, in one of three ways."""
-    link = [src, dst, time]
-    if (event is not None) + (events is not None) + any(part is not None for part in link) != 1 or (
-        any(part is None for part in link) and event is None and events is None
-    ):
-        raise CallError("give --event ROW, or --src, --dst and --time of a link (explain also: --events ROWS)")
-    if event is not None:
-        return [graph.query(event)]
-    if events is not None:
-        rows = read_rows(events)
-        if not rows:
-            raise CallError(f"--events {events!r} names no event")
-        return [graph.query(row) for row in rows]
-    query = graph.link(src, dst, str(time))
-    if not query.before:
-        began = words.moment(float(graph.time[0]))
-        raise CallError(f"--time {time!r} is before the first event ({began}): there is no past to explain it by")
-    return [query]

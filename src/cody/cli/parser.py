@@ -20,6 +20,7 @@ import click
 
 from cody import _start, words
 
+LARGE = 10**9  # nobody reaches such a limit by accident
 HELP = {"help_option_names": ["-h", "--help"]}
 Function = TypeVar("Function", bound=Callable[..., None])
 Groups = Mapping[str, str]  # the title of a group of options → the parameters in it, with blanks between
@@ -221,6 +222,10 @@ class _Choice(click.Choice[str]):
 
 
 class _Whole(click.IntRange):
+    def _describe_range(self) -> str:
+        goes_without_saying = self.max is None or self.max > LARGE  # at least 0 or 1
+        return "" if goes_without_saying else super()._describe_range()
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return _within(self, click.INT.convert(value, param, ctx), param, ctx)
 

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 from cody import words
 from cody.adapters.named import NamedModel
 from cody.cli.common import (
+    DEFAULT_DATA,
+    DEFAULT_MODEL,
     DataOption,
     JsonOption,
     ModelOption,
@@ -21,6 +23,7 @@ from cody.cli.common import (
     parse_shares,
     print_json,
 )
+from cody.cli.options import CsvOption, EventsOption, NodeOption, PeriodOption
 from cody.cli.parser import Option
 from cody.cli.progress import progress
 from cody.data import load
@@ -44,19 +47,19 @@ SHOWN = 20  # links in a table
     },
 )
 def predict_(
-    data: DataOption = "collegemsg",
-    model: ModelOption = "tgn-collegemsg",
-    node: Annotated[str | None, Option(help="Only links of this node.")] = None,
+    data: DataOption = DEFAULT_DATA,
+    model: ModelOption = DEFAULT_MODEL,
+    node: NodeOption = None,
     next_: Annotated[
         int | None, Option("--next", min=1, help="Its most likely partners instead, so many. Needs --node.")
     ] = None,
     time: Annotated[
         str | None, Option(help="With --next: when; a date, a number, or now, the end of the log (default).")
     ] = None,
-    period: Annotated[str | None, Option(help="Which events, as shares of all. Default: 0.85..1, the test.")] = None,
+    period: PeriodOption = None,
     since: Annotated[str | None, Option(metavar="TIME", help="Events from this time on.")] = None,
     until: Annotated[str | None, Option(metavar="TIME", help="Events up to this time; a day is included.")] = None,
-    events: Annotated[str | None, Option(help="These events: rows 10,20,30, or a file of rows.")] = None,
+    events: EventsOption = None,
     links: Annotated[
         Path | None,
         Option(help="Links in a file of events, in any form that --data takes; they need not have happened."),
@@ -67,7 +70,7 @@ def predict_(
     ] = None,
     sort: SortOption = False,
     other_data: OtherDataOption = False,
-    csv_: Annotated[bool, Option("--csv", help="Print comma-separated values.")] = False,
+    csv_: CsvOption = False,
     json_: JsonOption = False,
 ) -> None:
     """Score links: which does the model get right, and who is likely to be next?"""
@@ -170,6 +173,6 @@ def _print_csv(rows: list[dict[str, Any]], *, with_contacts: bool) -> None:
 
 def _as_options(data: str, model: str) -> str:
     """What a further command needs to be told about data and model."""
-    defaults = {"--data": (data, "collegemsg"), "--model": (model, "tgn-collegemsg")}
+    defaults = {"--data": (data, DEFAULT_DATA), "--model": (model, DEFAULT_MODEL)}
     given = [f"{name} {words.plain(value)}" for name, (value, default) in defaults.items() if value != default]
     return "".join(f" {option}" for option in given)

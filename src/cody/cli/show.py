@@ -18,6 +18,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from cody.cli.proof import LONGEST
 from cody.data import Dataset, Summary, is_here
 from cody.decision import decision, flips, probability, scores, shift
 from cody.edits import Add, Move
@@ -27,7 +28,7 @@ from cody.graph import TemporalGraph
 from cody.predict import Predictions
 from cody.search.result import SECONDS
 from cody.what_if import Case, Effects
-from cody.words import count, earlier, moment, plain
+from cody.words import count, duration, earlier, moment, plain
 
 if TYPE_CHECKING:
     from cody.bench import Row
@@ -58,9 +59,6 @@ def print_parts(parts: Iterable[RenderableType]) -> None:
         else:
             width = min(out.width, 80) if isinstance(part, Text) else None
             out.print(part, soft_wrap=isinstance(part, str), width=width)
-
-
-LONGEST_PROOF = 600  # seconds; nobody is sent to wait for longer
 
 
 def table(*columns: str, title: str | None = None) -> Table:
@@ -180,17 +178,17 @@ def partners(shown: Predictions, node: str, options: str) -> Iterable[Renderable
     first = shown.queries[0]
     yield Text(f"The most likely partners of {plain(node)}, as of {moment(when)}:")
     yield ""
-    rows = table("link", "#score", "predicted", "last event before", "first after")
+    now = when == float(shown.graph.time[shown.graph.num_events - 1])
+    rows = table("link", "#score", "predicted", "they met", *([] if now else ["and after that"]))
     for place, each in enumerate(shown):
         contact = shown.contact(place)
-        before = "never" if contact.last is None else f"{earlier(contact.last, when)}"
-        after = "" if contact.next is None else f"{earlier(when, contact.next)}"
+        before = "never" if contact.last is None else f"{earlier(contact.last, when)} before"
+        after = "never" if contact.next is None else f"{earlier(when, contact.next)} later"
         link = f"{plain(each.src, 20)} → {plain(each.dst, 20)}"
-        rows.add_row(link, f"{each.score:.2f}", decision(each.logit), before, after)
+        rows.add_row(link, f"{each.score:.2f}", decision(each.logit), before, *([] if now else [after]))
     yield rows
     yield ""
     src, dst = (shlex.quote(plain(shown.graph.name(end))) for end in (first.src, first.dst))
-    now = when == float(shown.graph.time[shown.graph.num_events - 1])
     asked = f"--src {src} --dst {dst} --time {'now' if now else shlex.quote(moment(when))}"
     yield f"Ask why:  cody explain {asked}{options}"
 
@@ -257,16 +255,12 @@ def advice(why: Explanation) -> Table:
         rows.add_row(f"--explainer {DEFAULT_SEARCH}", "to look further with as many questions")
     else:
         larger = 10 * why.evaluations
-        rows.add_row(f"--evaluations {larger}", f"to look further (within {_duration(larger * each)})")
-    if 0 < left * each < LONGEST_PROOF:
-        rows.add_row(f"--prove {size + 1}", f"to try the other {left:,} {kind}, too (within {_duration(left * each)})")
+        rows.add_row(f"--evaluations {larger}", f"to look further (within {duration(larger * each)})")
+    if 0 < left * each < LONGEST:
+        rows.add_row(f"--prove {size + 1}", f"to try the other {left:,} {kind}, too (within {duration(left * each)})")
     if number == why.parameters["candidates"]["size"]:
         rows.add_row(f"--candidates {4 * number}", "to consider older events, too")
     return rows
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def others(why: Explanation) -> Table:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import csv
+import os
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import quote
 
 from rich.text import Text
 
-from cody import _start, words
+from cody import words
 from cody.adapters.named import NamedModel
+from cody.cli.choices import DEFAULT_EDITS, SEARCH_NAMES, parse_edits
 from cody.cli.common import (
+    DEFAULT_DATA,
+    DEFAULT_MODEL,
     DataOption,
     JsonOption,
     OtherDataOption,
@@ -27,24 +32,45 @@ from cody.cli.common import (
     say,
     use_threads,
 )
-from cody.cli.evaluate import MOST, follow, say_what_is_missing, way_to_evaluate
+from cody.cli.evaluate import finish, named_kinds, records_of, way_to_evaluate
+from cody.cli.options import (
+    AllowOption,
+    CandidatesOption,
+    CsvOption,
+    EventsOption,
+    HtmlOption,
+    KindsOption,
+    NodeOption,
+    PeriodOption,
+    RayOption,
+    SeedOption,
+    WorkersOption,
+)
 from cody.cli.parser import Option
-from cody.cli.progress import status
+from cody.cli.progress import progress
 from cody.cli.show import print_parts, table
 from cody.data import load
 from cody.errors import CallError
 from cody.evaluate import run as evaluation
 from cody.evaluate.instances import TEST_PERIOD
-from cody.evaluate.record_file import iterate_records
-from cody.explainers import DEFAULT_SEARCH, Explainer, explainer, find
+from cody.evaluate.record import REMOVALS
+from cody.explainers import DEFAULT_SEARCH, explainer, find
+from cody.explanation import Explanation
 from cody.graph import TemporalGraph
+from cody.model import Model
 from cody.predict import of_node, rows_between
 from cody.survey import Case, Comparison, Part, Survey, cases, compare, survey
 from cody.survey.report import LISTED, Decider, Example
 from cody.survey.shares import Contrast, Share
 from cody.what_if import read_rows
 
-DEFAULT_MODEL = "tgn-collegemsg"
+
+class Asked(NamedTuple):
+    """A model that was asked, and what it decided why."""
+
+    model: Model
+    graph: TemporalGraph
+    explained: list[Case]
 
 
 @app.command(
@@ -52,65 +78,128 @@ DEFAULT_MODEL = "tgn-collegemsg"
     groups={
         "Which predictions": "instances kinds period node events seed",
         "Data and models": "data model sort other_data",
-        "The work": "explainer_ candidates evaluations workers ray out_",
+        "The work": "explainer_ allow candidates evaluations workers ray out_",
+        "What comes out": "html pages csv_ json_",
     },
     examples={
-        "cody survey --instances 100 --out survey.jsonl": "stopped, the same command goes on",
+        "cody survey --instances 100 --html survey.html": "a page that shows what decides, and where",
         "cody survey --node 1118": "what matters for this node in general",
     },
 )
 def survey_(
-    data: DataOption = "collegemsg",
+    data: DataOption = DEFAULT_DATA,
     model: Annotated[
         list[str] | None,
         Option(help=f"As in explain; a second one is asked about the same links. Default: {DEFAULT_MODEL}."),
     ] = None,
     instances: Annotated[int, Option(min=1, help="Predictions of each kind.")] = 50,
-    kinds: Annotated[str, Option(help="Predictions to explain: right ones, wrong ones.")] = "correct,incorrect",
-    period: Annotated[str | None, Option(help="Which events, as shares of all. Default: 0.85..1, the test.")] = None,
-    node: Annotated[str | None, Option(help="Only links of this node.")] = None,
-    events: Annotated[str | None, Option(help="Only these events: rows 10,20,30, or a file of rows.")] = None,
-    explainer_: Annotated[str, Option("--explainer", metavar="NAME", help="A search, as in explain.")] = DEFAULT_SEARCH,
-    candidates: Annotated[int | None, Option(min=1, help="At most so many. Default: 64.")] = None,
+    kinds: KindsOption = "correct,incorrect",
+    period: PeriodOption = None,
+    node: NodeOption = None,
+    events: EventsOption = None,
+    explainer_: Annotated[
+        str, Option("--explainer", metavar="NAME", help=f"A search: {SEARCH_NAMES}.")
+    ] = DEFAULT_SEARCH,
+    allow: AllowOption = None,
+    candidates: CandidatesOption = None,
     evaluations: Annotated[int | None, Option(min=1, help="Budget of questions for each link. Default: 300.")] = None,
-    seed: Annotated[int, Option(min=0, max=MOST, help="For drawing links.")] = 0,
-    workers: Annotated[int, Option(min=1, max=1024, help="Processes on this machine.")] = 1,
-    ray: Annotated[str | None, Option(help="Address of a Ray cluster, or local: work there.")] = None,
+    seed: SeedOption = 0,
+    workers: WorkersOption = 1,
+    ray: RayOption = None,
     out_: Annotated[
         Path | None, Option("--out", help="File for the records, as cody evaluate writes them. A survey there goes on.")
     ] = None,
+    html: HtmlOption = None,
+    pages: Annotated[
+        Path | None, Option(help="With --html: a page of each explanation too, in this folder, linked.")
+    ] = None,
     sort: SortOption = False,
     other_data: OtherDataOption = False,
-    csv_: Annotated[bool, Option("--csv", help="Print every figure as comma-separated values.")] = False,
+    csv_: CsvOption = False,
     json_: JsonOption = False,
 ) -> None:
     """Explain many predictions, and say what decides in general."""
     names = list(model or [DEFAULT_MODEL])
     _check_call(names, explainer_, period, node, events, csv_ and json_)
-    chosen = explainer(explainer_, size=candidates, evaluations=evaluations)
+    _check_pages(html, pages)
+    edits = parse_edits(DEFAULT_EDITS if allow is None else allow)
+    chosen = explainer(explainer_, size=candidates, evaluations=evaluations, edits=edits)
     use_threads(1)
-    made: list[list[Case]] = []
+    asked: list[Asked] = []
     with tempfile.TemporaryDirectory(prefix="cody-survey-") as scratch:
         for number, name in enumerate(names):
             named = NamedModel(name, partial(load, data, sort=sort))
-            sample = _same_links(made[0]) if made else _sample(named.graph, instances, kinds, period, node, events)
+            sample = _same_links(asked[0]) if asked else _sample(named.graph, instances, kinds, period, node, events)
             plan = evaluation.Plan(named.data(data), name, (chosen,), seed)
             file = _file(out_ or Path(scratch) / "records.jsonl", number)
-            made.append(_explained(file, named, plan, sample, other_data, workers, ray, keeps=out_ is not None))
-    graph = named.graph
-    found = [survey(each, graph) for each in made]
-    comparison = compare(made[0], made[1], graph) if len(made) == 2 else None
-    if json_:
+            asked.append(_explained(file, named, plan, sample, other_data, workers, ray, keeps=out_ is not None))
+    found = [survey(each.explained, each.graph) for each in asked]
+    comparison = compare(asked[0].explained, asked[1].explained, asked[0].graph) if len(asked) == 2 else None
+    if html is not None:
+        _write_page(html, pages, found, comparison, asked, partial(chosen.explain, seed=seed))
+    _print(found, comparison, as_json=json_, as_csv=csv_)
+
+
+def _print(found: Sequence[Survey], comparison: Comparison | None, *, as_json: bool, as_csv: bool) -> None:
+    if as_json:
         document: dict[str, Any] = {"surveys": [each.to_dict() for each in found]}
         print_json(document | {"comparison": None if comparison is None else comparison.to_dict()})
-    elif csv_:
+    elif as_csv:
         _print_csv(found)
     else:
         for each in found:
             print_parts(_shown(each))
         if comparison is not None:
-            print_parts([""])
             print_parts(_compared(comparison))
+        print_parts(_meanings(found[0]))
+
+
+def _check_pages(html: Path | None, pages: Path | None) -> None:
+    """Refuse to explain what could not be written."""
+    from cody.view import check_page_file
+
+    if html is not None:
+        check_page_file(html)
+    if pages is not None and html is None:
+        raise CallError("--pages are linked from the survey's page: give --html FILE too")
+    if pages is not None and pages.exists() and not pages.is_dir():
+        raise CallError(f"--pages {words.plain(pages, 200)} is not a folder")
+
+
+def _write_page(
+    html: Path,
+    pages: Path | None,
+    found: Sequence[Survey],
+    comparison: Comparison | None,
+    asked: Sequence[Asked],
+    explain: Callable[..., Explanation],
+) -> None:
+    """The survey's page, and if they are wanted, the pages of its explanations."""
+    from cody.survey.page import survey_page
+    from cody.view import write_html, write_page
+
+    def address(place: int, event: int) -> str:
+        return quote(Path(os.path.relpath(_page(folder, place, event), html.absolute().parent)).as_posix())
+
+    if pages is None:
+        write_html(survey_page(found, comparison), html)
+    else:
+        folder = pages.absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        wanted = [(place, case, each) for place, each in enumerate(asked) for case in each.explained]
+        with progress("pages", len(wanted)) as move:
+            for number, (place, case, each) in enumerate(wanted):
+                why = explain(each.model, each.graph, case.query)
+                names = {"data": found[place].data, "model": found[place].model}
+                write_page(replace(why, parameters=why.parameters | names), _page(folder, place, case.event))
+                move(completed=number + 1)
+        write_html(survey_page(found, comparison, page_of=address), html)
+    say(f"Page: {words.plain(html, 200)}")
+
+
+def _page(folder: Path, place: int, event: int) -> Path:
+    """Where the explanation of an event is: those of a second model beside those of the first."""
+    return folder / (f"{event}.html" if place == 0 else f"{event}-{place + 1}.html")
 
 
 def _check_call(
@@ -144,13 +233,12 @@ def _sample(
         raise CallError(
             f"there are no events of node {node!r} in this period" if events is None else "no event is named"
         )
-    wanted = tuple(dict.fromkeys(kind.strip() for kind in kinds.split(",") if kind.strip()))
-    return evaluation.Sample(instances, wanted, shares, events=rows)
+    return evaluation.Sample(instances, named_kinds(kinds), shares, events=rows)
 
 
-def _same_links(explained: Sequence[Case]) -> evaluation.Sample:
+def _same_links(other: Asked) -> evaluation.Sample:
     """The links of another model, whatever this one says about them."""
-    rows = tuple(sorted(case.event for case in explained))
+    rows = tuple(sorted(case.event for case in other.explained))
     return evaluation.Sample(len(rows), period=(0.0, 1.0), events=rows)
 
 
@@ -169,26 +257,13 @@ def _explained(
     ray: str | None,
     *,
     keeps: bool,
-) -> list[Case]:
+) -> Asked:
     """Explain the links of a sample, or go on with it."""
-    loaded = open_model(named, other_data=other_data)
-    graph = named.graph
-    try:
-        with way_to_evaluate(plan.data, graph, plan.model, other_data, workers, ray) as way:
-            steps = evaluation.run(file, loaded, graph, plan, sample, evaluate=way)
-            with status("Drawing links ..."):
-                first = next(steps)
-            if sample.events is None:
-                say_what_is_missing(first.links, sample)
-            follow(first, steps)
-    except KeyboardInterrupt:
-        kept = f"what is done is in {words.plain(file, 2000)}, and the same command goes on from there"
-        say(f"stopped; {kept if keeps and file.exists() else 'nothing was kept (--out keeps it)'}")
-        sys.exit(_start.STOPPED)
-    chosen: Explainer = plan.explainers[0]
-    wanted = {evaluation.key(chosen.name, link) for link in first.links}
-    records = [record for record in iterate_records(file) if evaluation.key_of(record) in wanted]
-    return cases([replace(record, data=plan.data, model=plan.model) for record in records], graph)
+    loaded, graph = open_model(named, other_data=other_data), named.graph
+    with way_to_evaluate(plan.data, graph, plan.model, other_data, workers, ray) as way:
+        steps = evaluation.run(file, loaded, graph, plan, sample, evaluate=way)
+        links = finish(steps, sample, kept=file if keeps else None, nothing="nothing was kept (--out keeps it)")
+    return Asked(loaded, graph, cases(records_of(file, plan, links), graph))
 
 
 def _print_csv(found: Sequence[Survey]) -> None:
@@ -200,11 +275,29 @@ def _print_csv(found: Sequence[Survey]) -> None:
     writer.writerows(rows)
 
 
-FORMULAS = (
-    "decisive, candidates: mean over the predictions with a counterfactual of the share of its events, and of all "
-    "events that could be removed, that are such. ratio: decisive / candidates; above 1: over-represented. "
-    "Intervals: bootstrap samples of predictions. Counterfactuals that were not found count as none."
-)
+def _meanings(found: Survey) -> Iterable[Any]:
+    """What each figure means, below all of them."""
+    rows = table("", "")
+    rows.show_header = False
+    rows.columns[0].no_wrap = True
+    could = "could be removed" if _removes_only(found) else "could be otherwise"
+    rows.add_row("decisive", "of the events of a counterfactual, the share that is such")
+    rows.add_row("candidates", f"of all events that {could}, the share that is such")
+    rows.add_row("", "both are means over the predictions with a counterfactual")
+    rows.add_row("ratio", "decisive / candidates; above 1, such events decide more")
+    rows.add_row("", "often than their number suggests")
+    rows.add_row("interval", "of bootstrap samples of the predictions, 95 %")
+    yield rows
+    yield Text("A counterfactual that the search did not find counts as none.")
+
+
+def _removes_only(found: Survey) -> bool:
+    return found.allowed == REMOVALS
+
+
+def _changes(found: Survey) -> str:
+    """The heading of what changes a prediction."""
+    return "changes without" if _removes_only(found) else "changes with"
 
 
 def _shown(found: Survey) -> Iterable[Any]:
@@ -212,22 +305,22 @@ def _shown(found: Survey) -> Iterable[Any]:
     for part in found.parts:
         name = f"{words.plain(found.model, 30)} on {words.plain(found.data, 30)}"
         yield f"{name}: {words.count(part.links, f'{part.kind} prediction')}, {part.explained} with a counterfactual\n"
-        yield from _fragility(part)
+        yield from _fragility(part, found)
         if part.relations:
             yield from _decisive(part)
         yield from _deciders("Nodes that decide for links of others", "node", part.nodes)
         yield from _deciders("Events that decide more than once", "event", part.events)
         fragile = [each for each in part.most_fragile if each.rows]
         robust = [*part.most_robust, *(each for each in reversed(part.most_fragile) if not each.rows)]
-        yield from _examples("The most fragile predictions", fragile)
-        yield from _examples("The most robust ones", robust[:LISTED])
-    yield Text(FORMULAS)
+        yield from _examples("The most fragile predictions", fragile, found)
+        yield from _examples("The most robust ones", robust[:LISTED], found)
 
 
-def _fragility(part: Part) -> Iterable[Any]:
-    rows = table("changes without", "#predictions", "#95 % interval")
+def _fragility(part: Part, found: Survey) -> Iterable[Any]:
+    thing = "event" if _removes_only(found) else "edit"
+    rows = table(_changes(found), "#predictions", "#95 % interval")
     for each in part.fragility:
-        rows.add_row(f"at most {words.count(each.edits, 'event')}", _percent(each.share), _between(each.share))
+        rows.add_row(f"at most {words.count(each.edits, thing)}", _percent(each.share), _between(each.share))
     yield rows
     yield ""
 
@@ -242,7 +335,10 @@ def _decisive(part: Part) -> Iterable[Any]:
     yield rows
     now = part.most_fragile[0].time
     old, usual = (words.earlier(now - age, now) for age in part.age)
-    yield Text(f"Half of the decisive events are at most {old} old; of all candidates, {usual}.\n")
+    yield Text(f"Half of the decisive events are at most {old} old; of all candidates, {usual}.")
+    if part.caution:
+        yield Text(part.caution)
+    yield ""
 
 
 def _deciders(title: str, heading: str, deciders: Sequence[Decider]) -> Iterable[Any]:
@@ -255,10 +351,10 @@ def _deciders(title: str, heading: str, deciders: Sequence[Decider]) -> Iterable
     yield from (f"{title}:", rows, "")
 
 
-def _examples(title: str, examples: Sequence[Example]) -> Iterable[Any]:
+def _examples(title: str, examples: Sequence[Example], found: Survey) -> Iterable[Any]:
     if not examples:
         return
-    rows = table("#event", "link", "#score", "changes without")
+    rows = table("#event", "link", "#score", _changes(found))
     for each in examples:
         link = f"{words.plain(each.src, 20)} → {words.plain(each.dst, 20)}"
         rows.add_row(str(each.event), link, f"{each.score:.2f}", _rows(each.rows))
@@ -284,8 +380,8 @@ def _compared(found: Comparison) -> Iterable[Any]:
                 yield from (f"{title}:", rows, "")
 
 
-def _rows(rows: Sequence[int]) -> str:
-    listed = ", ".join(map(str, rows[:4])) + (f", … ({len(rows)})" if len(rows) > 4 else "")
+def _rows(rows: Sequence[int | str]) -> str:
+    listed = ", ".join(words.plain(row, 40) for row in rows[:4]) + (f", … ({len(rows)})" if len(rows) > 4 else "")
     return listed or "(none found)"
 
 

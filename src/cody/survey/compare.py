@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cody.graph import TemporalGraph
-from cody.survey.cases import Case
+from cody.survey.cases import Case, decisive_events, named, reason
 from cody.survey.report import LISTED
 from cody.survey.shares import Share, mean
 
@@ -20,9 +20,9 @@ class Pair(NamedTuple):
     event: int
     src: str
     dst: str
-    rows: tuple[int, ...]
-    others: tuple[int, ...]
-    overlap: float  # |X ∩ Y| / |X ∪ Y|
+    rows: tuple[int | str, ...]  # imagined events in words
+    others: tuple[int | str, ...]
+    overlap: float  # |X ∩ Y| / |X ∪ Y|; an added event counts as the same whenever it would have been
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class Comparison:
     same_reason: Share | None  # mean over these of 1[X = Y]
     agree: tuple[Pair, ...]  # those with the largest overlap
     differ: tuple[Pair, ...]  # those with the smallest
+    pairs: tuple[Pair, ...]  # all of these, the largest overlap first
+    apart: tuple[int, ...]  # events about which they decide differently
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -48,6 +50,8 @@ class Comparison:
             **{name: None if share is None else share._asdict() for name, share in shares.items()},
             "agree": [pair._asdict() for pair in self.agree],
             "differ": [pair._asdict() for pair in self.differ],
+            "pairs": [pair._asdict() for pair in self.pairs],
+            "apart": list(self.apart),
         }
 
 
@@ -71,11 +75,14 @@ def compare(one: Sequence[Case], other: Sequence[Case], graph: TemporalGraph) ->
         mean([pair.overlap == 1 for pair in pairs]) if pairs else None,
         tuple(pair for pair in pairs if pair.overlap >= HALF)[:LISTED],
         tuple(pair for pair in reversed(pairs) if pair.overlap < HALF)[:LISTED],
+        tuple(pairs),
+        tuple(mine.event for (mine, _), agree in zip(both, same, strict=True) if not agree),
     )
 
 
 def _pair(one: Case, other: Case, graph: TemporalGraph) -> Pair:
-    rows, others = (tuple(case.candidates[case.decisive].tolist()) for case in (one, other))
-    shared, union = set(rows) & set(others), set(rows) | set(others)
+    mine, theirs = (decisive_events(graph, case) for case in (one, other))
+    shared, union = {*map(reason, mine)} & {*map(reason, theirs)}, {*map(reason, mine)} | {*map(reason, theirs)}
     ends = graph.name(one.query.src), graph.name(one.query.dst)
+    rows, others = (tuple(map(named, events)) for events in (mine, theirs))
     return Pair(one.event, *ends, rows, others, len(shared) / len(union))

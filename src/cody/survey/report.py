@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cody.decision import probability
-from cody.graph import TemporalGraph
-from cody.survey.cases import RELATIONS, Case, ages, is_repeated, ranks, relations
+from cody.explanation import REMOVED, Event, capital, changed_in_words, moved_in_words
+from cody.graph import BoolArray, TemporalGraph
+from cody.survey.cases import (
+    RELATIONS,
+    Case,
+    ages,
+    columns,
+    decisive_events,
+    is_repeated,
+    named,
+    ranks,
+    relations,
+)
 from cody.survey.shares import Contrast, Share, contrast, mean
+from cody.words import count, is_date
 
 SIZES = (1, 2, 3, 5, 10)  # edits that a prediction may hang on
 LATEST = (1, 4, 16)  # "among the k latest candidates"
+AGES = {  # seconds
+    60.0: "1 min",
+    600.0: "10 min",
+    3_600.0: "1 hour",
+    6 * 3_600.0: "6 hours",
+    86_400.0: "1 day",
+    7 * 86_400.0: "1 week",
+    30 * 86_400.0: "30 days",
+    365 * 86_400.0: "1 year",
+}
+MOST_AGES = 8  # in a table
+FEW = 10  # predictions with a counterfactual; shares of fewer say little
 LISTED = 5  # links and nodes in each list
 SCHEMA = "cody/survey/1"
 
@@ -24,7 +50,7 @@ class Fragile(NamedTuple):
     """How many predictions hang on few events."""
 
     edits: int
-    share: Share  # (1/N) Σ 1[a counterfactual of at most `edits` events was found]
+    share: Share  # (1/N) Σ 1[a counterfactual of at most `edits` edits was found]
 
 
 class Age(NamedTuple):
@@ -32,6 +58,21 @@ class Age(NamedTuple):
 
     decisive: float
     candidates: float
+
+
+class Decisive(NamedTuple):
+    """An event of a counterfactual, and what it is to the link."""
+
+    edit: str  # "removed", "added" or "moved"
+    row: int | None  # of the event that is missing or moved; None: an added one
+    src: str
+    dst: str
+    time: float  # when it happened, or would have
+    was: float | None  # when an event happened that is moved
+    relation: str  # one of RELATIONS
+    latest: int  # 1 for the latest candidate, 2 for the one before it, …
+    age: str  # which of the ages of the part
+    repeated: bool  # its two nodes had met before
 
 
 class Example(NamedTuple):
@@ -42,7 +83,9 @@ class Example(NamedTuple):
     dst: str
     time: float
     score: float
-    rows: tuple[int, ...]  # of the counterfactual; empty: none was found
+    rows: tuple[int | str, ...]  # of the counterfactual, imagined events in words; empty: none was found
+    sentence: str
+    events: tuple[Decisive, ...]  # the same in full
 
 
 class Decider(NamedTuple):
@@ -65,11 +108,21 @@ class Part:
     relations: tuple[Contrast, ...]  # empty if nothing was explained
     latest: tuple[Contrast, ...]  # among the k latest candidates
     repetition: Contrast | None  # the two nodes of the event had met before
-    age: Age | None  # how long before the link, in the unit of the log
+    ages: tuple[Contrast, ...]  # how long before the link
+    age: Age | None  # the same in one figure, in the unit of the log
     nodes: tuple[Decider, ...]
     events: tuple[Decider, ...]
     most_fragile: tuple[Example, ...]
     most_robust: tuple[Example, ...]  # of the others
+    predictions: tuple[Example, ...]  # all of them, the most fragile first
+
+    @property
+    def caution(self) -> str:
+        """A warning if what the decisive events are is known from few predictions only; else empty."""
+        if not 0 < self.explained < FEW:
+            return ""
+        have = "prediction has" if self.explained == 1 else "predictions have"
+        return f"Only {self.explained} {have} a counterfactual, so these shares and their intervals say little."
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +132,7 @@ class Survey:
     data: str
     model: str
     explainer: str
+    allowed: tuple[str, ...]  # "removals", "additions", "moves": what could be otherwise
     parts: tuple[Part, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -93,6 +147,12 @@ class Survey:
             for name, share in _figures(part)
         ]
 
+    def to_html(self) -> str:
+        """A page that shows all of it, with the predictions behind each figure. It asks nobody for anything."""
+        from cody.survey.page import survey_page  # whoever wants no page need not wait for it
+
+        return survey_page([self])
+
 
 def survey(explained: Sequence[Case], graph: TemporalGraph) -> Survey:
     """What the cases of one model have in common, links that it predicts and links that it misses apart."""
@@ -101,13 +161,15 @@ def survey(explained: Sequence[Case], graph: TemporalGraph) -> Survey:
     parts = tuple(
         _part(kind, [case for case in explained if case.record.kind == kind], graph) for kind in sorted(kinds)
     )
-    return Survey(first.data, first.model, first.explainer, parts)
+    return Survey(first.data, first.model, first.explainer, first.allowed, parts)
 
 
 def _part(kind: str, of_kind: Sequence[Case], graph: TemporalGraph) -> Part:
     flipped = [case for case in of_kind if case.flips]
     fragility = [Fragile(edits, mean([case.flips and case.size <= edits for case in of_kind])) for edits in SIZES]
     by_size = sorted(of_kind, key=lambda case: (not case.flips, case.size, abs(case.record.original)))
+    bins = _age_bins(flipped, graph)
+    predictions = tuple(_example(case, graph, bins) for case in by_size)
     return Part(
         kind,
         len(of_kind),
@@ -116,11 +178,13 @@ def _part(kind: str, of_kind: Sequence[Case], graph: TemporalGraph) -> Part:
         _relations(flipped, graph) if flipped else (),
         _latest(flipped) if flipped else (),
         _repetition(flipped, graph) if flipped else None,
+        _ages(flipped, graph, bins) if flipped else (),
         _age(flipped, graph) if flipped else None,
         _nodes(of_kind, graph),
         _events(of_kind, graph),
-        tuple(_example(case, graph) for case in by_size[:LISTED]),
-        tuple(_example(case, graph) for case in by_size[LISTED:][: -LISTED - 1 : -1]),
+        predictions[:LISTED],
+        predictions[LISTED:][: -LISTED - 1 : -1],
+        predictions,
     )
 
 
@@ -129,16 +193,58 @@ def _relations(flipped: Sequence[Case], graph: TemporalGraph) -> tuple[Contrast,
     return tuple(_contrast(name, flipped, [kinds == place for kinds in what]) for place, name in enumerate(RELATIONS))
 
 
+def latest_in_words(most: int) -> str:
+    """What a candidate is called that is among so many of the latest."""
+    return f"among the {most} latest candidates" if most > 1 else "the latest candidate"
+
+
 def _latest(flipped: Sequence[Case]) -> tuple[Contrast, ...]:
-    words = {most: f"among the {most} latest candidates" if most > 1 else "the latest candidate" for most in LATEST}
-    return tuple(_contrast(words[most], flipped, [ranks(case) <= most for case in flipped]) for most in LATEST)
+    return tuple(
+        _contrast(latest_in_words(most), flipped, [ranks(case) <= most for case in flipped]) for most in LATEST
+    )
 
 
 def _repetition(flipped: Sequence[Case], graph: TemporalGraph) -> Contrast:
     return _contrast("its nodes had met before", flipped, [is_repeated(graph, case) for case in flipped])
 
 
-def _contrast(what: str, flipped: Sequence[Case], holds: Sequence[np.ndarray]) -> Contrast:
+class Bins(NamedTuple):
+    """Ages put together: those up to the first limit, up to the second, …, and beyond the last."""
+
+    limits: tuple[float, ...]
+    names: tuple[str, ...]
+
+    def of(self, age: float) -> str:
+        return self.names[int(np.searchsorted(self.limits, age))]
+
+
+def _age_bins(flipped: Sequence[Case], graph: TemporalGraph) -> Bins:
+    """Round ages that the candidates lie between. Times that are no dates have no unit: there they are powers of 10."""
+    of_all = np.concatenate([np.zeros(0), *(ages(graph, case) for case in flipped)])
+    limits = AGES if flipped and is_date(flipped[0].query.time) else _powers(of_all)
+    least, most = (float(limit(of_all)) for limit in (np.min, np.max)) if len(of_all) else (0.0, 0.0)
+    inside = [limit for limit in limits if least <= limit < most][-MOST_AGES + 1 :]
+    names = [limits[limit] for limit in inside]
+    if not inside:
+        return Bins((), ("any age",))
+    between = [f"{one} to {other}" for one, other in pairwise(names)]
+    return Bins(tuple(inside), (f"up to {names[0]}", *between, f"over {names[-1]}"))
+
+
+def _powers(of_all: np.ndarray) -> dict[float, str]:
+    positive = of_all[of_all > 0]
+    if not len(positive):
+        return {}
+    first, last = (math.floor(math.log10(limit)) for limit in (positive.min(), positive.max()))
+    return {10.0**power: f"{10.0**power:g}" for power in range(first, last + 1)}
+
+
+def _ages(flipped: Sequence[Case], graph: TemporalGraph, bins: Bins) -> tuple[Contrast, ...]:
+    places = [np.searchsorted(bins.limits, ages(graph, case)) for case in flipped]
+    return tuple(_contrast(name, flipped, [at == number for at in places]) for number, name in enumerate(bins.names))
+
+
+def _contrast(what: str, flipped: Sequence[Case], holds: Sequence[BoolArray]) -> Contrast:
     decisive = [float(true[case.decisive].mean()) for case, true in zip(flipped, holds, strict=True)]
     return contrast(what, decisive, [float(true.mean()) for true in holds])
 
@@ -153,26 +259,30 @@ def _nodes(of_kind: Sequence[Case], graph: TemporalGraph) -> tuple[Decider, ...]
     decides: Counter[int] = Counter()
     could: Counter[int] = Counter()
     for case in of_kind:
-        own = {case.query.src, case.query.dst}
-        decides.update(_ends(graph, case.candidates[case.decisive]) - own)
-        could.update(_ends(graph, case.candidates) - own)
+        own, (src, dst, *_) = {case.query.src, case.query.dst}, columns(graph, case)
+        decides.update({*src[case.decisive].tolist(), *dst[case.decisive].tolist()} - own)
+        could.update({*src.tolist(), *dst.tolist()} - own)
     return tuple(Decider(graph.name(node), None, times, could[node]) for node, times in _most(decides))
 
 
-def _ends(graph: TemporalGraph, rows: Any) -> set[int]:
-    return set(graph.src[rows].tolist()) | set(graph.dst[rows].tolist())
-
-
 def _events(of_kind: Sequence[Case], graph: TemporalGraph) -> tuple[Decider, ...]:
+    """Events of the log that are missing or moved in counterfactuals."""
     decides: Counter[int] = Counter()
     could: Counter[int] = Counter()
     for case in of_kind:
-        decides.update(case.candidates[case.decisive].tolist())
-        could.update(case.candidates.tolist())
+        decides.update(_real(case, case.candidates[case.decisive].tolist(), graph))
+        could.update(_real(case, case.candidates.tolist(), graph))
     return tuple(
         Decider(f"{graph.name(int(graph.src[row]))} → {graph.name(int(graph.dst[row]))}", row, times, could[row])
         for row, times in _most(decides)
     )
+
+
+def _real(case: Case, rows: Sequence[int], graph: TemporalGraph) -> set[int]:
+    """The events of the log that some candidates stand for."""
+    moved = {event.row: event.replaces for event in case.imagined}
+    real = (row if row < graph.num_events else moved[row] for row in rows)
+    return {row for row in real if row is not None}
 
 
 def _most(counted: Counter[int]) -> list[tuple[int, int]]:
@@ -181,16 +291,63 @@ def _most(counted: Counter[int]) -> list[tuple[int, int]]:
     return sorted(often, key=lambda pair: (-pair[1], pair[0]))[:LISTED]
 
 
-def _example(case: Case, graph: TemporalGraph) -> Example:
+def _example(case: Case, graph: TemporalGraph, bins: Bins) -> Example:
     ends = graph.name(case.query.src), graph.name(case.query.dst)
-    rows = tuple(case.candidates[case.decisive].tolist())
-    return Example(case.event, *ends, case.query.time, round(probability(case.record.original), 6), rows)
+    events = _decisive(case, graph, bins) if case.flips else ()
+    score = round(probability(case.record.original), 6)
+    return Example(
+        case.event,
+        *ends,
+        case.query.time,
+        score,
+        tuple(map(named, decisive_events(graph, case))),
+        _sentence(case, events, graph),
+        events,
+    )
+
+
+def _decisive(case: Case, graph: TemporalGraph, bins: Bins) -> tuple[Decisive, ...]:
+    kinds, latest, repeated = relations(graph, case), ranks(case), is_repeated(graph, case)
+    facts = zip(
+        decisive_events(graph, case),
+        *(column[case.decisive].tolist() for column in (kinds, latest, ages(graph, case), repeated)),
+        strict=True,
+    )
+    return tuple(
+        Decisive(
+            event.edit,
+            _row(event),
+            event.src,
+            event.dst,
+            event.time,
+            event.was,
+            RELATIONS[kind],
+            rank,
+            bins.of(age),
+            met,
+        )
+        for event, kind, rank, age, met in facts
+    )
+
+
+def _row(event: Event) -> int | None:
+    return event.row if event.edit == REMOVED else event.replaces
+
+
+def _sentence(case: Case, events: Sequence[Decisive], graph: TemporalGraph) -> str:
+    record = case.record
+    if not events:
+        return f"No counterfactual was found; {count(record.evaluations, 'set')} of events were tried."
+    past = int((case.candidates < graph.num_events).sum())
+    changed = capital(changed_in_words([event.edit for event in events], past))
+    return f"{changed} {moved_in_words(record.original, record.without)}."
 
 
 def _figures(part: Part) -> list[tuple[str, Share]]:
     found = [(f"flipped by at most {each.edits}", each.share) for each in part.fragility]
     repeated = () if part.repetition is None else (part.repetition,)
-    for each in (*part.relations, *part.latest, *repeated):
+    aged = tuple(each._replace(what=f"age {each.what}") for each in part.ages)
+    for each in (*part.relations, *part.latest, *repeated, *aged):
         found += [(f"{each.what}: decisive", each.decisive), (f"{each.what}: candidates", each.candidates)]
         found += [] if each.ratio is None else [(f"{each.what}: ratio", each.ratio)]
     return found

@@ -22,8 +22,13 @@ def check_page_file(file: Path) -> None:
 
 def write_page(why: Shown, file: Path) -> None:
     """Show an explanation in a file."""
+    write_html(page(why), file)
+
+
+def write_html(html: str, file: Path) -> None:
+    """Write a page of ours."""
     check_page_file(file)
-    write_atomically(file, page(why))
+    write_atomically(file, html)
 
 
 def _is_page(file: Path) -> bool:

@@ -30,7 +30,8 @@ FRAME_HEIGHT = 860  # pixels of a notebook's cell; the page scrolls inside
 
 
 @cache
-def asset(file: str) -> str:
+def asset(file: str | Path) -> str:
+    """A style or a script: the name of one of this folder, or the path of another."""
     return (HERE / file).read_text(encoding="utf-8")
 
 
@@ -61,9 +62,12 @@ def data_block(data: dict[str, Any]) -> Markup:
     return element("script", Markup(_harmless(to_json(data))), type="application/json", id="data")
 
 
-def document(title: str, body: Markup, files: Sequence[str], *, served: bool) -> str:
+def document(
+    title: str, body: Markup, files: Sequence[str | Path], *, served: bool, styles: Sequence[str | Path] = ()
+) -> str:
     """A whole HTML document that may run our scripts and load nothing; with a server, ask that one."""
-    style, scripts = Markup(asset("page.css")), [Markup(asset(file)) for file in files]
+    style = Markup("\n".join(asset(file) for file in ("page.css", *styles)))
+    scripts = [Markup(asset(file)) for file in files]
     server = "'self'" if served else "'none'"
     hashes = " ".join(f"'{_hash(script)}'" for script in scripts) or "'none'"
     policy = (

@@ -1,0 +1,31 @@
+"""Which links a command is about, from its options."""
+
+from __future__ import annotations
+
+from cody import words
+from cody.errors import CallError
+from cody.graph import Query, TemporalGraph
+from cody.what_if import read_rows
+
+
+def asked_links(
+    graph: TemporalGraph, event: int | None, events: str | None, src: str | None, dst: str | None, time: str | None
+) -> list[Query]:
+    """The links that were asked about, in one of three ways."""
+    link = [src, dst, time]
+    if (event is not None) + (events is not None) + any(part is not None for part in link) != 1 or (
+        any(part is None for part in link) and event is None and events is None
+    ):
+        raise CallError("give --event ROW, or --src, --dst and --time of a link (explain also: --events ROWS)")
+    if event is not None:
+        return [graph.query(event)]
+    if events is not None:
+        rows = read_rows(events)
+        if not rows:
+            raise CallError(f"--events {events!r} names no event")
+        return [graph.query(row) for row in rows]
+    query = graph.link(src, dst, str(time))
+    if not query.before:
+        began = words.moment(float(graph.time[0]))
+        raise CallError(f"--time {time!r} is before the first event ({began}): there is no past to explain it by")
+    return [query]

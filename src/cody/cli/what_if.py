@@ -1,0 +1,143 @@
+"""Questions about another past."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from cody.adapters.named import NamedModel
+from cody.cli.choices import Engine
+from cody.cli.common import (
+    DEFAULT_DATA,
+    DEFAULT_MODEL,
+    DataOption,
+    JsonOption,
+    ModelOption,
+    OtherDataOption,
+    SortOption,
+    app,
+    open_model,
+    print_json,
+    say,
+)
+from cody.cli.links import asked_links
+from cody.cli.options import (
+    AddOption,
+    DstOption,
+    EventOption,
+    MoveOption,
+    NewNodeOption,
+    SrcOption,
+    TimeOption,
+    WithoutOption,
+)
+from cody.cli.parser import Option
+from cody.data import load
+from cody.decision import probability
+from cody.edits import Add, Edit, Move
+from cody.errors import CallError
+from cody.graph import Query, TemporalGraph
+from cody.what_if import Case, answer_cases, effects, parse_add, parse_move, parse_rows, read_cases, unseen
+
+
+@app.command(
+    "what-if",
+    groups={
+        "The link": "event src dst time cases",
+        "What is otherwise": "without add move new_node each most",
+        "Data and model": "data model sort other_data engine",
+    },
+    examples={
+        "cody what-if --event 53854 --without 53852": "had this message not been sent",
+        'cody what-if --event 53854 --move "53852 1 day earlier"': "had it been sent a day earlier",
+        'cody what-if --event 53852 --add "1395 1772 2004-07-28 03:54"': "had there been one more",
+    },
+)
+def what_if(
+    data: DataOption = DEFAULT_DATA,
+    model: ModelOption = DEFAULT_MODEL,
+    event: EventOption = None,
+    src: SrcOption = None,
+    dst: DstOption = None,
+    time: TimeOption = None,
+    without: WithoutOption = "",
+    add: AddOption = None,
+    move: MoveOption = None,
+    new_node: NewNodeOption = None,
+    each: Annotated[bool, Option("--each", help="Leave out past events near the link, one at a time.")] = False,
+    most: Annotated[int, Option(min=1, help="With --each: how many of them are shown, strongest first.")] = 10,
+    cases: Annotated[
+        Path | None, Option(help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …}.')
+    ] = None,
+    engine: Annotated[Engine, Option(help="The fast one, or the slow one that defines right.")] = Engine.fast,
+    sort: SortOption = False,
+    other_data: OtherDataOption = False,
+    json_: JsonOption = False,
+) -> None:
+    """Ask what a model would say were the past otherwise: without some events, with others, at other times."""
+    removed, changed = frozenset(parse_rows(without)), bool(without or add or move)
+    if cases is not None and (each or changed or any(part is not None for part in (event, src, dst, time))):
+        raise CallError("--cases says everything; leave out --event, --src, --without, --add, --move and --each")
+    if each and changed:
+        raise CallError("--each leaves out one event at a time; leave out --without, --add and --move")
+    named = NamedModel(model, partial(load, data, sort=sort))
+    graph = named.graph
+    if cases is not None:
+        asked = read_cases(cases, graph)
+    else:
+        (query,) = asked_links(graph, event, None, src, dst, time)
+        edits: tuple[Edit, ...] = (
+            *(parse_add(text, graph) for text in add or []),
+            *(parse_move(text, graph) for text in move or []),
+        )
+        asked = [Case(query, event), *([Case(query, event, removed, edits)] if removed or edits else [])]
+        _say_what_is_too_late(graph, query, event, removed, edits, new_node or [])
+    loaded = open_model(named, other_data=other_data, plainly=engine == Engine.replay)
+    if each:
+        found = effects(loaded, graph, asked[0].query)
+        asked += [asked[0]._replace(removed=frozenset({row})) for row in found.candidates.tolist()]
+        logits = [found.logit, *found.without.tolist()]
+    else:
+        logits = answer_cases(loaded, graph, asked, new_nodes=new_node or [])
+    if json_:
+        print_json([_answer(graph, case, logit) for case, logit in zip(asked, logits, strict=True)])
+        return
+    from cody.cli import show
+
+    show.print_parts(show.effects(graph, found, most) if each else [show.answers(graph, asked, logits)])
+
+
+def _say_what_is_too_late(
+    graph: TemporalGraph,
+    query: Query,
+    event: int | None,
+    removed: frozenset[int],
+    edits: Sequence[Edit],
+    new_nodes: Sequence[str],
+) -> None:
+    """Say which changes the question does not see, because they lie after it."""
+    later = [row for row in removed if query.before <= row < graph.num_events]
+    if later:
+        what = f"event {event}" if event is not None else "the link"
+        say(f"event {min(later)} does not lie before {what}: leaving it out changes nothing")
+    for edit in edits:
+        if said := unseen(graph, query, edit, new_nodes):
+            say(said)
+
+
+def _answer(graph: TemporalGraph, case: Case, logit: float) -> dict[str, Any]:
+    # Batches of other sizes round the last digits differently; six decimals are the same in all of them.
+    answer: dict[str, Any] = {"event": case.event}
+    if case.event is None:
+        answer |= {"src": graph.name(case.query.src), "dst": graph.name(case.query.dst), "time": case.query.time}
+    answer["removed"] = sorted(case.removed)
+    for name, kind in (("added", Add), ("moved", Move)):
+        if any(isinstance(edit, kind) for edit in case.edits):
+            answer[name] = [edit._asdict() for edit in case.edits if isinstance(edit, kind)]
+    return answer | {
+        "logit": round(logit, 6),
+        "score": round(probability(logit), 6),
+        "predicted": logit > 0,
+    }
