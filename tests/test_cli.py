@@ -276,7 +276,7 @@ def test_help_fits_80_columns_in_groups_and_with_examples(words, monkeypatch):
     shown = run(*words, "--help")
     assert max(map(len, shown.splitlines())) <= 80
     examples = [line.strip() for line in shown.partition("Examples:\n")[2].splitlines() if line.startswith("  cody")]
-    assert len(examples) == 2
+    assert len(examples) >= 2
     if words:
         assert shown.count(":\n") > 3
         assert shown.count("--json") == 1

@@ -128,16 +128,16 @@ def parse_move(text: str, graph: TemporalGraph | None = None) -> Move:
     if not first.strip(", "):
         raise CallError(f"--move {text[:60]!r} does not start with the row of an event")
     row, time = parse_rows(first)[0], " ".join(when)
-    shift = None if graph is None else _shift(time)
-    if graph is None or shift is None:
+    delay = None if graph is None else _delay(time)
+    if graph is None or delay is None:
         return Move(row, _time(time, graph))
     was = graph.query(row).time
-    if shift.unit and not is_date(was):
-        raise CallError(f"--move {text[:60]!r}: the times of these events are not dates, and have no {shift.unit}s")
-    return Move(row, was + shift.by)
+    if delay.unit and not is_date(was):
+        raise CallError(f"--move {text[:60]!r}: the times of these events are not dates, and have no {delay.unit}s")
+    return Move(row, was + delay.by)
 
 
-class _Shift(NamedTuple):
+class _Delay(NamedTuple):
     """How much later; earlier is negative."""
 
     by: float
@@ -148,13 +148,13 @@ UNITS = {"second": 1.0, "minute": 60.0, "hour": 3_600.0, "day": 86_400.0, "week"
 SHIFT = re.compile(rf"(\d+(?:\.\d+)?)(?: +({'|'.join(UNITS)})s?)? +(earlier|later)", re.IGNORECASE)
 
 
-def _shift(text: str) -> _Shift | None:
+def _delay(text: str) -> _Delay | None:
     """What "1 day earlier" or "0.5 later" says; None: it is something else."""
     found = SHIFT.fullmatch(text.strip())
     if found is None:
         return None
     number, unit, way = found[1], (found[2] or "").lower(), found[3].lower()
-    return _Shift(float(number) * UNITS.get(unit, 1.0) * (-1 if way == "earlier" else 1), unit)
+    return _Delay(float(number) * UNITS.get(unit, 1.0) * (-1 if way == "earlier" else 1), unit)
 
 
 def _time(text: str, graph: TemporalGraph | None) -> float:
