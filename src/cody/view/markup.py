@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterable
+from functools import cache
 
 from cody.words import plain
 
 VOID = frozenset({"br", "input", "meta"})
+SPECIAL = re.compile("[&<>\"']")
 
 
 class Markup(str):
@@ -34,8 +37,8 @@ def element(tag: str, /, *children: Child, **attributes: object) -> Markup:
 
 def join(children: Iterable[Child], between: str = "") -> Markup:
     """Several pieces in a row, escaped where they are not markup."""
-    made = (child if isinstance(child, Markup) else html.escape(child) for child in children if child is not None)
-    return Markup(html.escape(between).join(made))
+    made = [child if isinstance(child, Markup) else _escaped(child) for child in children if child is not None]
+    return Markup(_escaped(between).join(made))
 
 
 def number(value: float) -> str:
@@ -64,10 +67,20 @@ def link(src: str, dst: str, width: int = 24) -> Markup:
 def _attribute(key: str, value: object) -> str:
     if value is None or value is False:
         return ""
-    key = key.rstrip("_").replace("_", "-")
+    key = _attribute_name(key)
     if value is True:
         return f" {key}"
     if isinstance(value, float):
         assert math.isfinite(value), f"{key} is {value}"
-        value = number(value)
-    return f' {key}="{html.escape(str(value))}"'
+        return f' {key}="{number(value)}"'
+    return f' {key}="{_escaped(str(value))}"'
+
+
+@cache
+def _attribute_name(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")
+
+
+def _escaped(text: str) -> str:
+    """The same text in HTML. Nearly all of a page's has nothing to escape, and looking is faster than replacing."""
+    return html.escape(text) if SPECIAL.search(text) else text
