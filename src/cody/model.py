@@ -53,6 +53,16 @@ class Session(Protocol):
         ...
 
 
+@runtime_checkable
+class Measured(Protocol):
+    """A session that knows how much it keeps, for those who hold many open."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers it keeps, roughly."""
+        ...
+
+
 class Judge(Protocol):
     """A model in a plain form, to confirm an answer by."""
 
@@ -116,6 +126,11 @@ class OffersEstimates(Protocol):
     def approximate(self, query: Query, rows: Sequence[int]) -> Session:
         """A session whose answers are estimates. `rows` will be otherwise, in one combination or another."""
         ...
+
+
+def size_of(session: Session) -> int:
+    """How many numbers a session keeps, roughly; 0 if it does not say."""
+    return session.size if isinstance(session, Measured) else 0
 
 
 def open_session(model: Model, query: Query, rows: Sequence[int] = ()) -> Session:

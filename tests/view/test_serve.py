@@ -285,7 +285,7 @@ def test_the_likeliest_partners_of_a_node_come_first(asked):
     others = [node for node in range(9) if node != 1]
     logits = [MODEL.logits(cody.Query(1, other, 59.0, 60), [frozenset()])[0] for other in others]
     assert best["logit"] == pytest.approx(max(logits), abs=1e-6)
-    assert asked.get("/api/nodes/nobody").status == 400
+    assert asked.get("/api/nodes/nobody").status == 404
     assert "Who next?" in asked.get("/", node="n1").text
 
 

@@ -320,6 +320,12 @@ class FastSession:
         self.rows = frozenset(rows)  # what will probably be otherwise: better to make the masks once
         self._workspace: Workspace | None = None
 
+    @property
+    def size(self) -> int:
+        """How many numbers it keeps, roughly: vectors, and what is known about the versions of the past."""
+        workspace = self._workspace
+        return 0 if workspace is None else workspace.size + workspace.inputs.most
+
     def logits(self, changes: Sequence[Change]) -> FloatArray:
         """One logit for each change. [B]"""
         changes = check_changes(self.model.graph, changes)

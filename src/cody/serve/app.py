@@ -10,6 +10,7 @@ from anyio import to_thread
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel
+from starlette.routing import Match
 
 from cody._version import __version__
 from cody.decision import probability, scores
@@ -102,7 +103,11 @@ class About(BaseModel):
 
 
 REFUSED: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem} for status in (400, 401, 403, 404, 413, 429, 503)
+    status: {"model": Problem} for status in (400, 401, 403, 404, 405, 413, 429, 503)
+}
+NO_PAGE: dict[int | str, dict[str, Any]] = REFUSED | {
+    status: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "A page that says why"}
+    for status in (400, 404, 503)
 }
 STATUS = {BusyError: 429, UnknownError: 404, CallError: 400, BudgetError: 503}
 
@@ -120,6 +125,7 @@ def create_app(
 
     app = FastAPI(title="CoDy", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.add_exception_handler(CodyError, _problem)
+    app.add_exception_handler(405, _other_methods)
     _add_pages(app, live)
     _add_questions(app, live)
     _add_searches(app, live)
@@ -130,6 +136,13 @@ async def _problem(_: Request, error: Exception) -> Response:
     """An error of the library, in its own words."""
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     return JSONResponse({"detail": str(error)}, status)
+
+
+async def _other_methods(request: Request, _: Exception) -> Response:
+    """Which methods there are. (FastAPI names those of one function, though several may share a path.)"""
+    here = [route for route in request.app.routes if route.matches(request.scope)[0] != Match.NONE]
+    methods = sorted({method for route in here for method in route.methods or ()})
+    return JSONResponse({"detail": f"use {' or '.join(methods)}"}, 405, {"allow": ", ".join(methods)})
 
 
 def _add_pages(app: FastAPI, live: Live) -> None:
@@ -148,6 +161,7 @@ def _add_pages(app: FastAPI, live: Live) -> None:
         side: Text = None,
         before: Before = None,
     ) -> HTMLResponse:
+        """The page of a link, of a node, of several links side by side; without any of them, of recent events."""
         try:
             if node is not None:
                 return HTMLResponse(pages.node_page(live, live.graph.node(node), 25))
@@ -163,7 +177,7 @@ def _add_pages(app: FastAPI, live: Live) -> None:
             status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
             return HTMLResponse(pages.error_page(live, str(error)), status)
 
-    app.add_api_route("/", home, methods=["GET"], response_class=HTMLResponse, include_in_schema=False)
+    app.add_api_route("/", home, methods=["GET"], response_class=HTMLResponse, responses=NO_PAGE)
 
 
 def _case(
@@ -213,7 +227,10 @@ def _add_questions(app: FastAPI, live: Live) -> None:
         return list(map(_event, live.events(last, count)))
 
     def node(name: Annotated[str, Path(min_length=1, max_length=LONGEST_NAME)], count: Count = 25) -> Node:
-        number = graph.node(name)
+        try:
+            number = graph.node(name)
+        except CallError as error:
+            raise UnknownError(str(error)) from None
         called = graph.name(number)
         partners = [
             Partner(

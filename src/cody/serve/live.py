@@ -21,7 +21,7 @@ from cody.explain import explain
 from cody.explainers import EDITS, explainer, find, find_edits
 from cody.explanation import Explanation
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.model import Change, Model, Session, checked_logits, model_on, open_session
+from cody.model import Change, Model, Session, checked_logits, model_on, open_session, size_of
 from cody.oracle import Oracle
 from cody.predict import Predictions, likely_partners, predict
 from cody.search import Found
@@ -43,7 +43,9 @@ class Limits:
     away: float = 10.0  # seconds after which nobody waits for a search any more
     keep: float = 600.0  # seconds that sessions and explanations are kept after they were used last
     sessions: int = 32
-    threads: int = 8  # that answer short questions; each keeps some memory of its own
+    numbers: int = 16_000_000  # that all sessions keep together, roughly; the one in use may keep more
+    rows: int = 1024  # different events that one session was asked about; then it begins anew
+    threads: int = 4  # that answer short questions; each keeps some memory of its own
     explanations: int = 256
 
 
@@ -65,6 +67,7 @@ class Kept:
 
     session: Session
     first_imagined: int
+    rows: set[int] = field(default_factory=set)  # that it was asked about
     lock: threading.Lock = field(default_factory=threading.Lock)
     used: float = 0.0
 
@@ -116,11 +119,12 @@ class Live:
         with self._lock:
             self._forget()
             kept = self._sessions.get(key)
-            if kept is None:
+            if kept is None or len(kept.rows | case.removed) > self.limits.rows:
                 graph, model = self.imagined(case)
                 kept = self._sessions[key] = Kept(open_session(model, case.query), graph.num_events)
                 while len(self._sessions) > self.limits.sessions:
                     self._sessions.popitem(last=False)
+            kept.rows |= case.removed
             kept.used = self.clock()
             self._sessions.move_to_end(key)
         return kept
@@ -133,10 +137,12 @@ class Live:
         return graph, model_on(self.model, graph)
 
     def _forget(self) -> None:
-        """Drop what nobody has used for a while. The lock is held."""
-        before = self.clock() - self.limits.keep
-        for key in [key for key, kept in self._sessions.items() if kept.used < before]:
-            del self._sessions[key]
+        """Drop what nobody has used for a while, and what is too much. The lock is held."""
+        before, numbers = self.clock() - self.limits.keep, 0
+        for key, kept in reversed(list(self._sessions.items())):  # the latest first
+            numbers += size_of(kept.session)
+            if kept.used < before or numbers > self.limits.numbers:
+                del self._sessions[key]
         over = [job for job in self._jobs.values() if job.state not in (WAITING, RUNNING)]
         too_many = max(0, len(over) - self.limits.explanations)
         oldest = sorted(over, key=lambda job: job.used)
@@ -221,16 +227,17 @@ class Live:
             self._forget()
             job = self._jobs.get(id)
             if job is None:
-                raise UnknownError("there is no such search, or not any more")
+                raise UnknownError("there is no such search: it was cancelled, or nobody has asked about it for a while")
             job.used = self.clock()
         return job
 
     def cancel(self, id: str) -> Job:
-        """Stop a search."""
+        """Stop a search, and forget it."""
         job = self.job(id)
         with self._lock:
             if job.state in (WAITING, RUNNING):
                 job.stopped, job.state = True, CANCELLED
+            self._jobs.pop(id, None)
         return job
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from cody.edits import Add, Edit, Move
 from cody.errors import CallError
@@ -15,9 +15,16 @@ from cody.words import parse_moment
 
 MOST_ROWS = 256  # events that one question may take away
 MOST_EDITS = 16  # events that one question may imagine
-LARGEST_ROW = 2**62
+LARGEST_ROW = 2**53 - 1  # JSON numbers beyond it are not exact everywhere
 
-Row = Annotated[int, Field(ge=0, le=LARGEST_ROW, strict=True)]
+
+
+def _whole(number: Any) -> Any:
+    """JSON does not tell 3.0 from 3."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
+Row = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=LARGEST_ROW, strict=True)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Time = Annotated[float, Field(allow_inf_nan=False)] | Annotated[str, Field(min_length=1, max_length=40)]
 
