@@ -238,6 +238,26 @@ def test_nothing_is_wider_than_the_window(browser, width, tmp_path):
         assert cut == []
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("explained", [toy, large, imagined], ids=lambda made: made.__name__)
+def test_no_arrow_runs_over_a_label_or_over_the_link_in_question(browser, explained, width, tmp_path):
+    with tab(browser, viewport={"width": width, "height": 900}) as watched:
+        page = watched.open(explained(), tmp_path, "#change=")
+        for axis in ("order", "log", "time"):
+            page.locator(f"input[value={axis}]").check(force=True)
+            names, arcs, asked = (
+                page.evaluate(
+                    """(selector) => [...document.querySelectorAll(selector)].map((e) => e.getBoundingClientRect())
+                         .filter((box) => box.width).map((box) => [box.left, box.right])""",
+                    selector,
+                )
+                for selector in (".names text", ".plot .arc", ".asked circle")
+            )
+            assert max(right for _, right in names) < min(left for left, _ in arcs)
+            assert max(right for _, right in arcs) < asked[0][0]
+            assert min(left for left, _ in names) >= 0
+
+
 @pytest.mark.parametrize("explained", [toy, large, cut_short], ids=lambda made: made.__name__)
 def test_it_prints_on_one_sheet(browser, explained, tmp_path):
     with tab(browser) as watched:

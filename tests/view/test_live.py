@@ -8,7 +8,7 @@ import pytest
 import cody
 from cody import Add
 from cody.decision import scores
-from view.browser import axe_source, chromium, shows, tab
+from view.browser import SCHEMES, axe_source, chromium, shows, tab
 from view.server import serving
 
 pytest.importorskip("fastapi", reason="fastapi is not installed")
@@ -115,10 +115,32 @@ def test_links_stand_side_by_side(browser, address):
             page.frame_locator("iframe").nth(place).get_by_text(words).first.wait_for()
 
 
-def test_axe_finds_no_serious_fault(browser, address, request):
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("", "Recent events"),
+        ("?node=1395", "Who next?"),
+        ("?event=53854", "Past events"),
+        ("?event=53852&add=1395 1772 2004-07-28 03:54", "Past events"),
+        ("?event=53852&explainer=scout&why_not=1", "Ways to another decision"),
+        ("?event=99999999", "This cannot be shown"),
+    ],
+    ids=["start", "node", "link", "imagined", "explained", "error"],
+)
+def test_axe_finds_no_serious_fault(browser, address, request, asked, shown, scheme):
     source = axe_source(request.config.cache.mkdir("axe"))
-    with tab(browser) as watched:
-        watched.page.goto(address)
-        watched.page.evaluate(source)
-        faults = watched.page.evaluate("axe.run().then((found) => found.violations)")
-        assert [fault["id"] for fault in faults if fault["impact"] in ("serious", "critical")] == []
+    with tab(browser, color_scheme=scheme) as watched:
+        page = watched.page
+        page.goto(f"{address}/{asked}")
+        page.get_by_role("heading", name=shown).wait_for()
+        page.evaluate("document.querySelectorAll('details').forEach((details) => (details.open = true))")
+        page.evaluate(source)
+        faults = page.evaluate("axe.run().then((found) => found.violations)")
+        serious = [
+            (fault["id"], fault["nodes"][0]["html"][:200], fault["nodes"][0]["failureSummary"])
+            for fault in faults
+            if fault["impact"] in ("serious", "critical")
+        ]
+        assert serious == []
+        watched.complaints[:] = [each for each in watched.complaints if "400" not in each]  # the page of an error

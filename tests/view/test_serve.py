@@ -168,6 +168,14 @@ def test_a_search_may_imagine_events():
         assert asked.post("/api/explanations", event=50, explainer="pbone", why_not=True).status == 200
 
 
+def test_explainers_do_not_imagine_events_on_top_of_imagined_ones(asked):
+    question = {"event": 50, "add": [{"src": "n1", "dst": "n2", "time": 40.5}], "explainer": "greedy"}
+    assert asked.post("/api/explanations", **question).status == 200
+    refused = asked.post("/api/explanations", **question, why_not=True)
+    assert refused.status == 400
+    assert "imagines events in the past as it was" in refused.json()["detail"]
+
+
 def test_a_search_is_cancelled():
     with serving(create_app(live(SlowModel(GRAPH)))) as asked:
         job = asked.post("/api/explanations", event=59, explainer="cody").json()
@@ -299,6 +307,34 @@ def test_names_are_text_on_every_page():
             page = asked.get("/", **parameters).text
             assert "<script>alert" not in page
             assert "</title><b>" not in page
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ({"event": 0, "dst": "x" * 1001}, "dst: String should have at most 1000 characters"),
+        ({"event": 0, "without": "9" * 18}, "without: Input should be less than or equal to"),
+        ({"src": "n1", "dst": "n2", "time": "5" * 41}, "time"),
+        ({"src": "n1", "dst": "", "time": "5"}, "dst"),
+    ],
+)
+def test_an_address_is_bounded_as_a_request_is(asked, address, words):
+    page = asked.get("/", **address)
+    assert page.status == 400
+    assert words in page.text
+
+
+def test_a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(asked):
+    refused = asked.ask("PUT", "/api/explanations/x")
+    assert (refused.status, refused.headers["allow"]) == (405, "DELETE, GET")
+    assert refused.json()["detail"] == "use DELETE or GET"
+    assert asked.ask("DELETE", "/api/score").headers["allow"] == "POST"
+
+
+def test_whole_numbers_may_be_written_with_a_point(asked):
+    assert asked.post("/api/score", event=50.0).json() == asked.post("/api/score", event=50).json()
+    for wrong in (50.5, "50", True):
+        assert asked.post("/api/score", event=wrong).status == 422
 
 
 def test_an_address_says_what_is_changed(asked):

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from anyio import to_thread
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from starlette.routing import Match
 
 from cody._version import __version__
@@ -193,7 +193,12 @@ def _case(
     """The question that an address asks."""
     if len(removed) > MOST_ROWS:
         raise CallError(f"at most {MOST_ROWS} events can be taken away at once, not {len(removed)}")
-    asked = as_case(live.graph, Question(event=event, src=src, dst=dst, time=time, without=removed))
+    try:
+        question = Question(event=event, src=src, dst=dst, time=time, without=removed)
+    except ValidationError as error:  # an address is bounded as a request is
+        first = error.errors()[0]
+        raise CallError(f"{first['loc'][0]}: {first['msg']}") from None
+    asked = as_case(live.graph, question)
     edits: tuple[Edit, ...] = (*map(parse_add, filter(None, add)), *map(parse_move, filter(None, move)))
     return asked._replace(edits=edits)
 

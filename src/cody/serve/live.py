@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cody.candidates import events_on_paths
-from cody.errors import BudgetError, CodyError, first_line
+from cody.errors import BudgetError, CallError, CodyError, first_line
 from cody.explain import explain
 from cody.explainers import EDITS, explainer, find, find_edits
 from cody.explanation import Explanation
@@ -191,6 +191,10 @@ class Live:
     def search(self, case: Case, name: str, *, why_not: bool = False) -> Job:
         """A search for this question: the one that is there already, or a new one in the queue."""
         name = find(name).name
+        if why_not and case.edits:
+            raise CallError(
+                "an explainer imagines events in the past as it was; take yours back, or let it imagine none"
+            )
         with self._lock:
             self._forget()
             job = self._find(case, name, why_not)
@@ -227,7 +231,9 @@ class Live:
             self._forget()
             job = self._jobs.get(id)
             if job is None:
-                raise UnknownError("there is no such search: it was cancelled, or nobody has asked about it for a while")
+                raise UnknownError(
+                    "there is no such search: it was cancelled, or nobody has asked about it for a while"
+                )
             job.used = self.clock()
         return job
 

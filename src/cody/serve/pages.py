@@ -20,6 +20,7 @@ from cody.what_if import Case
 from cody.words import moment
 
 NAMES = [*SEARCHES, *(entry.name for entry in FACTUAL)]
+TAGLINE = "Which past events, had they been otherwise, would have changed a prediction?"
 
 
 def link_page(live: Live, case: Case, wanted: str | None, *, why_not: bool) -> str:
@@ -44,12 +45,11 @@ def start_page(live: Live, before: int, count: int) -> str:
     listed = live.events(before, count)
     older = element("a", "Earlier", href=address(before=max(1, before - count)), class_="button")
     newer = element("a", "Later", href=address(before=min(graph.num_events, before + count)), class_="button")
-    words = "Each was scored as of just before it happened. The model should have expected all of them."
-    parts = [
-        _welcome(live),
-        _card("Recent events", words, _events(listed), element("p", older, " ", newer, class_="foot")),
-    ]
-    return _page("CoDy: choose a link", live, parts)
+    words = (
+        "Each was scored as of just before it happened, so the model should have expected all. Choose one to see why."
+    )
+    recent = _card("Recent events", words, _events(listed), element("p", older, " ", newer, class_="foot"))
+    return _page("CoDy: choose a link", live, [element("div", recent, _welcome(live), class_="two start")])
 
 
 def node_page(live: Live, node: int, count: int) -> str:
@@ -84,7 +84,7 @@ def address(**parts: Any) -> str:
 
 
 def _page(title: str, live: Live, parts: Iterable[Markup]) -> str:
-    bar = element("div", _home(live), class_="topbar card")
+    bar = element("div", _home(live), element("p", TAGLINE, class_="tagline"), class_="topbar card")
     return document(title, join([bar, element("main", *parts)]), [], served=True)
 
 
@@ -100,19 +100,23 @@ def _card(title: str, words: str, *parts: Markup) -> Markup:
 
 def _welcome(live: Live) -> Markup:
     graph = live.graph
-    ends = [element("label", label, element("input", name=key, required=True)) for key, label in _FIELDS]
-    links = element("form", *ends, element("button", "Ask about this link"), method="get", class_="fields")
-    rows = element("label", "Event row", element("input", name="event", inputmode="numeric", required=True))
-    event = element("form", rows, element("button", "Ask about this event"), method="get", class_="fields")
-    node = element("label", "Node", element("input", name="node", required=True))
-    nodes = element("form", node, element("button", "Who next?"), method="get", class_="fields")
-    several = element("label", "Event rows", element("input", name="side", placeholder="53854,53869", required=True))
-    side = element("form", several, element("button", "Side by side"), method="get", class_="fields")
     words = f"{graph.num_events:,} events between {graph.num_nodes:,} nodes. Which prediction shall be explained?"
-    return _card("Choose a link", words, links, event, nodes, side)
+    example, now = str(graph.num_events - 1), moment(float(graph.time[graph.num_events - 1]))
+    forms = (
+        ("Any link, at any time", (("src", "From", ""), ("dst", "To", ""), ("time", "When", now)), "Ask about it"),
+        ("An event, by its row", (("event", "Row", example),), "Ask about it"),
+        ("A node: its events, and who is next", (("node", "Node", ""),), "Look at it"),
+        ("Several events side by side", (("side", "Rows", f"{graph.num_events - 2},{example}"),), "Compare them"),
+    )
+    return _card("Choose another link", words, *(_form(*form) for form in forms))
 
 
-_FIELDS = (("src", "From"), ("dst", "To"), ("time", "When"))
+def _form(title: str, fields: Iterable[tuple[str, str, str]], verb: str) -> Markup:
+    inputs = (
+        element("label", label, element("input", name=key, placeholder=example or None, required=True))
+        for key, label, example in fields
+    )
+    return element("form", element("h3", title), *inputs, element("button", verb), method="get", class_="ask")
 
 
 def _partner(scored: Prediction, called: str) -> Markup:
@@ -127,7 +131,7 @@ def _partner(scored: Prediction, called: str) -> Markup:
 
 
 def _events(listed: Iterable[Prediction]) -> Markup:
-    return _table(["row", "link", "when", "score", "predicted"], map(_event, listed))
+    return _table(["row", "link", "when", "score", "predicted"], map(_event, listed), "list events-list")
 
 
 def _event(scored: Prediction) -> Markup:
@@ -141,9 +145,9 @@ def _event(scored: Prediction) -> Markup:
     )
 
 
-def _table(heads: Sequence[str], rows: Iterable[Markup]) -> Markup:
+def _table(heads: Sequence[str], rows: Iterable[Markup], kind: str = "list") -> Markup:
     head = element("tr", *(element("th", title, scope="col") for title in heads))
-    made = element("table", element("thead", head), element("tbody", *rows), class_="list")
+    made = element("table", element("thead", head), element("tbody", *rows), class_=kind)
     region = {"tabindex": 0, "role": "region", "aria-label": "Table"}
     return element("div", made, class_="scroll", **region)
 

@@ -18,7 +18,6 @@ MOST_EDITS = 16  # events that one question may imagine
 LARGEST_ROW = 2**53 - 1  # JSON numbers beyond it are not exact everywhere
 
 
-
 def _whole(number: Any) -> Any:
     """JSON does not tell 3.0 from 3."""
     return int(number) if isinstance(number, float) and number.is_integer() else number

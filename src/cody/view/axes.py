@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from cody.words import ago, is_date, moment
 
-LEFT, RIGHT = 0.02, 0.93  # share of the width that the past takes; the asked link lies beyond
-ASKED = 0.972
+LEFT, RIGHT = 0.015, 0.985  # share of the width that the past takes
 STEPS = (60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86_400, 2 * 86_400, 7 * 86_400, 14 * 86_400, 28 * 86_400)
 AGES = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400, 3650 * 86_400)
 MOST_TICKS = 6

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cody.decision import decision, flips, probability, scores, shift
-from cody.view.facts import Facts, State
+from cody.view.facts import Facts, Known, State
 from cody.view.markup import Markup, element, join, number, percent
 
 MANY_STEPS = 13  # more of them scroll
@@ -68,17 +68,26 @@ def _logit(share: float) -> float:
     return math.log(share / (1 - share))
 
 
-def landscape(facts: Facts) -> Markup:
-    """Every set that was tried as a dot: how many changes, and the score."""
+class Dot(NamedTuple):
+    """Where a set lies in the landscape."""
+
+    x: float  # per cent of the width
+    y: int  # pixels
+
+
+def landscape(facts: Facts) -> tuple[Markup, list[Dot]]:
+    """Every set that was tried: how many changes, and the score. The script draws the dots, which are many."""
     axis = scale(known.logit for known in facts.known)
     sizes = sorted({len(known.change) for known in facts.known})
     every = math.ceil(len(sizes) / MOST_LABELS)
-    columns = [
-        _column(
-            facts, axis, size, (place + 0.5) / len(sizes) * 0.9 + 0.08, 0.86 / len(sizes), labelled=place % every == 0
-        )
-        for place, size in enumerate(sizes)
-    ]
+    dots = [Dot(0.0, 0)] * len(facts.known)
+    columns = []
+    for rank, size in enumerate(sizes):
+        place = (rank + 0.5) / len(sizes) * 0.9 + 0.08
+        numbered = [(order, known) for order, known in enumerate(facts.known) if len(known.change) == size]
+        for order, dot in _beside_each_other(facts, axis, numbered, place, 0.86 / len(sizes)):
+            dots[order] = dot
+        columns.append(_column(size, place, labelled=rank % every == 0))
     plot = element(
         "svg",
         element("g", *_score_ticks(axis), aria_hidden="true"),
@@ -87,31 +96,29 @@ def landscape(facts: Facts) -> Markup:
         width="100%",
         height=LANDSCAPE + 34,
     )
-    title = element("p", "number of changes", class_="axis-title")
-    return join([plot, title])
+    up, right = (element("p", words, class_="axis-title") for words in ("score", "number of changes"))
+    return join([up, plot, right]), dots
 
 
-def _column(facts: Facts, axis: Scale, size: int, place: float, room: float, *, labelled: bool) -> Markup:
-    """The sets of one size, kept apart from each other; `room` is a share of the width."""
-    numbered = [(order, known) for order, known in enumerate(facts.known) if len(known.change) == size]
+def _column(size: int, place: float, *, labelled: bool) -> Markup:
+    """The place of all sets of one size."""
+    label = element("text", str(size), class_="size", x=percent(place), y=LANDSCAPE + 16, aria_hidden="true")
+    name = f"{size} change{'' if size == 1 else 's'}"
+    return element("g", label if labelled else None, data_size=size, role="group", aria_label=name)
+
+
+def _beside_each_other(
+    facts: Facts, axis: Scale, numbered: Sequence[tuple[int, Known]], place: float, room: float
+) -> Iterator[tuple[int, Dot]]:
+    """Sets of one size, kept apart from each other around a place; `room` is a share of the width."""
     beside: dict[int, int] = {}
-    dots = []
     for order, known in sorted(numbered, key=lambda pair: abs(pair[1].logit - facts.why.original)):
         y = axis.y(known.logit)
         bin_ = round(y / (2 * DOT))
         rank = beside[bin_] = beside.get(bin_, -1) + 1
         step = (rank + 1) // 2 * (2 * DOT + 0.6) / WIDE
         x = place + min(step, room / 2 - DOT / WIDE) * (1 if rank % 2 else -1)
-        dots.append(_dot(order, turned=flips(facts.why.original, known.logit), x=x, y=y))
-    label = element("text", str(size), class_="size", x=percent(place), y=LANDSCAPE + 16, aria_hidden="true")
-    name = f"{size} change{'' if size == 1 else 's'}"
-    return element("g", label if labelled else None, *dots, role="group", aria_label=name)
-
-
-def _dot(order: int, *, turned: bool, x: float, y: float) -> Markup:
-    r = DOT + 1.2
-    shape = element("path", d=f"M0-{r}l{r} {r}l-{r} {r}l-{r}-{r}z") if turned else element("circle", r=DOT)
-    return element("svg", shape, x=percent(x), y=y, data_k=order, class_="turned" if turned else None)
+        yield order, Dot(round(100 * x, 1), round(y))
 
 
 def progress(facts: Facts) -> Markup:
@@ -138,7 +145,8 @@ def progress(facts: Facts) -> Markup:
     if found is not None:
         reached = f"the first counterfactual was set {found + 1}"
     words = f"The furthest score so far, over {len(tried)} sets in the order in which they were tried; {reached}."
-    return element("figure", chart, element("figcaption", words))
+    ends = element("p", element("span", "first set"), element("span", f"set {len(tried)}"), class_="between")
+    return element("figure", chart, ends, element("figcaption", words))
 
 
 def _corners(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:

@@ -11,7 +11,7 @@ from cody.decision import decision, flips, probability, scores, shift
 from cody.search.result import distinct
 from cody.view.lanes import distances
 from cody.view.markup import Markup, link
-from cody.view.names import labels
+from cody.view.names import SHORTEST, labels
 from cody.view.shown import Shown, ShownEvent
 from cody.words import count, earlier, moment
 
@@ -56,6 +56,11 @@ class Facts:
     def labels(self) -> dict[str, str]:
         """What each node is called where there is little room."""
         return labels(self.hops)
+
+    @cached_property
+    def short_labels(self) -> dict[str, str]:
+        """What each node is called where there is hardly any room."""
+        return labels(self.hops, SHORTEST)
 
     def link(self, event: ShownEvent) -> Markup:
         return link(self.labels[event.src], self.labels[event.dst])
@@ -116,7 +121,7 @@ class Facts:
         shown = {frozenset(state.change) for state in [*states, *confirmed]}
         met = [self._numbers(rows) for rows in self._other_ways() if frozenset(self._numbers(rows)) not in shown]
         others = confirmed + [State("", change, False) for change in met[: max(0, MOST_MET - len(confirmed))]]
-        kind = "Alternative" if why.rows else "Way"
+        kind = "Alternative" if why.rows else "Way out"
         named = [state._replace(name=f"{kind} {place}") for place, state in enumerate(others, start=1)]
         return states + named
 
@@ -147,7 +152,7 @@ class Facts:
 
     def edit(self, event: ShownEvent) -> str:
         """What a change that names it means."""
-        kinds = {"added": "imagined", "moved": "moved here", "altered": "altered"}
+        kinds = {"added": "imagined", "moved": "moved to this time", "altered": "altered"}
         return kinds.get(event.edit, "")
 
     def beside(self, event: ShownEvent) -> str:

@@ -34,9 +34,10 @@ async function search() {
   while (job.id && running === job.id && ["waiting", "running"].includes(job.state)) {
     say(job.state === "waiting" ? "waiting for its turn …" : `${job.tried} sets tried …`);
     await new Promise((resolve) => setTimeout(resolve, POLL));
+    if (running !== job.id) return; // cancelled meanwhile
     job = await call("GET", `api/explanations/${job.id}`);
   }
-  if (job.id && running !== job.id) return; // cancelled meanwhile
+  if (job.id && running !== job.id) return;
   show(null);
   if (job.state === "done") {
     const wanted = new URLSearchParams(location.search);

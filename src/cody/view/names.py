@@ -8,10 +8,11 @@ from itertools import takewhile
 from cody.words import plain
 
 SHORT = 20  # characters that fit beside a lane or in a table
+SHORTEST = 10  # characters that fit beside a lane on a phone
 WORTH_CUTTING = 4  # characters that all names share at an end
 
 
-def labels(names: Collection[str]) -> dict[str, str]:
+def labels(names: Collection[str], width: int = SHORT) -> dict[str, str]:
     """A label for each name. If one is long, what all of them end with is left out; if need be, what they begin with.
 
     >>> labels(["ann.berger@example.org", "bob.doe@example.org"])
@@ -19,13 +20,13 @@ def labels(names: Collection[str]) -> dict[str, str]:
     """
     shown = {name: plain(name, 400) for name in names}
     first, last = 0, 0
-    if max(map(len, shown.values()), default=0) > SHORT and len(shown) > 1:
+    if max(map(len, shown.values()), default=0) > width and len(shown) > 1:
         first = _shared(shown.values())
         last = _shared(text[first:][::-1] for text in shown.values())
     first, last = (length if length >= WORTH_CUTTING else 0 for length in (first, last))
-    if max(map(len, shown.values()), default=0) - last < SHORT:
+    if max(map(len, shown.values()), default=0) - last < width:
         first = 0
-    return {name: plain(_cut(text, first, last), SHORT) for name, text in shown.items()}
+    return {name: plain(_cut(text, first, last), width) for name, text in shown.items()}
 
 
 def _shared(texts: Iterable[str]) -> int:

@@ -6,6 +6,7 @@ const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const one = (selector, root = document) => root.querySelector(selector);
 const keyOf = (change) => [...change].sort((a, b) => a - b).join();
 for (const set of data.sets) set[0] = numbersIn(set[0]);
+for (const event of data.events) event.imagined ??= false;
 const nameOfEvent = new Map(all(".plot [data-e]").map((element) => [Number(element.dataset.e), one("title", element).textContent.split("; ")[0]]));
 const answers = new Map(data.sets.map(([change, logit, score], order) => [keyOf(change), { logit, score, order }]));
 const score = (logit) => 1 / (1 + Math.exp(-Math.min(Math.max(logit, -700), 700)));
@@ -82,6 +83,7 @@ function showScore(answer) {
   const panel = one("div.now");
   if (!panel) return;
   one("#now-name").textContent = nameOf(change);
+  one("#was").hidden = !change.size;
   one("#now-score").textContent = answer ? answer.score : "?";
   one("#now-said").textContent = answer ? decision(answer.logit) : data.live ? "asking …" : "not asked";
   const [first, last] = [score(data.original), answer ? score(answer.logit) : null];
@@ -260,6 +262,13 @@ function rove(items) {
   });
 }
 
+for (const event of all(".plot .event")) {
+  const hit = one(".arc", event).cloneNode();
+  hit.setAttribute("class", "hit"); // wide and unseen, so that a thin arrow is easily met
+  hit.removeAttribute("stroke-width");
+  event.prepend(hit);
+  event.setAttribute("role", "checkbox");
+}
 const byNumber = (name) => (a, b) => Number(a.dataset[name]) - Number(b.dataset[name]);
 rove(() => all(".event[data-e]").filter((element) => element.closest(".plot")).sort(byNumber("e")));
 
@@ -274,12 +283,13 @@ function showAxis(chosen) {
 
 // ---- the table -------------------------------------------------------------------------------------------------------
 
-const sortColumns = { row: 0, when: 1, before: 1, hops: 2, alone: 3 };
+const sortColumns = { when: 0, before: 0, hops: 1, alone: 2 };
 
 function valueOf(row, key) {
   const number = Number(row.dataset.e);
   if (key === "on") return happened(number) ? 1 : 0;
   if (key === "link") return one("th", row).textContent;
+  if (key === "row") return data.events[number].row;
   const value = data.events[number].sort[sortColumns[key]];
   return key === "before" ? -value : value;
 }
@@ -314,6 +324,8 @@ one("#filter")?.addEventListener("input", (event) => {
 const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stroke-linecap", "stroke-linejoin",
   "opacity", "font-size", "font-weight", "font-family", "text-anchor", "dominant-baseline", "display"];
 
+const BESIDE = 48; // pixels to the right of the past: the link in question
+
 function picture() {
   const plot = one(".plot");
   const names = one(".names");
@@ -323,7 +335,7 @@ function picture() {
   const background = document.createElementNS("http://www.w3.org/2000/svg", "rect");
   const paper = getComputedStyle(one(".part-timeline") ?? document.body).backgroundColor;
   Object.entries({ width: "100%", height: "100%", fill: paper }).forEach(([name, value]) => background.setAttribute(name, value));
-  const size = { width: wide + width + 24, height: height + 16, viewBox: `0 -8 ${wide + width + 24} ${height + 16}` };
+  const size = { width: wide + width + BESIDE, height: height + 16, viewBox: `0 -8 ${wide + width + BESIDE} ${height + 16}` };
   Object.entries(size).forEach(([name, value]) => svg.setAttribute(name, value));
   background.setAttribute("y", "-8");
   const [left, right] = [names, plot].map(drawn);
@@ -350,7 +362,7 @@ function drawn(original) {
       element.removeAttribute(name);
     }
   }
-  copy.setAttribute("overflow", "visible");
+  for (const svg of [copy, ...all("svg", copy)]) svg.setAttribute("overflow", "visible");
   return copy;
 }
 
@@ -381,21 +393,35 @@ async function savePng() {
 one("#save-svg")?.addEventListener("click", () => save(saveSvg(), "svg"));
 one("#save-png")?.addEventListener("click", async () => save(await savePng(), "png"));
 
-// ---- the dots are options of a list ----------------------------------------------------------------------------------
+// ---- the landscape: a dot for each set, an option of a list ------------------------------------------------------------
 
-for (const dot of all("[data-k]")) {
-  const [changed, logit, said] = data.sets[dot.dataset.k];
+function draw(tag, attributes, parent) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  parent.append(element);
+  return element;
+}
+
+function drawDot([changed, logit, said, x, y], order) {
+  const column = one(`.dots [data-size="${changed.length}"]`);
+  const turned = decision(logit) !== decision(data.original);
   const rows = changed.map((e) => data.events[e].row);
   const named = rows.slice(0, 6).join(", ") + (rows.length > 6 ? ` and ${rows.length - 6} more` : "");
-  dot.setAttribute("role", "option");
-  dot.setAttribute("aria-selected", "false");
-  dot.setAttribute("aria-label", `${named || "Nothing"} changed: score ${said}, ${decision(logit)}`);
+  const label = `${named || "Nothing"} changed: score ${said}, ${decision(logit)}`;
+  const option = { role: "option", "aria-selected": "false", "aria-label": label };
+  const dot = draw("svg", { x: `${x}%`, y, "data-k": order, class: turned ? "turned" : "", ...option }, column);
+  // As large as charts.py takes them to be, where it keeps them apart.
+  if (turned) draw("path", { d: "M0-4.6L4.6 0L0 4.6L-4.6 0z" }, dot);
+  else draw("circle", { r: 3.4 }, dot);
 }
+
+if (one(".dots")) data.sets.forEach(drawDot);
 rove(() => all("[data-k]").sort(byNumber("k")));
 
 // ---- begin -------------------------------------------------------------------------------------------------------------
 
 window.addEventListener("hashchange", recall);
+showEvents();
 if (!recall()) {
   const answer = answers.get(keyOf(change));
   showScore(answer);

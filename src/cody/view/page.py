@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from cody.decision import decision, scores
 from cody.view.axes import Axis
-from cody.view.charts import alternatives, landscape, meter, progress, waterfall
+from cody.view.charts import Dot, alternatives, landscape, meter, progress, waterfall
 from cody.view.facts import AGAINST, REMOVED, TOWARDS, UNKNOWN, Facts, State
 from cody.view.markup import Markup, element, join, link
 from cody.view.shown import Shown, ShownEvent
@@ -50,8 +50,8 @@ def page(why: Shown, model: Model | None = None) -> str:
     opened = facts.states[min(1, len(facts.states) - 1)]
     if model is not None and (model.change or not model.searched):
         opened = State("", tuple(facts.number[row] for row in model.change if row in facts.number), True)
-    body, axes = content(facts, opened, searched=model is None or model.searched)
-    data = _data(facts, axes, opened) | {"live": None if model is None else model.data}
+    body, drawn = content(facts, opened, searched=model is None or model.searched)
+    data = _data(facts, drawn, opened) | {"live": None if model is None else model.data}
     title = f"{plain(why.src)} → {plain(why.dst)}: why the model says {decision(why.original)}"
     parts = [None if model is None else model.bar, body, data_block(data)]
     return document(title, join(parts), ["page.js", *([] if model is None else ["live.js"])], served=model is not None)
@@ -107,20 +107,33 @@ def _harmless(json: str) -> str:
     return json.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def content(facts: Facts, opened: State, *, searched: bool = True) -> tuple[Markup, list[Axis]]:
+class Drawn(NamedTuple):
+    """Where things are, for the script to move or draw."""
+
+    axes: list[Axis]
+    dots: list[Dot]
+
+
+def content(facts: Facts, opened: State, *, searched: bool = True) -> tuple[Markup, Drawn]:
     """What is seen, from top to bottom."""
     chosen = frozenset(opened.change)
     picture, axes = timeline(facts, chosen)
+    tried, dots = landscape(facts)
+    left, right = (
+        list(_answers(facts)),
+        [_section("search", "What was tried", _search_words(facts), tried, progress(facts))],
+    )
+    (left if len(left) < 2 else right).append(_trust(facts))
     parts = [
         _head(facts, opened, searched=searched),
         _section("timeline", "Past events", _timeline_words(facts), _controls(axes), picture, _legend(facts)),
-        element("div", element("div", *_answers(facts), class_="stack"), _search(facts), class_="two"),
+        element("div", *(element("div", *column, class_="stack") for column in (left, right)), class_="two"),
         _section("all", "All events that could be otherwise", _table_words(facts), _filter(), _scrolled(facts, chosen)),
     ]
     if not facts.why.candidates:
         parts[1:] = [_trust(facts)]
     tall = len(facts.hops) + 2 * len(facts.why.rows) > MUCH_TO_PRINT
-    return element("main", *parts, class_="tall" if tall else None), axes
+    return element("main", *parts, class_="tall" if tall else None), Drawn(axes, dots)
 
 
 def _answers(facts: Facts) -> Iterator[Markup]:
@@ -129,11 +142,6 @@ def _answers(facts: Facts) -> Iterator[Markup]:
         yield _section("steps", _steps_title(facts), _steps_words(facts), waterfall(facts))
     if sum(bool(state.change) for state in facts.states) > 1:
         yield _section("ways", "Ways to another decision", _ways_words(facts), alternatives(facts))
-    yield _trust(facts)
-
-
-def _search(facts: Facts) -> Markup:
-    return _section("search", "What was tried", _search_words(facts), landscape(facts), progress(facts))
 
 
 def _section(key: str, title: str, words: Markup | str, *parts: Markup) -> Markup:
@@ -155,7 +163,7 @@ def _head(facts: Facts, opened: State, *, searched: bool) -> Markup:
         class_="words",
     )
     first = scores(why.original, None if known is None else known.logit)[0]
-    score = "–" if known is None else known.score
+    score, as_it_was = "–" if known is None else known.score, not opened.change
     now = element(
         "div",
         element("p", opened.name, class_="now-name", id="now-name"),
@@ -166,8 +174,10 @@ def _head(facts: Facts, opened: State, *, searched: bool) -> Markup:
             class_="now-score",
         ),
         meter(why.original, None if known is None else known.logit),
-        element("p", element("span", "no link"), element("span", "0.5"), element("span", "link"), class_="ends"),
-        element("p", f"It was {first} ({decision(why.original)}) with everything as it was.", class_="was"),
+        element("p", *(element("span", end) for end in ("0: no link", "0.5", "1: link")), class_="ends"),
+        element(
+            "p", f"It was {first} ({decision(why.original)}) with everything as it was.", id="was", hidden=as_it_was
+        ),
         element("p", "", id="status", role="status"),
         element("div", *_buttons(facts, opened), class_="states", role="group", aria_label="What is shown"),
         class_="now",
@@ -235,9 +245,14 @@ def _buttons(facts: Facts, opened: State) -> Iterator[Markup]:
 
 
 def _timeline_words(facts: Facts) -> str:
+    imagined = sum(event.edit != REMOVED for event in facts.why.candidates)
+    past = count(len(facts.why.candidates) - imagined, "past event")
+    dashed = f", or one of {imagined} that were imagined (dashed)" if imagined > 1 else ""
+    dashed = ", or the one that was imagined (dashed)" if imagined == 1 else dashed
+    click = "Click one to undo or restore the event" + (", or to let an imagined one happen." if imagined else ".")
     return (
-        f"Each horizontal line is a node, each arrow one of the {facts.past} near this link. Time runs to the right, "
-        "up to the link in question (?). Thick arrows matter. Click one to undo or restore the event."
+        f"Each horizontal line is a node, each arrow one of the {past} near this link{dashed}. Time runs to the "
+        f"right, up to the link in question (?). Thick arrows matter. {click}"
     )
 
 
@@ -349,29 +364,28 @@ def _settings(facts: Facts) -> Markup:
     return element("details", element("summary", "Model, data and settings"), element("dl", *listed))
 
 
-def _data(facts: Facts, axes: list[Axis], opened: State) -> dict[str, Any]:
+def _data(facts: Facts, drawn: Drawn, opened: State) -> dict[str, Any]:
     """What the script needs: events, places, and every answer that is known."""
     why = facts.why
-    events = [
-        {
-            "row": event.row,
-            "imagined": event.edit != REMOVED,
-            "sort": [event.row, event.time, facts.distance(event), _alone(facts, number)],
-            "option": facts.option(event) or None,
-            "edit": _edit(event),
-        }
-        for number, event in enumerate(why.candidates)
-    ]
+    sets = zip(facts.known, drawn.dots, strict=True)
     return {
         "original": why.original,
-        "events": events,
-        "sets": [[_bits(known.change), known.logit, known.score] for known in facts.known],
+        "events": [_event(facts, number) for number in range(len(why.candidates))],
+        "sets": [[_bits(known.change), known.logit, known.score, dot.x, dot.y] for known, dot in sets],
         "states": [{"name": state.name, "change": list(state.change)} for state in facts.states],
         "opened": list(opened.change),
-        "places": {axis.key: [round(100 * place, 2) for place in axis.places] for axis in axes},
+        "places": {axis.key: [round(100 * place, 2) for place in axis.places] for axis in drawn.axes},
         "command": facts.command,
         "file": f"cody-{why.event if why.event is not None else 'link'}",
     }
+
+
+def _event(facts: Facts, number: int) -> dict[str, Any]:
+    """A candidate for the script; what it has not is left out."""
+    event = facts.why.candidates[number]
+    entry: dict[str, Any] = {"row": event.row, "sort": [event.time, facts.distance(event), _alone(facts, number)]}
+    more = {"imagined": event.edit != REMOVED, "option": facts.option(event), "edit": _edit(event)}
+    return entry | {key: value for key, value in more.items() if value}
 
 
 def _bits(numbers: Iterable[int]) -> str:

@@ -79,9 +79,8 @@ def _alone(facts: Facts, number: int) -> Iterator[Markup]:
     first, last = probability(facts.why.original), probability(known.logit)
     low, high = sorted((first, last))
     bar = element("rect", x=percent(low), y=4, width=percent(max(high - low, 0.006)), height=6)
-    line = element("line", class_="decision", x1="50%", x2="50%", y1=0, y2=14)
     yield element("span", f"{last:.3f}")
-    yield element("svg", line, bar, class_=f"mini {facts.effect(number)}", width=84, height=14, aria_hidden="true")
+    yield element("svg", bar, class_=f"mini {facts.effect(number)}", aria_hidden="true")
     yield element("span", decision(known.logit), class_="turned" if _turned(facts, known.logit) else "same")
 
 

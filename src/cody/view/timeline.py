@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cody.view.axes import ASKED, Axis, axes
+from cody.view.axes import Axis, axes
 from cody.view.facts import REMOVED, SLIGHT, UNKNOWN, Facts
 from cody.view.lanes import Lane, lanes
 from cody.view.markup import Markup, element, percent
@@ -12,6 +12,8 @@ from cody.view.shown import ShownEvent
 from cody.words import plain
 
 AXIS_ROOM = 26.0  # pixels below the lanes for the labels of the axis
+ASKED = 22.0  # pixels between the past and the link in question
+LETTER = 6.6  # pixels of a letter beside a lane
 THINNEST, THICKEST = 1.3, 5.0
 
 
@@ -39,6 +41,7 @@ def timeline(facts: Facts, chosen: frozenset[int]) -> tuple[Markup, list[Axis]]:
         "svg",
         *(_label(lane, facts) for lane in rows.values()),
         class_="names",
+        width=max(map(len, facts.labels.values())) * LETTER + 6,
         height=height + AXIS_ROOM,
         aria_hidden="true",
     )
@@ -52,8 +55,9 @@ def _lane(lane: Lane, facts: Facts) -> Markup:
 
 def _label(lane: Lane, facts: Facts) -> Markup:
     kind = "end" if lane.name in (facts.why.src, facts.why.dst) else f"hop{min(lane.hops, 2)}"
-    short = element("tspan", facts.labels[lane.name])
-    return element("text", short, element("title", plain(lane.name, 200)), class_=kind, x="100%", y=lane.y)
+    label, short = facts.labels[lane.name], facts.short_labels[lane.name]
+    parts = [element("tspan", label)] if label == short else [element("tspan", label), element("tspan", short)]
+    return element("text", *parts, element("title", plain(lane.name, 200)), class_=kind, x="100%", y=lane.y)
 
 
 def _ticks(axis: Axis, height: float, *, hidden: bool) -> Markup:
@@ -92,19 +96,14 @@ def _candidates(
             element(
                 "g",
                 element("title", f"{facts.phrase(event)}; {facts.said_alone(number)}"),
-                element("path", d=path, class_="hit"),
                 element("path", d=path, class_="arc", stroke_width=width),
                 element("circle", cx=0, cy=rows[event.src].y, r=1.8 if effect in (SLIGHT, UNKNOWN) else 3.2),
-                element("circle", class_="halo", cx=x, cy=y, r=8),
-                element("path", class_="cross", d=f"M{x - 5:g} {y - 5:g}l10 10m0-10l-10 10"),
+                None if imagined else element("circle", class_="halo", cx=x, cy=y, r=8),
+                None if imagined else element("path", class_="cross", d=f"M{x - 5:g} {y - 5:g}l10 10m0-10l-10 10"),
                 class_=f"event {effect}{imagined}" + (" changed" if number in chosen else ""),
                 data_e=number,
-                role="checkbox",
-                aria_checked=str((number in chosen) == bool(imagined)).lower(),
-                tabindex="-1",
             ),
             x=percent(places[number]),
-            overflow="visible",
             data_at=number,
         )
 
@@ -114,7 +113,7 @@ def _beside(
 ) -> Iterator[Markup]:
     for number, event in enumerate(events, start=first):
         path = element("path", d=_arc(event, rows)[0])
-        yield element("svg", path, x=percent(places[number]), overflow="visible", data_at=number)
+        yield element("svg", path, x=percent(places[number]), data_at=number)
 
 
 def _asked(facts: Facts, rows: dict[str, Lane]) -> Markup:
@@ -123,14 +122,15 @@ def _asked(facts: Facts, rows: dict[str, Lane]) -> Markup:
     start, end = rows[why.src].y, rows[why.dst].y
     middle = (start + end) / 2 if start != end else start - 12
     direction = 5 if end >= start else -5
-    path = f"M0 {start:g}V{end:g}M-4 {end - direction:g}L0 {end:g}L4 {end - direction:g}"
+    path = f"M{ASKED} {start:g}V{end:g}m-4 {-direction}l4 {direction}l4 {-direction}"
+    lanes_of_ends = (element("path", d=f"M0 {y:g}h36", class_="lane end") for y in {start, end})
     return element(
         "svg",
+        *lanes_of_ends,
         element("path", d=path),
-        element("circle", cx=0, cy=middle, r=9),
-        element("text", "?", x=0, y=middle),
-        x=percent(ASKED),
-        overflow="visible",
+        element("circle", cx=ASKED, cy=middle, r=9),
+        element("text", "?", x=ASKED, y=middle),
+        x="100%",
         class_="asked",
         aria_hidden="true",
     )
