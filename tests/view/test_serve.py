@@ -1,9 +1,15 @@
 """The server: the library's own answers, for many at once, within limits, and to nobody who should not ask."""
 
+import re
+import socket
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +22,8 @@ from cody.testing import ToyModel
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
+from cody.cli.serve import _listen
+from cody.model import size_of
 from cody.serve import Limits, Live, create_app
 from cody.serve.live import CANCELLED, DONE, FAILED, BusyError, UnknownError
 from cody.serve.questions import MOST_ROWS
@@ -208,6 +216,20 @@ def test_searches_wait_in_a_queue_that_ends():
     served.close()
 
 
+def test_a_search_that_waits_for_nobody_leaves_the_queue():
+    now = [0.0]
+    served = live(SlowModel(GRAPH), limits=Limits(searches=1, queue=2, away=5.0), clock=lambda: now[0])
+    running, waiting = (served.search(Case(GRAPH.query(row), row), "cody") for row in (57, 58))
+    while running.state == "waiting":
+        time.sleep(0.01)
+    now[0] = 4.0
+    served.job(running.id)  # somebody still waits for this one
+    now[0] = 8.0
+    assert served.search(Case(GRAPH.query(59), 59), "cody").state == "waiting"
+    assert (running.state, waiting.state) == ("running", CANCELLED)
+    served.close()
+
+
 def test_a_search_has_no_more_time_than_it_is_given():
     served = live(SlowModel(GRAPH), limits=Limits(seconds=0.3))
     began = time.monotonic()
@@ -253,6 +275,66 @@ def test_sessions_and_explanations_are_dropped_after_a_while():
     assert len(served._sessions) == 1
     assert len(served._jobs) == 0
     served.close()
+
+
+class Heavy(ToyModel):
+    """A model whose sessions say that they keep a lot."""
+
+    def session(self, query, rows=()):
+        logits = self.logits
+        return SimpleNamespace(logits=lambda changes: logits(query, changes), size=400)
+
+
+def test_all_sessions_together_keep_a_bounded_amount():
+    served = live(Heavy(GRAPH), limits=Limits(numbers=1000))
+    for row in range(20, 30):
+        served.score(Case(GRAPH.query(row), row))
+    served.score(Case(GRAPH.query(29), 29))
+    assert [key[0].before for key in served._sessions] == [28, 29]  # the latest
+
+
+def test_a_session_begins_anew_when_it_was_asked_about_many_events():
+    served = live(limits=Limits(rows=10))
+    case = Case(GRAPH.query(59), 59)
+    for first in range(0, 50, 2):
+        removed = frozenset({first, first + 1})
+        expected = MODEL.logits(GRAPH.query(59), [removed])[0]
+        assert served.score(case._replace(removed=removed))[1] == pytest.approx(expected)
+        (kept,) = served._sessions.values()
+        assert len(kept.rows) <= 10
+
+
+def test_the_engines_sessions_say_how_much_they_keep():
+    graph = cody.load("collegemsg")
+    session = cody.load_model("tgn-collegemsg", graph).session(graph.query(53854))
+    sizes = [size_of(session)]
+    for removed in (frozenset(), frozenset({53852}), frozenset({53852, 53747})):
+        session.logits([removed])
+        sizes.append(size_of(session))
+    assert sizes[0] == 0
+    assert sizes == sorted(sizes)
+    assert sizes[-1] > sizes[1] > 0
+
+
+def test_answers_are_not_held_back_by_the_network():
+    with _listen("127.0.0.1", 0) as listener:
+        assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_the_command_serves_until_it_is_interrupted():
+    command = [sys.executable, "-m", "cody", "serve", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            said = process.stderr.readline()
+            asked = Client(int(re.fullmatch(r"Open http://127\.0\.0\.1:(\d+)/ \(Ctrl-C stops\)\n", said)[1]))
+            for _ in range(500):
+                with suppress(ConnectionError):
+                    assert asked.get("/api/about").json()["model"] == "tgn-collegemsg"
+                    break
+                time.sleep(0.02)
+            assert asked.post("/api/score", event=53854).json()["predicted"]
+        finally:
+            process.terminate()
 
 
 def test_fifty_clients_at_once_get_the_librarys_answers():

@@ -68,7 +68,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family)
-        # Connections inherit it. Without it, the second packet of an answer waits 40 ms for the client's word on the first.
+        # Connections inherit it. Without it, the second packet of an answer waits 40 ms for word of the first.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except OSError as error:

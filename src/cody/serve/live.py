@@ -143,6 +143,9 @@ class Live:
             numbers += size_of(kept.session)
             if kept.used < before or numbers > self.limits.numbers:
                 del self._sessions[key]
+        for job in self._jobs.values():
+            if job.state == WAITING and not self._is_wanted(job):  # it takes the place of others in the queue
+                job.stopped, job.state = True, CANCELLED
         over = [job for job in self._jobs.values() if job.state not in (WAITING, RUNNING)]
         too_many = max(0, len(over) - self.limits.explanations)
         oldest = sorted(over, key=lambda job: job.used)
@@ -288,9 +291,12 @@ class Live:
         seconds = self.limits.seconds
         return self._named(chosen.explain(model, graph, job.case.query, count=COUNT, seconds=seconds, watch=watch))
 
+    def _is_wanted(self, job: Job) -> bool:
+        """Whether a search was not cancelled, and somebody has asked about it a short while ago."""
+        return not job.stopped and self.clock() - job.used <= self.limits.away
+
     def _check_wanted(self, job: Job) -> None:
-        """Stop a search that was cancelled, or that nobody has asked about for a while."""
-        if job.stopped or self.clock() - job.used > self.limits.away:
+        if not self._is_wanted(job):
             raise StoppedError
 
 

@@ -79,10 +79,10 @@ def _inside(share: float) -> float:
 
 
 def _apart(ticks: list[Tick]) -> list[Tick]:
-    """Those that do not run into each other, from the latest back."""
+    """Those that neither run into each other nor say the same, from the latest back."""
     kept: list[Tick] = []
     for tick in sorted(ticks, reverse=True):
-        if not kept or kept[-1].at - tick.at >= 0.14:
+        if not kept or (kept[-1].at - tick.at >= 0.14 and kept[-1].label != tick.label):
             kept.append(tick)
     return kept[::-1]
 

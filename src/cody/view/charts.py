@@ -143,9 +143,9 @@ def progress(facts: Facts) -> Markup:
     chart = element("svg", ruler, line, class_="progress", width="100%", height=64, aria_hidden="true", **stretched)
     reached = "the decision line was not crossed"
     if found is not None:
-        reached = f"the first counterfactual was set {found + 1}"
-    words = f"The furthest score so far, over {len(tried)} sets in the order in which they were tried; {reached}."
-    ends = element("p", element("span", "first set"), element("span", f"set {len(tried)}"), class_="between")
+        reached = f"the first counterfactual was set {found + 1:,}"
+    words = f"The furthest score so far, over {len(tried):,} sets in the order in which they were tried; {reached}."
+    ends = element("p", element("span", "first set"), element("span", f"set {len(tried):,}"), class_="between")
     return element("figure", chart, ends, element("figcaption", words))
 
 
