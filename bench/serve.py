@@ -4,7 +4,8 @@
     python bench/serve.py --only crowd --rounds 10 --clients 50
 
 latency    one client, as a browser asks; every question is about another link of the test period. A page is asked for
-           anew when an event is imagined; its time is that until all of it has arrived
+           anew when an event is imagined; its time is that until all of it has arrived. Besides the time that a person
+           waits, that of the processor which the server takes: on a busy machine it is the one to compare
 crowd      clients that ask all at once; every answer is compared with the library's, and the memory of the server is
            read after each round. Every question of every round is a new one
 """
@@ -98,7 +99,7 @@ def as_json(edit: Add | Move) -> dict[str, Any]:
     return {key: value for key, value in edit._asdict().items() if key != "features"}
 
 
-def latency(graph: TemporalGraph, port: int, requests: int, rng: np.random.Generator) -> None:
+def latency(graph: TemporalGraph, port: int, process: int, requests: int, rng: np.random.Generator) -> None:
     client = Client(port)
     client.page(event=graph.num_events - 1)  # what is only done once
 
@@ -125,15 +126,17 @@ def latency(graph: TemporalGraph, port: int, requests: int, rng: np.random.Gener
         "a page": open_page,
         "a page with an event added": open_with_addition,
     }
-    print(f"\nmilliseconds, {requests} requests each{'':13}median    90 %    99 %  slowest  over 100 ms")
+    print(f"\nmilliseconds, {requests} requests each{'':15}median    90 %    99 %  slowest  over 100 ms")
     for name, ask in kinds.items():
-        took = []
+        waited, worked = [], []
         for row in rng.integers(int(TEST_PERIOD * graph.num_events), graph.num_events, requests).tolist():
-            began = time.perf_counter()
+            began, busy = time.perf_counter(), processor(process)
             ask(row)
-            took.append(1000 * (time.perf_counter() - began))
-        figures = "".join(f"{value:8.1f}" for value in np.quantile(took, [0.5, 0.9, 0.99, 1]))
-        print(f"  {name:40}{figures}  {sum(each > 100 for each in took):11}", flush=True)
+            waited.append(1000 * (time.perf_counter() - began))
+            worked.append(1000 * (processor(process) - busy))
+        for kind, took in (("processor", worked), ("waited", waited)):
+            figures = "".join(f"{value:8.1f}" for value in np.quantile(took, [0.5, 0.9, 0.99, 1]))
+            print(f"  {name:30}{kind:12}{figures}  {sum(each > 100 for each in took):11}", flush=True)
 
 
 def questions(graph: TemporalGraph, count: int, rng: np.random.Generator) -> list[dict[str, Any]]:
@@ -147,6 +150,12 @@ def questions(graph: TemporalGraph, count: int, rng: np.random.Generator) -> lis
             asked["move"] = [as_json(moved(graph, row, rng))]
         made.append(asked)
     return made
+
+
+def processor(process: int) -> float:
+    """The seconds of the processor that all threads of a process have taken."""
+    threads = Path(f"/proc/{process}/task").glob("*/schedstat")
+    return sum(int(each.read_text().split()[0]) for each in threads) / 1e9
 
 
 def resident(process: int) -> float:
@@ -195,7 +204,7 @@ def main() -> None:
     print(f"load of the machine: {os.getloadavg()[0]:.1f}")
     with served() as (port, process):
         if given.only != "crowd":
-            latency(graph, port, given.requests, rng)
+            latency(graph, port, process, given.requests, rng)
         if given.only != "latency":
             crowd(graph, port, process, given.rounds, given.clients, given.each, rng)
 
