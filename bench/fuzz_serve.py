@@ -73,9 +73,14 @@ class Counted:
         async def sending(message: Any) -> None:
             if message["type"] == "http.response.start":
                 self.answers[message["status"]] += 1
+                if self.answers.total() % 500 == 0:
+                    print(self, file=sys.stderr, flush=True)
             await send(message)
 
         await self.app(scope, receive, sending)
+
+    def __str__(self) -> str:
+        return f"{self.answers.total():,} answers: {dict(sorted(self.answers.items()))}"
 
 
 @contextmanager
@@ -121,10 +126,19 @@ def main() -> int:
             command = [Path(sys.executable).parent / "schemathesis", "run", f"{address}/openapi.json"]
             # Whether a question makes sense for the data, no document can say: a 400 is a right answer to a valid one.
             command += ["--checks", "all", "--exclude-checks", "positive_data_acceptance"]
-            command += ["--request-timeout", "60", "--max-examples", str(given.examples), "--seed", str(seed)]
+            command += [
+                "--workers",
+                "8",
+                "--request-timeout",
+                "60",
+                "--max-examples",
+                str(given.examples),
+                "--seed",
+                str(seed),
+            ]
             failed = subprocess.run(command, cwd=folder, env=environment, check=False).returncode
             seed += 1
-            print(f"{app.answers.total():,} answers: {dict(sorted(app.answers.items()))}", flush=True)
+            print(app, flush=True)
     errors = sum(count for status, count in app.answers.items() if status >= 500)
     print(f"{errors} of {app.answers.total():,} answers were a 5xx")
     return 1 if failed or errors else 0

@@ -192,6 +192,7 @@ def test_a_search_is_cancelled():
         before = SlowModel.asked
         time.sleep(0.2)
         assert SlowModel.asked == before
+        assert asked.get(f"/api/explanations/{job['id']}").status == 404
         assert asked.get(f"/api/explanations/{job['id']}/document").status == 404
         assert asked.post("/api/explanations", event=59, explainer="cody").json()["id"] != job["id"]
 
@@ -314,6 +315,23 @@ def test_the_engines_sessions_say_how_much_they_keep():
     assert sizes[0] == 0
     assert sizes == sorted(sizes)
     assert sizes[-1] > sizes[1] > 0
+
+
+def test_a_page_is_there_in_time_and_knows_what_it_shows():
+    case = Case(GRAPH.query(59), 59, frozenset({3, 5, 58}))
+    expected = {rows: MODEL.logits(GRAPH.query(59), [frozenset(rows)])[0] for rows in ((), (3, 5, 58), (58,))}
+    known = dict(live().look(case).explored)
+    assert known.keys() >= expected.keys()
+    assert [known[rows] for rows in expected] == pytest.approx(list(expected.values()), abs=1e-5)
+
+    class SlowForEach(ToyModel):
+        def logits(self, query, changes):
+            time.sleep(0.05 * len(changes))
+            return super().logits(query, changes)
+
+    hurried = dict(live(SlowForEach(GRAPH), limits=Limits(look=0.6)).look(case).explored)
+    assert {(), (3, 5, 58)} <= hurried.keys()
+    assert len(hurried) < len(known)
 
 
 def test_answers_are_not_held_back_by_the_network():

@@ -40,6 +40,7 @@ class Limits:
     searches: int = 2  # at once
     queue: int = 16  # searches that wait or run
     seconds: float = 30.0  # for one search
+    look: float = 1.0  # seconds for the events of a page, each alone; what there is no time for is shown as not tried
     away: float = 10.0  # seconds after which nobody waits for a search any more
     keep: float = 600.0  # seconds that sessions and explanations are kept after they were used last
     sessions: int = 32
@@ -182,7 +183,16 @@ class Live:
         """What each event does alone: an explanation for which nothing was searched."""
         graph, model = self.imagined(case)
         near = partial(_near_or_named, named=np.array(sorted(case.removed), dtype=np.int64))
-        why = explain(model, graph, case.query, search=_alone, near=near, seconds=self.limits.seconds)
+        change = case.removed | {graph.num_events + place for place in range(len(case.edits))}
+
+        def each_alone(oracle: Oracle, ranking: IntArray) -> Found:
+            with suppress(BudgetError):  # what there was no time for is not known
+                oracle.ask([frozenset(), change])  # what is shown comes first
+                oracle.ask([frozenset({row}) for row in ranking.tolist()])
+            return result(oracle, ranking, (), 0, FOUND)
+
+        seconds = min(self.limits.look, self.limits.seconds)
+        why = explain(model, graph, case.query, search=each_alone, near=near, seconds=seconds)
         return self._named(why)
 
     def _named(self, why: Explanation) -> Explanation:
@@ -298,13 +308,6 @@ class Live:
     def _check_wanted(self, job: Job) -> None:
         if not self._is_wanted(job):
             raise StoppedError
-
-
-def _alone(oracle: Oracle, ranking: IntArray) -> Found:
-    """Ask about each event alone, and look for nothing."""
-    with suppress(BudgetError):  # what there was no time for is not known
-        oracle.ask([frozenset(), *(frozenset({row}) for row in ranking.tolist())])
-    return result(oracle, ranking, (), 0, FOUND)
 
 
 def _near_or_named(graph: TemporalGraph, query: Query, hops: int, size: int, *, named: IntArray) -> IntArray:
