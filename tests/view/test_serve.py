@@ -184,6 +184,13 @@ def test_explainers_do_not_imagine_events_on_top_of_imagined_ones(asked):
     assert "imagines events in the past as it was" in refused.json()["detail"]
 
 
+def test_edits_that_make_no_sense_are_refused_before_they_wait(asked):
+    for edits in ({"move": [{"row": 60, "time": 3.0}]}, {"add": [{"src": "n1", "dst": "nobody", "time": 3.0}]}):
+        refused = asked.post("/api/explanations", event=50, explainer="greedy", **edits)
+        assert refused.status == 400
+        assert refused.json() == asked.post("/api/score", event=50, **edits).json()
+
+
 def test_a_search_is_cancelled():
     with serving(create_app(live(SlowModel(GRAPH)))) as asked:
         job = asked.post("/api/explanations", event=59, explainer="cody").json()

@@ -208,6 +208,7 @@ class Live:
             raise CallError(
                 "an explainer imagines events in the past as it was; take yours back, or let it imagine none"
             )
+        self.imagined(case)  # edits that make no sense are errors now, not when their turn comes
         with self._lock:
             self._forget()
             job = self._find(case, name, why_not)
