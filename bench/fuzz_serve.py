@@ -40,7 +40,7 @@ KNOWN = {{
     "explainer": {{"enum": EXPLAINERS}},
     "event": ROW,
     "row": ROW,
-    "time": {{"anyOf": [{{"enum": TIMES}}, {{"type": "number"}}, {{"type": "string", "minLength": 1, "maxLength": 40}}]}},
+    "time": {{"anyOf": [{{"enum": TIMES}}, {{"type": "number"}}, {{"type": "string", "minLength": 1}}]}},
 }}
 NOTHING = {{"type": "null"}}
 LINK = ["src", "dst", "time"]
