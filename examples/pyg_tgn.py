@@ -1,6 +1,6 @@
 """A TGN as PyTorch Geometric's users build it, and its training: the model that the examples explain.
 
-    python examples/pyg_tgn.py --epochs 40 --out tgn.pt
+    python examples/pyg_tgn.py --epochs 8 --out tgn.pt
 
 `TGNMemory` and `LastNeighborLoader` come from the library; the two modules on top of them live in each user's own
 script, as here; their parts are called as in the library's own example. Nothing in this file knows of CoDy except where
@@ -127,7 +127,7 @@ def replay(tgn: TGN, data: TemporalData, until: int):
 
 def _logits(tgn: TGN, data: TemporalData, batch: TemporalData, loader: LastNeighborLoader) -> tuple[Tensor, Tensor]:
     """Of the links that happened, and of the same sources with random destinations."""
-    others = data.dst[torch.randint(len(data.dst), (len(batch.src),))]
+    others = torch.randint(int(data.dst.min()), int(data.dst.max()) + 1, (len(batch.src),))
     n_id, edge_index, e_id = loader(torch.cat([batch.src, batch.dst, others]).unique())
     place = torch.empty(data.num_nodes, dtype=torch.long)
     place[n_id] = torch.arange(len(n_id))
@@ -157,23 +157,18 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description="Train a PyG TGN.")
     parser.add_argument("--data", default="collegemsg")
-    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     data = temporal_data(cody.load(options.data))
-    trained, validated = (len(data.src) * share // 100 // BATCH * BATCH for share in (70, 85))
+    until = len(data.src) * 85 // 100 // BATCH * BATCH
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    tgn, best = new_tgn(data), 0.0
-    for epoch, loss in enumerate(train(tgn, data, options.epochs, until=trained), start=1):
-        precision = average_precision(tgn, data, trained, validated)
-        print(f"epoch {epoch}: loss {loss:.4f}, average precision {precision:.4f} on the validation period", flush=True)
-        torch.manual_seed(epoch)
-        if precision > best:
-            best = precision
-            save(tgn, options.out)
-    tgn = load(options.out, data)
-    print(f"average precision on the test period: {average_precision(tgn, data, validated, len(data.src)):.4f}")
+    tgn = new_tgn(data)
+    for epoch, loss in enumerate(train(tgn, data, options.epochs, until), start=1):
+        print(f"epoch {epoch}: loss {loss:.4f}", flush=True)
+        save(tgn, options.out)
+    print(f"average precision on the last 15 %: {average_precision(tgn, data, until, len(data.src)):.4f}")
 
 
 if __name__ == "__main__":

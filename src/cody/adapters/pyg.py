@@ -30,6 +30,7 @@ from cody.adapters.sourced import Log, SourcedModel, memory_after
 from cody.errors import CallError, ModelError, SlowModelWarning, first_line
 from cody.graph import BoolArray, FloatArray, IntArray, Outcome, Query, TemporalGraph
 from cody.model import fingerprint
+from cody.words import count
 
 STATE = ("memory", "last_update", "_assoc")  # buffers of a TGNMemory that are not weights
 TABLE_BYTES = 4 * 2**30  # that the states of all nodes after all batches may take
@@ -340,8 +341,8 @@ def _check(modules: Modules, graph: TemporalGraph, node_features: Any, options: 
     wanted = getattr(memory, "raw_msg_dim", width)
     if width != wanted:
         raise ModelError(
-            f"the memory was made for messages of {wanted} numbers, and the events have {width}: give as data the "
-            "TemporalData that the model was trained with"
+            f"the memory was made for messages of {count(wanted, 'number')}, and the events have {width}: "
+            "give as data the TemporalData that the model was trained with"
             + (", or as message the number that each event had" if wanted == 1 and width == 0 else "")
         )
 
