@@ -83,6 +83,13 @@ class OffersPlain(Protocol):
 
 
 @runtime_checkable
+class GivesLogits(Protocol):
+    """A model whose answers are known to be logits, however little it was trained; others may be mistaken about it."""
+
+    gives_logits: bool
+
+
+@runtime_checkable
 class OffersOnly(Protocol):
     """A model with a short way to ask about a past of a few events."""
 

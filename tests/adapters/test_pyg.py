@@ -7,7 +7,7 @@ from torch_geometric.data import TemporalData
 from adapters.pyg_models import naive_logit, random_tgn, states
 from cody import Add, Move, TemporalGraph, explain
 from cody.adapters import from_probabilities, pyg
-from cody.errors import CallError, ModelError
+from cody.errors import CallError, ModelError, ProbabilityWarning
 from cody.model import as_model
 from cody.testing import check_model
 from random_events import random_graph
@@ -186,6 +186,14 @@ def test_a_predictor_that_ends_with_a_sigmoid_can_be_wrapped_too():
     chances = wrapped(other, data)
     np.testing.assert_allclose(from_probabilities(chances).logits(query, changes), expected, atol=1e-4)
     np.testing.assert_allclose(from_probabilities(chances).session(query).logits(changes), expected, atol=1e-4)
+
+
+def test_an_explanation_of_probabilities_for_logits_warns():
+    graph = random_graph(np.random.default_rng(4), events=120)
+    tgn, data = random_tgn(graph)
+    model = wrapped(tgn._replace(link_predictor=Sigmoid(tgn.link_predictor)), data)
+    with pytest.warns(ProbabilityWarning, match=r"cody.adapters.from_probabilities\(model\) does"):
+        explain(model, model.graph, model.graph.query(110), evaluations=40)
 
 
 def test_what_is_no_probability_is_refused():
