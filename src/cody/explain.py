@@ -379,7 +379,8 @@ def _are_probabilities(model: Model, graph: TemporalGraph, answers: list[float])
     Logits may lie there by chance, so if those of a search do, the model is asked about a few other links. Our own
     networks are known to give logits.
     """
-    if len(answers) < MANY_ANSWERS or not min(answers) > 0 or isinstance(model, GivesLogits):
+    surely = isinstance(model, GivesLogits) and model.gives_logits
+    if surely or len(answers) < MANY_ANSWERS or not min(answers) > 0:
         return False
     try:
         for row in np.linspace(graph.num_events - 1, 0, OTHER_LINKS, dtype=int).tolist():

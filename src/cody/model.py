@@ -84,9 +84,10 @@ class OffersPlain(Protocol):
 
 @runtime_checkable
 class GivesLogits(Protocol):
-    """A model whose answers are known to be logits, however little it was trained; others may be mistaken about it."""
+    """A model that can say whether its answers are surely logits; with others, a look at them has to do."""
 
-    gives_logits: bool
+    @property
+    def gives_logits(self) -> bool: ...
 
 
 @runtime_checkable

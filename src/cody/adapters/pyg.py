@@ -81,6 +81,7 @@ def wrap(
     _check(modules, graph, node_features, options)
     steps = PygSteps(modules, _rows_of_nodes(node_features), options)
     given: dict[str, Any] = {"score": steps.score, "identity": _identity(steps, batch), "batch": batch, "hops": hops}
+    given["gives_logits"] = steps.gives_logits(graph)
     if memory is None:
         return from_steps(graph, **given, score_many=steps.score_many)
     given |= {"start": steps.start, "observe": steps.observe, "save": steps.save, "restore": steps.restore}
@@ -200,8 +201,7 @@ class PygSteps:
 
     def answers(self, subgraph: Subgraph, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> FloatArray:
         """The logit of each past, from `z` and the last update of the nodes."""
-        events = Events(graph, subgraph.rows)
-        z = self.gnn(z, last_update, self._long(subgraph.edges), self._times(events), self._messages(events))
+        z = self.embed(subgraph, graph, z, last_update)
         logits = self.link_predictor(*(z[self._long(end)] for end in subgraph.ends))
         if logits.numel() != subgraph.ends.shape[1]:
             raise ModelError(
@@ -210,6 +210,28 @@ class PygSteps:
             )
         numbers: FloatArray = logits.detach().cpu().double().numpy().reshape(-1)
         return to_logits(numbers) if self.options.probabilities else numbers
+
+    def embed(self, subgraph: Subgraph, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> Tensor:
+        events = Events(graph, subgraph.rows)
+        embedded: Tensor = self.gnn(
+            z, last_update, self._long(subgraph.edges), self._times(events), self._messages(events)
+        )
+        return embedded
+
+    @torch.no_grad()
+    def gives_logits(self, graph: TemporalGraph) -> bool:
+        """Whether the link predictor leaves the range of probabilities if it is given large numbers."""
+        if not graph.num_events or self.options.probabilities:
+            return self.options.probabilities
+        query = graph.query(0)
+        subgraph = self.subgraph(query, [Past(graph, query, Outcome(frozenset(), ()))])
+        state = (
+            self._without_memory(query, subgraph) if self.memory is None else self.memory(self._long(subgraph.nodes))
+        )
+        width = self.embed(subgraph, graph, *state).size(-1)
+        large = torch.as_tensor(np.random.default_rng(0).normal(0, 1e3, (2, 64, width)), device=self.device)
+        answers = self.link_predictor(*large.to(self.dtype))
+        return bool(((answers < 0) | (answers > 1)).any())
 
     def times(self, graph: TemporalGraph) -> NDArray[Any]:
         return np.asarray(torch.tensor(graph.time - self.options.start).to(self.time_dtype))

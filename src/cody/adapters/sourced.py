@@ -520,6 +520,10 @@ class SourcedModel:
         self.graph, self.identity, self.hops, self.batch = plain.graph, plain.identity, plain.hops, plain.batch
         self.log = Log(steps, self.graph, self.batch)
 
+    @property
+    def gives_logits(self) -> bool:
+        return self.frame.gives_logits
+
     @cached_property
     def table(self) -> Table:
         """Made when it is first needed, once for all logs that are longer by imagined rows."""
