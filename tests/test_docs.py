@@ -52,6 +52,9 @@ def files(tmp_path_factory):
 
     network = random_network(random_graph(rng, edge_features=3), "tgn", layers=1)
     torch.save(original_weights(network, stacked=False), folder / "tgn.pth")
+    from adapters.pyg_models import pyg_tgn, random_tgn
+
+    pyg_tgn.save(random_tgn(graph)[0], folder / "pyg.pt")
     return folder
 
 

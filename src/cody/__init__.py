@@ -6,6 +6,7 @@ from cody import _lazy, _start  # noqa: F401  (before anything that takes time)
 from cody._version import __version__
 
 if TYPE_CHECKING:
+    from cody.adapters.saved import load_model
     from cody.candidates import Protected, candidates
     from cody.data import load
     from cody.edits import Add, Alter, Move
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from cody.explain import explain
     from cody.explanation import Explanation
     from cody.graph import Query, TemporalGraph
-    from cody.inference import load_model
     from cody.model import Change, Model, as_model
     from cody.predict import predict
 
@@ -40,6 +40,7 @@ __all__ = [
 _lazy.import_on_demand(
     __name__,
     {
+        "cody.adapters.saved": "load_model",
         "cody.candidates": "Protected candidates",
         "cody.data.named": "load",
         "cody.edits": "Add Alter Move",
@@ -47,7 +48,6 @@ _lazy.import_on_demand(
         "cody.explain": "explain",
         "cody.explanation": "Explanation",
         "cody.graph": "Query TemporalGraph",
-        "cody.inference": "load_model",
         "cody.model": "Change Model as_model",
         "cody.predict": "predict",
     },

@@ -28,7 +28,7 @@ class TwoStages:
     def logits(self, changes: Sequence[Change]) -> FloatArray:
         """One logit for each change, some of them estimates; `known` has the others. [B]"""
         if NOTHING not in self.known:
-            self._ask([NOTHING])
+            self.ask([NOTHING])
         original = self.known[NOTHING]
         unknown = [change for change in dict.fromkeys(changes) if change not in self.known]
         estimates: dict[Change, float] = {}
@@ -36,9 +36,10 @@ class TwoStages:
             before, *after = as_floats(self.cheap.logits([NOTHING, *unknown]))
             moved = zip(unknown, after, strict=True)
             estimates = {change: original + logit - before for change, logit in moved}
-            self._ask([change for change, logit in estimates.items() if flips(original, logit)])
+            self.ask([change for change, logit in estimates.items() if flips(original, logit)])
         return np.array([self.known.get(change, estimates.get(change, 0.0)) for change in changes], dtype=np.float64)
 
-    def _ask(self, changes: list[Change]) -> None:
+    def ask(self, changes: list[Change]) -> None:
+        """Have the exact answers to these changes known."""
         if changes:
             self.known.update(zip(changes, as_floats(self.exact.logits(changes)), strict=True))

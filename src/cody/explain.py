@@ -36,9 +36,9 @@ from cody.intrusion import MOST_TIMES, Window, each_alone_first, least_intrusive
 from cody.model import (
     DECIMALS,
     Change,
+    GivesLogits,
     Model,
     OffersEstimates,
-    OffersPlain,
     as_floats,
     check_is_model,
     checked_logits,
@@ -226,6 +226,9 @@ def _search_all(
     if wanted.seconds is not None:
         oracle.look_up([frozenset()])  # what the model predicts is said in any case
     found = _search(considered.graph, query, considered.rows, oracle, wanted)
+    if stages is not None and not found.factual:
+        with until(oracle.deadline):
+            found = _settle(found, stages, wanted.count)
     searched = Searched(considered.graph, model, considered.rows, oracle, found, len(found.asked), None, False)
     if considered.edits:
         searched = _least_intrusive(searched, base, query, considered, wanted)
@@ -282,6 +285,23 @@ def _two_stages(model: Model, query: Query, events: IntArray) -> TwoStages | Non
         return None
     rows: list[int] = events.tolist()
     return TwoStages(open_session(model, query, rows), model.approximate(query, rows))
+
+
+def _settle(found: Found, stages: TwoStages, count: int) -> Found:
+    """Ask exactly whether any event of the ways out can be left out, so that they are ways out and not estimates."""
+    settled: set[Change] = set()
+    with suppress(BudgetError):
+        while True:
+            smaller = {way - {row} for way in ways_out(found, count) for row in way}
+            if smaller <= settled:
+                break
+            settled |= smaller
+            stages.ask(sorted(smaller - stages.known.keys(), key=sorted))
+            asked = dict(found.asked) | {change: round(stages.known[change], DECIMALS) for change in smaller}
+            best = met(asked)[0][0]
+            rows = found.rows if len(found.rows) <= len(best) else tuple(sorted(best))
+            found = replace(found, rows=rows, counterfactuals=met(asked), asked=tuple(asked.items()))
+    return found
 
 
 def _exactly(found: Found, stages: TwoStages, events: IntArray) -> Found:
@@ -356,10 +376,11 @@ def _search(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle
 def _are_probabilities(model: Model, graph: TemporalGraph, answers: list[float]) -> bool:
     """Whether a model seems to answer with probabilities: then each of them means "link", and none flips another.
 
-    Logits may lie there by chance, so if those of a search do, the model is asked about a few other links. A model with
-    a plain form knows what its logits are, however little it was trained.
+    Logits may lie there by chance, so if those of a search do, the model is asked about a few other links. Our own
+    networks are known to give logits.
     """
-    if len(answers) < MANY_ANSWERS or not min(answers) > 0 or isinstance(model, OffersPlain):
+    surely = isinstance(model, GivesLogits) and model.gives_logits
+    if surely or len(answers) < MANY_ANSWERS or not min(answers) > 0:
         return False
     try:
         for row in np.linspace(graph.num_events - 1, 0, OTHER_LINKS, dtype=int).tolist():

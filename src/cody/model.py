@@ -93,6 +93,14 @@ class OffersPlain(Protocol):
 
 
 @runtime_checkable
+class GivesLogits(Protocol):
+    """A model that can say whether its answers are surely logits; with others, a look at them has to do."""
+
+    @property
+    def gives_logits(self) -> bool: ...
+
+
+@runtime_checkable
 class OffersOnly(Protocol):
     """A model with a short way to ask about a past of a few events."""
 

@@ -6,6 +6,7 @@ import pytest
 from adapters.stepwise_tgn import StepwiseTGN, wrapped
 from cody import candidates, explain
 from cody.adapters import approximately, from_steps
+from cody.decision import flips
 from cody.errors import CallError
 from cody.graph import TemporalGraph
 from cody.inference import Replay
@@ -71,6 +72,40 @@ def test_an_answer_whose_time_was_looked_for_has_its_alternatives():
     assert exact.alternatives
     assert estimated.rows == exact.rows
     assert estimated.alternatives == exact.alternatives
+
+
+class Cautious(ToyModel):
+    """It takes all changes for smaller than they are, so that what it takes for a way out has events too many."""
+
+    def approximate(self, query, rows):
+        return Damped(open_session(ToyModel.on(self, self.graph), query, rows))
+
+
+class Damped:
+    def __init__(self, session):
+        self.session = session
+
+    def logits(self, changes):
+        before, *after = self.session.logits([frozenset(), *changes])
+        return [before + 0.75 * (logit - before) for logit in after]
+
+
+@pytest.mark.parametrize("kind", [Estimating, Cautious])
+def test_alternatives_of_several_events_are_given_and_lean(kind):
+    rng = np.random.default_rng(4)
+    ends = rng.integers(0, 4, (2, 40))
+    graph = TemporalGraph.from_arrays(src=ends[0], dst=ends[1], time=np.arange(40.0))
+    larger = 0
+    for row in (30, 38):
+        model = kind(graph, half_life=30, bias=-7.0)
+        why = explain(model, graph, graph.query(row), size=14, count=3)
+        for rows in (why.rows, *(other.rows for other in why.alternatives)):
+            asked = [frozenset(), frozenset(rows), *(frozenset(rows) - {row} for row in rows)]
+            original, without, *less = model.logits(why.query, asked)
+            assert flips(original, without)
+            assert not any(flips(original, logit) for logit in less), rows
+        larger += sum(len(other.rows) > 1 for other in why.alternatives)
+    assert larger == 4
 
 
 def test_estimates_feed_the_model_less(world):

@@ -3,10 +3,16 @@
 import re
 import runpy
 import sys
+from functools import partial
 from pathlib import Path
 
+import pytest
+import torch
+
 import cody
+from adapters import stand_ins
 from adapters.pyg_models import EXAMPLES, pyg_tgn
+from cody.adapters.sourced import SourcedModel
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-model.md"
 
@@ -14,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "own-model.md"
 def test_a_pyg_tgn_is_explained_by_the_example(tmp_path, monkeypatch, capsys):
     data = pyg_tgn.temporal_data(cody.load("collegemsg"))
     tgn = pyg_tgn.new_tgn(data, width=8)
-    losses = pyg_tgn.train(tgn, data, epochs=1, until=1_000)
+    losses = list(pyg_tgn.train(tgn, data, epochs=1, until=1_000))
     assert 0.5 < losses[0] < 2.0
     pyg_tgn.save(tgn, tmp_path / "tgn.pt")
     monkeypatch.chdir(tmp_path)
@@ -22,6 +28,43 @@ def test_a_pyg_tgn_is_explained_by_the_example(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["explain_pyg.py", "700"])
     runpy.run_path(str(EXAMPLES / "explain_pyg.py"), run_name="__main__")
     assert re.search("the score (falls|rises)|No counterfactual|no counterfactual", capsys.readouterr().out)
+
+
+@pytest.fixture
+def graph():
+    """The first events of collegemsg, where many have the same time."""
+    whole = cody.load("collegemsg")
+    return cody.TemporalGraph.from_arrays(whole.src[:900], whole.dst[:900], whole.time[:900])
+
+
+def new_modules(graph, aggregator, predictor, width=8):
+    message = stand_ins.IdentityMessage(1, width, width)
+    memory = stand_ins.Memory(graph.num_nodes, 1, width, width, message, aggregator())
+    return memory, stand_ins.Embedding(width, width, 1, memory.time_enc), predictor(width)
+
+
+@pytest.mark.parametrize(
+    ("library", "parts", "classes"),
+    [
+        ("tgb", ("memory", "gnn", "link_pred"), (stand_ins.FirstOfTheLatest, stand_ins.Chance)),
+        (
+            "tgm",
+            ("memory", "encoder", "decoder"),
+            (stand_ins.InSinglePrecision, partial(stand_ins.Decoder, hidden_dim=8)),
+        ),
+    ],
+)
+def test_tgns_of_other_libraries_are_explained_by_the_examples(
+    library, parts, classes, graph, tmp_path, monkeypatch, capsys
+):
+    getattr(stand_ins, f"install_{library}")(monkeypatch, graph)
+    torch.manual_seed(0)
+    saved = {part: module.state_dict() for part, module in zip(parts, new_modules(graph, *classes), strict=True)}
+    torch.save(saved, tmp_path / "tgn.pt")
+    monkeypatch.setattr(sys, "argv", [f"explain_{library}.py", str(tmp_path / "tgn.pt"), "700"])
+    ran = runpy.run_path(str(EXAMPLES / f"explain_{library}.py"), run_name="__main__")
+    assert isinstance(ran["model"], SourcedModel)  # they are fast, too
+    assert re.search("the score (falls|rises)|o counterfactual", capsys.readouterr().out)
 
 
 def test_the_page_shows_the_example():

@@ -7,7 +7,7 @@ from torch_geometric.data import TemporalData
 from adapters.pyg_models import naive_logit, random_tgn, states
 from cody import Add, Move, TemporalGraph, explain
 from cody.adapters import from_probabilities, pyg
-from cody.errors import CallError, ModelError
+from cody.errors import CallError, ModelError, ProbabilityWarning
 from cody.model import as_model
 from cody.testing import check_model
 from random_events import random_graph
@@ -50,6 +50,21 @@ def test_it_keeps_all_rules_of_a_model():
     assert noted <= {"time_matters"}  # a TGN of the library does not look at the time of the query
 
 
+def test_a_graph_with_dates_is_asked_as_the_model_counts_time():
+    graph = no_loops(np.random.default_rng(1))
+    tgn, data = random_tgn(graph)
+    dated = TemporalGraph.from_arrays(graph.src, graph.dst, graph.time + 1e9, num_nodes=graph.num_nodes)
+    changes = [frozenset(), frozenset({40, 50})]
+    expected = wrapped(tgn, data).logits(graph.query(60), changes)
+    model = wrapped(tgn, dated, start=1e9, message=1.0)
+    np.testing.assert_allclose(model.logits(dated.query(60), changes), expected, atol=1e-6)
+    assert len({wrapped(tgn, dated, start=start, message=1.0).identity for start in (0.0, 1e9)}) == 2
+    with pytest.raises(ModelError, match=r"the events have 0: give as data .*, or as message the number"):
+        wrapped(tgn, dated, start=1e9)
+    with pytest.raises(CallError, match="message is for data without features"):
+        wrapped(tgn, data, message=1.0)
+
+
 def test_imagined_events_are_observed_and_attended_to():
     graph = random_graph(np.random.default_rng(2), edge_features=2)
     tgn, data = random_tgn(graph)
@@ -87,7 +102,7 @@ def test_training_goes_on_after_an_explanation_and_the_model_stays_what_it_was()
     model = wrapped(tgn, data)
     before = model.logits(model.graph.query(50), [frozenset()]), model.identity
     with torch.no_grad():
-        tgn.link_predictor.out.bias.add_(1.0)
+        tgn.link_predictor.lin_final.bias.add_(1.0)
     assert (model.logits(model.graph.query(50), [frozenset()]), model.identity) == before
     assert wrapped(tgn, data).identity != model.identity
 
@@ -171,6 +186,14 @@ def test_a_predictor_that_ends_with_a_sigmoid_can_be_wrapped_too():
     chances = wrapped(other, data)
     np.testing.assert_allclose(from_probabilities(chances).logits(query, changes), expected, atol=1e-4)
     np.testing.assert_allclose(from_probabilities(chances).session(query).logits(changes), expected, atol=1e-4)
+
+
+def test_an_explanation_of_probabilities_for_logits_warns():
+    graph = random_graph(np.random.default_rng(4), events=120)
+    tgn, data = random_tgn(graph)
+    model = wrapped(tgn._replace(link_predictor=Sigmoid(tgn.link_predictor)), data)
+    with pytest.warns(ProbabilityWarning, match=r"cody.adapters.from_probabilities\(model\) does"):
+        explain(model, model.graph, model.graph.query(110), evaluations=40)
 
 
 def test_what_is_no_probability_is_refused():

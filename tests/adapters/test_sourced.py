@@ -9,6 +9,7 @@ from torch_geometric.nn import TGNMemory
 from torch_geometric.nn.models.tgn import IdentityMessage, MeanAggregator
 
 from adapters.pyg_models import random_tgn
+from adapters.stand_ins import FirstOfTheLatest, InSinglePrecision, Memory
 from adapters.test_pyg import wrapped
 from cody import Add, Alter, Move, TemporalGraph, explain
 from cody.adapters import HistoryModel
@@ -27,6 +28,16 @@ def both(seed, **kinds):
     return rng, wrapped(tgn, data, **options), wrapped(tgn, data, **options, fast=False)
 
 
+def as_in_tgb(memory, aggregator=FirstOfTheLatest):
+    """The same weights in a memory of TGB or TGM."""
+    sizes = memory.num_nodes, memory.raw_msg_dim, memory.memory_dim, memory.time_dim
+    other = Memory(*sizes, IdentityMessage(*sizes[1:]), aggregator())
+    weights = {name.replace("gru.", "memory_updater."): weight for name, weight in memory.state_dict().items()}
+    other.load_state_dict(weights)
+    other.eval()
+    return other
+
+
 def some_changes(rng, rows):
     return [frozenset(rng.choice(rows, min(size, len(rows))).tolist()) for size in (0, 1, 2, 4, 9)]
 
@@ -41,14 +52,18 @@ def test_the_fast_path_answers_as_the_users_own_modules_do(seed):
         np.testing.assert_allclose(fast.logits(fast.graph.query(row), changes), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("first", [False, True], ids=["the last counts", "the first counts"])
 @pytest.mark.parametrize("seed", range(6))
-def test_it_does_so_where_most_events_have_the_same_time(seed):
+def test_it_does_so_where_most_events_have_the_same_time(seed, first):
     """Then messages of earlier batches count once more, and the side of an event decides."""
     rng = np.random.default_rng(seed)
     src, dst = rng.integers(0, 5, (2, 60))
     graph = TemporalGraph.from_arrays(src, dst, np.sort(rng.integers(0, 6, 60)) * 100.0)
     tgn, data = random_tgn(graph, seed)
+    if first:
+        tgn = tgn._replace(memory=as_in_tgb(tgn.memory))
     fast, slow = wrapped(tgn, data, batch=4), wrapped(tgn, data, batch=4, fast=False)
+    assert isinstance(fast, SourcedModel)
     for row in (59, 40, 17):
         changes = some_changes(rng, range(row))
         expected = slow.logits(graph.query(row), changes)
@@ -86,13 +101,26 @@ def test_a_counterfactual_is_confirmed_by_the_users_own_modules():
     _, fast, slow = both(1)
     for row in range(79, 20, -1):
         why = explain(fast, fast.graph, fast.graph.query(row))
-        if why.confirmed:
+        if why.confirmed and min(why.removed) >= fast.batch:
             assert "replayed plainly from the memory at event" in why.confirmed.by
             without = slow.plain(why.query, frozenset(), full=True).logits(why.query, [frozenset(why.removed)])
             assert why.confirmed.without == pytest.approx(float(without[0]), abs=1e-4)
             break
     else:
         pytest.fail("none of the links has a counterfactual")
+
+
+def test_an_aggregator_that_rounds_times_is_asked_in_the_slow_way_where_that_matters():
+    src, dst = np.random.default_rng(0).integers(0, 6, (2, 40))
+    graph = TemporalGraph.from_arrays(src, dst, 1.7e9 + np.arange(40.0))
+    tgn, _ = random_tgn(graph)
+    tgn = tgn._replace(memory=as_in_tgb(tgn.memory, InSinglePrecision))
+    with pytest.warns(SlowModelWarning, match="InSinglePrecision rounds times, and takes some of these for equal"):
+        wrapped(tgn, graph, message=1.0)
+    fast, slow = (wrapped(tgn, graph, message=1.0, start=1.7e9, fast=way) for way in (True, False))
+    changes = [frozenset(), frozenset({20, 33}), frozenset(range(30))]
+    np.testing.assert_allclose(fast.logits(graph.query(39), changes), slow.logits(graph.query(39), changes), atol=1e-5)
+    assert isinstance(fast, SourcedModel)
 
 
 def test_a_memory_that_does_not_keep_the_last_message_is_asked_in_the_slow_way():

@@ -37,6 +37,7 @@ class Steps:
     restore: Callable[[Any], Any] | None = None
     reads: Callable[[Query, Past], IntArray] | None = None
     score_many: Callable[[Query, Sequence[Past]], Any] | None = None
+    gives_logits: bool = False  # and surely no probabilities
 
 
 def from_steps(
@@ -52,6 +53,7 @@ def from_steps(
     score_many: Callable[[Query, Sequence[Past]], Any] | None = None,
     batch: int = 200,
     hops: int = HOPS,
+    gives_logits: bool = False,
     snapshot_bytes: int = SNAPSHOT_BYTES,
 ) -> HistoryModel:
     """A model of a few functions.
@@ -67,7 +69,7 @@ def from_steps(
 
     `reads(query, past)` names the nodes whose state `score` reads. Give it only if an event changes the state of its
     own two nodes and of no others, from their states before the batch: then events that cannot reach these nodes are
-    not replayed.
+    not replayed. With `gives_logits`, an explanation does not warn if all answers lie between 0 and 1.
 
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 1, 0], dst=[1, 2, 2, 1], time=[1.0, 2.0, 3.0, 4.0])
     >>> def touching(query, past):
@@ -76,7 +78,7 @@ def from_steps(
     >>> model.logits(graph.query(3), [frozenset(), frozenset({0})])
     array([ 0.5, -0.5])
     """
-    steps = Steps(score, start, observe, save, restore, reads, score_many)
+    steps = Steps(score, start, observe, save, restore, reads, score_many, gives_logits)
     given = {name: getattr(steps, name) is not None for name in ("start", "observe", "save", "restore")}
     for one, other in (("start", "observe"), ("save", "restore")):
         if given[one] != given[other]:
@@ -104,6 +106,10 @@ class HistoryModel:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.identity} on {self.graph})"
+
+    @property
+    def gives_logits(self) -> bool:
+        return self.steps.gives_logits
 
     def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
         """One logit for each change. [B]"""

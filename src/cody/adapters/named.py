@@ -52,7 +52,7 @@ class NamedModel:
         """The model; the options, those of `cody.load_model`, are for ours."""
         if is_factory(self.name):
             return self._made[0]
-        from cody.inference import load_model
+        from cody.adapters.saved import load_model
 
         return load_model(self.name, self.graph, **options)
 

@@ -1,4 +1,4 @@
-"""Models of PyTorch Geometric, and of TGB and TGM, which have the same classes.
+"""Models of PyTorch Geometric, and of TGB and TGM, whose classes are called in the same way.
 
     model = pyg.wrap(memory=memory, gnn=gnn, link_predictor=link_pred, data=data, batch=200, neighbours=10)
     why = cody.explain(model, model.graph, model.graph.query(50_000))
@@ -27,13 +27,15 @@ from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
 from cody.adapters.past import Events, Past, recent
 from cody.adapters.probabilities import to_logits
 from cody.adapters.sourced import Log, SourcedModel, memory_after
-from cody.errors import CallError, ModelError, SlowModelWarning
+from cody.errors import CallError, ModelError, SlowModelWarning, first_line
 from cody.graph import BoolArray, FloatArray, IntArray, Outcome, Query, TemporalGraph
 from cody.model import fingerprint
+from cody.words import count
 
 STATE = ("memory", "last_update", "_assoc")  # buffers of a TGNMemory that are not weights
 TABLE_BYTES = 4 * 2**30  # that the states of all nodes after all batches may take
 TRIED = 3  # batches
+EXACT = 2**24  # whole numbers up to here are told apart in single precision
 PLACE_OF_A_STORE = 64  # bytes of an entry of a message store; its tensors are shared
 
 
@@ -47,6 +49,8 @@ def wrap(
     batch: int = 200,
     neighbours: int = 10,
     hops: int = 1,
+    start: float = 0.0,
+    message: float | None = None,
     probabilities: bool = False,
     fast: bool = True,
     snapshot_bytes: int = SNAPSHOT_BYTES,
@@ -56,14 +60,16 @@ def wrap(
     Args:
         gnn: called as `gnn(z, last_update, edge_index, t, msg)`, as in the library's TGN example.
         link_predictor: called as `link_predictor(z_src, z_dst)`; gives logits.
-        data: the `TemporalData` that the model was trained on, or a graph with the same columns: the `src` and `dst` of
-            either are places in the memory, its features are the messages.
+        data: the `TemporalData` that the model was trained on, or a graph of the same events, which has names and
+            dates. The `src` and `dst` of either are places in the memory, its features are the messages.
         memory: a `TGNMemory`, or anything with its methods. Without one, `z` are the `node_features` of the nodes, and
             `last_update` is the time of the query for all of them.
         node_features: of a model without memory, one row for each node.
         batch: how many events the memory was updated with at a time. It is part of the model: answers depend on it.
         neighbours: how many recent events of a node the GNN is given.
         hops: how far the GNN is given events: 1, those of the query's nodes; 2, those of their neighbours too.
+        start: the time in `data` that the model counts as 0.
+        message: what the model got as message of every event, where `data` has no features.
         probabilities: whether the link predictor ends with a sigmoid, as TGB's does.
         fast: compute only what a change changes. It needs a memory that keeps the last message of each node, as
             `TGNMemory` with `LastAggregator` does; with another one a `SlowModelWarning` says why it is not possible.
@@ -71,9 +77,11 @@ def wrap(
     """
     graph = data if isinstance(data, TemporalGraph) else _graph(data, memory, node_features)
     modules = Modules(*(_copied(module) for module in (memory, gnn, link_predictor)))
-    _check(modules, graph, node_features, neighbours)
-    steps = PygSteps(modules, graph, _rows_of_nodes(node_features), neighbours, hops, probabilities)
+    options = Options(neighbours, hops, float(start), None if message is None else float(message), probabilities)
+    _check(modules, graph, node_features, options)
+    steps = PygSteps(modules, _rows_of_nodes(node_features), options)
     given: dict[str, Any] = {"score": steps.score, "identity": _identity(steps, batch), "batch": batch, "hops": hops}
+    given["gives_logits"] = steps.gives_logits(graph)
     if memory is None:
         return from_steps(graph, **given, score_many=steps.score_many)
     given |= {"start": steps.start, "observe": steps.observe, "save": steps.save, "restore": steps.restore}
@@ -90,6 +98,16 @@ class Modules(NamedTuple):
     memory: Any
     gnn: Any
     link_predictor: Any
+
+
+class Options(NamedTuple):
+    """How the modules are called; part of what an answer depends on."""
+
+    neighbours: int
+    hops: int
+    start: float
+    message: float | None
+    probabilities: bool
 
 
 class State(NamedTuple):
@@ -119,18 +137,10 @@ class Subgraph(NamedTuple):
 class PygSteps:
     """What the frame asks of the user's modules."""
 
-    def __init__(
-        self,
-        modules: Modules,
-        graph: TemporalGraph,
-        node_features: Tensor | None,
-        neighbours: int,
-        hops: int,
-        probabilities: bool,
-    ) -> None:
+    def __init__(self, modules: Modules, node_features: Tensor | None, options: Options) -> None:
         self.memory, self.gnn, self.link_predictor = modules
-        self.node_features, self.neighbours, self.hops = node_features, neighbours, hops
-        self.probabilities = probabilities
+        self.node_features, self.options = node_features, options
+        self.first_counts = False
         some = next(iter([*self.gnn.parameters(), *self.link_predictor.parameters()]), torch.zeros(0))
         self.device, self.dtype = some.device, some.dtype
         self.time_dtype = torch.float64 if self.memory is None else self.memory.last_update.dtype
@@ -177,8 +187,8 @@ class PygSteps:
         front = nodes = np.unique(asked)
         edges: list[IntArray] = []
         rows: list[IntArray] = []
-        for _ in range(self.hops):
-            latest = recent(pasts, front // count, front % count, self.neighbours)  # [n, K]
+        for _ in range(self.options.hops):
+            latest = recent(pasts, front // count, front % count, self.options.neighbours)  # [n, K]
             exists = latest >= 0
             towards = np.broadcast_to(front[:, None], latest.shape)[exists]
             others = graph.other_end(latest[exists], towards % count) + towards // count * count
@@ -191,8 +201,7 @@ class PygSteps:
 
     def answers(self, subgraph: Subgraph, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> FloatArray:
         """The logit of each past, from `z` and the last update of the nodes."""
-        events = Events(graph, subgraph.rows)
-        z = self.gnn(z, last_update, self._long(subgraph.edges), self._times(events), self._messages(events))
+        z = self.embed(subgraph, graph, z, last_update)
         logits = self.link_predictor(*(z[self._long(end)] for end in subgraph.ends))
         if logits.numel() != subgraph.ends.shape[1]:
             raise ModelError(
@@ -200,10 +209,32 @@ class PygSteps:
                 "it must give one number for each"
             )
         numbers: FloatArray = logits.detach().cpu().double().numpy().reshape(-1)
-        return to_logits(numbers) if self.probabilities else numbers
+        return to_logits(numbers) if self.options.probabilities else numbers
+
+    def embed(self, subgraph: Subgraph, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> Tensor:
+        events = Events(graph, subgraph.rows)
+        embedded: Tensor = self.gnn(
+            z, last_update, self._long(subgraph.edges), self._times(events), self._messages(events)
+        )
+        return embedded
+
+    @torch.no_grad()
+    def gives_logits(self, graph: TemporalGraph) -> bool:
+        """Whether the link predictor leaves the range of probabilities if it is given large numbers."""
+        if not graph.num_events or self.options.probabilities:
+            return self.options.probabilities
+        query = graph.query(0)
+        subgraph = self.subgraph(query, [Past(graph, query, Outcome(frozenset(), ()))])
+        state = (
+            self._without_memory(query, subgraph) if self.memory is None else self.memory(self._long(subgraph.nodes))
+        )
+        width = self.embed(subgraph, graph, *state).size(-1)
+        large = torch.as_tensor(np.random.default_rng(0).normal(0, 1e3, (2, 64, width)), device=self.device)
+        answers = self.link_predictor(*large.to(self.dtype))
+        return bool(((answers < 0) | (answers > 1)).any())
 
     def times(self, graph: TemporalGraph) -> NDArray[Any]:
-        return np.asarray(torch.tensor(graph.time).to(self.time_dtype))
+        return np.asarray(torch.tensor(graph.time - self.options.start).to(self.time_dtype))
 
     def remember(
         self, graph: TemporalGraph, own: Tensor, other: Tensor, rows: IntArray, target: BoolArray, elapsed: NDArray[Any]
@@ -220,15 +251,15 @@ class PygSteps:
                 messages = some.new_empty((len(rows), some.size(-1))) if messages is None else messages
                 messages[places] = some
         assert messages is not None
-        written: Tensor = memory.gru(messages, own)
+        written: Tensor = _updater(memory)(messages, own)
         return written
 
     def reachable(self, query: Query, graph: TemporalGraph, rows: Sequence[int]) -> IntArray:
         nodes = np.array([query.src, query.dst], dtype=np.int64)
         imagined = np.array([row for row in rows if row >= graph.num_events], dtype=np.int64)
         added = np.concatenate([graph.src[imagined], graph.dst[imagined]])
-        for _ in range(self.hops):
-            recent = graph.recent(nodes, query.before, self.neighbours + len(rows))
+        for _ in range(self.options.hops):
+            recent = graph.recent(nodes, query.before, self.options.neighbours + len(rows))
             recent = recent[recent >= 0]
             nodes = np.unique(np.concatenate([nodes, graph.src[recent], graph.dst[recent], added])).astype(np.int64)
         return nodes
@@ -249,18 +280,21 @@ class PygSteps:
     def _without_memory(self, query: Query, subgraph: Subgraph) -> tuple[Tensor, Tensor]:
         assert self.node_features is not None
         features = self.node_features.to(self.device, self.dtype)[self._long(subgraph.nodes)]
-        return features, torch.full((len(features),), query.time, dtype=self.time_dtype, device=self.device)
+        now = query.time - self.options.start
+        return features, torch.full((len(features),), now, dtype=self.time_dtype, device=self.device)
 
     def _long(self, numbers: IntArray) -> Tensor:
         return torch.as_tensor(np.ascontiguousarray(numbers, dtype=np.int64), device=self.device)
 
     def _times(self, events: Events) -> Tensor:
-        return torch.tensor(events.time, device=self.device).to(self.time_dtype)
+        return torch.tensor(events.time - self.options.start, device=self.device).to(self.time_dtype)
 
     def _messages(self, events: Events) -> Tensor:
         features = events.features
         if features is None:
-            return torch.zeros(len(events), 0, dtype=self.dtype, device=self.device)
+            message = self.options.message
+            shape = len(events), int(message is not None)
+            return torch.full(shape, message or 0.0, dtype=self.dtype, device=self.device)
         return torch.tensor(features, dtype=self.dtype, device=self.device)
 
 
@@ -303,10 +337,17 @@ def _update_in_order(src: Tensor, dst: Tensor, t: Tensor, raw_msg: Tensor, msg_s
         msg_store[node] = (src[places], dst[places], t[places], raw_msg[places])
 
 
-def _check(modules: Modules, graph: TemporalGraph, node_features: Any, neighbours: int) -> None:
+def _updater(memory: Any) -> Any:
+    """What writes the memory, as PyG calls it, or TGB and TGM."""
+    return getattr(memory, "gru", None) or getattr(memory, "memory_updater", None)
+
+
+def _check(modules: Modules, graph: TemporalGraph, node_features: Any, options: Options) -> None:
     memory = modules.memory
-    if neighbours < 1:
-        raise CallError(f"neighbours must be at least 1, not {neighbours}")
+    if options.neighbours < 1:
+        raise CallError(f"neighbours must be at least 1, not {options.neighbours}")
+    if options.message is not None and graph.features is not None:
+        raise CallError("message is for data without features; these have some, which are the messages")
     if memory is None:
         if node_features is None or len(node_features) < graph.num_nodes:
             raise CallError(
@@ -318,12 +359,13 @@ def _check(modules: Modules, graph: TemporalGraph, node_features: Any, neighbour
         raise CallError(f"memory must be a TGNMemory or work like one; {type(memory).__name__} has no {missing[0]!r}")
     if len(memory.memory) < graph.num_nodes:
         raise ModelError(f"the memory has {len(memory.memory):,} nodes, and the data {graph.num_nodes:,}")
-    width = 0 if graph.features is None else graph.features.shape[1]
+    width = int(options.message is not None) if graph.features is None else graph.features.shape[1]
     wanted = getattr(memory, "raw_msg_dim", width)
     if width != wanted:
         raise ModelError(
-            f"the memory was made for messages of {wanted} numbers, and the events have {width}: give as data the "
-            "TemporalData that the model was trained with"
+            f"the memory was made for messages of {count(wanted, 'number')}, and the events have {width}: "
+            "give as data the TemporalData that the model was trained with"
+            + (", or as message the number that each event had" if wanted == 1 and width == 0 else "")
         )
 
 
@@ -331,10 +373,14 @@ def _check(modules: Modules, graph: TemporalGraph, node_features: Any, neighbour
 def _why_slow(steps: PygSteps, graph: TemporalGraph, batch: int) -> str:
     """What keeps the memory from being event-sourced, found out on the first batches; "" if nothing does."""
     memory, like = steps.memory, torch.zeros_like(steps.memory.memory)
-    needed = ("msg_s_module", "msg_d_module", "time_enc", "gru", "msg_s_store", "msg_d_store")
+    needed = ("msg_s_module", "msg_d_module", "aggr_module", "time_enc", "msg_s_store", "msg_d_store")
     missing = [name for name in needed if not hasattr(memory, name)]
+    missing += [] if _updater(memory) else ["gru"]
     if missing:
         return f"{type(memory).__name__} has no {missing[0]!r}, so it is not known what it computes"
+    reason = _why_not_last(steps, graph)
+    if reason:
+        return reason
     states = min(2 * graph.num_events, graph.num_nodes * (graph.num_events // batch + 1))
     if states * like[:1].nbytes > TABLE_BYTES:
         return f"the states of all nodes would take {states * like[:1].nbytes / 2**30:.0f} GiB"
@@ -343,14 +389,39 @@ def _why_slow(steps: PygSteps, graph: TemporalGraph, batch: int) -> str:
     for first in range(0, stop, batch):
         steps.observe(Events(graph, np.arange(first, min(first + batch, stop))))
     if not torch.allclose(memory.memory, memory_after(Log(steps, graph, batch), stop, like), atol=1e-4):
-        kind = type(getattr(memory, "aggr_module", memory)).__name__
-        return f"{type(memory).__name__} with {kind} does not keep the last message of a node, as LastAggregator does"
+        return f"{type(memory).__name__} does something else with the last message of a node than the library's"
     query = graph.query(stop)
     pasts = [Past(graph, query, Outcome(frozenset(range(first, stop)), ())) for first in (stop, stop // 2)]
     subgraph = steps.subgraph(query, pasts)
     together = steps.answers(subgraph, graph, *memory(steps._long(subgraph.nodes)))
     if not np.allclose(together, [steps.score(query, past) for past in pasts], atol=1e-4):
         return f"{type(steps.gnn).__name__} mixes parts of a graph that no edge joins, so sets cannot be asked together"
+    return ""
+
+
+def _why_not_last(steps: PygSteps, graph: TemporalGraph) -> str:
+    """Why the aggregator does not choose the last message, "" if it does; and which of those of the same time."""
+    module = steps.memory.aggr_module
+    name = f"{type(steps.memory).__name__} with {type(module).__name__}"
+
+    def chosen(*times: int) -> float:
+        messages = torch.arange(1.0, len(times) + 1, dtype=steps.dtype, device=steps.device)[:, None]
+        index = torch.zeros(len(times), dtype=torch.long, device=steps.device)
+        when = torch.tensor(times, dtype=steps.time_dtype, device=steps.device)
+        return float(module(messages, index, when, 1).sum())
+
+    try:
+        answers = chosen(3, 9, 5), chosen(3, 5, 5, 4), chosen(EXACT, EXACT + 1)
+    except Exception as error:
+        return f"{name} cannot be tried on a few messages: {first_line(error)}"
+    if answers[0] != 2 or answers[1] not in (2, 3):
+        return f"{name} does not keep the last message of a node, as LastAggregator does"
+    if answers[2] != 2 and np.abs(steps.times(graph)).max(initial=0) >= EXACT:
+        return (
+            f"{name} rounds times, and takes some of these for equal; if your model counts time from the first event, "
+            "say so with start=…"
+        )
+    steps.first_counts = answers[1] == 2
     return ""
 
 
@@ -367,7 +438,6 @@ def _identity(steps: PygSteps, batch: int) -> str:
         for name, weight in module.state_dict().items()
         if name not in STATE
     ]
-    structure = f"{steps.memory}{steps.gnn}{steps.link_predictor}"
-    options = [batch, steps.neighbours, steps.hops, steps.probabilities]
+    structure = f"{steps.memory}{steps.gnn}{steps.link_predictor}{batch} {steps.options}"
     features = [] if steps.node_features is None else [steps.node_features.cpu().numpy()]
-    return f"pyg-{fingerprint(*arrays, *features, np.frombuffer(structure.encode(), np.uint8), options)}"
+    return f"pyg-{fingerprint(*arrays, *features, np.frombuffer(structure.encode(), np.uint8))}"

@@ -36,6 +36,8 @@ SETS_AT_ONCE = 64
 class Steps(Protocol):
     """What is asked of the user's modules."""
 
+    first_counts: bool  # whether of a node's messages of the same time the first one counts, not the last
+
     def times(self, graph: TemporalGraph) -> NDArray[Any]:
         """The times of all rows, as the memory counts them. [rows]"""
         ...
@@ -69,14 +71,24 @@ class Log:
     def __init__(self, steps: Steps, graph: TemporalGraph, batch: int) -> None:
         self.steps, self.graph, self.batch = steps, graph, batch
         self.times = steps.times(graph)  # [rows]
+        self.first_counts = steps.first_counts
 
     def counts(self, source: int, target: int) -> tuple[int, bool]:
         """Which of a node's last messages counts, and whether that is the one as target.
 
-        It is the later one; if both have the same time, the one as target, as `LastAggregator` decides.
+        It is the later one; if both have the same time, an aggregator sees the one as source first.
         """
-        of_target = target != NONE and (source == NONE or bool(self.times[target] >= self.times[source]))
+        if source == NONE or target == NONE:
+            return max(source, target), source == NONE
+        before, after = self.times[source], self.times[target]
+        of_target = bool(before < after or (before == after and not self.first_counts))
         return (target if of_target else source), of_target
+
+    def last_of(self, rows: list[int]) -> int:
+        """Which of a node's rows on one side of a batch is its last message there; NONE if there are none."""
+        if not rows or not self.first_counts:
+            return rows[-1] if rows else NONE
+        return next(row for row in rows if self.times[row] == self.times[rows[-1]])
 
     def remember(self, own: Tensor, other: Tensor, rows: IntArray, target: BoolArray, elapsed: NDArray[Any]) -> Tensor:
         return self.steps.remember(self.graph, own, other, rows, target, elapsed)
@@ -138,6 +150,9 @@ def _next(log: Log, rows: IntArray, memory: Tensor, updated: NDArray[Any], last:
     graph, times = log.graph, log.times
     for side, ends in enumerate((graph.src[rows], graph.dst[rows])):
         last[side][ends] = rows  # of several rows, numpy keeps the last
+        if log.first_counts:
+            same = np.flatnonzero(times[rows] == times[last[side][ends]])[::-1]
+            last[side][ends[same]] = rows[same]
     nodes = np.unique(np.concatenate([graph.src[rows], graph.dst[rows]])).astype(np.int64)
     counts = [log.counts(source, target) for source, target in last[:, nodes].T.tolist()]
     chosen, target = np.array([row for row, _ in counts]), np.array([of_target for _, of_target in counts])
@@ -454,11 +469,10 @@ class Workspace:
 
     def _last(self, node: int, rows: list[int], source: int, target: int) -> tuple[int, int]:
         """The last row as source and as target of a node, after some rows."""
-        graph = self.log.graph
-        for row in rows:
-            source = row if graph.src[row] == node else source
-            target = row if graph.dst[row] == node else target
-        return source, target
+        sides = (self.log.graph.src, source), (self.log.graph.dst, target)
+        found = ((self.log.last_of([row for row in rows if ends[row] == node]), before) for ends, before in sides)
+        first, second = (before if last == NONE else last for last, before in found)
+        return first, second
 
     def _other(self, slot: Slot, source: int, target: int) -> Slot | int:
         """Where the state of the node at the other end of the message that counts is found."""
@@ -505,6 +519,10 @@ class SourcedModel:
         self.frame, self.steps, self.like = plain, steps, like
         self.graph, self.identity, self.hops, self.batch = plain.graph, plain.identity, plain.hops, plain.batch
         self.log = Log(steps, self.graph, self.batch)
+
+    @property
+    def gives_logits(self) -> bool:
+        return self.frame.gives_logits
 
     @cached_property
     def table(self) -> Table:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 EXTRAS = {
     "torch": "train",
+    "torch_geometric": "pyg",
     "ray": "ray",
     "matplotlib": "figures",
     "fastapi": "serve",

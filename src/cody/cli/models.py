@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from cody import _start, words
 from cody.cli.choices import Architecture, Preset
@@ -25,6 +25,9 @@ from cody.cli.parser import Argument, Option
 from cody.cli.progress import progress, status
 from cody.data import load
 from cody.errors import CallError, did_you_mean
+
+if TYPE_CHECKING:
+    from cody.graph import TemporalGraph
 
 
 @app.command()
@@ -134,21 +137,50 @@ def train_explainer(
 
 @app.command("import-model")
 def import_model(
-    weights: Annotated[Path, Argument(help="A state dict: safetensors, or .pth with nothing but tensors.")],
+    weights: Annotated[Path, Argument(help="State dicts: safetensors, or .pth with nothing but tensors.")],
     data: DataOption,
     out_: Annotated[Path, Option("--out", help="Folder for the model.")],
-    layers: Annotated[int, Option(min=1, help="Attention layers (n_layer).")],
     heads: Annotated[int, Option(min=1, help="Attention heads (n_head).")],
     neighbours: Annotated[int, Option(min=1, help="Recent events that a node attends to (n_degree).")],
     batch: Annotated[int, Option(min=1, help="Events between two updates of the memory (bs).")],
-    from_: Annotated[str, Option("--from", help="Whose weights these are.")] = "tgn-original",
+    layers: Annotated[int | None, Option(min=1, help="Attention layers (n_layer); pyg has one.")] = None,
+    start: Annotated[
+        str | None, Option(help="pyg: the time that the model counts as 0, or 'first', that of the first event.")
+    ] = None,
+    message: Annotated[
+        float | None, Option(help="pyg: what the model got as message of every event, if the data have no features.")
+    ] = None,
+    from_: Annotated[str, Option("--from", help="Whose weights these are: tgn-original or pyg.")] = "tgn-original",
     sort: SortOption = False,
 ) -> None:
     """Import the weights of a model that was trained elsewhere."""
-    if from_ != "tgn-original":
-        raise CallError(f"cannot import models from {from_!r}{did_you_mean(from_, ['tgn-original'])}")
-    graph = load(data, sort=sort)
+    importers = {"tgn-original": _import_original, "pyg": _import_pyg}
+    if from_ not in importers:
+        raise CallError(f"cannot import models from {from_!r}{did_you_mean(from_, importers)}")
+    given = {"heads": heads, "neighbours": neighbours, "batch": batch}
+    asked = {"layers": layers, "start": start, "message": message}
+    sizes = importers[from_](weights, load(data, sort=sort), out_, given, asked)
+    print(f"Imported {weights.name} into {out_}: {sizes}")
+
+
+def _import_original(
+    weights: Path, graph: TemporalGraph, folder: Path, given: dict[str, int], asked: dict[str, Any]
+) -> Any:
+    if asked["layers"] is None:
+        raise CallError("--from tgn-original needs --layers")
+    unknown = [f"--{name}" for name in ("start", "message") if asked[name] is not None]
+    if unknown:
+        raise CallError(f"{unknown[0]} is for --from pyg")
     from cody.models.original import import_original
 
-    sizes = import_original(weights, graph, out_, layers=layers, heads=heads, neighbours=neighbours, batch=batch)
-    print(f"Imported {weights.name} into {out_}: {sizes}")
+    return import_original(weights, graph, folder, layers=asked["layers"], **given)
+
+
+def _import_pyg(weights: Path, graph: TemporalGraph, folder: Path, given: dict[str, int], asked: dict[str, Any]) -> Any:
+    if asked["layers"] not in (None, 1):
+        raise CallError(f"--layers {asked['layers']}: the TGN of PyTorch Geometric's example has one layer")
+    from cody.adapters.pyg_folder import import_pyg
+
+    start = asked["start"] or "0"
+    zero = float(graph.time[0]) if start == "first" and graph.num_events else graph.when(start)
+    return import_pyg(weights, graph, folder, start=zero, message=asked["message"], **given)

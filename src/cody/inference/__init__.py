@@ -17,7 +17,9 @@ from cody.inference.tgn import FastTGN
 from cody.inference.versions import Watch
 from cody.inference.weights import Weights
 from cody.model import Model
-from cody.models.folder import read_model
+from cody.models.folder import SavedModel, own_sizes, read_model
+
+Engine = Callable[[Any, TemporalGraph, Path | None], Model]  # what makes a model of a network
 
 __all__ = ["FastTGAT", "FastTGN", "Replay", "fast_model", "load_model", "plain_model"]
 
@@ -39,24 +41,26 @@ def plain_model(network: Any, graph: TemporalGraph, folder: Path | None = None) 
 
 
 def load_model(
-    name: str | Path,
-    graph: TemporalGraph,
-    *,
-    engine: Callable[[Any, TemporalGraph, Path | None], Model] = fast_model,
-    other_data: bool = False,
+    name: str | Path, graph: TemporalGraph, *, engine: Engine = fast_model, other_data: bool = False
 ) -> Model:
-    """The model in folder `name`, or the shipped one of that name, ready to be asked about `graph`.
-
-    A model belongs to the events it was trained on. To ask it about others, for example about the same log some weeks
-    later, say `other_data=True`.
-    """
+    """What `cody.load_model` does, for our own networks alone."""
     saved = read_model(name)
+    check_belongs(saved, name, graph, other_data=other_data)
+    return open_network(saved, graph, engine)
+
+
+def check_belongs(saved: SavedModel, name: str | Path, graph: TemporalGraph, *, other_data: bool) -> None:
+    """Reject a model that was made for other events, unless they are asked for."""
     if saved.data != graph.identity and not other_data:
         raise ModelError(
             f"model {str(name)!r} belongs to other data: it was made for {saved.data}, "
             f"the graph is {graph.identity} "
             "(other_data=True, or --other-data on the command line, asks it all the same)"
         )
+
+
+def open_network(saved: SavedModel, graph: TemporalGraph, engine: Engine = fast_model) -> Model:
+    """A saved network of our own, ready to be asked about `graph`."""
     # In the user's own cache: a model folder that is passed on must not carry a table that changes answers.
-    weights = Weights(saved.kind, saved.sizes, saved.arrays, np.dtype(np.float32))
+    weights = Weights(saved.kind, own_sizes(saved), saved.arrays, np.dtype(np.float32))
     return engine(weights, graph, cache_directory() / "versions")

@@ -356,6 +356,8 @@ class FastModel:
     else was asked in the same batch. It remembers nothing; sessions do, and belong to who opened them.
     """
 
+    gives_logits = True
+
     def __init__(self, network: Any, graph: TemporalGraph, *, has_inputs: bool, dtype: Any) -> None:
         self.graph = graph
         self.weights = Weights.of(network).astype(dtype)

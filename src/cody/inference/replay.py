@@ -44,6 +44,8 @@ class Replay:
     With `start`, changes that concern nothing before that state's row are replayed from there instead of row 0.
     """
 
+    gives_logits = True
+
     def __init__(
         self, network: Any, graph: TemporalGraph, *, start: State | None = None, dtype: Any = np.float32
     ) -> None:

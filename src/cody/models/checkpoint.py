@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cody.errors import ModelError
 from cody.models.architectures import ARCHITECTURES, Network
-from cody.models.folder import SavedModel, opened, read_arrays, read_model, write_arrays, write_model
+from cody.models.folder import SavedModel, opened, own_sizes, read_arrays, read_model, write_arrays, write_model
 from cody.models.shapes import Shapes
 
 
@@ -35,7 +35,8 @@ def save_model(folder: Path, checkpoint: Checkpoint) -> None:
 def load_checkpoint(name: str | Path) -> Checkpoint:
     """Read a model folder, or a model that ships with the package, by name."""
     saved = read_model(name)
-    network: Network = ARCHITECTURES[saved.kind](saved.sizes)
+    sizes = own_sizes(saved)
+    network: Network = ARCHITECTURES[saved.kind](sizes)
     network.load_state_dict({name: torch.from_numpy(array) for name, array in saved.arrays.items()})
     return Checkpoint(network.eval(), saved.data, saved.origin)
 
@@ -69,7 +70,10 @@ def as_numbers(weights: dict[str, Tensor], source: str) -> dict[str, Tensor]:
 
 
 def read_foreign_weights(path: Path) -> dict[str, Tensor]:
-    """Weights from another program: safetensors, or what torch can read without unpickling objects."""
+    """Weights from another program: safetensors, or what torch can read without unpickling objects.
+
+    Where a file holds the state dicts of several modules, their names become the first part of those of the weights.
+    """
     if not path.is_file():
         raise ModelError(f"there is no file {str(path)!r}")
     if path.suffix == ".safetensors":
@@ -82,6 +86,8 @@ def read_foreign_weights(path: Path) -> dict[str, Tensor]:
             f"{path} cannot be read as plain weights, and objects are not unpickled because that can run any code; "
             f"save its state_dict with safetensors ({type(error).__name__})"
         ) from None
+    if isinstance(weights, dict) and weights and all(isinstance(part, dict) for part in weights.values()):
+        weights = {f"{part}.{name}": weight for part, some in weights.items() for name, weight in some.items()}
     if not isinstance(weights, dict) or not all(
         isinstance(key, str) and isinstance(value, Tensor) for key, value in weights.items()
     ):

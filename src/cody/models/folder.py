@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +20,28 @@ from safetensors.numpy import save_file
 from cody._version import __version__
 from cody.errors import CallError, ModelError, did_you_mean, first_line
 from cody.files import is_as_written, replacing, with_checksum, write_atomically
+from cody.models.pyg_sizes import PygSizes, pyg_shapes
 from cody.models.shapes import Shapes, check_shapes, network_shapes
 from cody.models.sizes import Sizes
 from cody.words import plain
 
 SCHEMA = "cody/model/1"
-HAS_MEMORY = {"tgn": True, "tgat": False}  # by architecture
 
 Arrays = dict[str, NDArray[Any]]  # weights by name
+
+
+class Architecture(NamedTuple):
+    """What can be said about a kind of model without torch."""
+
+    sizes: type[Sizes] | type[PygSizes]
+    shapes: Callable[[Any], Shapes]  # of the weights, from the sizes
+
+
+ARCHITECTURES = {
+    "tgn": Architecture(Sizes, partial(network_shapes, memory=True)),
+    "tgat": Architecture(Sizes, partial(network_shapes, memory=False)),
+    "pyg-tgn": Architecture(PygSizes, pyg_shapes),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +49,17 @@ class SavedModel:
     """What a model's folder holds."""
 
     kind: str  # of architecture
-    sizes: Sizes
+    sizes: Sizes | PygSizes
     arrays: Arrays
     data: str  # identity of the graph it was trained on, or imported for
     origin: dict[str, Any] = field(default_factory=dict)  # settings and metrics of its training, or its source
+
+
+def own_sizes(saved: SavedModel) -> Sizes:
+    """The sizes of a network of our own; models of other libraries are rejected."""
+    if not isinstance(saved.sizes, Sizes):
+        raise ModelError(f"this is possible only for the TGN and TGAT of this package, not for a {saved.kind}")
+    return saved.sizes
 
 
 def write_model(folder: Path, model: SavedModel) -> None:
@@ -61,10 +83,10 @@ def read_model(name: str | Path) -> SavedModel:
     folder = find_model(name)
     document = read_description(folder / "model.json", SCHEMA)
     try:
-        known = {entry.name for entry in fields(Sizes)}
-        sizes = Sizes(**{key: value for key, value in document["sizes"].items() if key in known})
         kind = document["architecture"]
-        shapes = network_shapes(sizes, memory=HAS_MEMORY[kind])
+        known = {entry.name for entry in fields(ARCHITECTURES[kind].sizes)}
+        sizes = ARCHITECTURES[kind].sizes(**{key: value for key, value in document["sizes"].items() if key in known})
+        shapes = ARCHITECTURES[kind].shapes(sizes)
         data, origin = document["data"], document["origin"]
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{folder / 'model.json'} is damaged: {plain(repr(error))}") from None

@@ -1,0 +1,163 @@
+"""TGNs of PyTorch Geometric in folders: imported from a state dict, and opened again as the library's own classes.
+
+What can be kept without its code is what the code is known of: the TGN of the library's example (`TGNMemory` with
+`IdentityMessage` and `LastAggregator`, a `TransformerConv` over time encodings and messages, a perceptron on the sum of
+two layers). Of its weights the parts are recognized by the names that the library and its example give them.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import TGNMemory, TransformerConv
+from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator
+
+from cody.adapters import pyg
+from cody.errors import CallError, ModelError
+from cody.graph import TemporalGraph
+from cody.inference import plain_model
+from cody.model import Model
+from cody.models.checkpoint import as_arrays, as_numbers, read_foreign_weights
+from cody.models.folder import SavedModel, check_free, write_model
+from cody.models.pyg_sizes import PygSizes, pyg_shapes
+from cody.models.shapes import check_shapes
+from cody.models.sizes import edge_width
+from cody.words import count
+
+KIND = "pyg-tgn"
+STATE = re.compile(r"memory\.(memory|last_update|_assoc)")  # not weights: it follows from the events
+KNOWN = {  # parts of a name that users choose are left open
+    r"memory\.((?:time_enc\.lin|gru)\..+)": r"memory.\1",
+    r"(?:gnn|encoder)\.(?:.+\.)?(lin_(?:key|query|value|edge|skip)\..+)": r"gnn.conv.\1",
+    r"(?:gnn|encoder)\.(?:.+\.)?lin\.(weight|bias)": r"gnn.time_enc.lin.\1",
+    r"(?:link_pred|link_predictor|decoder)\.(lin_(?:src|dst|final)\..+)": r"link_pred.\1",
+}
+ELSE = (
+    "only the TGN of PyTorch Geometric's own example can be imported; for any other model, name a function that makes "
+    "it: --model MODULE:FUNCTION, as docs/own-model.md shows"
+)
+
+
+class Attention(nn.Module):
+    """Attention over recent events: their messages, and how long before the neighbour's last update they were."""
+
+    def __init__(self, sizes: PygSizes) -> None:
+        super().__init__()
+        self.time_enc = _memory(sizes, 1).time_enc
+        width, edge = sizes.embedding // sizes.heads, sizes.messages + sizes.time
+        self.conv = TransformerConv(sizes.memory, width, heads=sizes.heads, edge_dim=edge)
+
+    def forward(self, z: Tensor, last_update: Tensor, edge_index: Tensor, t: Tensor, msg: Tensor) -> Tensor:
+        encoded = self.time_enc((last_update[edge_index[0]] - t).to(z.dtype))
+        embedded: Tensor = self.conv(z, edge_index, torch.cat([encoded, msg], dim=-1))
+        return embedded
+
+
+class Perceptron(nn.Module):
+    """The logit of a link, from the embeddings of its nodes."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.lin_src, self.lin_dst = nn.Linear(width, width), nn.Linear(width, width)
+        self.lin_final = nn.Linear(width, 1)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        logits: Tensor = self.lin_final((self.lin_src(source) + self.lin_dst(target)).relu())
+        return logits
+
+
+def import_pyg(
+    file: Path,
+    graph: TemporalGraph,
+    folder: Path,
+    *,
+    heads: int,
+    neighbours: int,
+    batch: int,
+    start: float = 0.0,
+    message: float | None = None,
+) -> PygSizes:
+    """Save the weights in `file`, the state dicts of memory, gnn and link_pred, as a model for `graph`."""
+    check_free(folder, "model", "model")
+    weights = as_numbers(_recognized(read_foreign_weights(file)), str(file))
+    sizes = _sizes(weights, heads=heads, neighbours=neighbours, batch=batch, start=start, message=message)
+    check_shapes({name: tuple(weight.shape) for name, weight in weights.items()}, pyg_shapes(sizes), str(file))
+    _check_messages(file, sizes, graph)
+    saved = SavedModel(KIND, sizes, as_arrays(weights), graph.identity, {"imported_from": file.name})
+    write_model(folder, saved)
+    return sizes
+
+
+def open_pyg(saved: SavedModel, graph: TemporalGraph, engine: Any = None) -> Model:
+    """The model in a folder, ready to be asked about `graph`."""
+    sizes = saved.sizes
+    assert isinstance(sizes, PygSizes)
+    parts = {
+        "memory": _memory(sizes, graph.num_nodes),
+        "gnn": Attention(sizes),
+        "link_pred": Perceptron(sizes.embedding),
+    }
+    for part, module in parts.items():
+        mine = {
+            name.removeprefix(f"{part}."): array for name, array in saved.arrays.items() if name.startswith(f"{part}.")
+        }
+        module.load_state_dict({name: torch.from_numpy(array) for name, array in mine.items()}, strict=False)
+    return pyg.wrap(
+        memory=parts["memory"],
+        gnn=parts["gnn"],
+        link_predictor=parts["link_pred"],
+        data=graph,
+        batch=sizes.batch,
+        neighbours=sizes.neighbours,
+        start=sizes.start,
+        message=sizes.message,
+        fast=engine is not plain_model,
+    )
+
+
+def _memory(sizes: PygSizes, nodes: int) -> TGNMemory:
+    message = IdentityMessage(sizes.messages, sizes.memory, sizes.time)
+    return TGNMemory(nodes, sizes.messages, sizes.memory, sizes.time, message, LastAggregator())
+
+
+def _check_messages(file: Path, sizes: PygSizes, graph: TemporalGraph) -> None:
+    wanted = f"{file} is for messages of {count(sizes.messages, 'number')}"
+    width = edge_width(graph)
+    if sizes.message is not None and width:
+        raise CallError(f"--message is for data without features; these have {width}, which are the messages")
+    if sizes.messages == 1 and not width and sizes.message is None:
+        raise ModelError(f"{wanted}, and the data have no features: say which number every event had, --message 1?")
+    if sizes.messages != width + (sizes.message is not None):
+        raise ModelError(f"{wanted}, and the data have {count(width, 'feature')}")
+
+
+def _recognized(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights by the names that they have here."""
+    found: dict[str, Tensor] = {}
+    for name, weight in weights.items():
+        if STATE.fullmatch(name):
+            continue
+        known = [re.sub(pattern, to, name) for pattern, to in KNOWN.items() if re.fullmatch(pattern, name)]
+        if not known:
+            raise ModelError(f"unknown parameter {name!r}: {ELSE}")
+        if known[0] in found:
+            raise ModelError(f"parameter {name!r} is a second {known[0]!r}: {ELSE}")
+        found[known[0]] = weight
+    return found
+
+
+def _sizes(weights: dict[str, Tensor], **given: Any) -> PygSizes:
+    """What the shapes say, and what was given."""
+
+    def shape(name: str) -> torch.Size:
+        if name not in weights or weights[name].ndim != 2:
+            raise ModelError(f"there is no weight {name!r}: {ELSE}")
+        return weights[name].shape
+
+    memory, time = shape("memory.gru.weight_hh")[1], shape("memory.time_enc.lin.weight")[0]
+    messages = shape("memory.gru.weight_ih")[1] - 2 * memory - time
+    return PygSizes(memory, time, shape("gnn.conv.lin_key.weight")[0], messages=messages, **given)

@@ -1,0 +1,37 @@
+"""A model from its folder, whichever library it is from: our own networks, and those that were imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from cody.graph import TemporalGraph
+from cody.inference import Engine, check_belongs, fast_model, open_network
+from cody.model import Model
+from cody.models.folder import SavedModel, read_model
+
+
+def load_model(
+    name: str | Path, graph: TemporalGraph, *, engine: Engine = fast_model, other_data: bool = False
+) -> Model:
+    """The model in folder `name`, or the shipped one of that name, ready to be asked about `graph`.
+
+    A model belongs to the events it was trained on. To ask it about others, for example about the same log some weeks
+    later, say `other_data=True`.
+    """
+    saved = read_model(name)
+    check_belongs(saved, name, graph, other_data=other_data)
+    return OPENERS[saved.kind](saved, graph, engine)
+
+
+def _open_pyg(saved: SavedModel, graph: TemporalGraph, engine: Engine) -> Model:
+    from cody.adapters.pyg_folder import open_pyg  # torch takes longer to import than our own models to answer
+
+    return open_pyg(saved, graph, engine)
+
+
+OPENERS: dict[str, Callable[[SavedModel, TemporalGraph, Engine], Model]] = {
+    "tgn": open_network,
+    "tgat": open_network,
+    "pyg-tgn": _open_pyg,
+}

@@ -1,0 +1,55 @@
+"""The sizes of a TGN of PyTorch Geometric, as the library's own example has it, and the shapes of its weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from cody.errors import ModelError
+from cody.models.shapes import Shapes, linear
+from cody.words import plain
+
+
+@dataclass(frozen=True, slots=True)
+class PygSizes:
+    """Everything that determines the shape of such a TGN, and how it is fed."""
+
+    memory: int
+    time: int  # of a time encoding
+    embedding: int
+    heads: int
+    messages: int  # numbers that an event brings
+    neighbours: int  # recent events that a node attends to
+    batch: int  # rows between two updates of the memory
+    start: float = 0.0  # the time that the model counts as 0
+    message: float | None = None  # what every event brings, where events have no features
+
+    def __post_init__(self) -> None:
+        limits = {"memory": 10_000, "time": 10_000, "embedding": 10_000, "heads": 100, "neighbours": 10_000}
+        for name, limit in (limits | {"batch": 10**9, "messages": 10**6}).items():
+            value = getattr(self, name)
+            if type(value) is not int or not (name != "messages") <= value <= limit:
+                raise ModelError(f"{name} must be a whole number up to {limit:,}, not {plain(repr(value))}")
+        if self.embedding % self.heads:
+            raise ModelError(f"the embedding ({self.embedding}) must be a multiple of the heads ({self.heads})")
+        for name in ("start", "message"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
+                raise ModelError(f"{name} must be a finite number, not {plain(repr(value))}")
+
+
+def pyg_shapes(sizes: PygSizes) -> Shapes:
+    """The shapes of memory, attention and link predictor."""
+    d, e = sizes.memory, sizes.embedding
+    shapes = linear("memory.time_enc.lin", 1, sizes.time) | linear("gnn.time_enc.lin", 1, sizes.time)
+    shapes |= {"memory.gru.weight_ih": (3 * d, 2 * d + sizes.messages + sizes.time), "memory.gru.weight_hh": (3 * d, d)}
+    shapes |= {"memory.gru.bias_ih": (3 * d,), "memory.gru.bias_hh": (3 * d,)}
+    for part in ("key", "query", "value", "skip"):
+        shapes |= linear(f"gnn.conv.lin_{part}", d, e)
+    shapes["gnn.conv.lin_edge.weight"] = (e, sizes.messages + sizes.time)
+    return (
+        shapes
+        | linear("link_pred.lin_src", e, e)
+        | linear("link_pred.lin_dst", e, e)
+        | linear("link_pred.lin_final", e, 1)
+    )
