@@ -451,3 +451,9 @@ def test_an_address_says_what_is_changed(asked):
     assert bad.status == 400
     assert "is not understood" in bad.text
     assert asked.get("/", side="1,2,3,4,5").status == 400
+
+
+@pytest.mark.parametrize("wrong", [{"time": False}, {"time": True}, {"why_not": 1}, {"why_not": "yes"}])
+def test_what_is_no_number_or_no_answer_is_refused_as_the_document_says(asked, wrong):
+    link = {"src": "n1", "dst": "n2", "time": 60.0, "explainer": "greedy"} | wrong
+    assert asked.post("/api/explanations", **link).status == 422

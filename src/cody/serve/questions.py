@@ -25,7 +25,7 @@ def _whole(number: Any) -> Any:
 
 Row = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=LARGEST_ROW, strict=True)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-Time = Annotated[float, Field(allow_inf_nan=False)] | Annotated[str, Field(min_length=1, max_length=40)]
+Time = Annotated[float, Field(allow_inf_nan=False, strict=True)] | Annotated[str, Field(min_length=1, max_length=40)]
 
 
 class Strict(BaseModel):
@@ -65,7 +65,7 @@ class Search(Question):
     """A question that a search shall answer: its own changes are part of what might have been."""
 
     explainer: Annotated[str, Field(min_length=1, max_length=60)]
-    why_not: bool = False  # also events that might have happened, and others at other times
+    why_not: Annotated[bool, Field(strict=True)] = False  # also events that might have happened, and others at other times
 
 
 def as_case(graph: TemporalGraph, asked: Question) -> Case:
