@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -160,7 +160,8 @@ def import_model(
     given = {"heads": heads, "neighbours": neighbours, "batch": batch}
     asked = {"layers": layers, "start": start, "message": message}
     sizes = importers[from_](weights, load(data, sort=sort), out_, given, asked)
-    print(f"Imported {weights.name} into {out_}: {sizes}")
+    known = ", ".join(f"{name} {value}" for name, value in asdict(sizes).items() if value is not None)
+    print(f"Imported {weights.name} into {out_}: {known}")
 
 
 def _import_original(

@@ -65,7 +65,9 @@ class Search(Question):
     """A question that a search shall answer: its own changes are part of what might have been."""
 
     explainer: Annotated[str, Field(min_length=1, max_length=60)]
-    why_not: Annotated[bool, Field(strict=True)] = False  # also events that might have happened, and others at other times
+    why_not: Annotated[bool, Field(strict=True)] = (
+        False  # also events that might have happened, and others at other times
+    )
 
 
 def as_case(graph: TemporalGraph, asked: Question) -> Case:
