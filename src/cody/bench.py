@@ -230,10 +230,12 @@ def measure_scoring(settings: Settings, tell: Tell) -> Iterator[Row]:
 
 def measure_startup(settings: Settings, tell: Tell) -> Iterator[Row]:
     """Whole processes, in turn: user and system time, the median."""
+    asked = ["-m", "cody", "explain", "--event", str(USUAL_EVENT)]
     commands = {
         "import numpy": ["-c", "import numpy"],
         "cody --help": ["-m", "cody", "--help"],
-        f"cody explain --event {USUAL_EVENT}": ["-m", "cody", "explain", "--event", str(USUAL_EVENT)],
+        f"cody explain --event {USUAL_EVENT} --count 1": [*asked, "--count", "1"],  # no other ways out
+        f"cody explain --event {USUAL_EVENT}": asked,
     }
     spent: dict[str, list[float]] = {name: [] for name in commands}
     with tempfile.TemporaryDirectory() as folder:
