@@ -58,6 +58,58 @@ def test_the_memory_learns():
         assert parameter.grad.abs().max() > 0, name
 
 
+def test_a_fixed_memory_stays_as_it_was_drawn_and_all_else_learns(tmp_path):
+    graph = random_graph(np.random.default_rng(2), nodes=30, events=400)
+    before = new_network(TGN, graph, SMALL, seed=0).state_dict()
+    list(train(graph, new_network(TGN, graph, SMALL, seed=0), Settings(epochs=1, fixed_memory=True), tmp_path))
+    after = load_checkpoint(tmp_path).network.state_dict()
+    same = {name for name in before if torch.equal(before[name], after[name])}
+    same = {name for name in same if not name.endswith("key.bias")}  # the softmax cancels it, so it never learns
+    assert same == {name for name in before if name.startswith("memory.")} | {"encode.frequency"}
+    assert json.loads((tmp_path / "model.json").read_text())["origin"]["settings"]["fixed_memory"] is True
+
+
+def test_no_gradient_passes_through_a_fixed_memory():
+    graph = random_graph(np.random.default_rng(0), events=100)
+    network = new_network(TGN, graph, SMALL, seed=0)
+    network.memory.requires_grad_(False)
+    stream = network.stream(graph)
+    stream.advance(64)
+    assert not stream.inputs(np.array([0, 1]), np.array([80, 80])).requires_grad
+
+
+def test_learned_frequencies_are_saved_and_are_those_that_answers_use(tmp_path):
+    graph = random_graph(np.random.default_rng(3), nodes=30, events=400)
+    networks = {}
+    for learn in (True, False):
+        folder = tmp_path / str(learn)
+        network = new_network(TGN, graph, SMALL, seed=0)
+        list(train(graph, network, Settings(epochs=1, learn_frequencies=learn), folder))
+        networks[learn] = load_checkpoint(folder).network
+        assert json.loads((folder / "model.json").read_text())["origin"]["settings"]["learn_frequencies"] is learn
+    first = new_network(TGN, graph, SMALL, seed=0).encode.frequency
+    assert torch.equal(networks[False].encode.frequency, first)
+    assert not torch.equal(networks[True].encode.frequency, first)
+    answering = load_model(tmp_path / "True", graph)
+    np.testing.assert_array_equal(
+        answering.weights["encode.frequency"], networks[True].encode.frequency.detach().numpy()
+    )
+    query = graph.query(300)
+    exact = Replay(networks[True], graph).logits(query, [frozenset(), frozenset({290})])
+    np.testing.assert_allclose(answering.logits(query, [frozenset(), frozenset({290})]), exact, atol=1e-4)
+    with torch.no_grad():
+        networks[True].encode.frequency.copy_(first)
+    assert abs(Replay(networks[True], graph).logits(query, [frozenset()])[0] - exact[0]) > 1e-4
+    assert Replay(networks[True], graph).identity != answering.identity
+
+
+def test_a_model_without_memory_cannot_have_a_fixed_one(tmp_path):
+    graph = random_graph(np.random.default_rng(0), nodes=30, events=400)
+    with pytest.raises(CallError, match="TGAT has no memory"):
+        train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=1, fixed_memory=True), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.parametrize("architecture", [TGN, TGAT])
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(architecture, tmp_path):
     graph = random_graph(np.random.default_rng(1), nodes=30, events=400)

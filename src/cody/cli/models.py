@@ -44,6 +44,8 @@ def train(
     neighbours: Annotated[int | None, Option(min=1, help="Recent events that a node attends to.")] = None,
     layers: Annotated[int | None, Option(min=1, help="Attention layers.")] = None,
     heads: Annotated[int | None, Option(min=1, help="Attention heads.")] = None,
+    learn_frequencies: Annotated[bool, Option(help="Learn the frequencies of the time encoding too.")] = False,
+    fixed_memory: Annotated[bool, Option(help="Leave the GRU of a TGN at its random weights.")] = False,
     seed: Annotated[int, Option(min=0, max=2**32 - 1, help="The same seed gives the same weights.")] = 0,
     threads: Annotated[int, Option(min=1, max=1024, help="Processor threads; more help large models only.")] = 1,
     sort: SortOption = False,
@@ -59,7 +61,15 @@ def train(
     asked = {"batch": batch, "dimension": dimension, "neighbours": neighbours, "layers": layers, "heads": heads}
     sizes = replace(PRESETS[preset], **{name: value for name, value in asked.items() if value is not None})
     network = new_network(ARCHITECTURES[model], graph, sizes, seed)
-    steps = train(graph, network, Settings(epochs, patience, learning_rate, seed), out_)
+    settings = Settings(
+        epochs=epochs,
+        patience=patience,
+        learning_rate=learning_rate,
+        seed=seed,
+        learn_frequencies=learn_frequencies,
+        fixed_memory=fixed_memory,
+    )
+    steps = train(graph, network, settings, out_)
     from cody.cli import show
 
     finished = None

@@ -83,10 +83,14 @@ class MemoryStream:
         self.written = 0  # rows whose versions are in the table
 
     def inputs(self, nodes: IntArray, before: IntArray) -> Tensor:
-        """[m], [m] → [m, d]. Versions are recomputed from the previous ones, so that gradients reach the GRU."""
+        """[m], [m] → [m, d]. Versions are recomputed from the previous ones, so that gradients reach the GRU.
+
+        If the GRU is not to learn, none pass through it either, to the encoding of times.
+        """
         position, index = np.unique(latest_version(self.graph, nodes, before), return_inverse=True)
         first = int(position[0] == -1)
-        memory = self._version(position[first:])
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.network.memory.weight_ih.requires_grad):
+            memory = self._version(position[first:])
         if first:
             memory = torch.cat([memory.new_zeros(1, memory.shape[1]), memory])
         inputs = nn.functional.embedding(torch.from_numpy(index), memory)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cody.errors import DataError, ModelError
+from cody.errors import CallError, DataError, ModelError
 from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph
 from cody.models.architectures import Network
 from cody.models.checkpoint import Checkpoint, save_model
@@ -49,6 +49,8 @@ class Settings:
     learning_rate: float = 3e-4
     seed: int = 0
     hidden: float = 0.1  # share of the later nodes that training never sees
+    learn_frequencies: bool = False  # of the time encoding; `new_optimizer` says why not
+    fixed_memory: bool = False  # the GRU of a TGN keeps its random weights, and no gradient passes through it
 
 
 class Split(NamedTuple):
@@ -141,14 +143,24 @@ def new_network(architecture: type[TGN] | type[TGAT], graph: TemporalGraph, size
         return architecture(replace(sizes, edge_features=edge_width(graph)))
 
 
-def new_optimizer(network: Network, learning_rate: float) -> torch.optim.Adam:
-    """Adam on all weights except the frequencies of the time encoding.
+def new_optimizer(network: Network, learning_rate: float, *, learn_frequencies: bool = False) -> torch.optim.Adam:
+    """Adam on all weights except the frequencies of the time encoding, unless these are to be learned too.
 
     They span nine orders of magnitude, and a step of Adam is as large as the learning rate, whatever the gradient: one
-    step would wipe out all smaller frequencies, and with them every duration longer than an hour.
+    step wipes out all smaller frequencies, and with them every duration longer than an hour.
     """
-    learned = [weight for name, weight in network.named_parameters() if name != "encode.frequency"]
-    return torch.optim.Adam(learned, lr=learning_rate)
+    fixed = set() if learn_frequencies else {"encode.frequency"}
+    return torch.optim.Adam(
+        [weight for name, weight in network.named_parameters() if name not in fixed], lr=learning_rate
+    )
+
+
+def _let_learn(network: Network, settings: Settings) -> None:
+    """Settle whether the memory of a network learns."""
+    if network.memory is not None:
+        network.memory.requires_grad_(not settings.fixed_memory)
+    elif settings.fixed_memory:
+        raise CallError(f"a {network.kind.upper()} has no memory that could stay fixed; leave out fixed_memory")
 
 
 def train(graph: TemporalGraph, network: Network, settings: Settings, folder: Path) -> Iterator[Progress]:
@@ -159,6 +171,7 @@ def train(graph: TemporalGraph, network: Network, settings: Settings, folder: Pa
     """
     clear_up(folder, "model")
     check_free(folder, "model", "trained model")
+    _let_learn(network, settings)
     make_folder(folder)
     parts = split(graph, settings)
     return _train(graph, network, settings, parts, TrainingState(network, settings, graph.identity, folder))
@@ -226,7 +239,7 @@ class TrainingState:
 
     def __init__(self, network: Network, settings: Settings, data: str, folder: Path) -> None:
         self.network, self.folder = network, folder
-        self.optimizer = new_optimizer(network, settings.learning_rate)
+        self.optimizer = new_optimizer(network, settings.learning_rate, learn_frequencies=settings.learn_frequencies)
         configuration = {
             "architecture": network.kind,
             "sizes": asdict(network.sizes),

@@ -1,0 +1,260 @@
+"""Why CoDy is ahead of GreeDy in the paper and behind it here: answers or models? Both exchanged, on the same protocol.
+
+    python reproduce/order.py --links 100 --models runs
+
+- *Answers* of a model: exact, or as the published code asked (`published.py`); the latter differ for a TGN only.
+- *Models*: trained as usual here (`tgn-uci-forums`, …), or as published (`published-tgn-uci-forums`, …):
+
+    cody train --data collegemsg --model tgn --epochs 2 --batch 32 --learning-rate 0.0001 --learn-frequencies \\
+      --fixed-memory --out runs/published-tgn-collegemsg
+
+Links between 20 % and 60 % of the events, logits at least 0.2 away from 0, 64 candidates among nodes, 300 iterations.
+Writes results/order.csv, one line for each link and explainer: first a few links of each setting, then more; goes on
+where it was if interrupted. `--tables` asks nothing, and puts the tables into docs/results.md.
+"""
+
+import argparse
+import csv
+import json
+import os
+import sys
+from functools import cache, partial
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from published import PublishedAnswers
+from report import replace_section
+
+import cody
+from cody.candidates import candidates, events_among_nodes
+from cody.decision import flips
+from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD, sample_kinds
+from cody.evaluate.metrics import draws, within
+from cody.models.folder import find_model
+from cody.oracle import Oracle
+from cody.policies import event_impact, spatio_temporal
+from cody.search import cody as tree_search
+from cody.search import greedy
+
+SEARCHES = {"cody": tree_search, "greedy": greedy}
+POLICIES = {"spatio-temporal": spatio_temporal, "event-impact": event_impact}
+EXACT, PUBLISHED = "exact", "as published"
+HERE = "here"  # how a model was trained, or as published
+DATA = ("collegemsg", "uci-forums")
+KINDS = ("correct", "incorrect")
+SHIPPED = "collegemsg"
+FIELDS = (
+    *("data", "model", "trained", "answers", "predictions", "event", "search", "policy"),
+    *("candidates", "asked", "rows", "claimed", "flips"),
+)
+SETTING = ("model", "trained", "answers", "data", "predictions")
+AT_A_TIME = 5  # links of a setting
+SIZES = {64: "compact", 172: "paper"}  # by dimension
+
+
+def folder_of(models, kind, trained, data):
+    name = f"{kind}-{data}"
+    if trained == PUBLISHED:
+        return models / f"published-{name}"
+    return models / name if (models / name).exists() or data != SHIPPED else name
+
+
+def answering(model, answers, search):
+    """The model as that search asks it."""
+    return model if answers == EXACT else PublishedAnswers(model, by_step=search == "greedy")
+
+
+def explain(model, answers, row, search, policy):
+    """The columns of one explanation: its set, whether it changed the decision as asked, and whether exactly."""
+    graph, query = model.graph, model.graph.query(row)
+    events = candidates(graph, query, model.hops, 64, near=events_among_nodes)
+    oracle = Oracle(answering(model, answers, search), query, rows=events.tolist())
+    ranking = POLICIES[policy](graph, query, events, oracle, np.random.default_rng(0))
+    found = SEARCHES[search](oracle, ranking)
+    claimed = frozenset(found.rows) in dict(found.counterfactuals)
+    original, without = model.logits(query, [frozenset(), frozenset(found.rows)])
+    rows = " ".join(map(str, sorted(found.rows)))
+    return len(events), len(oracle.asked), rows, int(claimed), int(flips(original, without))
+
+
+class Setting:
+    """A model, its answers, and the links to explain, in an order in which the first ones are any of them."""
+
+    def __init__(self, options, kind, trained, data):
+        graph = cody.load(data)
+        self.names = {"data": data, "model": kind, "trained": trained}
+        self.model = cody.load_model(folder_of(options.models, kind, trained, data), graph)
+        drawn = partial(sample_kinds, period=PAPER_PERIOD, margin=PAPER_MARGIN)
+        rng = np.random.default_rng(1)
+        found = drawn(self.model, graph, options.links, KINDS)
+        self.links = {predictions: rng.permutation(found[predictions]).tolist() for predictions in KINDS}
+        self.answers = [EXACT] if kind == "tgat" else [EXACT, PUBLISHED]
+
+    def explanations(self, first, done):
+        """The lines of the next links that are not among `done`."""
+        for predictions in KINDS:
+            for row in self.links[predictions][first : first + AT_A_TIME]:
+                for answers in self.answers:
+                    for search in SEARCHES:
+                        for policy in POLICIES:
+                            what = {"answers": answers, "predictions": predictions, "event": row}
+                            line = self.names | what | {"search": search, "policy": policy}
+                            if key_of(line) not in done:
+                                found = explain(self.model, answers, row, search, policy)
+                                yield line | dict(zip(FIELDS[8:], found, strict=True))
+
+
+def key_of(line):
+    return tuple(str(line[name]) for name in FIELDS[:8])
+
+
+def run(options):
+    done = {key_of(line) for line in read(options.out)}
+    wanted = [
+        (kind, trained, data)
+        for kind in options.kinds.split(",")
+        for trained in (HERE, PUBLISHED)
+        for data in options.data.split(",")
+    ]
+    setting = cache(partial(Setting, options))
+    with options.out.open("a", newline="") as file:
+        out = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        if not file.tell():
+            out.writeheader()
+        for first in range(0, options.links, AT_A_TIME):
+            for which in wanted:
+                for line in setting(*which).explanations(first, done):
+                    out.writerow(line)
+                    file.flush()
+                print(*which, first + AT_A_TIME, file=sys.stderr, flush=True)
+
+
+def read(path):
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def settings(lines):
+    """Setting → (search, policy) → the lines of the links that all of them explained, in the same order."""
+    found = {}
+    for line in lines:
+        of_setting = found.setdefault(tuple(line[name] for name in SETTING), {})
+        of_setting.setdefault((line["search"], line["policy"]), {})[int(line["event"])] = line
+    whole = {}
+    for setting, explainers in found.items():
+        events = sorted(set.intersection(*(set(of) for of in explainers.values())))
+        whole[setting] = {name: [of[event] for event in events] for name, of in explainers.items()}
+    return {setting: explainers for setting, explainers in whole.items() if len(explainers) == 4}
+
+
+def scores(lines, column):
+    """AUFSC+ of each link; `column`: what counts as a change of the decision. [n]"""
+    sizes = np.array([len(line["rows"].split()) / max(1, int(line["candidates"])) for line in lines])
+    return np.array([int(line[column]) for line in lines]) * (1 - sizes)
+
+
+def compared(whole, policy, column):
+    """Means over settings: CoDy's AUFSC+, GreeDy's, their difference and its interval (paired, over links)."""
+    rng = np.random.default_rng(0)
+    pairs = [[scores(of[search, policy], column) for search in SEARCHES] for of in whole.values()]
+    tree, walk = (float(np.mean([pair[place].mean() for pair in pairs])) for place in (0, 1))
+    drawn = [
+        np.concatenate([_means(one - other, counts) for counts in draws(len(one), 2000, rng)]) for one, other in pairs
+    ]
+    return tree, walk, tree - walk, within(np.mean(drawn, axis=0))
+
+
+def _means(values, counts):
+    return counts @ values / counts.sum(axis=1)
+
+
+def refuted(whole, search):
+    """Of the counterfactuals that a search claims, the share that does not change the decision; and how many."""
+    claims = [
+        line for of in whole.values() for name in of if name[0] == search for line in of[name] if line["claimed"] == "1"
+    ]
+    return (float(np.mean([line["flips"] == "0" for line in claims])), len(claims)) if claims else (0.0, 0)
+
+
+def asked(whole, search, policy):
+    return float(np.mean([int(line["asked"]) for of in whole.values() for line in of[search, policy]]))
+
+
+def cells(whole):
+    """(model, trained, answers) → its settings, in the order of the table."""
+    found = {}
+    for kind in ("tgn", "tgat"):
+        for trained in (HERE, PUBLISHED):
+            for answers in (EXACT, PUBLISHED):
+                some = {name: of for name, of in whole.items() if name[:3] == (kind, trained, answers)}
+                if some:
+                    found[kind, trained, answers] = some
+    return found
+
+
+def table(whole):
+    yield (
+        "| model | trained | answers | links | policy | CoDy | GreeDy | CoDy − GreeDy | in percent "
+        "| as counted there | sets asked |"
+    )
+    yield "|---" * 11 + "|"
+    for (kind, trained, answers), some in cells(whole).items():
+        links = sum(len(next(iter(of.values()))) for of in some.values())
+        for policy in POLICIES:
+            tree, walk, gap, (low, high) = compared(some, policy, "flips")
+            there = "–"
+            if answers == PUBLISHED:
+                claimed = compared(some, policy, "claimed")
+                there = f"{claimed[2]:+.3f} [{claimed[3].low:+.3f}, {claimed[3].high:+.3f}]"
+            questions = " / ".join(f"{asked(some, search, policy):.0f}" for search in SEARCHES)
+            yield (
+                f"| {kind.upper()} | {trained} | {answers} | {links} | {policy} | {tree:.3f} | {walk:.3f} | "
+                f"{gap:+.3f} [{low:+.3f}, {high:+.3f}] | {100 * (tree / walk - 1):+.0f} | {there} | {questions} |"
+            )
+
+
+def remarks(whole, models):
+    """What else the lines say: claims that are wrong, and how good the models are."""
+    for (kind, trained, answers), some in cells(whole).items():
+        if answers == PUBLISHED:
+            shares = {search: refuted(some, search) for search in SEARCHES}
+            words = ", ".join(f"{100 * share:.0f} % of {count} ({search})" for search, (share, count) in shares.items())
+            yield f"- {kind.upper()} trained {trained}: counterfactuals that do not change the decision: {words}."
+    yield f"- Average precision of the models (all test links / those of unseen nodes): {'; '.join(qualities(models))}."
+
+
+def qualities(models):
+    for kind in ("tgn", "tgat"):
+        for trained in (HERE, PUBLISHED):
+            for data in DATA:
+                with_name = json.loads((find_model(folder_of(models, kind, trained, data)) / "model.json").read_text())
+                test = with_name["origin"]["test"]
+                precision = [100 * test[name] for name in ("average_precision", "inductive_average_precision")]
+                yield f"{kind.upper()} {trained}, {data} {precision[0]:.1f} / {precision[1]:.1f}"
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--links", type=int, default=100, help="of each kind of prediction")
+    arguments.add_argument("--data", default=",".join(DATA))
+    arguments.add_argument("--kinds", default="tgn,tgat")
+    arguments.add_argument("--models", type=Path, default=Path("runs"))
+    arguments.add_argument("--out", type=Path, default=Path("results/order.csv"))
+    arguments.add_argument("--page", type=Path, default=Path("docs/results.md"), help="its section is replaced")
+    arguments.add_argument(
+        "--tables", action="store_true", help="ask nothing; put the tables of what is there on the page"
+    )
+    options = arguments.parse_args()
+    if not options.tables:
+        run(options)
+        return
+    whole = settings(read(options.out))
+    replace_section(options.page, "order", "\n".join([*table(whole), "", *remarks(whole, options.models)]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""The answers of the published code, as a model: what it replayed for the memory of a TGN while it searched.
+
+To answer quickly, the published code did not replay all events for the memory, and it replayed them on another grid:
+
+- *Where it began.* The memory at the oldest event under consideration. From there the batches were counted, not from
+  the first event of the log.
+- *What it replayed while searching.* Only the events under consideration, without those removed. CoDy considers all
+  candidates; GreeDy those of its present step, ten events. What GreeDy removed earlier and lies before the oldest of
+  the ten stays in the memory.
+- *How it confirmed.* If that changed the decision, it asked again with all later events but the removed ones. The
+  oldest event under consideration was left out, removed or not.
+- *What it compared with.* The logit with nothing removed and everything replayed.
+
+The attention always saw exactly the events that were not removed, so nothing here differs for a TGAT. The sizes of
+batches are the model's.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cody.decision import flips
+from cody.graph import IntArray, Query
+from cody.inference import FastTGN, Replay
+from cody.inference.replay import State
+from cody.model import Change
+
+
+class PublishedAnswers:
+    """A TGN that answers as the published code did. `by_step`: considered are the events of one step, as in GreeDy.
+
+    An answer then depends on what it is asked together with: considered are the events that the questions of a batch
+    do not agree on.
+    """
+
+    def __init__(self, model: FastTGN, *, by_step: bool) -> None:
+        self.model, self.by_step = model, by_step
+        self.graph = model.graph
+        self.replay = PartialReplay(model.replay.weights, model.graph)
+
+    @property
+    def identity(self) -> str:
+        return f"{self.model.identity} as published{', by step' if self.by_step else ''}"
+
+    @property
+    def hops(self) -> int:
+        return self.model.hops
+
+    def session(self, query: Query, rows: Sequence[int] = ()) -> "PublishedSession":
+        return PublishedSession(self, query, rows)
+
+    def logits(self, query: Query, changes: Sequence[Change]) -> np.ndarray:
+        return self.session(query, sorted(frozenset().union(*changes))).logits(changes)
+
+
+class PublishedSession:
+    """Answers about one query, whose candidates are `rows`."""
+
+    def __init__(self, model: PublishedAnswers, query: Query, rows: Sequence[int]) -> None:
+        self.model, self.query, self.rows = model, query, rows
+        oldest = min(rows, default=query.before)
+        line = oldest // model.replay.batch * model.replay.batch
+        exact = model.model.state(line, np.arange(model.graph.num_nodes))
+        self.begin = model.replay.later(exact, range(line, oldest), oldest)
+        self.original = self._ask(frozenset(), self.begin, range(oldest, query.before))
+        self.asked_exactly = 0
+
+    def logits(self, changes: Sequence[Change]) -> np.ndarray:
+        considered = self._considered([change for change in changes if change])
+        oldest = min(considered, default=self.begin.row)
+        begin = self.model.replay.later(self.begin, range(self.begin.row, oldest), oldest)
+        return np.array([self._answer(change, begin, considered) for change in changes])
+
+    def _considered(self, changes: Sequence[Change]) -> list[int]:
+        """The events under consideration, ascending."""
+        if not self.model.by_step or not changes:
+            return sorted(self.rows)
+        together = frozenset.union(*changes)
+        return sorted(together - frozenset.intersection(*changes) or together)  # a single question agrees with itself
+
+    def _answer(self, change: Change, begin: State, considered: list[int]) -> float:
+        if not change:
+            return self.original
+        logit = self._ask(change, begin, considered)
+        if flips(self.original, logit):
+            self.asked_exactly += 1
+            logit = self._ask(change, begin, range(begin.row + 1, self.query.before))
+        return logit
+
+    def _ask(self, change: Change, begin: State, rows: Sequence[int]) -> float:
+        return float(self.model.replay.after(begin, rows).logits(self.query, [change])[0])
+
+
+class PartialReplay(Replay):
+    """A replay of some rows only, in batches that are counted from the row where it begins."""
+
+    rows: Sequence[int] = ()
+
+    @property
+    def batch(self) -> int:
+        return self.weights.sizes.batch
+
+    def after(self, begin: State, rows: Sequence[int]) -> "PartialReplay":
+        other = self.on(self.graph, begin)
+        other.rows = rows
+        return other
+
+    def _replay(self, query, outcome) -> State:
+        return self.later(self.start, [row for row in self.rows if row not in outcome.absent], query.before)
+
+    def later(self, begin: State, rows: Sequence[int], stop: int) -> State:
+        """The memory after these rows, ascending, have happened; it holds for the time before row `stop`."""
+        memory, updated = begin.memory.astype(self.weights.dtype), begin.updated.copy()
+        rows = np.array(rows, dtype=np.int64)
+        for number in np.unique((rows - begin.row) // self.batch):
+            self._update(memory, updated, rows[(rows - begin.row) // self.batch == number])
+        return State(stop, memory, updated)
+
+    def _update(self, memory: np.ndarray, updated: np.ndarray, rows: IntArray) -> None:
+        """Let one batch happen: of each node, its last event counts."""
+        graph = self.graph
+        ends = np.stack([graph.src[rows], graph.dst[rows]], axis=1).ravel()[::-1]
+        nodes, place = np.unique(ends, return_index=True)  # the first from the end
+        last = rows[len(rows) - 1 - place // 2]
+        other = graph.other_end(last, nodes)
+        elapsed = (graph.time[last] - updated[nodes]).astype(self.weights.dtype)
+        memory[nodes] = self.weights.remember(memory[nodes], memory[other], self.weights.edge(graph, last), elapsed)
+        updated[nodes] = graph.time[last]
