@@ -66,11 +66,16 @@ def answering(model, answers, search):
     return model if answers == EXACT else PublishedAnswers(model, by_step=search == "greedy")
 
 
-def explain(model, answers, row, search, policy):
-    """The columns of one explanation: its set, whether it changed the decision as asked, and whether exactly."""
+def explain(model, answers, row, search, policy, known):
+    """The columns of one explanation: its set, whether it changed the decision as asked, and whether exactly.
+
+    `known`: what was answered about this link before. Questions of GreeDy have answers of their own where they are as
+    published.
+    """
     graph, query = model.graph, model.graph.query(row)
     events = candidates(graph, query, model.hops, 64, near=events_among_nodes)
-    oracle = Oracle(answering(model, answers, search), query, rows=events.tolist())
+    shared = {} if answers == PUBLISHED and search == "greedy" else known.setdefault(answers, {})
+    oracle = Oracle(answering(model, answers, search), query, rows=events.tolist(), answers=shared)
     ranking = POLICIES[policy](graph, query, events, oracle, np.random.default_rng(0))
     found = SEARCHES[search](oracle, ranking)
     claimed = frozenset(found.rows) in dict(found.counterfactuals)
@@ -96,13 +101,14 @@ class Setting:
         """The lines of the next links that are not among `done`."""
         for predictions in KINDS:
             for row in self.links[predictions][first : first + AT_A_TIME]:
+                known = {}
                 for answers in self.answers:
                     for search in SEARCHES:
                         for policy in POLICIES:
                             what = {"answers": answers, "predictions": predictions, "event": row}
                             line = self.names | what | {"search": search, "policy": policy}
                             if key_of(line) not in done:
-                                found = explain(self.model, answers, row, search, policy)
+                                found = explain(self.model, answers, row, search, policy, known)
                                 yield line | dict(zip(FIELDS[8:], found, strict=True))
 
 

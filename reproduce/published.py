@@ -16,13 +16,15 @@ batches are the model's.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 
 from cody.decision import flips
-from cody.graph import IntArray, Query
+from cody.graph import IntArray, Outcome, Query, TemporalGraph
 from cody.inference import FastTGN, Replay
 from cody.inference.replay import State
+from cody.inference.weights import Weights
 from cody.model import Change
 
 
@@ -36,7 +38,6 @@ class PublishedAnswers:
     def __init__(self, model: FastTGN, *, by_step: bool) -> None:
         self.model, self.by_step = model, by_step
         self.graph = model.graph
-        self.replay = PartialReplay(model.replay.weights, model.graph)
 
     @property
     def identity(self) -> str:
@@ -57,23 +58,23 @@ class PublishedSession:
     """Answers about one query, whose candidates are `rows`."""
 
     def __init__(self, model: PublishedAnswers, query: Query, rows: Sequence[int]) -> None:
-        self.model, self.query, self.rows = model, query, rows
+        self.query, self.rows, self.by_step = query, rows, model.by_step
+        self.replay = PartialReplay(model.model.replay.weights, model.graph)
         oldest = min(rows, default=query.before)
-        line = oldest // model.replay.batch * model.replay.batch
+        line = oldest // self.replay.batch * self.replay.batch
         exact = model.model.state(line, np.arange(model.graph.num_nodes))
-        self.begin = model.replay.later(exact, range(line, oldest), oldest)
+        self.begin = self.replay.later(exact, range(line, oldest), oldest)
         self.original = self._ask(frozenset(), self.begin, range(oldest, query.before))
-        self.asked_exactly = 0
 
     def logits(self, changes: Sequence[Change]) -> np.ndarray:
         considered = self._considered([change for change in changes if change])
         oldest = min(considered, default=self.begin.row)
-        begin = self.model.replay.later(self.begin, range(self.begin.row, oldest), oldest)
+        begin = self.replay.later(self.begin, range(self.begin.row, oldest), oldest)
         return np.array([self._answer(change, begin, considered) for change in changes])
 
     def _considered(self, changes: Sequence[Change]) -> list[int]:
         """The events under consideration, ascending."""
-        if not self.model.by_step or not changes:
+        if not self.by_step or not changes:
             return sorted(self.rows)
         together = frozenset.union(*changes)
         return sorted(together - frozenset.intersection(*changes) or together)  # a single question agrees with itself
@@ -83,18 +84,21 @@ class PublishedSession:
             return self.original
         logit = self._ask(change, begin, considered)
         if flips(self.original, logit):
-            self.asked_exactly += 1
             logit = self._ask(change, begin, range(begin.row + 1, self.query.before))
         return logit
 
     def _ask(self, change: Change, begin: State, rows: Sequence[int]) -> float:
-        return float(self.model.replay.after(begin, rows).logits(self.query, [change])[0])
+        return float(self.replay.after(begin, rows).logits(self.query, [change])[0])
 
 
 class PartialReplay(Replay):
     """A replay of some rows only, in batches that are counted from the row where it begins."""
 
     rows: Sequence[int] = ()
+
+    def __init__(self, weights: Weights, graph: TemporalGraph) -> None:
+        super().__init__(weights, graph)
+        self.histories: dict[tuple[int, int], list[int]] = {}  # (node, before) → its rows, latest first
 
     @property
     def batch(self) -> int:
@@ -105,8 +109,18 @@ class PartialReplay(Replay):
         other.rows = rows
         return other
 
-    def _replay(self, query, outcome) -> State:
+    def _replay(self, query: Query, outcome: Outcome) -> State:
         return self.later(self.start, [row for row in self.rows if row not in outcome.absent], query.before)
+
+    def _recent(self, node: int, query: Query, outcome: Outcome) -> IntArray:
+        key, count = (node, query.before), self.weights.sizes.neighbours
+        if key not in self.histories:
+            self.histories[key] = self.graph.history(*key)[::-1].tolist()
+        happened = islice((row for row in self.histories[key] if row not in outcome.absent), count)
+        rows = np.full(count, -1)
+        recent = list(happened)
+        rows[: len(recent)] = recent
+        return rows
 
     def later(self, begin: State, rows: Sequence[int], stop: int) -> State:
         """The memory after these rows, ascending, have happened; it holds for the time before row `stop`."""

@@ -108,7 +108,7 @@ def test_what_greedy_removed_before_the_oldest_event_of_a_step_stays_in_the_memo
     network = random_network(graph, "tgn", seed=1, batch=1)
     model = fast_model(network, graph)
     session = PublishedAnswers(model, by_step=True).session(graph.query(4), [0, 1, 2, 3])
-    earlier = session.model.replay.later(session.begin, range(0, 2), 2)
+    earlier = session.replay.later(session.begin, range(0, 2), 2)
     answers = session.logits([frozenset({0, 2}), frozenset({0, 3})])
     kept = [session._ask(change, earlier, []) for change in (frozenset({0, 2}), frozenset({0, 3}))]
     assert answers == pytest.approx(kept, abs=1e-6)  # nodes 2 and 3 do not reach the link
