@@ -1,0 +1,91 @@
+"""The tables about the order of explainers and about seeds follow the lines that were measured."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "reproduce"))
+import order
+import seeds
+
+
+def lines(answers, flips, *, claimed=None, links=10):
+    """Both searches on the same links: the first ones change the decision, with one event of ten."""
+    return [
+        {
+            **{"data": "uci-forums", "model": "tgn", "trained": "here", "answers": answers, "predictions": "correct"},
+            **{"event": str(event), "search": search, "policy": policy, "candidates": "10", "asked": "20", "rows": "3"},
+            "claimed": str(int(event < (claimed or flips)[search])),
+            "flips": str(int(event < flips[search])),
+        }
+        for search in order.SEARCHES
+        for policy in order.POLICIES
+        for event in range(links)
+    ]
+
+
+def test_the_gap_between_the_searches_is_that_of_their_links_and_its_interval_is_paired():
+    whole = order.settings(lines(order.EXACT, {"cody": 6, "greedy": 4}))
+    tree, walk, gap, (low, high) = order.compared(whole, "spatio-temporal", "flips")
+    assert (tree, walk, gap) == pytest.approx((0.54, 0.36, 0.18))
+    assert low < gap < high
+    assert low == 0  # they differ on two links only: no sample has GreeDy ahead
+
+
+def test_only_links_that_all_explainers_have_explained_count():
+    some = lines(order.EXACT, {"cody": 6, "greedy": 4})
+    whole = order.settings(some[:-3])
+    assert {len(of) for explainers in whole.values() for of in explainers.values()} == {7}
+    assert order.settings(some[:10]) == {}
+
+
+def test_claims_that_do_not_hold_are_counted_and_shown():
+    flips, claimed = {"cody": 6, "greedy": 4}, {"cody": 8, "greedy": 4}
+    whole = order.settings(lines(order.PUBLISHED, flips, claimed=claimed))
+    assert order.refuted(whole, "cody") == (0.25, 16)
+    assert order.refuted(whole, "greedy") == (0.0, 8)
+    row = next(line for line in order.table(whole) if "spatio-temporal" in line)
+    assert "+0.180" in row
+    assert "+0.360" in row  # as counted there
+    assert "as published" in row
+
+
+def explained(event, seed, search, rows, *, flips=1, policy="spatio-temporal", search_seed=0, kind="tgn"):
+    named = (("uci-forums", kind, str(seed), search, policy, str(search_seed), str(event)), ("10", "20", rows, "1.5"))
+    return dict(zip(seeds.FIELDS, (*named[0], *named[1], str(flips)), strict=True))
+
+
+def test_a_difference_that_only_one_training_seed_has_is_not_certain():
+    gap = np.zeros((3, 50))
+    gap[0] = 1.0
+    fixed, both = (seeds.drawn([gap], seeds=seeds_too, rng=np.random.default_rng(0)) for seeds_too in (False, True))
+    assert np.ptp(fixed) < 1e-9
+    assert both.min() == 0
+    assert both.max() == 1
+
+
+def test_explanations_are_compared_where_both_change_the_same_decision():
+    one = [explained(event, 0, "cody", "1 2") for event in range(4)]
+    other = [explained(event, 1, "cody", "2 3", flips=int(event > 0)) for event in range(4)]
+    value, (low, high), share = seeds.stability([(one, other)])
+    assert value == low == high == pytest.approx(1 / 3)
+    assert share == 0.75
+    assert seeds.overlap(one[0], other[0]) is None
+    assert seeds.overlap(one[0], other[1] | {"original": "-1.5"}) is None
+
+
+def test_the_section_about_seeds_can_be_made_from_lines():
+    some = [
+        explained(event, seed, search, f"{event} {7 + seed}", policy=policy, search_seed=search_seed, kind=kind)
+        for event in range(5)
+        for kind in seeds.KINDS
+        for seed in seeds.SEEDS
+        for search, policy, search_seed in seeds.wanted(seed)
+    ]
+    page = "\n".join(seeds.section(seeds.Lines(some)))
+    assert "5 of uci-forums" in page
+    assert "TGN 100 %" in page
+    assert "0.33 [0.33, 0.33], 100 %" in page  # one event of three is the same, whatever the training seed
+    assert "1.00 [1.00, 1.00], 100 %" in page
