@@ -30,6 +30,7 @@ from report import replace_section
 import cody
 from cody.candidates import candidates, events_among_nodes
 from cody.decision import flips
+from cody.errors import ModelError
 from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD, sample_kinds
 from cody.evaluate.metrics import draws, within
 from cody.models.folder import find_model
@@ -59,6 +60,15 @@ def folder_of(models, kind, trained, data):
     if trained == PUBLISHED:
         return models / f"published-{name}"
     return models / name if (models / name).exists() or data != SHIPPED else name
+
+
+def is_there(*which):
+    """Whether a model has been trained; if not, it is left out for now."""
+    try:
+        return bool(find_model(folder_of(*which)))
+    except ModelError as error:
+        print(error, file=sys.stderr)
+        return False
 
 
 def answering(model, answers, search):
@@ -96,6 +106,7 @@ class Setting:
         found = drawn(self.model, graph, options.links, KINDS)
         self.links = {predictions: rng.permutation(found[predictions]).tolist() for predictions in KINDS}
         self.answers = [EXACT] if kind == "tgat" else [EXACT, PUBLISHED]
+        self.policies = options.policies.split(",")
 
     def explanations(self, first, done):
         """The lines of the next links that are not among `done`."""
@@ -104,7 +115,7 @@ class Setting:
                 known = {}
                 for answers in self.answers:
                     for search in SEARCHES:
-                        for policy in POLICIES:
+                        for policy in self.policies:
                             what = {"answers": answers, "predictions": predictions, "event": row}
                             line = self.names | what | {"search": search, "policy": policy}
                             if key_of(line) not in done:
@@ -123,6 +134,7 @@ def run(options):
         for kind in options.kinds.split(",")
         for trained in (HERE, PUBLISHED)
         for data in options.data.split(",")
+        if is_there(options.models, kind, trained, data)
     ]
     setting = cache(partial(Setting, options))
     with options.out.open("a", newline="") as file:
@@ -145,16 +157,20 @@ def read(path):
 
 
 def settings(lines):
-    """Setting → (search, policy) → the lines of the links that all of them explained, in the same order."""
+    """Setting → (search, policy) → the lines of the links that both searches explained, in the same order."""
     found = {}
     for line in lines:
         of_setting = found.setdefault(tuple(line[name] for name in SETTING), {})
         of_setting.setdefault((line["search"], line["policy"]), {})[int(line["event"])] = line
     whole = {}
     for setting, explainers in found.items():
-        events = sorted(set.intersection(*(set(of) for of in explainers.values())))
-        whole[setting] = {name: [of[event] for event in events] for name, of in explainers.items()}
-    return {setting: explainers for setting, explainers in whole.items() if len(explainers) == 4}
+        for policy in POLICIES:
+            both = {search: explainers.get((search, policy), {}) for search in SEARCHES}
+            events = sorted(set.intersection(*map(set, both.values())))
+            if events:
+                lines_of = {(search, policy): [of[event] for event in events] for search, of in both.items()}
+                whole.setdefault(setting, {}).update(lines_of)
+    return whole
 
 
 def scores(lines, column):
@@ -166,12 +182,17 @@ def scores(lines, column):
 def compared(whole, policy, column):
     """Means over settings: CoDy's AUFSC+, GreeDy's, their difference and its interval (paired, over links)."""
     rng = np.random.default_rng(0)
-    pairs = [[scores(of[search, policy], column) for search in SEARCHES] for of in whole.values()]
+    pairs = [[scores(of[search, policy], column) for search in SEARCHES] for of in _with(whole, policy)]
     tree, walk = (float(np.mean([pair[place].mean() for pair in pairs])) for place in (0, 1))
     drawn = [
         np.concatenate([_means(one - other, counts) for counts in draws(len(one), 2000, rng)]) for one, other in pairs
     ]
     return tree, walk, tree - walk, within(np.mean(drawn, axis=0))
+
+
+def _with(whole, policy):
+    """The settings in which that policy was tried."""
+    return [of for of in whole.values() if all((search, policy) in of for search in SEARCHES)]
 
 
 def _means(values, counts):
@@ -187,7 +208,7 @@ def refuted(whole, search):
 
 
 def asked(whole, search, policy):
-    return float(np.mean([int(line["asked"]) for of in whole.values() for line in of[search, policy]]))
+    return float(np.mean([int(line["asked"]) for of in _with(whole, policy) for line in of[search, policy]]))
 
 
 def cells(whole):
@@ -209,8 +230,8 @@ def table(whole):
     )
     yield "|---" * 11 + "|"
     for (kind, trained, answers), some in cells(whole).items():
-        links = sum(len(next(iter(of.values()))) for of in some.values())
-        for policy in POLICIES:
+        for policy in (policy for policy in POLICIES if _with(some, policy)):
+            links = sum(len(of["cody", policy]) for of in _with(some, policy))
             tree, walk, gap, (low, high) = compared(some, policy, "flips")
             there = "–"
             if answers == PUBLISHED:
@@ -236,7 +257,7 @@ def remarks(whole, models):
 def qualities(models):
     for kind in ("tgn", "tgat"):
         for trained in (HERE, PUBLISHED):
-            for data in DATA:
+            for data in (data for data in DATA if is_there(models, kind, trained, data)):
                 with_name = json.loads((find_model(folder_of(models, kind, trained, data)) / "model.json").read_text())
                 test = with_name["origin"]["test"]
                 precision = [100 * test[name] for name in ("average_precision", "inductive_average_precision")]
@@ -248,6 +269,7 @@ def main():
     arguments.add_argument("--links", type=int, default=100, help="of each kind of prediction")
     arguments.add_argument("--data", default=",".join(DATA))
     arguments.add_argument("--kinds", default="tgn,tgat")
+    arguments.add_argument("--policies", default=",".join(POLICIES))
     arguments.add_argument("--models", type=Path, default=Path("runs"))
     arguments.add_argument("--out", type=Path, default=Path("results/order.csv"))
     arguments.add_argument("--page", type=Path, default=Path("docs/results.md"), help="its section is replaced")
