@@ -322,11 +322,30 @@ def several(values, digits=3):
     return ", ".join(f"{rounded(value, digits):.{digits}f}" for value in values)
 
 
-def table(settings, alphas, sizes, longer):
-    """The claims as Markdown."""
-    yield "| the paper | verdict | here |"
-    yield "|---|---|---|"
+SAME_AS_ORDER = "follows from the order of CoDy and GreeDy: char is a mean of fidelity+ and fidelity−"
+CAUSES = {  # by the beginning of a claim: what `order.py` measured, or a reason
+    "a CoDy variant has the highest": "order",
+    f"{CODY_NEAREST} is 16 %".replace("cody", "CoDy"): "order",
+    "more than twice as often": "kinds",
+    "GreeDy's calls": "calls",
+    f"{CODY_NEAREST} has the best char": SAME_AS_ORDER,
+    f"{CODY[IMPACT]} has the best char": SAME_AS_ORDER,
+}
+
+
+def cause_of(claim, verdict, measured):
+    """Why a claim does not hold here, as far as an experiment has shown it."""
+    if verdict == HOLDS:
+        return "–"
+    cause = next((cause for begin, cause in CAUSES.items() if claim.startswith(begin)), "not examined")
+    return measured.get(cause, "not examined") if cause in ("order", "kinds", "calls") else cause
+
+
+def table(settings, alphas, sizes, longer, measured=None):
+    """The claims as Markdown. `measured`: the causes that `order.py` has found."""
+    yield "| the paper | verdict | here | cause |"
+    yield "|---|---|---|---|"
     parts = (necessity, of_policies, of_kinds, sufficiency, of_cost, of_similarity)
     rows = [row for part in parts for row in part(settings)]
     for claim, found, figures in [*rows, *of_sensitivity(settings, alphas, sizes), *of_iterations(longer)]:
-        yield f"| {claim} | {found} | {figures} |"
+        yield f"| {claim} | {found} | {figures} | {cause_of(claim, found, measured or {})} |"

@@ -24,8 +24,8 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from page import replace_section
 from published import PublishedAnswers
-from report import replace_section
 
 import cody
 from cody.candidates import candidates, events_among_nodes
@@ -52,7 +52,9 @@ FIELDS = (
 )
 SETTING = ("model", "trained", "answers", "data", "predictions")
 AT_A_TIME = 5  # links of a setting
-SIZES = {64: "compact", 172: "paper"}  # by dimension
+LINES = Path("results/order.csv")
+NEAREST = "spatio-temporal"
+SAMPLES = 2000
 
 
 def folder_of(models, kind, trained, data):
@@ -179,24 +181,49 @@ def scores(lines, column):
     return np.array([int(line[column]) for line in lines]) * (1 - sizes)
 
 
+def gaps(of, policy, column):
+    """CoDy's AUFSC+ less GreeDy's, for each link of a setting. [n]"""
+    tree, walk = (scores(of[search, policy], column) for search in SEARCHES)
+    return tree - walk
+
+
+def sampled(values, rng):
+    """Means of samples of the links. [S]"""
+    return np.concatenate([counts @ values / counts.sum(axis=1) for counts in draws(len(values), SAMPLES, rng)])
+
+
 def compared(whole, policy, column):
     """Means over settings: CoDy's AUFSC+, GreeDy's, their difference and its interval (paired, over links)."""
     rng = np.random.default_rng(0)
-    pairs = [[scores(of[search, policy], column) for search in SEARCHES] for of in _with(whole, policy)]
-    tree, walk = (float(np.mean([pair[place].mean() for pair in pairs])) for place in (0, 1))
-    drawn = [
-        np.concatenate([_means(one - other, counts) for counts in draws(len(one), 2000, rng)]) for one, other in pairs
-    ]
-    return tree, walk, tree - walk, within(np.mean(drawn, axis=0))
+    some = _with(whole, policy)
+    tree, walk = (np.mean([scores(of[search, policy], column).mean() for of in some]) for search in SEARCHES)
+    drawn = np.mean([sampled(gaps(of, policy, column), rng) for of in some], axis=0)
+    return float(tree), float(walk), float(tree - walk), within(drawn)
+
+
+def moved(whole, before, after, policy):
+    """By how much CoDy − GreeDy differs between two cells, and the interval; links that both have are paired."""
+    rng = np.random.default_rng(0)
+    values, drawn = [], []
+    for setting in dict.fromkeys(name[3:] for name in whole):
+        pair = [whole.get((*cell, *setting), {}) for cell in (before, after)]
+        if len(_with(dict(enumerate(pair)), policy)) < 2:
+            continue
+        one, other = (gaps(of, policy, "flips") for of in pair)
+        if before[:2] == after[:2]:  # the same model, so the same links
+            events = [[line["event"] for line in of["cody", policy]] for of in pair]
+            places = [[of.index(event) for event in events[0] if event in events[1]] for of in events]
+            one, other = one[places[0]], other[places[1]]
+            drawn.append(sampled(other - one, rng))
+        else:
+            drawn.append(sampled(other, rng) - sampled(one, rng))
+        values.append(other.mean() - one.mean())
+    return (float(np.mean(values)), within(np.mean(drawn, axis=0))) if values else None
 
 
 def _with(whole, policy):
     """The settings in which that policy was tried."""
     return [of for of in whole.values() if all((search, policy) in of for search in SEARCHES)]
-
-
-def _means(values, counts):
-    return counts @ values / counts.sum(axis=1)
 
 
 def refuted(whole, search):
@@ -245,13 +272,93 @@ def table(whole):
 
 
 def remarks(whole, models):
-    """What else the lines say: claims that are wrong, and how good the models are."""
+    """What else the lines say: what answers and models change, claims that are wrong, how good the models are."""
+    for policy in POLICIES:
+        for what, change in changes(whole, policy).items():
+            yield f"- {policy}, CoDy − GreeDy changes by {in_words(change)} with {what}."
     for (kind, trained, answers), some in cells(whole).items():
         if answers == PUBLISHED:
             shares = {search: refuted(some, search) for search in SEARCHES}
             words = ", ".join(f"{100 * share:.0f} % of {count} ({search})" for search, (share, count) in shares.items())
             yield f"- {kind.upper()} trained {trained}: counterfactuals that do not change the decision: {words}."
     yield f"- Average precision of the models (all test links / those of unseen nodes): {'; '.join(qualities(models))}."
+
+
+def changes(whole, policy):
+    """What exchanging answers, models or both does to CoDy − GreeDy."""
+    ours, theirs = (HERE, EXACT), (PUBLISHED, PUBLISHED)
+    steps = {
+        "answers as published (TGN trained here)": ("tgn", ours, (HERE, PUBLISHED)),
+        "answers as published (TGN trained as published)": ("tgn", (PUBLISHED, EXACT), theirs),
+        "TGN trained as published (exact answers)": ("tgn", ours, (PUBLISHED, EXACT)),
+        "both (TGN)": ("tgn", ours, theirs),
+        "TGAT trained as published": ("tgat", ours, (PUBLISHED, EXACT)),
+    }
+    found = {what: moved(whole, (kind, *one), (kind, *two), policy) for what, (kind, one, two) in steps.items()}
+    return {what: change for what, change in found.items() if change is not None}
+
+
+def in_words(change):
+    value, (low, high) = change
+    return f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"
+
+
+def finding(whole):
+    """The answer in three sentences."""
+    here, there = (cells(whole).get(("tgn", *cell)) for cell in ((HERE, EXACT), (PUBLISHED, PUBLISHED)))
+    if not (here and there):
+        return
+    change = changes(whole, NEAREST)
+    gap, both = (compared(some, NEAREST, "flips")[2:] for some in (here, there))
+    counted = compared(there, NEAREST, "claimed")[2:]
+    number = [sum(len(of["cody", NEAREST]) for of in _with(some, NEAREST)) for some in (here, there)]
+    yield (
+        f"CoDy − GreeDy (TGN of compact sizes, {NEAREST}, AUFSC+, 95 % intervals) is {in_words(gap)} with our models "
+        f"and exact answers ({number[0]} links)."
+    )
+    parts = [f"{in_words(value)} with {what}" for what, value in change.items() if "TGN" in what and "both" not in what]
+    yield f"It changes by {', by '.join(parts)}."
+    if both[1].low > 0 or counted[1].low > 0:
+        result = "so the two together put CoDy ahead, as in the paper"
+    elif change["both (TGN)"][1][0] > 0:
+        result = "so the two together explain a part of the paper's order, and do not put CoDy ahead"
+    else:
+        result = "so neither of them, nor both, is shown to be the cause of the paper's order"
+    yield (
+        f"With both as published it is {in_words(both)}, or {in_words(counted)} if every counterfactual counts that "
+        f"was claimed ({number[1]} links): {result}."
+    )
+
+
+def causes(path=LINES):
+    """What the lines say about claims of the paper, for `claims.py`: by name of the cause."""
+    whole = settings(read(path))
+    found = {}
+    steps = changes(whole, NEAREST)
+    if "both (TGN)" in steps:
+        words = "; ".join(f"{what} {in_words(change)}" for what, change in steps.items())
+        found["order"] = f"[measured](#why-the-order-is-another-one), change of CoDy − GreeDy: {words}"
+    of_tgn = {name: some for name, some in cells(whole).items() if name[0] == "tgn" and _with(some, NEAREST)}
+    if len(of_tgn) == 4:
+        found["calls"] = "; ".join(
+            f"trained {trained}, answers {answers}: {asked(some, 'greedy', NEAREST):.0f}"
+            for (_, trained, answers), some in of_tgn.items()
+        )
+        found["kinds"] = "; ".join(
+            f"{trained}: {_ratio(some):.1f}" for (_, trained, answers), some in of_tgn.items() if answers == EXACT
+        )
+        found["calls"] = f"sets that GreeDy-{NEAREST} asks about (TGN): {found['calls']}"
+        found["kinds"] = f"times as often with models trained (TGN, CoDy-{NEAREST}): {found['kinds']}"
+    return found
+
+
+def _ratio(some):
+    """How many times as often CoDy changes incorrect predictions as correct ones."""
+    shares = {kind: [] for kind in KINDS}
+    for setting, of in some.items():
+        if ("cody", NEAREST) in of:
+            shares[setting[4]].append(np.mean([line["flips"] == "1" for line in of["cody", NEAREST]]))
+    return float(np.mean(shares["incorrect"]) / max(np.mean(shares["correct"]), 1e-9))
 
 
 def qualities(models):
@@ -271,7 +378,7 @@ def main():
     arguments.add_argument("--kinds", default="tgn,tgat")
     arguments.add_argument("--policies", default=",".join(POLICIES))
     arguments.add_argument("--models", type=Path, default=Path("runs"))
-    arguments.add_argument("--out", type=Path, default=Path("results/order.csv"))
+    arguments.add_argument("--out", type=Path, default=LINES)
     arguments.add_argument("--page", type=Path, default=Path("docs/results.md"), help="its section is replaced")
     arguments.add_argument(
         "--tables", action="store_true", help="ask nothing; put the tables of what is there on the page"
@@ -281,6 +388,7 @@ def main():
         run(options)
         return
     whole = settings(read(options.out))
+    replace_section(options.page, "finding", "\n".join(finding(whole)))
     replace_section(options.page, "order", "\n".join([*table(whole), "", *remarks(whole, options.models)]))
 
 

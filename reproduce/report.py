@@ -12,6 +12,8 @@ from tempfile import TemporaryDirectory
 
 from claims import Settings
 from claims import table as claims_table
+from order import causes
+from page import replace_section
 
 from cody.evaluate import typeset
 from cody.evaluate.arrange import in_order
@@ -98,7 +100,9 @@ def section(folder, ending, title, records, settings):
         longer = by_explainer(read(folder, f"iterations-1200{ending}")[0])
         alphas, sizes = (varied(folder, ending, what) for what in ("alpha", "candidates"))
         yield "\n### Claim by claim\n"
-        yield from claims_table(Settings(found), alphas, {int(size): some for size, some in sizes.items()}, longer)
+        yield from claims_table(
+            Settings(found), alphas, {int(size): some for size, some in sizes.items()}, longer, causes()
+        )
     else:
         yield ""
         yield from (f"- {line}" for line in compared(Settings(found)))
@@ -115,13 +119,6 @@ def compared(settings):
                 f"{default} over {other}: AUFSC+ {value:+.3f} [{low:+.3f}, {high:+.3f}], ahead in {ahead}, behind in "
                 f"{behind} of {count} settings"
             )
-
-
-def replace_section(page, title, text):
-    begin, end = f"<!-- {title} -->", f"<!-- /{title} -->"
-    old = page.read_text(encoding="utf-8")
-    before, rest = old.split(begin)
-    write_atomically(page, f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}")
 
 
 def main():

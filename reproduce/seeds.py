@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from order import read
-from report import replace_section
+from page import replace_section
 
 import cody
 from cody.candidates import candidates, groups
