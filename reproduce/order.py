@@ -388,7 +388,7 @@ def main():
         run(options)
         return
     whole = settings(read(options.out))
-    replace_section(options.page, "finding", "\n".join(finding(whole)))
+    replace_section(options.page, "finding", " ".join(finding(whole)))
     replace_section(options.page, "order", "\n".join([*table(whole), "", *remarks(whole, options.models)]))
 
 

@@ -9,6 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "reproduce"))
 import order
 import seeds
+from page import replace_section
 
 
 def lines(answers, flips, *, claimed=None, links=10):
@@ -89,3 +90,15 @@ def test_the_section_about_seeds_can_be_made_from_lines():
     assert "TGN 100 %" in page
     assert "0.33 [0.33, 0.33], 100 %" in page  # one event of three is the same, whatever the training seed
     assert "1.00 [1.00, 1.00], 100 %" in page
+
+
+def test_sections_of_a_page_are_replaced_and_their_prose_is_wrapped(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- order -->\nformer\n<!-- /order -->\nafter\n")
+    row, point = f"| {'x ' * 80}|", f"- {'word ' * 40}"
+    replace_section(page, "order", f"{row}\n\n{point}")
+    text = page.read_text()
+    assert text.startswith(f"before\n<!-- order -->\n{row}\n\n- word")
+    assert text.endswith("\n<!-- /order -->\nafter\n")
+    assert "\n  word" in text
+    assert max(len(line) for line in text.splitlines() if not line.startswith("|")) <= 120
