@@ -358,7 +358,8 @@ def _ratio(some):
     for setting, of in some.items():
         if ("cody", NEAREST) in of:
             shares[setting[4]].append(np.mean([line["flips"] == "1" for line in of["cody", NEAREST]]))
-    return float(np.mean(shares["incorrect"]) / max(np.mean(shares["correct"]), 1e-9))
+    correct, incorrect = (float(np.mean(shares[kind])) for kind in KINDS)
+    return incorrect / correct if correct else float("inf")
 
 
 def qualities(models):

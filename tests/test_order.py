@@ -1,5 +1,6 @@
 """The tables about the order of explainers and about seeds follow the lines that were measured."""
 
+import csv
 import sys
 from pathlib import Path
 
@@ -12,11 +13,11 @@ import seeds
 from page import replace_section
 
 
-def lines(answers, flips, *, claimed=None, links=10):
+def lines(answers, flips, *, claimed=None, links=10, trained="here"):
     """Both searches on the same links: the first ones change the decision, with one event of ten."""
     return [
         {
-            **{"data": "uci-forums", "model": "tgn", "trained": "here", "answers": answers, "predictions": "correct"},
+            **{"data": "uci-forums", "model": "tgn", "trained": trained, "answers": answers, "predictions": "correct"},
             **{"event": str(event), "search": search, "policy": policy, "candidates": "10", "asked": "20", "rows": "3"},
             "claimed": str(int(event < (claimed or flips)[search])),
             "flips": str(int(event < flips[search])),
@@ -51,6 +52,45 @@ def test_claims_that_do_not_hold_are_counted_and_shown():
     assert "+0.180" in row
     assert "+0.360" in row  # as counted there
     assert "as published" in row
+
+
+def all_cells(ours, theirs):
+    """TGN: our models with exact answers, all other cells."""
+    cells = [(order.HERE, order.EXACT), (order.HERE, order.PUBLISHED)]
+    cells += [(order.PUBLISHED, order.EXACT), (order.PUBLISHED, order.PUBLISHED)]
+    made = [
+        lines(answers, theirs if place else ours, trained=trained) for place, (trained, answers) in enumerate(cells)
+    ]
+    return [line for some in made for line in some]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "expected"),
+    [
+        ({"cody": 8, "greedy": 4}, "the two together put CoDy ahead, as in the paper"),
+        ({"cody": 6, "greedy": 6}, "explain a part of the paper's order"),
+        ({"cody": 3, "greedy": 6}, "neither of them, nor both, is shown to be the cause"),
+    ],
+)
+def test_the_finding_follows_what_the_exchanges_did(theirs, expected):
+    whole = order.settings(all_cells({"cody": 2, "greedy": 6}, theirs))
+    first, second, third = order.finding(whole)
+    assert "is -0.360" in first
+    assert f"{(theirs['cody'] - theirs['greedy'] + 4) * 0.09:+.3f}" in second
+    assert expected in third
+
+
+def test_causes_are_given_once_all_cells_are_there(tmp_path):
+    some = all_cells({"cody": 2, "greedy": 6}, {"cody": 8, "greedy": 4})
+    some += [line | {"predictions": "incorrect"} for line in some]
+    path = tmp_path / "order.csv"
+    for measured in (some, some[:40]):
+        with path.open("w", newline="") as file:
+            out = csv.DictWriter(file, order.FIELDS)
+            out.writeheader()
+            out.writerows(measured)
+        assert bool(order.causes(path)) == (measured is some)
+    assert order.causes(tmp_path / "missing.csv") == {}
 
 
 def explained(event, seed, search, rows, *, flips=1, policy="spatio-temporal", search_seed=0, kind="tgn"):
