@@ -239,15 +239,21 @@ def asked(whole, search, policy):
 
 
 def cells(whole):
-    """(model, trained, answers) → its settings, in the order of the table."""
+    """(model, trained, answers) → its settings, in the order of the table: those that all cells of a model have."""
     found = {}
     for kind in ("tgn", "tgat"):
         for trained in (HERE, PUBLISHED):
             for answers in (EXACT, PUBLISHED):
-                some = {name: of for name, of in whole.items() if name[:3] == (kind, trained, answers)}
+                some = {name[3:]: of for name, of in whole.items() if name[:3] == (kind, trained, answers)}
                 if some:
                     found[kind, trained, answers] = some
-    return found
+    common = {
+        kind: set.intersection(*(set(some) for cell, some in found.items() if cell[0] == kind)) for kind, *_ in found
+    }
+    return {
+        cell: {(*cell, *setting): of for setting, of in some.items() if setting in common[cell[0]]}
+        for cell, some in found.items()
+    }
 
 
 def table(whole):
@@ -260,14 +266,14 @@ def table(whole):
         for policy in (policy for policy in POLICIES if _with(some, policy)):
             links = sum(len(of["cody", policy]) for of in _with(some, policy))
             tree, walk, gap, (low, high) = compared(some, policy, "flips")
-            there = "–"
+            percent, there = f"{100 * (tree / walk - 1):+.0f}" if walk else "–", "–"
             if answers == PUBLISHED:
                 claimed = compared(some, policy, "claimed")
                 there = f"{claimed[2]:+.3f} [{claimed[3].low:+.3f}, {claimed[3].high:+.3f}]"
             questions = " / ".join(f"{asked(some, search, policy):.0f}" for search in SEARCHES)
             yield (
                 f"| {kind.upper()} | {trained} | {answers} | {links} | {policy} | {tree:.3f} | {walk:.3f} | "
-                f"{gap:+.3f} [{low:+.3f}, {high:+.3f}] | {100 * (tree / walk - 1):+.0f} | {there} | {questions} |"
+                f"{gap:+.3f} [{low:+.3f}, {high:+.3f}] | {percent} | {there} | {questions} |"
             )
 
 
