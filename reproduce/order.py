@@ -279,6 +279,10 @@ def table(whole):
 
 def remarks(whole, models):
     """What else the lines say: what answers and models change, claims that are wrong, how good the models are."""
+    for kind in ("tgn", "tgat"):
+        data = dict.fromkeys(name[3] for cell, some in cells(whole).items() if cell[0] == kind for name in some)
+        if data:
+            yield f"- {kind.upper()}: {' and '.join(data)}, correct and incorrect predictions."
     for policy in POLICIES:
         for what, change in changes(whole, policy).items():
             yield f"- {policy}, CoDy − GreeDy changes by {in_words(change)} with {what}."
@@ -291,7 +295,8 @@ def remarks(whole, models):
 
 
 def changes(whole, policy):
-    """What exchanging answers, models or both does to CoDy − GreeDy."""
+    """What exchanging answers, models or both does to CoDy − GreeDy, in the settings that all cells have."""
+    whole = {name: of for some in cells(whole).values() for name, of in some.items()}
     ours, theirs = (HERE, EXACT), (PUBLISHED, PUBLISHED)
     steps = {
         "answers as published (TGN trained here)": ("tgn", ours, (HERE, PUBLISHED)),
@@ -317,16 +322,19 @@ def finding(whole):
     change = changes(whole, NEAREST)
     gap, both = (compared(some, NEAREST, "flips")[2:] for some in (here, there))
     counted = compared(there, NEAREST, "claimed")[2:]
+    data = " and ".join(dict.fromkeys(name[3] for name in here))
     number = [sum(len(of["cody", NEAREST]) for of in _with(some, NEAREST)) for some in (here, there)]
     yield (
-        f"CoDy − GreeDy (TGN of compact sizes, {NEAREST}, AUFSC+, 95 % intervals) is {in_words(gap)} with our models "
-        f"and exact answers ({number[0]} links)."
+        f"CoDy − GreeDy (TGN of compact sizes, {data}, {NEAREST}, AUFSC+, 95 % intervals) is {in_words(gap)} with our "
+        f"models and exact answers ({number[0]} links)."
     )
     parts = [f"{in_words(value)} with {what}" for what, value in change.items() if "TGN" in what and "both" not in what]
     yield f"It changes by {', by '.join(parts)}."
-    if both[1].low > 0 or counted[1].low > 0:
+    if both[1].low > 0 and counted[1].low > 0:
         result = "so the two together put CoDy ahead, as in the paper"
-    elif change["both (TGN)"][1][0] > 0:
+    elif change["both (TGN)"][1].low > 0 and both[0] > 0 and counted[0] > 0:
+        result = "so the two together turn the order round, and so few links leave open by how much"
+    elif change["both (TGN)"][1].low > 0:
         result = "so the two together explain a part of the paper's order, and do not put CoDy ahead"
     else:
         result = "so neither of them, nor both, is shown to be the cause of the paper's order"
@@ -350,11 +358,11 @@ def causes(path=LINES):
             f"trained {trained}, answers {answers}: {asked(some, 'greedy', NEAREST):.0f}"
             for (_, trained, answers), some in of_tgn.items()
         )
-        found["kinds"] = "; ".join(
-            f"{trained}: {_ratio(some):.1f}" for (_, trained, answers), some in of_tgn.items() if answers == EXACT
-        )
+        ratios = {trained: _ratio(some) for (_, trained, answers), some in of_tgn.items() if answers == EXACT}
+        whose = "the models" if ratios[PUBLISHED] > 2 else "not the models"
         found["calls"] = f"sets that GreeDy-{NEAREST} asks about (TGN): {found['calls']}"
-        found["kinds"] = f"times as often with models trained (TGN, CoDy-{NEAREST}): {found['kinds']}"
+        words = ", ".join(f"trained {trained} {ratio:.1f}" for trained, ratio in ratios.items())
+        found["kinds"] = f"{whose}: times as often with CoDy-{NEAREST} (TGN) {words}"
     return found
 
 

@@ -68,6 +68,7 @@ def all_cells(ours, theirs):
     ("theirs", "expected"),
     [
         ({"cody": 8, "greedy": 4}, "the two together put CoDy ahead, as in the paper"),
+        ({"cody": 7, "greedy": 6}, "turn the order round"),
         ({"cody": 6, "greedy": 6}, "explain a part of the paper's order"),
         ({"cody": 3, "greedy": 6}, "neither of them, nor both, is shown to be the cause"),
     ],
