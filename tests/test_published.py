@@ -1,6 +1,7 @@
 """Answers as the published code gave them: which events the memory saw, and on which grid."""
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,7 @@ def test_the_grid_begins_at_the_oldest_candidate(asked):
     plain = Replay(network, graph)
     memory, updated = np.zeros_like(plain.features), np.zeros(graph.num_nodes)
     starts = [*range(0, 52, BATCH), *range(52, ROW, BATCH), ROW]  # the batch from 49 on is cut at 52
-    for first, stop in zip(starts, starts[1:], strict=False):
+    for first, stop in pairwise(starts):
         last = {int(node): row for row in range(first, stop) for node in (graph.src[row], graph.dst[row])}
         nodes, rows = np.array(list(last)), np.array(list(last.values()))
         elapsed = (graph.time[rows] - updated[nodes]).astype(np.float32)
