@@ -48,7 +48,7 @@ explainers: .venv/installed-dev  ## train the shipped explainers anew (minutes)
 	rm -rf src/cody/baselines/shipped
 	for model in tgn-collegemsg tgat-collegemsg; do \
 		$(BIN)/cody train-explainer --model $$model --out src/cody/baselines/shipped/$$model || exit 1; \
-		$(BIN)/cody train-explainer --explainer tempme --links 500 --epochs 20 --model $$model \
+		$(BIN)/cody train-explainer --explainer tempme --links 300 --epochs 15 --model $$model \
 			--out src/cody/baselines/shipped/$$model || exit 1; \
 	done
 

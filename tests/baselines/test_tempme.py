@@ -210,7 +210,7 @@ def test_a_folder_can_hold_both_explainers_of_a_model(model, tmp_path):
     expected = order_of(model, trained)[0]
     assert policy(model.graph, query, events, None, np.random.default_rng(0)).tolist() == expected
     document = json.loads((tmp_path / "motifs.json").read_text())
-    assert document["origin"]["settings"]["prior"] == 0.3
+    assert document["origin"]["settings"]["prior"] == 0.05
     with pytest.raises(CallError, match="already holds a trained explainer"):
         train_explainer(model, QUICK, tmp_path)
 

@@ -50,9 +50,9 @@ class MotifSettings(Training):
     """How to train TempME's network. Every other link has a destination that was drawn at random."""
 
     hidden: int = 32
-    prior: float = 0.3  # share of open gates that costs nothing
+    prior: float = 0.05  # share of open gates that costs nothing
     divergence: float = 0.5  # weight of the divergence from the null model in the loss
-    temperature: tuple[float, float] = (1.0, 0.07)  # of the gates, in the first and in the last epoch
+    temperature: tuple[float, float] = (1.0, 0.3)  # of the gates, in the first and in the last epoch
 
     def __post_init__(self) -> None:
         Training.__post_init__(self)

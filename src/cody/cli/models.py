@@ -106,7 +106,7 @@ def train_explainer(
         float | None, Option(min=0.0, help="PGExplainer: what an undecided event costs. Default: 0.1.")
     ] = None,
     prior: Annotated[
-        float | None, Option(min=0.0, max=1.0, help="TempME: share of motifs that is free. Default: 0.3.")
+        float | None, Option(min=0.0, max=1.0, help="TempME: share of motifs that is free. Default: 0.05.")
     ] = None,
     divergence: Annotated[
         float | None, Option(min=0.0, help="TempME: what other shares and kinds of motifs cost. Default: 0.5.")
