@@ -193,6 +193,6 @@ def find_explainer(name: str | Path, files: str = Scorer.FILES) -> Path:
     which = next(learned.policy.__name__ for learned in LEARNED.values() if files == learned.scorer.FILES)
     raise ModelError(
         f"there is no trained explainer {str(name)!r}: neither a folder with {files}.json nor a shipped one"
-        f"{did_you_mean(str(name), shipped)}; cody train-explainer --explainer {which} --data D --model M --out FOLDER "
-        "trains one, and --scorer FOLDER uses it"
+        f"{did_you_mean(str(name), shipped)}; cody train-explainer --data D --model M --out FOLDER trains one, "
+        f"and --scorer FOLDER uses it (to train it: --explainer {which})"
     )
