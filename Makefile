@@ -48,6 +48,8 @@ explainers: .venv/installed-dev  ## train the shipped explainers anew (minutes)
 	rm -rf src/cody/baselines/shipped
 	for model in tgn-collegemsg tgat-collegemsg; do \
 		$(BIN)/cody train-explainer --model $$model --out src/cody/baselines/shipped/$$model || exit 1; \
+		$(BIN)/cody train-explainer --explainer tempme --links 300 --epochs 15 --model $$model \
+			--out src/cody/baselines/shipped/$$model || exit 1; \
 	done
 
 reproduce: .venv/installed-dev  ## the paper's comparison, after `make models` (hours; goes on if interrupted)

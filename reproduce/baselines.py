@@ -2,8 +2,10 @@
 
     python reproduce/baselines.py campus      where the planted cause of a link stands in each ranking
     python reproduce/baselines.py shipped     decisions with and without what each explanation names, collegemsg
+    python reproduce/baselines.py levels      what is left of a decision at 16 sparsities, as in TempME's paper
 
-Times are of the processor, one thread. Prints one line for each model and explainer.
+`campus TempME`, `shipped TempME` and `levels TempME` measure that explainer only. Times are of the processor, one
+thread. Prints one line for each model and explainer.
 """
 
 import sys
@@ -13,20 +15,22 @@ import numpy as np
 import torch
 
 import cody
-from cody.baselines import Settings, explore, learned_order
+from cody.baselines import MotifSettings, Settings, explore, learned_order, motif_order
 from cody.baselines.differentiable import SoftModel
-from cody.baselines.pgexplainer import new_scorer
-from cody.baselines.train import train_scorer
+from cody.baselines.lessons import new_optimizer
 from cody.data import campus
 from cody.decision import flips
-from cody.evaluate.instances import sample_links
-from cody.explainers import FACTUAL, SEARCHES, Explainer, explainer, find
+from cody.evaluate.instances import sample_kinds, sample_links
+from cody.evaluate.metrics import delta_logit, delta_probability
+from cody.evaluate.run import Link, Plan, evaluate
+from cody.explainers import FACTUAL, SEARCHES, Explainer, at_sparsities, explainer, find
 from cody.inference import fast_model
 from cody.models.sizes import Sizes
 from cody.models.tgat import TGAT
 from cody.models.tgn import TGN
 from cody.models.train import Settings as ModelSettings
-from cody.models.train import new_network, new_optimizer, run_epoch, split
+from cody.models.train import new_network, run_epoch, split
+from cody.models.train import new_optimizer as new_model_optimizer
 from cody.oracle import Oracle
 from cody.policies import event_impact, random, spatio_temporal
 from cody.search import top_share
@@ -35,43 +39,57 @@ from cody.search import top_share
 def trained_on_campus(architecture, made):
     graph, parts = made.graph, split(made.graph, ModelSettings())
     network = new_network(architecture, graph, Sizes(dimension=24, neighbours=8, batch=50), seed=0)
-    optimizer = new_optimizer(network, 2e-3)
+    optimizer = new_model_optimizer(network, 2e-3)
     for epoch in range(6):
         list(run_epoch(network, optimizer, graph.select(parts.train), 0, epoch))
     return fast_model(network, graph), parts.test
 
 
-def on_campus():
+SHIPPED = ("tgn-collegemsg", "tgat-collegemsg")
+LEARNED = {"PGExplainer": (Settings, learned_order), "TempME": (MotifSettings, motif_order)}
+
+
+def on_campus(only=None):
     """The answers that a model predicts in the test period; the cause of each is one event among 64."""
     made = campus(students=100, seed=0)
     graph = made.graph
     for architecture in (TGN, TGAT):
         model, test = trained_on_campus(architecture, made)
-        soft = SoftModel(model)
         rows = [row for row in test.tolist() if made.causes[row] and "student" in graph.name(graph.dst[row])]
         rows = [row for row in rows if model.logits(graph.query(row), [frozenset()])[0] > 0]
         policies = {"random": random, "PBONE": event_impact}
-        for seed in range(3):
-            scorer = new_scorer(soft.network.sizes, 128, seed)
-            started = time.process_time()
-            list(train_scorer(soft, Settings(links=300, seed=seed), scorer))
-            print(f"{architecture.__name__} PGExplainer, seed {seed}: trained in {time.process_time() - started:.0f} s")
-            policies[f"PGExplainer, seed {seed}"] = learned_order(soft, scorer)
+        for name in LEARNED:
+            if only in (None, name):
+                policies |= {f"{name}, seed {seed}": learned(architecture, model, name, seed) for seed in range(3)}
         for name, policy in policies.items():
             ranks = np.array([rank_of_cause(model, policy, graph.query(row), *made.causes[row]) for row in rows])
             places = (
                 f"first {(ranks == 0).mean():.2f}, among five {(ranks < 5).mean():.2f}, mean rank {ranks.mean():.1f}"
             )
             print(f"{architecture.__name__} {name}: {places}")
-        found = [explored(model, policies["PGExplainer, seed 0"], graph.query(row)) for row in rows]
-        causes = [next(iter(made.causes[row])) for row in rows]
-        kept = np.mean([cause in one.found.rows for one, cause in zip(found, causes, strict=True)])
-        single = np.mean([one.levels[0].kept == (cause,) for one, cause in zip(found, causes, strict=True)])
-        size = np.mean([len(one.found.rows) for one in found])
-        print(
-            f"{architecture.__name__} T-GNNExplainer: keeps the cause {kept:.2f}, with {size:.1f} events; "
-            f"alone it keeps the cause {single:.2f}; {len(rows)} links"
-        )
+        if only is None:
+            print(f"{architecture.__name__} T-GNNExplainer: {kept_causes(made, model, policies, rows)}")
+
+
+def learned(architecture, model, name, seed):
+    settings, order = LEARNED[name]
+    settings, soft = settings(links=300, seed=seed), SoftModel(model)
+    scorer = settings.new_scorer(soft.network.sizes)
+    started = time.process_time()
+    list(settings.train(soft, scorer, new_optimizer(scorer, settings), 0))
+    print(f"{architecture.__name__} {name}, seed {seed}: trained in {time.process_time() - started:.0f} s")
+    return order(soft, scorer)
+
+
+def kept_causes(made, model, policies, rows):
+    found = [explored(model, policies["PGExplainer, seed 0"], made.graph.query(row)) for row in rows]
+    causes = [next(iter(made.causes[row])) for row in rows]
+    kept = np.mean([cause in one.found.rows for one, cause in zip(found, causes, strict=True)])
+    single = np.mean([one.levels[0].kept == (cause,) for one, cause in zip(found, causes, strict=True)])
+    size = np.mean([len(one.found.rows) for one in found])
+    return (
+        f"keeps the cause {kept:.2f}, with {size:.1f} events; alone it keeps the cause {single:.2f}; {len(rows)} links"
+    )
 
 
 def ranked(model, policy, query, size):
@@ -88,9 +106,9 @@ def explored(model, policy, query):
     return explore(*ranked(model, policy, query, find("tgnnexplainer").size))
 
 
-def on_shipped(links=100):
+def on_shipped(only=None, links=100):
     graph = cody.load("collegemsg")
-    for name in ("tgn-collegemsg", "tgat-collegemsg"):
+    for name in SHIPPED:
         model = cody.load_model(name, graph)
         entries = [*FACTUAL, *map(find, SEARCHES)]
         explainers = {
@@ -100,6 +118,8 @@ def on_shipped(links=100):
         for correct in (True, False):
             rows = sample_links(model, graph, links, correct=correct)
             for title, one in explainers.items():
+                if only not in (None, title):
+                    continue
                 print(f"{name} {'correct' if correct else 'incorrect'} {title}:", judged(model, rows, one))
 
 
@@ -124,6 +144,21 @@ def judged(model, rows, explainer):
     )
 
 
+def on_levels(only=None, links=20):
+    """The mean over 16 sparsities, and over links, of what is left of a decision with nothing but what is named."""
+    graph = cody.load("collegemsg")
+    entries = [entry for entry in FACTUAL if "sparsity" in entry.options and only in (None, entry.title)]
+    for name in SHIPPED:
+        model = cody.load_model(name, graph)
+        for kind, rows in sample_kinds(model, graph, links).items():
+            for entry in entries:
+                made = at_sparsities(entry.name, scorer=name if entry.needs_scorer else None)
+                plan = Plan("collegemsg", name, made, share=True)
+                records = list(evaluate(model, graph, [Link(row, kind) for row in rows], plan))
+                logit, probability = delta_logit(records), delta_probability(records)
+                print(f"{name} {kind} {entry.title}: Δlogit {logit:+.2f}, Δprobability {probability:+.3f}", flush=True)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    {"campus": on_campus, "shipped": on_shipped}[sys.argv[1]]()
+    {"campus": on_campus, "shipped": on_shipped, "levels": on_levels}[sys.argv[1]](*sys.argv[2:3])

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import cody
 from cody import policies, search
-from cody.baselines import Settings, train_explainer
+from cody.baselines import MotifSettings, Settings, train_explainer
 from cody.baselines.differentiable import SoftModel
 from cody.cli import app
 from cody.data import save_graph
@@ -23,7 +23,18 @@ from cody.errors import CallError
 from cody.evaluate.record_file import read_records
 from cody.evaluate.run import Link, Plan, evaluate
 from cody.explain import explain
-from cody.explainers import EXPLAINERS, POLICIES, SEARCHES, Explainer, explainer, find, known, name_of
+from cody.explainers import (
+    EXPLAINERS,
+    POLICIES,
+    SEARCHES,
+    TRAINED,
+    Explainer,
+    at_sparsities,
+    explainer,
+    find,
+    known,
+    name_of,
+)
 from cody.models.checkpoint import Checkpoint, save_model
 from cody.testing import ToyModel
 from random_events import random_graph, random_network
@@ -33,13 +44,14 @@ NAMES = [*EXPLAINERS, *SEARCHES]  # a search by itself has the default policy
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A small graph, a model and a trained scorer, saved."""
+    """A small graph, a model and trained scorers, saved."""
     folder = tmp_path_factory.mktemp("explainers")
     graph = random_graph(np.random.default_rng(0), nodes=30, events=300)
     save_graph(graph, folder / "events")
     save_model(folder / "model", Checkpoint(random_network(graph, "tgn"), graph.identity))
     model = SoftModel(cody.load_model(folder / "model", graph))
-    list(train_explainer(model, Settings(links=8, epochs=1), folder / "scorer"))
+    for settings in (Settings, MotifSettings):
+        list(train_explainer(model, settings(links=8, epochs=1), folder / "scorer"))
     return folder
 
 
@@ -90,6 +102,22 @@ def test_every_name_works_in_python(made, name):
     assert replace(why, seconds=0.0) == replace(again, seconds=0.0)
     (record,) = evaluate(model, graph, [Link(290, "correct")], Plan("made", "tgn", (one,)))
     assert (record.rows, record.search, record.policy) == (why.rows, *find(name).parts)
+
+
+def test_what_can_be_trained_is_what_a_policy_is_learned_for():
+    assert {entry.learned for entry in EXPLAINERS.values() if entry.needs_scorer} == set(TRAINED)
+    assert all(find(name).learned == name for name in TRAINED)
+
+
+def test_an_explainer_at_several_sparsities_names_so_many_of_the_same_ranking(made):
+    graph = cody.load(str(made / "events"))
+    model = cody.load_model(made / "model", graph)
+    found = [one.explain(model, graph, graph.query(290)) for one in at_sparsities("tempme", scorer=made / "scorer")]
+    assert len(found) == 16
+    sizes = [len(why.rows) for why in found]
+    count = len(found[0].candidates)
+    assert sizes == [max(1, round(share * count)) for share in np.linspace(0.01, 0.3, 16)]
+    assert all(why.rows == found[-1].rows[: len(why.rows)] for why in found)
 
 
 def test_an_entry_has_the_names_that_records_will_have():

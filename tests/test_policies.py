@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -5,7 +7,7 @@ from cody.candidates import distances
 from cody.errors import CallError
 from cody.graph import TemporalGraph
 from cody.oracle import Oracle
-from cody.policies import event_impact, random, shift, spatio_temporal, temporal
+from cody.policies import event_impact, flow, random, shift, spatio_temporal, temporal
 from cody.testing import ToyModel
 
 #        0     1     2     3     4     5      (6: the query, 0 → 1)
@@ -56,6 +58,59 @@ def test_of_many_equal_events_too_the_most_recent_is_first(policy):
     assert ranking.tolist() == [*range(62, -1, -2), *range(63, -1, -2)]
 
 
+def paths_backwards(graph, query, events):
+    """Every way back in time from an end of the link, as lists of (node, event), by trying all of them."""
+    ways = [[(node, None)] for node in (query.src, query.dst)]
+    while ways:
+        way = ways.pop()
+        yield way
+        node, last = way[-1]
+        for row in events:
+            if (last is None or row < last) and node in (graph.src[row], graph.dst[row]):
+                other = int(graph.dst[row]) if node == graph.src[row] else int(graph.src[row])
+                ways.append([*way, (other, int(row))])
+
+
+def plain_flow(graph, query, events):
+    """How much passes through each event: the sum over all ways back in time that end with it."""
+    scale = np.mean(query.time - graph.time[events])
+    through = dict.fromkeys(events.tolist(), 0.0)
+    for way in paths_backwards(graph, query, events):
+        amount = 4.0  # its quarter is the unit that arrives at an end of the link
+        for (node, before), (_, row) in pairwise(way):
+            since = query.time if before is None else graph.time[before]
+            earlier = [one for one in events if before is None or one < before]
+            options = [one for one in earlier if node in (graph.src[one], graph.dst[one])]
+            weights = np.exp(-(since - graph.time[options]) / scale)
+            amount *= 0.25 * weights[options.index(row)] / weights.sum()
+        if len(way) > 1:
+            through[way[-1][1]] += amount
+    return through
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_flow_orders_by_what_passes_through_an_event_on_all_ways_to_the_link(seed):
+    rng = np.random.default_rng(seed)
+    src = rng.integers(6, size=15)
+    graph = TemporalGraph.from_arrays(src, (src + rng.integers(1, 6, size=15)) % 6, np.sort(rng.random(15)))
+    query, events = graph.query(14), np.arange(14)
+    expected = plain_flow(graph, query, events)
+    ranking = flow(graph, query, rng.permutation(events), None, rng).tolist()
+    assert ranking == sorted(ranking, key=lambda row: (-round(expected[row], 9), -row))
+    assert len({round(value, 9) for value in expected.values()}) > 8
+
+
+def test_flow_prefers_the_only_way_and_puts_last_what_cannot_reach_the_link():
+    assert order(flow)[0] == [3, 4, 0, 1, 5, 2]  # 3 is all that node 1 has; 5 and 2 came too late to be passed on
+
+
+def test_flow_can_order_nothing_and_events_at_the_time_of_the_link():
+    rng = np.random.default_rng(0)
+    assert flow(GRAPH, QUERY, np.arange(0), None, rng).tolist() == []
+    at_once = TemporalGraph.from_arrays([0, 0, 0], [1, 2, 1], [5.0, 5.0, 5.0])
+    assert sorted(flow(at_once, at_once.query(2), np.arange(2), None, rng).tolist()) == [0, 1]
+
+
 def test_event_impact_needs_a_budget_for_every_candidate_and_for_nothing_removed():
     def ranking(evaluations):
         oracle = Oracle(ToyModel(GRAPH), QUERY, evaluations=evaluations)
@@ -72,7 +127,7 @@ def test_random_depends_on_the_generator_alone():
 
 
 def test_only_event_impact_asks_the_model():
-    for policy in (random, temporal, spatio_temporal):
+    for policy in (random, temporal, spatio_temporal, flow):
         assert not order(policy)[1].asked
 
 

@@ -7,7 +7,7 @@ any of them. Explainers of your own need no entry: `Explainer("mine", my_policy,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,6 @@ from cody.model import Model, reach
 from cody.policies import Policy
 from cody.proposals import Proposals, additions, check_proposals, moves, removals
 from cody.search import Search
-
-LEARNED = "pgexplainer"  # what records call the policy of a trained scorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,8 @@ class Entry:
     name: str  # on the command line and in records
     title: str  # as the paper writes it, without the policy where that can be chosen
     search: Search
-    policy: Policy | None  # None: it is learned, so that a scorer must have been trained for the model
+    policy: Policy | None  # None: it is learned
+    learned: str = ""  # name of a policy that is learned, so that a scorer must have been trained for the model
     factual: bool = False  # names what speaks for a decision, whether or not it changes without that
     size: int = 64  # candidates
     paper: Mapping[str, float] = field(default_factory=dict)  # options of the search that the paper chose
@@ -113,7 +112,7 @@ class Entry:
     @property
     def parts(self) -> tuple[str, str]:
         """What records call its search and its policy."""
-        return name_of(self.search), LEARNED if self.policy is None else name_of(self.policy)
+        return name_of(self.search), self.learned if self.policy is None else name_of(self.policy)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -121,12 +120,13 @@ class Entry:
         return options_of(self.search)
 
 
-# In the paper's order; the first two factual ones are not in the paper.
+# In the paper's order; its policies are the first four, and of the factual ones its are the last two.
 POLICIES: dict[str, Policy] = {
     "random": policies.random,
     "temporal": policies.temporal,
     "spatio-temporal": policies.spatio_temporal,
     "event-impact": policies.event_impact,
+    "flow": policies.flow,
 }
 SEARCHES: dict[str, tuple[str, Search, Mapping[str, float]]] = {  # with any policy; title, function, paper's options
     "scout": ("Scout", search.scout, {}),
@@ -137,8 +137,18 @@ SEARCHES: dict[str, tuple[str, Search, Mapping[str, float]]] = {  # with any pol
 FACTUAL = (
     Entry("random", "random sets", search.top_share, policies.random, factual=True),
     Entry("pbone", "PBONE", search.top_share, policies.event_impact, factual=True),
-    Entry("pgexplainer", "PGExplainer", search.top_share, None, factual=True),
-    Entry("tgnnexplainer", "T-GNNExplainer", tgnnexplainer, None, factual=True, size=30, paper={"rollouts": 500}),
+    Entry("tempme", "TempME", search.top_share, None, "tempme", factual=True),
+    Entry("pgexplainer", "PGExplainer", search.top_share, None, "pgexplainer", factual=True),
+    Entry(
+        "tgnnexplainer",
+        "T-GNNExplainer",
+        tgnnexplainer,
+        None,
+        "pgexplainer",
+        factual=True,
+        size=30,
+        paper={"rollouts": 500},
+    ),
 )
 SEARCHING = tuple(
     Entry(f"{name}-{policy}", title, function, order, paper=paper)
@@ -146,8 +156,11 @@ SEARCHING = tuple(
     for policy, order in POLICIES.items()
 )
 EXPLAINERS: dict[str, Entry] = {entry.name: entry for entry in (*FACTUAL, *SEARCHING)}  # in the order of tables
+TRAINED = ("pgexplainer", "tempme")  # what `cody train-explainer` can train; the first by default
 EDITS: dict[str, Proposals] = {"remove": removals, "add": additions, "move": moves}  # what could be otherwise
 NEAR: dict[str, Near] = {"events": events_on_paths, "nodes": events_among_nodes}  # readings of "near a link"
+
+SPARSITIES = tuple(0.01 + 0.29 * level / 15 for level in range(16))  # 0.01 to 0.30: where TempME's paper measures
 
 DEFAULT_SEARCH, DEFAULT_POLICY = "scout", "spatio-temporal"
 COMPARED = ("cody-spatio-temporal", "greedy-spatio-temporal")  # by `cody evaluate` unless it is asked for others
@@ -193,8 +206,8 @@ def explainer(
 ) -> Explainer:
     """The explainer of that name, ready to be asked, with options of its search.
 
-    PGExplainer and T-GNNExplainer need a `scorer`: the folder that `cody train-explainer` wrote, or the name of the
-    shipped model that it belongs to. With `other_data` it ranks events of data that it was not trained on.
+    PGExplainer, T-GNNExplainer and TempME need a `scorer`: the folder that `cody train-explainer` wrote, or the name of
+    the shipped model that it belongs to. With `other_data` it ranks events of data that it was not trained on.
 
     >>> from cody.testing import ToyModel
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
@@ -219,6 +232,18 @@ def explainer(
         evaluations=evaluations,
         edits=edits,
     )
+
+
+def at_sparsities(
+    name: str, sparsities: Iterable[float] = SPARSITIES, *, scorer: str | Path | None = None
+) -> tuple[Explainer, ...]:
+    """An explainer that ranks events, once for each share of them that it names. The default is TempME's protocol.
+
+    >>> [one.name for one in at_sparsities("pbone", [0.1, 0.2])]
+    ['pbone at 0.100', 'pbone at 0.200']
+    """
+    made = ((share, explainer(name, scorer=scorer, sparsity=share)) for share in sparsities)
+    return tuple(replace(one, name=f"{one.name} at {share:.3f}") for share, one in made)
 
 
 def find_edits(names: Iterable[str]) -> tuple[Proposals, ...]:
@@ -263,4 +288,4 @@ def _policy(entry: Entry, scorer: str | Path | None, other_data: bool) -> Policy
         )
     from cody.baselines import trained_policy  # torch takes a second to import
 
-    return trained_policy(scorer, other_data=other_data)
+    return trained_policy(entry.learned, scorer, other_data=other_data)

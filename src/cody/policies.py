@@ -15,6 +15,8 @@ from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.oracle import Oracle
 
+ONWARD = 0.25  # of what passes through an event, the share that came to it through earlier events
+
 Policy = Callable[[TemporalGraph, Query, IntArray, Oracle, np.random.Generator], IntArray]
 
 
@@ -42,6 +44,34 @@ def spatio_temporal(
     """The nearest first, of equally near ones the most recent."""
     recent = latest_first(graph, events)
     return recent[np.argsort(distances(graph, query, recent), kind="stable")]
+
+
+def flow(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator) -> IntArray:
+    """First the event through which most of what reaches the link passes; asks the model nothing.
+
+    Followed backwards, one unit arrives at each node of the link. What arrives at a node is shared among its earlier
+    candidates, by exp(-elapsed time / mean elapsed time of all candidates); a share `ONWARD` of what passes through an
+    event goes on to its other node, and is shared there in the same way. The score of an event is all that passes
+    through it. So of two equally near and recent events, the one whose node has fewer others counts more.
+    """
+    recent = latest_first(graph, events)
+    ends, times = np.stack([graph.src[recent], graph.dst[recent]]), graph.time[recent]  # [2, m], [m]
+    scale = float(np.mean(query.time - times)) if len(recent) else 0.0
+    passing = np.zeros(ends.shape)  # [2, m] what comes to each candidate through its source, and its destination
+
+    def share_out(amount: float, node: int, since: float, first: int) -> None:
+        """Share what arrives at a node among its candidates from place `first` on, which are earlier."""
+        elapsed = np.maximum(since - times[first:], 0.0)
+        weight = (ends[:, first:] == node) * np.exp(-elapsed / (scale or 1.0))  # [2, m - first]
+        if weight.any():
+            passing[:, first:] += amount * weight / weight.sum()
+
+    for node in (query.src, query.dst):
+        share_out(1.0, node, query.time, 0)
+    for place in range(len(recent)):
+        for side in (0, 1):
+            share_out(ONWARD * passing[side, place], ends[1 - side, place], times[place], place + 1)
+    return recent[np.argsort(-np.round(passing.sum(axis=0), 9), kind="stable")]
 
 
 def event_impact(

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from cody.baselines import Settings, explore, learned_order
+from cody.baselines import MotifSettings, Settings, explore, learned_order, motif_order
 from cody.baselines.differentiable import SoftModel
 from cody.baselines.pgexplainer import new_scorer
+from cody.baselines.tempme import new_motif_scorer
 from cody.baselines.train import train_scorer
+from cody.baselines.train_tempme import train_motif_scorer
 from cody.candidates import candidates
 from cody.data import campus
 from cody.inference import fast_model
@@ -59,6 +61,16 @@ def test_ranking_methods_put_the_cause_first_where_chance_would_put_it_at_1_in_6
     assert first["pbone"] > 0.8
     assert first["pgexplainer"] > 0.4
     assert within["pgexplainer"] > 0.9  # 5 in 64 by chance
+
+
+def test_tempme_puts_the_cause_first_far_more_often_than_chance(learned):
+    model, _, answers = learned
+    soft = SoftModel(model)
+    scorer = new_motif_scorer(soft.network.sizes, 32, seed=0)
+    list(train_motif_scorer(soft, MotifSettings(links=100, epochs=10), scorer))
+    found = list(found_sets(model, motif_order(soft, scorer), top_share, answers))
+    assert np.mean([one.rows[0] == cause for one, cause, _ in found]) > 0.6  # 1 in 64 by chance
+    assert np.mean([cause in one.rows[:5] for one, cause, _ in found]) > 0.9  # 5 in 64 by chance
 
 
 def test_tgnnexplainer_keeps_the_cause(learned):

@@ -11,8 +11,9 @@ from safetensors.torch import save_file
 
 from cody.baselines import Settings, learned_order, load_scorer, train_explainer
 from cody.baselines.differentiable import SoftModel
+from cody.baselines.lessons import relaxed_gates, temperature_in
 from cody.baselines.pgexplainer import describe, new_scorer
-from cody.baselines.train import _gates, _learn, _lessons, _temperature, train_scorer
+from cody.baselines.train import _learn, _lessons, train_scorer
 from cody.candidates import candidates
 from cody.errors import CallError, DataError, ModelError
 from cody.files import with_checksum
@@ -163,15 +164,14 @@ def test_the_opening_of_gates_costs_each_link_the_same_however_many_candidates_i
         return _learn(scorer, optimizer, lesson, settings, 0, torch.Generator().manual_seed(0))[0] / len(sizes)
 
     scores = new_scorer(model.network.sizes, 16, 0)(lesson.described)
-    gates = _gates(scores, 1.0, torch.Generator().manual_seed(0)).split(sizes)
+    gates = relaxed_gates(scores, 1.0, torch.Generator().manual_seed(0)).split(sizes)
     opening = np.mean([each.mean().item() for each in gates])
     assert loss(1.0) - loss(0.0) == pytest.approx(opening, abs=1e-5)
 
 
 def test_the_temperature_falls_from_the_first_epoch_to_the_last():
-    settings = Settings(epochs=3, temperature=(4.0, 1.0))
-    assert [_temperature(settings, epoch) for epoch in range(3)] == pytest.approx([4.0, 2.0, 1.0])
-    assert _temperature(Settings(epochs=1, temperature=(4.0, 1.0)), 0) == 4.0
+    assert [temperature_in((4.0, 1.0), epoch, epochs=3) for epoch in range(3)] == pytest.approx([4.0, 2.0, 1.0])
+    assert temperature_in((4.0, 1.0), 0, epochs=1) == 4.0
 
 
 def test_only_links_of_the_period_are_learned_from():

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import cody
-from cody.baselines import load_pgexplainer, shipped_explainers
+from cody.baselines import MotifScorer, load_pgexplainer, load_tempme, shipped_explainers
 from cody.cli import app
 from cody.errors import CallError, ModelError
 from cody.models.folder import shipped_models
@@ -25,6 +25,7 @@ def graph():
 
 def test_every_shipped_model_has_an_explainer_of_its_name():
     assert shipped_explainers().keys() == shipped_models().keys()
+    assert shipped_explainers(MotifScorer.FILES) == shipped_explainers()  # in the same folders
     for folder in shipped_explainers().values():
         assert sum(file.stat().st_size for file in folder.iterdir()) < 300_000
 
@@ -48,7 +49,7 @@ def test_damage_to_a_shipped_explainer_is_noticed(name, graph, tmp_path):
 def test_without_the_events_that_a_shipped_explainer_names_the_logit_moves_far(name, graph):
     model = cody.load_model(name, graph)
     moved = {}
-    for policy in (load_pgexplainer(name, model), random):
+    for policy in (load_pgexplainer(name, model), load_tempme(name, model), random):
         shifts = []
         for row in range(55_000, 57_000, 50):
             query = graph.query(row)
@@ -58,6 +59,7 @@ def test_without_the_events_that_a_shipped_explainer_names_the_logit_moves_far(n
             shifts.append(shift(original, without))
         moved[policy.__name__] = np.mean(shifts)
     assert moved["pgexplainer"] > 3 * abs(moved["random"])
+    assert moved["tempme"] > 3 * abs(moved["random"])
 
 
 def test_the_explainer_of_another_model_is_refused_and_an_unknown_one_too(graph):
@@ -68,6 +70,19 @@ def test_the_explainer_of_another_model_is_refused_and_an_unknown_one_too(graph)
         load_pgexplainer("tgat-collegemsgs", model)
     with pytest.raises(CallError, match="not for"):
         load_pgexplainer("tgat-collegemsg", ToyModel(graph))
+
+
+def test_the_command_trains_tempme_and_refuses_options_of_others(tmp_path):
+    asked = ["train-explainer", "--explainer", "tempme", "--model", "tgat-collegemsg", "--links", "8", "--epochs", "1"]
+    asked += ["--out", str(tmp_path)]
+    wrong = CliRunner().invoke(app, [*asked, "--entropy", "1"])
+    assert str(wrong.exception) == "the explainer 'tempme' has no option --entropy"
+    result = CliRunner().invoke(app, [*asked, "--prior", "0.2", "--json"])
+    assert result.exit_code == 0, result.exception or result.output
+    assert json.loads(result.stdout)["origin"]["settings"]["prior"] == 0.2
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["motifs.json", "motifs.safetensors"]
+    unknown = CliRunner().invoke(app, ["train-explainer", "--explainer", "tempmy", "--out", str(tmp_path)])
+    assert "did you mean 'tempme'" in str(unknown.exception)
 
 
 def test_the_command_trains_an_explainer_that_then_loads(graph, tmp_path):

@@ -87,11 +87,12 @@ def test_all_explainers_and_the_papers_settings(where, tmp_path):
     )
     assert not (tmp_path / "run.jsonl").exists()  # refused before anything was run
     train = ["train-explainer", *where[:4], "--out", tmp_path / "scorer", "--links", 20, "--epochs", 1]
-    assert CliRunner().invoke(cli.app, [str(word) for word in train]).exit_code == 0
+    for name in ("pgexplainer", "tempme"):
+        assert CliRunner().invoke(cli.app, [str(word) for word in (*train, "--explainer", name)]).exit_code == 0
     result = command(*every, "--scorer", tmp_path / "scorer")
     assert result.exit_code == 0, result.exception or result.output
     found = read_records(tmp_path / "run.jsonl")
-    assert len({record.explainer for record in found}) == 20
+    assert len({record.explainer for record in found}) == 25
     assert all(60 <= record.event < 180 and abs(record.original) >= 0.2 for record in found)
     given = {json.dumps(record.options["candidates"]) for record in found}
     assert given == {'{"size": 8, "hops": 2, "near": "events_among_nodes"}'}

@@ -5,6 +5,7 @@ Each is a policy and a search, as the others are:
     random sets      policies.random          top_share
     PBONE            policies.event_impact    top_share
     PGExplainer      learned_order            top_share
+    TempME           motif_order              top_share
     T-GNNExplainer   learned_order            tgnnexplainer
 
 The learned ones need torch, which is imported when the first of their names is used.
@@ -15,19 +16,34 @@ from typing import TYPE_CHECKING, Any
 from cody.baselines.tgnnexplainer import Explored, Level, explore, tgnnexplainer
 
 if TYPE_CHECKING:
-    from cody.baselines.checkpoint import load_pgexplainer, load_scorer, shipped_explainers, trained_policy
+    from cody.baselines.checkpoint import (
+        load_pgexplainer,
+        load_scorer,
+        load_tempme,
+        load_trained,
+        shipped_explainers,
+        trained_policy,
+    )
     from cody.baselines.pgexplainer import Scorer, learned_order
+    from cody.baselines.tempme import MotifScorer, motif_order
     from cody.baselines.train import Settings, train_explainer
+    from cody.baselines.train_tempme import MotifSettings, settings_of
 
 __all__ = [
     "Explored",
     "Level",
+    "MotifScorer",
+    "MotifSettings",
     "Scorer",
     "Settings",
     "explore",
     "learned_order",
     "load_pgexplainer",
     "load_scorer",
+    "load_tempme",
+    "load_trained",
+    "motif_order",
+    "settings_of",
     "shipped_explainers",
     "tgnnexplainer",
     "train_explainer",
@@ -41,7 +57,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from cody.baselines import checkpoint, pgexplainer, train
+        from cody.baselines import checkpoint, pgexplainer, tempme, train, train_tempme
 
-        return next(getattr(module, name) for module in (checkpoint, pgexplainer, train) if hasattr(module, name))
+        modules = (checkpoint, pgexplainer, tempme, train, train_tempme)
+        return next(getattr(module, name) for module in modules if hasattr(module, name))
     raise AttributeError(f"module 'cody.baselines' has no attribute {name!r}")

@@ -1,19 +1,25 @@
-"""Trained scorers on disk: a folder with `explainer.safetensors` and `explainer.json`, which names their model."""
+"""Trained scorers on disk: a folder with two files for each explainer, weights and a description that names the model.
+
+PGExplainer's are `explainer.safetensors` and `explainer.json`, TempME's are `motifs.safetensors` and `motifs.json`. A
+folder can hold both. A description is written last: without it there is no explainer.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from functools import lru_cache, partial
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
 from cody._version import __version__
 from cody.baselines.differentiable import SoftModel
-from cody.baselines.pgexplainer import Scorer, learned_order, scorer_shapes
+from cody.baselines.pgexplainer import Scorer, learned_order
+from cody.baselines.tempme import MotifScorer, motif_order
 from cody.errors import ModelError, did_you_mean
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.model import Model
@@ -23,32 +29,43 @@ from cody.oracle import Oracle
 from cody.policies import Policy
 from cody.words import plain
 
-SCHEMA = "cody/explainer/1"
-NOTES, WEIGHTS = "explainer.json", "explainer.safetensors"
+AnyScorer = TypeVar("AnyScorer", Scorer, MotifScorer)
 
 
-def save_scorer(folder: Path, scorer: Scorer, model: SoftModel, origin: dict[str, Any]) -> None:
-    """Write the two files; `explainer.json` comes last: a folder without it is not an explainer."""
-    check_replaceable(folder, "explainer")
+def save_scorer(folder: Path, scorer: AnyScorer, model: SoftModel, origin: dict[str, Any]) -> None:
+    """Write the two files of a scorer."""
+    check_replaceable(folder, scorer.FILES)
     document = {
-        "schema": SCHEMA,
+        "schema": f"cody/{scorer.FILES}/1",
         "model": model.fast.identity,
         "data": model.graph.identity,
-        "hidden": scorer.hidden.out_features,
+        "hidden": scorer.size,
         "origin": origin,
         "cody": __version__,
-        "weights": write_tensors(folder / WEIGHTS, dict(scorer.state_dict())),
+        "weights": write_tensors(weights_of(folder, scorer.FILES), dict(scorer.state_dict())),
     }
-    write_json(folder / NOTES, document)
+    write_json(notes_of(folder, scorer.FILES), document)
+
+
+def notes_of(folder: Path, files: str) -> Path:
+    return folder / f"{files}.json"
+
+
+def weights_of(folder: Path, files: str) -> Path:
+    return folder / f"{files}.safetensors"
 
 
 def load_scorer(name: str | Path, model: SoftModel, *, other_data: bool = False) -> Scorer:
-    """The scorer in folder `name`, or the shipped one of that name. It must have been trained for this very model.
+    """PGExplainer's scorer in folder `name`, or the shipped one of that name. It must be one for this very model.
 
     To rank events of other data than it was trained on, pass `other_data=True`.
     """
-    folder = find_explainer(name)
-    document = read_description(folder / NOTES, SCHEMA)
+    return _load(Scorer, name, model, other_data)
+
+
+def _load(kind: type[AnyScorer], name: str | Path, model: SoftModel, other_data: bool) -> AnyScorer:
+    notes = notes_of(find_explainer(name, kind.FILES), kind.FILES)
+    document = read_description(notes, f"cody/{kind.FILES}/1")
     identity = model.fast.identity
     if document.get("model") != identity:
         raise ModelError(
@@ -63,22 +80,35 @@ def load_scorer(name: str | Path, model: SoftModel, *, other_data: bool = False)
     hidden = document.get("hidden")
     if type(hidden) is not int or not 1 <= hidden <= 1_000_000:
         found = plain(repr(hidden))
-        raise ModelError(f"{folder / NOTES} is damaged: hidden must be a number from 1 to 1,000,000, not {found}")
-    arrays = read_weights(folder / WEIGHTS, scorer_shapes(model.network.sizes, hidden), document)
-    scorer = Scorer(model.network.sizes, hidden)
+        raise ModelError(f"{notes} is damaged: hidden must be a number from 1 to 1,000,000, not {found}")
+    arrays = read_weights(weights_of(notes.parent, kind.FILES), kind.shapes(model.network.sizes, hidden), document)
+    scorer = kind(model.network.sizes, hidden)
     scorer.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     return scorer.requires_grad_(False)
 
 
 def load_pgexplainer(name: str | Path, model: Model, *, other_data: bool = False) -> Policy:
-    """The policy of a trained scorer, for the model it was trained for."""
+    """The policy of a trained scorer of PGExplainer, for the model it was trained for."""
     soft = SoftModel(model)
     return learned_order(soft, load_scorer(name, soft, other_data=other_data))
 
 
-def trained_policy(name: str | Path, *, other_data: bool = False) -> Policy:
-    """The policy of the scorer of that name, with the identity of its weights, for evaluations."""
-    return partial(pgexplainer, scorer=str(name), identity=scorer_identity(name), other_data=other_data)
+def load_tempme(name: str | Path, model: Model, *, other_data: bool = False) -> Policy:
+    """The policy of a trained network of TempME, for the model it was trained for."""
+    soft = SoftModel(model)
+    return motif_order(soft, _load(MotifScorer, name, soft, other_data))
+
+
+def load_trained(policy: str, name: str | Path, model: Model, *, other_data: bool = False) -> Policy:
+    """What `load_pgexplainer` or `load_tempme` give, by the name of the policy."""
+    return LEARNED[policy].load(name, model, other_data=other_data)
+
+
+def trained_policy(policy: str, name: str | Path, *, other_data: bool = False) -> Policy:
+    """The policy of that name with what was trained under `name`, and the identity of its weights, for evaluations."""
+    learned = LEARNED[policy]
+    identity = scorer_identity(name, learned.scorer)
+    return partial(learned.policy, scorer=str(name), identity=identity, other_data=other_data)
 
 
 def pgexplainer(
@@ -96,43 +126,73 @@ def pgexplainer(
 
     `partial(pgexplainer, scorer="folder")` can be sent to other processes. With `identity`, other weights are rejected.
     """
-    policy = _policy(scorer, identity, other_data, oracle.model)  # type: ignore[arg-type]  # it is hashable
+    policy = _policy(PGEXPLAINER, scorer, identity, other_data, oracle.model)  # type: ignore[arg-type]  # it is hashable
     return policy(graph, query, events, oracle, rng)
 
 
-@lru_cache(maxsize=2)
-def _policy(scorer: str, identity: str | None, other_data: bool, model: Model) -> Policy:
-    if identity not in (None, scorer_identity(scorer)):
+def tempme(
+    graph: TemporalGraph,
+    query: Query,
+    events: IntArray,
+    oracle: Oracle,
+    rng: np.random.Generator,
+    *,
+    scorer: str,
+    identity: str | None = None,
+    other_data: bool = False,
+) -> IntArray:
+    """As `pgexplainer`, with the network of that name."""
+    policy = _policy(TEMPME, scorer, identity, other_data, oracle.model)  # type: ignore[arg-type]  # it is hashable
+    return policy(graph, query, events, oracle, rng)
+
+
+class Learned(NamedTuple):
+    """An explainer that is trained."""
+
+    policy: Callable[..., IntArray]
+    scorer: type[Scorer] | type[MotifScorer]
+    load: Callable[..., Policy]
+
+
+PGEXPLAINER = Learned(pgexplainer, Scorer, load_pgexplainer)
+TEMPME = Learned(tempme, MotifScorer, load_tempme)
+LEARNED = {learned.policy.__name__: learned for learned in (PGEXPLAINER, TEMPME)}
+
+
+@lru_cache(maxsize=4)
+def _policy(learned: Learned, scorer: str, identity: str | None, other_data: bool, model: Model) -> Policy:
+    if identity not in (None, scorer_identity(scorer, learned.scorer)):
         raise ModelError(
             f"explainer {scorer!r} has other weights than at the start of this run: it was trained again meanwhile"
         )
-    return load_pgexplainer(scorer, model, other_data=other_data)
+    return learned.load(scorer, model, other_data=other_data)
 
 
-def scorer_identity(name: str | Path) -> str:
+def scorer_identity(name: str | Path, kind: type[Scorer] | type[MotifScorer] = Scorer) -> str:
     """A hash of a trained scorer's weights."""
-    weights = find_explainer(name) / WEIGHTS
+    weights = weights_of(find_explainer(name, kind.FILES), kind.FILES)
     try:
         return hashlib.blake2b(weights.read_bytes(), digest_size=16).hexdigest()
     except OSError as error:
         raise ModelError(f"{weights} cannot be read: {error.strerror}") from None
 
 
-def shipped_explainers() -> dict[str, Path]:
-    """The trained scorers inside the package, by the name of their model."""
+def shipped_explainers(files: str = Scorer.FILES) -> dict[str, Path]:
+    """The folders inside the package that hold such files of a trained explainer, by the name of their model."""
     root = Path(str(resources.files("cody.baselines"))) / "shipped"
-    return {path.parent.name: path.parent for path in sorted(root.glob(f"*/{NOTES}"))}
+    return {path.parent.name: path.parent for path in sorted(root.glob(f"*/{files}.json"))}
 
 
-def find_explainer(name: str | Path) -> Path:
+def find_explainer(name: str | Path, files: str = Scorer.FILES) -> Path:
     """The folder of an explainer given by path, or by the name of the shipped model it belongs to."""
-    path, shipped = Path(name), shipped_explainers()
-    if (path / NOTES).is_file():
+    path, shipped = Path(name), shipped_explainers(files)
+    if notes_of(path, files).is_file():
         return path
     if str(name) in shipped:
         return shipped[str(name)]
+    which = next(learned.policy.__name__ for learned in LEARNED.values() if files == learned.scorer.FILES)
     raise ModelError(
-        f"there is no trained explainer {str(name)!r}: neither a folder with {NOTES} nor a shipped one"
+        f"there is no trained explainer {str(name)!r}: neither a folder with {files}.json nor a shipped one"
         f"{did_you_mean(str(name), shipped)}; cody train-explainer --data D --model M --out FOLDER trains one, "
-        "and --scorer FOLDER uses it"
+        f"and --scorer FOLDER uses it (to train it: --explainer {which})"
     )

@@ -25,16 +25,25 @@ from cody.policies import Policy
 class Scorer(nn.Module):
     """From the description of a candidate to its score; the higher, the more it matters. [m, width] → [m]"""
 
+    FILES = "explainer"  # it is saved in explainer.json and explainer.safetensors
+
     mean: Tensor  # [width] of the descriptions it was trained on
     scale: Tensor  # [width]
 
     def __init__(self, sizes: Sizes, hidden: int) -> None:
         super().__init__()
         width = 5 * sizes.dimension + sizes.edge_features
+        self.size = hidden
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("scale", torch.ones(width))
         self.hidden = nn.Linear(width, hidden)
         self.out = nn.Linear(hidden, 1)
+
+    @staticmethod
+    def shapes(sizes: Sizes, hidden: int) -> Shapes:
+        """The shapes of its weights, known without building it."""
+        width = 5 * sizes.dimension + sizes.edge_features
+        return {"mean": (width,), "scale": (width,), **linear("hidden", width, hidden), **linear("out", hidden, 1)}
 
     def forward(self, described: Tensor) -> Tensor:
         scaled = (described - self.mean) / self.scale
@@ -45,12 +54,6 @@ class Scorer(nn.Module):
         """Bring embeddings, features and encodings to one scale. Columns that hardly vary are not magnified."""
         self.mean.copy_(described.mean(0))
         self.scale.copy_(described.std(0, correction=0).clamp_min(0.01))
-
-
-def scorer_shapes(sizes: Sizes, hidden: int) -> Shapes:
-    """The shapes of a scorer's weights, known without building it."""
-    width = 5 * sizes.dimension + sizes.edge_features
-    return {"mean": (width,), "scale": (width,), **linear("hidden", width, hidden), **linear("out", hidden, 1)}
 
 
 def new_scorer(sizes: Sizes, hidden: int, seed: int) -> Scorer:
@@ -66,8 +69,7 @@ def learned_order(model: SoftModel, scorer: Scorer) -> Policy:
     def pgexplainer(
         graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
     ) -> IntArray:
-        if graph.identity != model.graph.identity:
-            raise CallError(f"the model of this policy is for the graph {model.graph.identity}, not {graph.identity}")
+        check_graph(graph, model)
         recent = np.sort(events)[::-1]
         with torch.no_grad():
             scores = scorer(describe(model, [query], [recent])).numpy()
@@ -76,9 +78,31 @@ def learned_order(model: SoftModel, scorer: Scorer) -> Policy:
     return pgexplainer
 
 
+def check_graph(graph: TemporalGraph, model: SoftModel) -> None:
+    """Reject a graph that the model of a policy does not know."""
+    if graph.identity != model.graph.identity:
+        raise CallError(f"the model of this policy is for the graph {model.graph.identity}, not {graph.identity}")
+
+
 @torch.no_grad()
 def describe(model: SoftModel, queries: Sequence[Query], events: Sequence[IntArray]) -> Tensor:
     """Everything that the scorer reads about the candidates of some links, link by link. [m, 5d + F]"""
+    graph = model.graph
+    rows = np.concatenate(events).astype(np.int64)
+    link = np.repeat(np.arange(len(queries)), [len(own) for own in events])
+    link_ends, event_ends = embed_ends(model, queries, events)
+    edge = [] if graph.features is None else [torch.from_numpy(graph.features[rows])]
+    elapsed = np.array([query.time for query in queries])[link] - graph.time[rows]
+    since = model.network.encode(torch.from_numpy(elapsed.astype(np.float32)))
+    return torch.cat([*event_ends.unbind(1), *edge, since, *link_ends[link].unbind(1)], dim=-1)
+
+
+@torch.no_grad()
+def embed_ends(model: SoftModel, queries: Sequence[Query], events: Sequence[IntArray]) -> tuple[Tensor, Tensor]:
+    """The model's embeddings of the two nodes of each link and of each candidate, at the time of the link.
+
+    [Q, 2, d], [m, 2, d]
+    """
     graph = model.graph
     counts = [len(rows) for rows in events]
     rows = np.concatenate(events).astype(np.int64)
@@ -89,8 +113,5 @@ def describe(model: SoftModel, queries: Sequence[Query], events: Sequence[IntArr
     nodes[:, 1] = [query.dst for query in queries]
     nodes[link, 2 + 2 * place], nodes[link, 3 + 2 * place] = graph.src[rows], graph.dst[rows]
     embeddings = model.embed(queries, nodes)  # [Q, R, d]
-    own = [embeddings[link, 2 + 2 * place], embeddings[link, 3 + 2 * place]]
-    edge = [] if graph.features is None else [torch.from_numpy(graph.features[rows])]
-    elapsed = np.array([query.time for query in queries])[link] - graph.time[rows]
-    since = model.network.encode(torch.from_numpy(elapsed.astype(np.float32)))
-    return torch.cat([*own, *edge, since, embeddings[link, 0], embeddings[link, 1]], dim=-1)
+    own = torch.stack([embeddings[link, 2 + 2 * place], embeddings[link, 3 + 2 * place]], dim=1)
+    return embeddings[:, :2], own

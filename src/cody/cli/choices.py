@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from cody.errors import CallError
-from cody.explainers import DEFAULT_POLICY, EDITS, FACTUAL, NEAR, POLICIES, SEARCHES, find_edits
+from cody.explainers import DEFAULT_POLICY, EDITS, FACTUAL, NEAR, POLICIES, SEARCHES, TRAINED, find_edits
 from cody.proposals import Proposals
 
 
@@ -39,6 +39,7 @@ NEARBY = {name: NEAR[name.value] for name in NearName}
 # How help lists them.
 SEARCH_NAMES = ", ".join(SEARCHES)
 FACTUAL_NAMES = ", ".join(entry.name for entry in FACTUAL)
+TRAINED_NAMES = ", ".join(TRAINED)
 POLICY_NAMES = ", ".join(f"{name} (default)" if name == DEFAULT_POLICY else name for name in POLICIES)
 EDIT_NAMES = ", ".join(EDITS)
 DEFAULT_EDITS, WHY_NOT = "remove", ",".join(EDITS)

@@ -52,7 +52,7 @@ app = Commands(
         "serve": Listed("cody.cli.serve", "Explore a model in the browser."),
         "survey": Listed("cody.cli.survey", "Explain many predictions, and say what decides in general."),
         "train": Listed("cody.cli.models", "Train a model to predict links."),
-        "train-explainer": Listed("cody.cli.models", "Train PGExplainer for a model."),
+        "train-explainer": Listed("cody.cli.models", "Train an explainer for a model."),
         "import-model": Listed("cody.cli.models", "Import the weights of a model that was trained elsewhere."),
         "evaluate": Listed("cody.cli.evaluate", "Run explainers on the same links, and keep a record of each answer."),
         "tables": Listed("cody.cli.evaluate", "Compare explainers as the paper's tables do."),

@@ -124,8 +124,8 @@ def evaluate(
         named = NamedModel(model, partial(load, data, sort=sort))
         plan = evaluation.Plan(named.data(data), model, tuple(chosen), seed, share)
     loaded = open_model(named, other_data=other_data)
-    if any(entry.needs_scorer for entry in entries):
-        _check_scorer(scorer or model, loaded, other_data)
+    for learned in dict.fromkeys(entry.learned for entry in entries if entry.needs_scorer):
+        _check_scorer(learned, scorer or model, loaded, other_data)
     with way_to_evaluate(plan.data, named.graph, model, other_data, workers, ray) as way:
         steps = evaluation.run(out_, loaded, named.graph, plan, sample, evaluate=way)
         links = finish(steps, sample, kept=out_, nothing="nothing was done yet")
@@ -143,8 +143,8 @@ def _edits(allow: str | None, paper: bool) -> tuple[Proposals, ...]:
 
 def _check_scorer_is_used(entries: Sequence[Entry], names: str, scorer: str | None) -> None:
     if scorer is not None and not any(entry.needs_scorer for entry in entries):
-        learned = " and ".join(entry.name for entry in EXPLAINERS.values() if entry.needs_scorer)
-        raise CallError(f"{names!r} has no option --scorer: only {learned} use one")
+        learned = ", ".join(entry.name for entry in EXPLAINERS.values() if entry.needs_scorer)
+        raise CallError(f"{names!r} has no option --scorer: only these use one: {learned}")
 
 
 def named_kinds(text: str) -> tuple[str, ...]:
@@ -235,11 +235,11 @@ def _options(entry: Entry, **given: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in entry.options}
 
 
-def _check_scorer(scorer: str, model: Model, other_data: bool) -> None:
+def _check_scorer(policy: str, scorer: str, model: Model, other_data: bool) -> None:
     """A scorer that was not trained for this model is refused before anything is run."""
-    from cody.baselines import load_pgexplainer
+    from cody.baselines import load_trained
 
-    load_pgexplainer(scorer, model, other_data=other_data)
+    load_trained(policy, scorer, model, other_data=other_data)
 
 
 def follow(first: evaluation.Progress, steps: Iterator[evaluation.Progress]) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from cody import _start, words
-from cody.cli.choices import Architecture, Preset
+from cody.cli.choices import TRAINED_NAMES, Architecture, Preset
 from cody.cli.common import (
     DataOption,
     JsonOption,
@@ -25,6 +25,7 @@ from cody.cli.parser import Argument, Option
 from cody.cli.progress import progress, status
 from cody.data import load
 from cody.errors import CallError, did_you_mean
+from cody.explainers import TRAINED
 
 if TYPE_CHECKING:
     from cody.graph import TemporalGraph
@@ -100,30 +101,51 @@ def _stopped(finished: int | None) -> NoReturn:
 @app.command("train-explainer")
 def train_explainer(
     out_: Annotated[Path, Option("--out", help="Folder for the explainer; an interrupted training continues there.")],
+    explainer: Annotated[
+        str, Option(metavar="NAME", help=f"Which one: {TRAINED_NAMES}. The first also guides T-GNNExplainer.")
+    ] = TRAINED[0],
     data: DataOption = "collegemsg",
     model: ModelOption = "tgn-collegemsg",
     links: Annotated[int, Option(min=1, help="Links to learn from, of the training period.")] = 1000,
     epochs: Annotated[int, Option(min=1, help="Passes over these links.")] = 30,
     learning_rate: Annotated[float, Option(min=0.0, max=1.0, help="Step size of Adam.")] = 1e-3,
-    size: Annotated[float, Option(min=0.0, help="What an event costs that counts as important.")] = 2.0,
-    entropy: Annotated[float, Option(min=0.0, help="What an event costs that is neither.")] = 0.1,
+    size: Annotated[
+        float | None, Option(min=0.0, help="PGExplainer: what an important event costs. Default: 2.")
+    ] = None,
+    entropy: Annotated[
+        float | None, Option(min=0.0, help="PGExplainer: what an undecided event costs. Default: 0.1.")
+    ] = None,
+    prior: Annotated[
+        float | None, Option(min=0.0, max=1.0, help="TempME: share of motifs that is free. Default: 0.05.")
+    ] = None,
+    divergence: Annotated[
+        float | None, Option(min=0.0, help="TempME: what other shares and kinds of motifs cost. Default: 0.5.")
+    ] = None,
     seed: Annotated[int, Option(min=0, max=2**32 - 1, help="The same seed gives the same weights.")] = 0,
     sort: SortOption = False,
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
 ) -> None:
-    """Train PGExplainer for a model: which past events its decisions rest on. T-GNNExplainer is guided by it."""
+    """Train an explainer for a model: which past events its decisions rest on."""
+    if explainer not in TRAINED:
+        raise CallError(
+            f"--explainer {explainer!r} is not trained{did_you_mean(explainer, TRAINED)}: {TRAINED_NAMES} are"
+        )
+    own = {"size": size, "entropy": entropy, "prior": prior, "divergence": divergence}
+    given: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
     graph = load(data, sort=sort)
     with status("Loading the model ..."):
-        from cody.baselines import Settings, train_explainer
+        from cody.baselines import settings_of, train_explainer
         from cody.baselines.differentiable import SoftModel
         from cody.inference import load_model
 
         use_threads(1)
-        settings = Settings(
-            links=links, epochs=epochs, learning_rate=learning_rate, size=size, entropy=entropy, seed=seed
-        )
-        steps = train_explainer(SoftModel(load_model(model, graph, other_data=other_data)), settings, out_)
+        settings_class = settings_of(explainer)
+        for name in given.keys() - {field.name for field in fields(settings_class)}:
+            raise CallError(f"the explainer {explainer!r} has no option --{name}")
+        settings = settings_class(links=links, epochs=epochs, learning_rate=learning_rate, seed=seed, **given)
+        trained = SoftModel(load_model(model, graph, other_data=other_data))
+        steps = train_explainer(trained, settings, out_)
     finished = None
     try:
         with status("Preparing the links ...") as show_status:
@@ -138,7 +160,8 @@ def train_explainer(
                 )
     except KeyboardInterrupt:
         _stopped(finished)
-    document = json.loads((out_ / "explainer.json").read_text(encoding="utf-8"))
+    notes = out_ / f"{settings.new_scorer(trained.network.sizes).FILES}.json"
+    document = json.loads(notes.read_text(encoding="utf-8"))
     if json_:
         print_json(document)
     else:

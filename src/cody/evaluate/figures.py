@@ -56,12 +56,12 @@ VARIED = {"search.alpha": "α", "candidates.size": "candidates"}  # options that
 
 # Okabe and Ito's colours, which the colour-blind can tell apart. A policy has a colour, a search a line style.
 BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK = "#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
-COLOURS = dict(zip(POLICIES, (ORANGE, SKY, GREEN, BLUE), strict=True))
-MARKERS = dict(zip(POLICIES, "ov^s", strict=True))
+COLOURS = dict(zip(POLICIES, (ORANGE, SKY, GREEN, BLUE, RED), strict=True))
+MARKERS = dict(zip(POLICIES, "ov^sd", strict=True))
 SEARCH_DASHES = ((0, (10, 2)), (0, (4, 1.5)), "-", (0, (6, 1.5, 1, 1.5)))
 DASHES: dict[str, Any] = dict(zip(SEARCHES, SEARCH_DASHES, strict=True))
 DOTS = (0, (1, 1.2))
-FACTUAL_LOOKS = (("#999999", "*"), (PINK, "P"), (BLACK, "D"), (RED, "X"))
+FACTUAL_LOOKS = (("#999999", "*"), (PINK, "P"), (GREEN, "H"), (BLACK, "D"), (RED, "X"))
 OTHERS = ((BLACK, "<"), (RED, ">"), (PINK, "h"), ("#999999", "p"))
 OTHER_DASHES = ((0, (3, 1, 1, 1)), (0, (5, 3)), (0, (8, 2, 1, 2, 1, 2)), "-")
 SEQUENCE = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PINK, "D"), (BLACK, "v"))

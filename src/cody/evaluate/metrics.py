@@ -15,6 +15,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from cody.decision import probability, shift
 from cody.errors import CallError
 from cody.evaluate.record import Record
 from cody.graph import FloatArray, IntArray
@@ -30,6 +31,8 @@ class Columns:
     necessary: FloatArray  # [N] 1 where the decision changes without X, else 0
     sufficient: FloatArray  # [N] 1 where the decision stays with X only, else 0
     found: FloatArray  # [N] 1 where the explainer met a set that changes the decision, else 0
+    logit_gain: FloatArray  # [N] how far the logit with X only lies beyond the original one, on the decision's side
+    probability_gain: FloatArray  # [N] the same of the probability
     evaluations: FloatArray  # [N]
     seconds: FloatArray  # [N] nan where no time was measured
     link: IntArray  # [N] the same number for records about the same link
@@ -52,11 +55,18 @@ def columns(records: Records) -> Columns:
         necessary=np.array([record.is_necessary for record in records], dtype=np.float64),
         sufficient=np.array([record.is_sufficient for record in records], dtype=np.float64),
         found=np.array([record.first is not None for record in records], dtype=np.float64),
+        logit_gain=np.array([-shift(record.original, record.only) for record in records], dtype=np.float64),
+        probability_gain=np.array([_probability_gain(record) for record in records], dtype=np.float64),
         evaluations=np.array([record.evaluations for record in records], dtype=np.float64),
         seconds=np.array(seconds, dtype=np.float64),
         link=np.array(link, dtype=np.int64),
         counts=np.ones(len(records)),
     )
+
+
+def _probability_gain(record: Record) -> float:
+    gain = probability(record.only) - probability(record.original)
+    return gain if record.original > 0 else -gain
 
 
 def link_of(record: Record) -> tuple[str, str, int]:
@@ -108,6 +118,23 @@ def aufsc_minus(records: Records) -> float | None:
     """∫₀¹ (share of the N links with fidelity- and sparsity ≤ s) ds = (1/N) Σ 1[sufficient] · (1 - sparsity)."""
     group = columns(records)
     return _mean(group, group.sufficient * (1 - group.sparsity))
+
+
+def delta_logit(records: Records) -> float | None:
+    """(1/N) Σ y · (logit with X as the only past - logit), y = 1 where the link is predicted, else -1.
+
+    How much of the decision X keeps by itself: negative where it says less than the whole past, the usual case, and
+    positive where it says more. Higher is better. TempME's protocol takes the mean over 16 sparsities, from 0.01 to
+    0.30: `cody.explainers.at_sparsities` gives the explainers whose records to pass.
+    """
+    group = columns(records)
+    return _mean(group, group.logit_gain)
+
+
+def delta_probability(records: Records) -> float | None:
+    """(1/N) Σ y · (probability with X as the only past - probability): as `delta_logit`, of the model's score."""
+    group = columns(records)
+    return _mean(group, group.probability_gain)
 
 
 def mean_evaluations(records: Records) -> float | None:
@@ -272,6 +299,8 @@ class Summary:
     characterization: float | None
     aufsc_plus: float | None
     aufsc_minus: float | None
+    delta_logit: float | None
+    delta_probability: float | None
     evaluations: float | None
     seconds: float | None
     found: float | None
@@ -289,6 +318,8 @@ def summary(records: Records) -> Summary:
         characterization=characterization(group),
         aufsc_plus=aufsc_plus(group),
         aufsc_minus=aufsc_minus(group),
+        delta_logit=delta_logit(group),
+        delta_probability=delta_probability(group),
         evaluations=mean_evaluations(group),
         seconds=mean_seconds(group),
         found=found_share(group),
