@@ -17,7 +17,6 @@ import cody
 from cody import cli
 from cody.cli import common, show
 from cody.cli.data import event_lines
-from cody.cli.explain import _time_range
 from cody.data import load, open_graph, save_graph
 from cody.edits import Add, Move
 from cody.errors import CallError, CodyError
@@ -595,8 +594,23 @@ def test_a_name_with_a_comma_can_be_protected(tmp_path):
 
 
 def test_a_day_as_the_end_of_a_time_range_is_the_whole_day():
-    assert _time_range("", "2004-07-01..2004-07-02")[1] == pytest.approx(1_088_812_800, abs=0.01)
-    assert _time_range("", "1..2.5") == (1.0, 2.5)
+    words = ("explain", "--event", 53854, "--evaluations", 100, "--json")
+    free = {event["time"] for event in json.loads(run(*words))["candidates"]}
+    left = {
+        event["time"] for event in json.loads(run(*words, "--protect", "times=2004-07-26..2004-07-27"))["candidates"]
+    }
+    begin, last_day, end = 1_090_800_000, 1_090_886_400, 1_090_972_800  # midnight of the 26th, 27th and 28th
+    assert any(last_day <= time < end for time in free)
+    assert any(end <= time for time in left)
+    assert not any(begin <= time < end for time in left)
+
+
+def test_a_time_range_may_be_numbers(made):
+    words = ("explain", "--data", made / "events", "--model", made / "model", "--event", 250, "--json")
+    times = sorted(event["time"] for event in json.loads(run(*words))["candidates"])
+    left = json.loads(run(*words, "--protect", f"times={times[3]}..{times[5]}"))["candidates"]
+    assert not {event["time"] for event in left} & {*times[3:6]}
+    assert {event["time"] for event in left} & {*times[:3]}
 
 
 def test_a_text_names_a_file_only_if_it_is_not_a_list_of_rows(made, monkeypatch):

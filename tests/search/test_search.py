@@ -14,7 +14,7 @@ from cody.errors import CallError
 from cody.graph import TemporalGraph
 from cody.oracle import Oracle
 from cody.policies import event_impact, spatio_temporal
-from cody.search import cody, greedy, greedy_then_cody, tree
+from cody.search import cody, greedy, greedy_then_cody
 from cody.search.result import best_asked
 from cody.testing import ToyModel
 from search.plain_tree import changed, plain_search
@@ -162,32 +162,17 @@ def golden_run(case):
     query = graph.query(graph.num_events - 1)
     pairs = {tuple(map(int, pair.split("-"))): extra for pair, extra in case["pairs"].items()}
     model = ToyModel(graph, case["weights"], half_life=10.0, pairs=pairs, bias=case["bias"])
-    oracle = Oracle(model, query)
     events = np.arange(graph.num_events - 1)
     policy = {"spatio_temporal": spatio_temporal, "event_impact": event_impact}[case["policy"]]
-    ranking = policy(graph, query, events, oracle, np.random.default_rng(0))
-    grown = []
-    with pytest.MonkeyPatch.context() as patch:
-        visit = tree._visit
-        patch.setattr(tree, "_visit", lambda grown_tree, *where: (grown.append(grown_tree), visit(grown_tree, *where)))
-        found = cody(oracle, ranking, iterations=case["iterations"], ahead=1)
-    last = grown[-1]
-    nodes = [
-        [
-            list(last.events(node)),
-            round(last.shift[node], 5),
-            last.selections[node],
-            round(float(last.score[node]), 6),
-            bool(last.open[node]),
-        ]
-        for node in range(tree.ROOT, tree.ROOT + len(last))
-    ]
-    return {"ranking": ranking.tolist(), "nodes": nodes, "removed": list(found.rows), "ended": found.ended}
+    ranking = policy(graph, query, events, Oracle(model, query), np.random.default_rng(0))
+    found = cody(Oracle(model, query), ranking, iterations=case["iterations"], ahead=1)
+    visited = [[sorted(change), round(logit, 5)] for change, logit in found.asked]
+    return {"ranking": ranking.tolist(), "visited": visited, "removed": list(found.rows), "ended": found.ended}
 
 
 @pytest.mark.parametrize("case", golden_cases(), ids=lambda case: case["name"])
 def test_complete_stored_searches(case):
-    """Each node: events in order, shift, selections, score, whether it is still open."""
+    """The sets in the order in which they are visited, each with its logit: every choice of the search shows in it."""
     assert golden_run(case) == case["expected"]
 
 
