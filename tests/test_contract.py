@@ -110,3 +110,11 @@ print([name for name in names if isinstance(getattr(package, name), type(importl
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_the_list_of_slow_tests_names_tests():
+    from conftest import SLOW
+
+    for name in SLOW:
+        file, _, test = name.partition("::")
+        assert f"def {test}" in (Path(__file__).parents[1] / file).read_text(encoding="utf-8"), name
