@@ -31,6 +31,12 @@ nb_execution_timeout = 120
 default_role = "code"  # docstrings write `name`, as Markdown does
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+autodoc_type_aliases = {  # a type that has a name is shown by it
+    name: name
+    for file in (DOCS.parent / "src").rglob("*.py")
+    for name in re.findall(r"^([A-Z]\w+) = \w+\[", file.read_text(encoding="utf-8"), re.MULTILINE)
+}
 suppress_warnings = ["ref.python"]  # the same short name may be a type in two modules
 python_use_unqualified_type_names = True
 
@@ -68,7 +74,14 @@ def skip_fields_of_tuples(app: Any, what: str, name: str, value: Any, skip: bool
     return True if (getattr(value, "__doc__", None) or "").startswith("Alias for field number") else None
 
 
+def name_types(*event: Any) -> tuple[str | None, ...]:
+    """Within a larger type, autodoc shows its own stand-in for a named one."""
+    *_, given, returned = event
+    return tuple(text and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text) for text in (given, returned))
+
+
 def setup(app: Any) -> None:
     app.connect("source-read", link_to_files_beside_docs)
     app.connect("autodoc-process-docstring", read_as_markdown)
+    app.connect("autodoc-process-signature", name_types)
     app.connect("autodoc-skip-member", skip_fields_of_tuples)
