@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 import cody
 from cody.cli import app
+from cody.data import datasets
+from cody.explainers import POLICIES
 from random_events import random_graph, random_network
 
 ROOT = Path(__file__).parent.parent
@@ -20,7 +22,12 @@ DOCS = ROOT / "docs"
 WRITTEN = [page for page in DOCS.rglob("*.md") if DOCS / "_build" not in page.parents]
 PAGES = sorted([*ROOT.glob("*.md"), *WRITTEN])
 QUESTIONS = sorted((DOCS / "questions").glob("*.md"))
-RUN = [ROOT / "README.md", DOCS / "quickstart.md", *QUESTIONS]  # every command and every line of Python in them
+RUN = [
+    ROOT / "README.md",
+    DOCS / "quickstart.md",
+    DOCS / "data.md",
+    *QUESTIONS,
+]  # every command and every line of Python in them
 PYTHON = [  # only their Python: models take hours
     *RUN,
     *(DOCS / name for name in ("evaluate.md", "baselines.md", "own-model.md", "package.md", "survey.md")),
@@ -152,6 +159,7 @@ def test_the_command_line_reference_is_up_to_date():
 def test_the_table_of_explainers_is_the_one_of_the_catalogue():
     made = runpy.run_path(str(DOCS / "make_explainer_table.py"))
     assert made["TARGET"].read_text(encoding="utf-8") == made["page"](), "run: python docs/make_explainer_table.py"
+    assert [policy for policy in POLICIES if f"| `{policy}` |" not in made["page"]()] == []
 
 
 @pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", DOCS / "architecture.md"], ids=lambda page: page.name)
@@ -167,6 +175,15 @@ def test_every_part_of_the_package_has_a_line_in_the_architecture():
     text = (DOCS / "architecture.md").read_text(encoding="utf-8")
     folders = [file.parent.name for file in (ROOT / "src" / "cody").glob("*/__init__.py")]
     assert [name for name in folders if f"src/cody/{name}/" not in text] == []
+
+
+def test_the_table_of_data_sets_is_the_one_of_the_package():
+    text = (DOCS / "data.md").read_text(encoding="utf-8")
+    for dataset in datasets():
+        counts = (
+            f"{dataset.nodes:,} | {dataset.events:,} | {dataset.unique_edges:,}" if dataset.file else "made to size"
+        )
+        assert f"| `{dataset.name}` | {counts} |" in text
 
 
 def test_the_citation_names_this_version():

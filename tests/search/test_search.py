@@ -141,6 +141,11 @@ def test_greedy_proves_nothing_when_it_has_removed_everything():
     assert (found.rows, found.iterations, found.ended) == ((0, 1, 2), 3, "stuck")
 
 
+def test_greedy_may_try_one_child_at_a_time():
+    found = visited_by(greedy, Lookup(lambda removal: 1.5 - len(removal)), np.array([2, 0, 1]), children=1)[1]
+    assert (found.rows, found.iterations, found.ended) == ((2, 0), 2, "found")
+
+
 def test_greedy_tries_ten_children_by_default():
     visited = visited_by(greedy, Lookup(lambda removal: 1.0), np.arange(20))[0]
     assert len(visited) == 1 + 10
