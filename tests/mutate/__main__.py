@@ -22,7 +22,12 @@ from typing import Any, NamedTuple
 from mutate.mutants import Mutant, mutants
 
 ROOT = Path(__file__).parents[2]
-SEARCH = ("tests/search", "src/cody/search")
+SEARCH = (
+    "tests/search/test_every_search.py",
+    "tests/search/test_search.py",
+    "tests/search/test_scout.py",
+    "src/cody/search",
+)
 ENGINE = ("tests/inference/test_fast.py", "tests/inference/test_imagined.py")
 TESTS = {  # module → what should notice a change of it, the quickest first
     "cody.search.greedy": SEARCH,
