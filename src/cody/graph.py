@@ -389,7 +389,7 @@ def verify_graph(graph: TemporalGraph) -> None:
 
 def whole_number(what: str, value: Any) -> int:
     """An int or a numpy integer; 1.0, True and "1" are errors."""
-    if not isinstance(value, bool):
+    if not isinstance(value, bool | np.bool_):  # older versions of numpy count with theirs
         try:
             return operator.index(value)
         except TypeError:
