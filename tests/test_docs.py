@@ -4,6 +4,7 @@ import re
 import runpy
 import shlex
 import subprocess
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -190,6 +191,12 @@ def test_the_citation_names_this_version():
     version = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
     assert version is not None
     assert version[1] == cody.__version__
+
+
+def test_the_page_of_the_package_index_names_every_extra():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = re.findall(r"^\| `(\w+)` \|", (DOCS / "package.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(named) == set(project["optional-dependencies"]) - {"dev", "docs"}
 
 
 def test_the_page_of_the_package_index_has_no_links_that_need_the_repository():
