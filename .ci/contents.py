@@ -6,7 +6,7 @@ import zipfile
 
 ALLOWED = re.compile(
     r"cody/(.*\.py|py\.typed|(models|baselines)/shipped/.*\.(json|safetensors)|data/shipped/.*\.(npz|md)"
-    r"|evaluate/paper/.*\.csv|view/.*\.(css|js))|cody_explain-[^/]*\.dist-info/.*"
+    r"|evaluate/paper/.*\.csv|(view|survey)/.*\.(css|js))|cody_explain-[^/]*\.dist-info/.*"
 )
 
 names = zipfile.ZipFile(sys.argv[1]).namelist()

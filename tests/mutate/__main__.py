@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=20, help="changes of each file")
     parser.add_argument("--minutes", type=float, default=60.0, help="no change is begun after so many")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--save", action="store_true", help="write results/mutation.json")
+    parser.add_argument("--save", action="store_true", help="put the result into results/mutation.json")
     options = parser.parse_args()
     os.chdir(ROOT)
     os.environ.setdefault("CODY_EXAMPLES", "10")
@@ -63,7 +63,7 @@ def main() -> None:
     results = [result for module in TESTS if options.only in module for result in examine(module, options, until)]
     print(f"{sum(result.noticed for result in results)} of {len(results)} changes were noticed")
     if options.save:
-        _save(results, options)
+        _save(results, options.sample)
 
 
 def examine(module: str, options: argparse.Namespace, until: float) -> list[Result]:
@@ -133,25 +133,17 @@ def _import_what_tests_need() -> None:
     torch.set_num_threads(1)
 
 
-def _save(results: list[Result], options: argparse.Namespace) -> None:
-    modules = {result.module: [other for other in results if other.module == result.module] for result in results}
-    document = {
-        "command": f"python -m mutate --sample {options.sample} --seed {options.seed}",
-        "noticed": sum(result.noticed for result in results),
-        "changes": len(results),
-        "modules": {
-            name: {"noticed": sum(result.noticed for result in of_one), "changes": len(of_one)}
-            for name, of_one in modules.items()
-        },
-        "survived": [
-            {"module": result.module, "line": result.mutant.line, "change": result.mutant.what}
-            for result in results
-            if not result.noticed
-        ],
-    }
-    Path("results/mutation.json").write_text(
-        json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+def _save(results: list[Result], sample: int) -> None:
+    """Replace what is known about the examined modules by what was seen now."""
+    file = ROOT / "results" / "mutation.json"
+    known = json.loads(file.read_text(encoding="utf-8"))["modules"] if file.exists() else {}
+    for module in {result.module: None for result in results}:
+        of_one = [result for result in results if result.module == module]
+        survived = [f"line {result.mutant.line}: {result.mutant.what}" for result in of_one if not result.noticed]
+        known[module] = {"noticed": len(of_one) - len(survived), "changes": len(of_one), "survived": survived}
+    totals = {name: sum(of_one[name] for of_one in known.values()) for name in ("noticed", "changes")}
+    document = {"command": f"python -m mutate --sample {sample} --save", **totals, "modules": known}
+    file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
