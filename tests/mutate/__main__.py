@@ -28,7 +28,7 @@ SEARCH = (
     "tests/search/test_scout.py",
     "src/cody/search",
 )
-ENGINE = ("tests/inference/test_fast.py", "tests/inference/test_imagined.py")
+ENGINE = ("tests/inference/test_masks.py", "tests/inference/test_fast.py", "tests/inference/test_imagined.py")
 TESTS = {  # module → what should notice a change of it, the quickest first
     "cody.search.greedy": SEARCH,
     "cody.search.tree": SEARCH,
