@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import cody
+from slow_tests import SLOW
 
 SOURCE = Path(cody.__file__).parent
 
@@ -113,8 +114,6 @@ print([name for name in names if isinstance(getattr(package, name), type(importl
 
 
 def test_the_list_of_slow_tests_names_tests():
-    from conftest import SLOW
-
     for name in SLOW:
         file, _, test = name.partition("::")
         assert f"def {test}" in (Path(__file__).parents[1] / file).read_text(encoding="utf-8"), name
