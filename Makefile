@@ -11,7 +11,7 @@ QUICK = tests/test_contract.py tests/test_edits.py tests/test_errors.py tests/te
 	tests/inference/test_fast.py tests/inference/test_imagined.py tests/inference/test_weights.py \
 	src/cody/graph.py src/cody/oracle.py src/cody/search
 
-.PHONY: demo test quick check attack models explainers reproduce bench clean
+.PHONY: demo test quick list-quick check docs package oldest mutate attack models explainers reproduce bench clean
 
 demo: .venv/installed  ## install into .venv, then show what CoDy does
 	@$(BIN)/cody demo
@@ -21,6 +21,22 @@ test: check  ## everything that must hold
 
 quick: .venv/installed-dev  ## what takes less than a minute
 	CODY_EXAMPLES=20 $(BIN)/python -m pytest $(QUICK)
+
+list-quick:  # for scripts: the files of `make quick`
+	@echo $(QUICK)
+
+docs: .venv/installed-docs  ## the documentation site, in docs/_build/html; every warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "The site is at docs/_build/html/index.html"
+
+package:  ## build both distributions, install each into a fresh environment, and try it
+	PYTHON=$(PYTHON) .ci/package
+
+oldest:  ## the quick tests with the oldest versions of the dependencies that are allowed
+	PYTHON=$(PYTHON) .ci/oldest
+
+mutate: .venv/installed-dev  ## break search and masks on purpose, and count what the tests notice; MUTATE="--only masks"
+	PYTHONPATH=tests $(BIN)/python -m mutate $(MUTATE)
 
 check: .venv/installed-dev
 	$(BIN)/ruff check .
@@ -70,5 +86,10 @@ reproduce: .venv/installed-dev  ## the paper's comparison, after `make models` (
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@ .venv/installed
 
+.venv/installed-docs: .venv/python pyproject.toml constraints.txt
+	@echo "Installing CoDy and what its documentation needs into .venv ..."
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	@touch $@ .venv/installed
+
 clean:
-	rm -rf .venv build dist *.egg-info src/*.egg-info
+	rm -rf .venv build dist docs/_build *.egg-info src/*.egg-info

@@ -1,3 +1,13 @@
+import pytest
 import torch
 
+from slow_tests import SLOW
+
 torch.set_num_threads(1)  # small tensors: more threads only get in each other's way
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow: `pytest -m "not slow"` leaves it out."""
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import cody
+from slow_tests import SLOW
 
 SOURCE = Path(cody.__file__).parent
 
@@ -110,3 +111,9 @@ print([name for name in names if isinstance(getattr(package, name), type(importl
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_the_list_of_slow_tests_names_tests():
+    for name in SLOW:
+        file, _, test = name.partition("::")
+        assert f"def {test}" in (Path(__file__).parents[1] / file).read_text(encoding="utf-8"), name

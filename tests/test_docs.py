@@ -4,6 +4,7 @@ import re
 import runpy
 import shlex
 import subprocess
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +12,28 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+import cody
 from cody.cli import app
+from cody.data import datasets
+from cody.explainers import POLICIES
 from random_events import random_graph, random_network
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
-RUN = [ROOT / "README.md", ROOT / "docs" / "quickstart.md"]  # every command and every line of Python in them
-PYTHON = [
+DOCS = ROOT / "docs"
+WRITTEN = [page for page in DOCS.rglob("*.md") if DOCS / "_build" not in page.parents]
+PAGES = sorted([*ROOT.glob("*.md"), *WRITTEN])
+QUESTIONS = sorted((DOCS / "questions").glob("*.md"))
+RUN = [
+    ROOT / "README.md",
+    DOCS / "quickstart.md",
+    DOCS / "data.md",
+    *QUESTIONS,
+]  # every command and every line of Python in them
+PYTHON = [  # only their Python: models take hours
     *RUN,
-    *(ROOT / "docs" / name for name in ("evaluate.md", "baselines.md", "own-model.md")),
-]  # only their Python: models take hours
+    *(DOCS / name for name in ("evaluate.md", "baselines.md", "own-model.md", "package.md", "survey.md")),
+    *sorted((DOCS / "methods").glob("*.md")),
+]
 
 
 def blocks(page, language):
@@ -118,7 +131,8 @@ def test_the_python_on_a_page_runs_and_prints_what_it_says(page, capsys, tmp_pat
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
@@ -128,7 +142,7 @@ UNWRAPPED = {"cli.md"}  # cli.md is the output of --help
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if ROOT / "docs" in page.parents and page.name not in UNWRAPPED],
+    [page for page in PAGES if DOCS in page.parents and page.name not in UNWRAPPED],
     ids=lambda p: p.name,
 )
 def test_prose_fits_into_120_columns(page):
@@ -141,6 +155,52 @@ def test_prose_fits_into_120_columns(page):
 def test_the_command_line_reference_is_up_to_date():
     made = runpy.run_path(str(ROOT / "docs" / "make_cli_reference.py"))
     assert made["TARGET"].read_text(encoding="utf-8") == made["reference"](), "run: python docs/make_cli_reference.py"
+
+
+def test_the_table_of_explainers_is_the_one_of_the_catalogue():
+    made = runpy.run_path(str(DOCS / "make_explainer_table.py"))
+    assert made["TARGET"].read_text(encoding="utf-8") == made["page"](), "run: python docs/make_explainer_table.py"
+    assert [policy for policy in POLICIES if f"| `{policy}` |" not in made["page"]()] == []
+
+
+@pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", DOCS / "architecture.md"], ids=lambda page: page.name)
+def test_the_files_that_a_contributor_is_sent_to_exist(page):
+    named = set(
+        re.findall(r"`((?:src|tests|docs|bench|reproduce|results)/[\w./-]*)`", page.read_text(encoding="utf-8"))
+    )
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_every_part_of_the_package_has_a_line_in_the_architecture():
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    folders = [file.parent.name for file in (ROOT / "src" / "cody").glob("*/__init__.py")]
+    assert [name for name in folders if f"src/cody/{name}/" not in text] == []
+
+
+def test_the_table_of_data_sets_is_the_one_of_the_package():
+    text = (DOCS / "data.md").read_text(encoding="utf-8")
+    for dataset in datasets():
+        counts = (
+            f"{dataset.nodes:,} | {dataset.events:,} | {dataset.unique_edges:,}" if dataset.file else "made to size"
+        )
+        assert f"| `{dataset.name}` | {counts} |" in text
+
+
+def test_the_citation_names_this_version():
+    version = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    assert version is not None
+    assert version[1] == cody.__version__
+
+
+def test_the_page_of_the_package_index_names_every_extra():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = re.findall(r"^\| `(\w+)` \|", (DOCS / "package.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(named) == set(project["optional-dependencies"]) - {"dev", "docs"}
+
+
+def test_the_page_of_the_package_index_has_no_links_that_need_the_repository():
+    assert re.findall(r"\]\((?!https://)[^)]*\)", (DOCS / "package.md").read_text(encoding="utf-8")) == []
 
 
 def test_the_table_of_figures_is_the_one_of_the_results():

@@ -12,7 +12,6 @@ from cody.files import cache_directory
 
 MADE = {  # what can be cleared: it is made again when it is needed
     "versions": "memories of TGNs, one table for each model and data set",
-    "graphs": "data sets that come with the installation, parsed",
     "intact": "notes on saved graphs that were verified",
 }
 OTHERS = "downloaded data sets and other files"

@@ -389,7 +389,7 @@ def verify_graph(graph: TemporalGraph) -> None:
 
 def whole_number(what: str, value: Any) -> int:
     """An int or a numpy integer; 1.0, True and "1" are errors."""
-    if not isinstance(value, bool):
+    if not isinstance(value, bool | np.bool_):  # older versions of numpy count with theirs
         try:
             return operator.index(value)
         except TypeError:
@@ -434,7 +434,8 @@ def _shortened(value: Any) -> str:
 
 def _array(column: str, values: Any) -> NDArray[Any]:
     """The values as a numpy array, unless they would lose their meaning when converted to numbers."""
-    if isinstance(values, np.ma.MaskedArray):
+    # An ndarray proper is not masked; asking numpy.ma would import it, which takes longer than all the rest.
+    if type(values) is not np.ndarray and isinstance(values, np.ma.MaskedArray):
         raise DataError(f"{column} is a masked array; fill in or drop the masked values")
     try:
         reject_long_texts(values)

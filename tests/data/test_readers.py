@@ -208,7 +208,7 @@ TEXT = [pa.array(["b", "a"], kind) for kind in (pa.string(), pa.large_string(), 
 NUMBERS = [
     *(pa.array([7, 5], kind) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())),
     *(pa.array([7, 5], kind) for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())),
-    *(pa.array([7.0, 5.0], kind) for kind in (pa.float16(), pa.float32(), pa.float64())),
+    *(pa.array(np.array([7.0, 5.0], kind)) for kind in (np.float16, np.float32, np.float64)),
     *(pa.array([Decimal(7), Decimal(5)], kind) for kind in (pa.decimal128(38, 0), pa.decimal256(50, 2))),
 ]
 NO_IDS = [

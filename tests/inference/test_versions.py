@@ -132,7 +132,14 @@ def test_a_table_that_cannot_be_written_is_repaired_for_the_process(tgn, tmp_pat
     expected = FastTGN(network, graph, folder=tmp_path).logits(graph.query(280), SETS)
     table = only_file(tmp_path)
     damage(table, "zeros", np.random.default_rng(0))
-    monkeypatch.setattr(versions.VersionTable, "_repair_file", lambda *_: None)
+    opened = np.memmap
+
+    def read_only(file, *, mode, **how):
+        if mode == "r+":
+            raise PermissionError(file)
+        return opened(file, mode=mode, **how)
+
+    monkeypatch.setattr(np, "memmap", read_only)
     np.testing.assert_array_equal(FastTGN(network, graph, folder=tmp_path).logits(graph.query(280), SETS), expected)
     assert not any(table.read_bytes())
 

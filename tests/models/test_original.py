@@ -1,5 +1,4 @@
 import json
-import os
 import resource
 from pathlib import Path
 
@@ -15,16 +14,12 @@ from cody.inference.replay import Replay
 from cody.models.original import import_original, network_from_original
 from random_events import random_graph, random_network
 
-CONFORMANCE = os.environ.get("CODY_CONFORMANCE")
-needs_conformance = pytest.mark.skipif(
-    CONFORMANCE is None, reason="CODY_CONFORMANCE does not name the folder with answers of the original code"
-)
+CONFORMANCE = Path(__file__).parents[1] / "conformance"  # answers of the original code
 
 
-@needs_conformance
 @pytest.mark.parametrize("name", ["tgn", "tgat"])
 def test_every_answer_of_the_original_code_is_reproduced(name, tmp_path):
-    folder = Path(CONFORMANCE)
+    folder = CONFORMANCE
     facts = json.loads((folder / f"{name}.json").read_text())
     graph = read_events(folder / f"ml_{name}.csv")
     sizes = {key: facts[key] for key in ("layers", "heads", "neighbours", "batch")}

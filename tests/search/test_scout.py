@@ -176,6 +176,24 @@ def test_several_ways_out_are_disjoint_where_possible_and_ordered_by_size():
     assert ways_out(found, 2) == ways[:2]
 
 
+@pytest.mark.parametrize("ways", [[{1}, {4}, {6}], [{0, 1}, {2, 3}, {4, 5}]])
+def test_once_enough_ways_out_are_known_nothing_more_is_searched(ways):
+    oracle = Oracle(Lookup(lambda removal: -1.0 if any(way <= removal for way in ways) else 1.0), QUERY)
+    found = look_for_others(oracle, np.arange(9), scout, scout(oracle, np.arange(9)), 3)
+    assert ways_out(found, 3) == ways
+    look_for_others(oracle, np.arange(9), lambda *_: pytest.fail("it searches"), found, 3)
+
+
+def test_where_each_way_out_is_one_event_the_others_are_searched_once():
+    def counted(oracle, ranking):
+        searched.append(ranking.tolist())
+        return scout(oracle, ranking)
+
+    oracle, searched = Oracle(Lookup(lambda removal: 1.0 - 2.0 * bool(removal & {1, 4})), QUERY), []
+    look_for_others(oracle, np.arange(6), counted, scout(oracle, np.arange(6)), 3)
+    assert searched == [[0, 2, 3, 5]]
+
+
 def test_where_all_ways_out_share_an_event_they_are_found_too():
     model = flipping(lambda change: 3 in change and change & {8, 15})
     oracle = Oracle(model, QUERY)

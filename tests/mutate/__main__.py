@@ -1,0 +1,150 @@
+"""Mutation testing of search and masks: `python -m mutate`, or `make mutate`.
+
+A sample of small changes is made to each file, one at a time; the tests of that file are run until one fails. A change
+that no test notices survives. Each is a hint: either a test is missing, or the change makes no difference to a user
+(another order of equals, a larger mask), or code is not needed. The last score is in results/mutation.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.abc
+import importlib.util
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mutate.mutants import Mutant, mutants
+
+ROOT = Path(__file__).parents[2]
+SEARCH = (
+    "tests/search/test_every_search.py",
+    "tests/search/test_search.py",
+    "tests/search/test_scout.py",
+    "src/cody/search",
+)
+ENGINE = ("tests/inference/test_masks.py", "tests/inference/test_fast.py", "tests/inference/test_imagined.py")
+TESTS = {  # module → what should notice a change of it, the quickest first
+    "cody.search.greedy": SEARCH,
+    "cody.search.tree": SEARCH,
+    "cody.search.scout": SEARCH,
+    "cody.search.result": SEARCH,
+    "cody.search.prove": (*SEARCH, "tests/test_explain.py"),
+    "cody.search.several": (*SEARCH, "tests/test_explain.py"),
+    "cody.inference.masks": ENGINE,
+}
+SECONDS = 240  # processor seconds after which the tests of a mutant count as hanging, which somebody would notice
+PASSED = 0  # pytest's exit code
+
+
+class Result(NamedTuple):
+    module: str
+    mutant: Mutant
+    noticed: bool
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m mutate", description=(__doc__ or "").partition("\n\n")[2])
+    parser.add_argument("--only", default="", help="modules whose name contains this")
+    parser.add_argument("--sample", type=int, default=20, help="changes of each file")
+    parser.add_argument("--minutes", type=float, default=60.0, help="no change is begun after so many")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--save", action="store_true", help="put the result into results/mutation.json")
+    options = parser.parse_args()
+    os.chdir(ROOT)
+    os.environ.setdefault("CODY_EXAMPLES", "10")
+    _import_what_tests_need()
+    until = time.monotonic() + 60 * options.minutes
+    results = [result for module in TESTS if options.only in module for result in examine(module, options, until)]
+    print(f"{sum(result.noticed for result in results)} of {len(results)} changes were noticed")
+    if options.save:
+        _save(results, options.sample)
+
+
+def examine(module: str, options: argparse.Namespace, until: float) -> list[Result]:
+    """The sampled mutants of a module, each with whether a test noticed it."""
+    source = file_of(module).read_text(encoding="utf-8")
+    if noticed(module, source, TESTS[module]):
+        sys.exit(f"{module}: its tests fail without any change, so they would notice everything")
+    every = list(mutants(source))
+    chosen = random.Random(options.seed).sample(every, min(options.sample, len(every)))
+    results = []
+    for mutant in sorted(chosen):
+        if time.monotonic() > until:
+            break
+        results.append(Result(module, mutant, noticed(module, mutant.source, TESTS[module])))
+        if not results[-1].noticed:
+            print(f"survived: {module} line {mutant.line}: {mutant.what[:100]}", flush=True)
+    print(f"{module}: {sum(result.noticed for result in results)} of {len(results)} noticed", flush=True)
+    return results
+
+
+def file_of(module: str) -> Path:
+    return ROOT.joinpath("src", *module.split(".")).with_suffix(".py")
+
+
+def noticed(module: str, source: str, tests: tuple[str, ...]) -> bool:
+    """Whether one of the tests fails when the module has this source. They run in a copy of this process."""
+    child = os.fork()
+    if child == 0:
+        _run(module, source, tests)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != PASSED
+
+
+def _run(module: str, source: str, tests: tuple[str, ...]) -> None:
+    import resource
+
+    import pytest
+
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
+    sys.meta_path.insert(0, _Changed(module, source))
+    os._exit(int(pytest.main(["-x", "-p", "no:cacheprovider", "-p", "no:randomly", *tests])))
+
+
+class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module from another source."""
+
+    def __init__(self, module: str, source: str) -> None:
+        self.module, self.source = module, source
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        return importlib.util.spec_from_file_location(name, file_of(name), loader=self) if name == self.module else None
+
+    def exec_module(self, module: Any) -> None:
+        exec(compile(self.source, f"<changed {self.module}>", "exec"), vars(module))
+
+
+def _import_what_tests_need() -> None:
+    """What takes longest, so that a copy of this process begins at once. Neither cody nor plugins of pytest."""
+    import numpy  # noqa: F401
+    import pandas  # noqa: F401
+    import pytest  # noqa: F401
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _save(results: list[Result], sample: int) -> None:
+    """Replace what is known about the examined modules by what was seen now."""
+    file = ROOT / "results" / "mutation.json"
+    known = json.loads(file.read_text(encoding="utf-8"))["modules"] if file.exists() else {}
+    for module in {result.module: None for result in results}:
+        of_one = [result for result in results if result.module == module]
+        survived = [f"line {result.mutant.line}: {result.mutant.what}" for result in of_one if not result.noticed]
+        known[module] = {"noticed": len(of_one) - len(survived), "changes": len(of_one), "survived": survived}
+    totals = {name: sum(of_one[name] for of_one in known.values()) for name in ("noticed", "changes")}
+    document = {"command": f"python -m mutate --sample {sample} --save", **totals, "modules": known}
+    file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
