@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from cody.explain import options_of
-from cody.explainers import DEFAULT_SEARCH, FACTUAL, LEARNED, SEARCHES, Entry, name_of
+from cody.explainers import DEFAULT_SEARCH, FACTUAL, SEARCHES, Entry, name_of
 
 TARGET = Path(__file__).parent / "methods" / "index.md"
 
@@ -28,7 +28,7 @@ def table() -> list[str]:
 
 
 def of_factual(entry: Entry) -> str:
-    policy = f"{LEARNED}, trained" if entry.policy is None else name_of(entry.policy)
+    policy = f"{entry.learned}, trained" if entry.policy is None else name_of(entry.policy)
     return f"| `{entry.name}` | {entry.title} | factual | {policy} | {written(entry.options)} |"
 
 
