@@ -15,7 +15,7 @@ from cody.survey.page import survey_page
 from cody.testing import ToyModel
 from random_events import random_graph, random_network
 from test_cli import run
-from view.browser import SCHEMES, WIDTHS, axe_source, chromium, shows, tab
+from view.browser import SCHEMES, WIDTHS, axe_source, chromium, serious_faults, shows, tab
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -157,14 +157,7 @@ def test_axe_finds_no_serious_fault(browser, scheme, made, tmp_path, request):
     with tab(browser, color_scheme=scheme) as watched:
         page = watched.open(made(), tmp_path)
         page.locator("[data-list]:enabled").first.click()
-        page.evaluate(source)
-        faults = page.evaluate("axe.run().then((found) => found.violations)")
-        serious = [
-            (fault["id"], fault["nodes"][0]["html"][:200], fault["nodes"][0]["failureSummary"])
-            for fault in faults
-            if fault["impact"] in ("serious", "critical")
-        ]
-        assert serious == []
+        assert serious_faults(page, source) == []
 
 
 def test_it_prints_its_figures(browser, tmp_path):

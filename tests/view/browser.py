@@ -80,3 +80,13 @@ def axe_source(folder):
             pytest.skip(f"axe cannot be fetched from npm: {error}")
     with tarfile.open(next(folder.glob("axe-core-*.tgz"))) as archive:
         return archive.extractfile("package/axe.min.js").read().decode()
+
+
+def serious_faults(page, source):
+    """What axe, given its source, finds serious or critical on a page."""
+    page.evaluate(source)
+    return [
+        (fault["id"], fault["nodes"][0]["html"][:200], fault["nodes"][0]["failureSummary"])
+        for fault in page.evaluate("axe.run().then((found) => found.violations)")
+        if fault["impact"] in ("serious", "critical")
+    ]

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cody.decision import decision, scores
-from view.browser import SCHEMES, WIDTHS, axe_source, chromium, shows, tab
+from view.browser import SCHEMES, WIDTHS, axe_source, chromium, serious_faults, shows, tab
 from view.explained import BIDI, EVIL, cut_short, imagined, large, toy
 
 
@@ -271,14 +271,7 @@ def test_axe_finds_no_serious_fault(browser, scheme, why, tmp_path, request):
     source = axe_source(request.config.cache.mkdir("axe"))
     with tab(browser, color_scheme=scheme) as watched:
         page = watched.open(why, tmp_path)
-        page.evaluate(source)
-        faults = page.evaluate("axe.run().then((found) => found.violations)")
-        serious = [
-            (fault["id"], fault["nodes"][0]["html"][:200], fault["nodes"][0]["failureSummary"])
-            for fault in faults
-            if fault["impact"] in ("serious", "critical")
-        ]
-        assert serious == []
+        assert serious_faults(page, source) == []
 
 
 def test_it_lives_in_a_notebooks_frame(browser, why):

@@ -8,7 +8,7 @@ import pytest
 import cody
 from cody import Add
 from cody.decision import scores
-from view.browser import SCHEMES, axe_source, chromium, shows, tab
+from view.browser import SCHEMES, axe_source, chromium, serious_faults, shows, tab
 from view.server import serving
 
 pytest.importorskip("fastapi", reason="fastapi is not installed")
@@ -135,12 +135,5 @@ def test_axe_finds_no_serious_fault(browser, address, request, asked, shown, sch
         page.goto(f"{address}/{asked}")
         page.get_by_role("heading", name=shown).wait_for()
         page.evaluate("document.querySelectorAll('details').forEach((details) => (details.open = true))")
-        page.evaluate(source)
-        faults = page.evaluate("axe.run().then((found) => found.violations)")
-        serious = [
-            (fault["id"], fault["nodes"][0]["html"][:200], fault["nodes"][0]["failureSummary"])
-            for fault in faults
-            if fault["impact"] in ("serious", "critical")
-        ]
-        assert serious == []
+        assert serious_faults(page, source) == []
         watched.complaints[:] = [each for each in watched.complaints if "400" not in each]  # the page of an error
