@@ -1,24 +1,35 @@
-"""Which parts of the engine an explanation spends its time in: `python bench/parts.py`.
+"""Which parts of the engine the time is spent in.
 
-The explanations are those of `cody bench --only explanation`: random weights, paper sizes, 300 sets each. A part's time
-is what it spends itself, without the parts it calls. Watching costs time too, so read the shares.
+    python bench/parts.py
+    python bench/parts.py --data wikipedia --model runs/tgn-wikipedia --event 146429
+
+The explanations are those of `cody bench --only explanation` and the links those of `--only scoring`: random weights,
+paper sizes, 300 sets each. With a model, the explanation of one of its links. A part's time is what it spends itself,
+without the parts it calls. Watching costs time too, so read the shares.
 """
 
 import argparse
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from cody.bench import OUT_OF_REACH, QUESTIONS, _queries, _random_model
 from cody.data import load
 from cody.explain import explain
+from cody.graph import Query, TemporalGraph
+from cody.inference import load_model
 from cody.inference.attention import Attention, Decoder
-from cody.inference.fast import Events, Known, Layer, Workspace
+from cody.inference.fast import Events, FastModel, Known, Layer, Workspace
 from cody.inference.lineage import Lineage
+from cody.inference.links import LinkScorer
 from cody.inference.masks import Universe, Windows
-from cody.inference.tgn import Gates, MemoryInputs
+from cody.inference.tgn import FastTGN, Gates, MemoryInputs
 from cody.inference.vectors import Products
+from cody.inference.weights import Weights
 from cody.oracle import Oracle
 
 PARTS = {
@@ -28,7 +39,10 @@ PARTS = {
         (Gates, "events"),
         (Gates, "remember"),
         (Decoder, "score"),
+        (LinkScorer, "_embed"),
     ],
+    "time encodings": [(Weights, "encode")],
+    "looking up events and memories": [(TemporalGraph, "recent"), (TemporalGraph, "ends"), (FastTGN, "read_versions")],
     "what is known already": [(Known, "find"), (Known, "add"), (Layer, "_made_of")],
     "which events a node attends to": [(Windows, "choose"), (Events, "look_up")],
     "which memories change": [
@@ -49,11 +63,14 @@ class Watch:
     def __init__(self):
         self.seconds = dict.fromkeys(PARTS, 0.0)
         self.inside = []  # seconds spent in the parts that each running one has called
+        self.workspaces = []
 
     def wrapped(self, part, function):
         def watched(*args, **kwargs):
             start = time.process_time()
             self.inside.append(0.0)
+            if function.__qualname__ == "Workspace.answer":
+                self.workspaces.append(args[0])
             try:
                 return function(*args, **kwargs)
             finally:
@@ -65,42 +82,67 @@ class Watch:
         return watched
 
 
+class Subject(NamedTuple):
+    """What is measured: a model, and what is asked of it about each link."""
+
+    name: str
+    graph: TemporalGraph
+    model: FastModel
+    ask: Callable[[Query], object]
+    links: list[Query]
+
+
+def usual(links):
+    """Explanations by both models, and a link that is only scored."""
+    graph = load("collegemsg")
+    queries = _queries(np.random.default_rng(0), graph, links + 1)
+    for kind in ("tgn", "tgat"):
+        model = _random_model(kind, graph, "paper", bias=OUT_OF_REACH)
+        ask = partial(explain, model, graph, evaluations=QUESTIONS)
+        yield Subject(f"{kind.upper()}, an explanation", graph, model, ask, queries)
+    model = _random_model("tgn", graph, "paper")
+    yield Subject("TGN, scoring a link", graph, model, partial(model.logits, changes=[frozenset()]), queries)
+
+
+def one(data, folder, event):
+    graph = load(data)
+    model = load_model(folder, graph)
+    queries = [graph.query(graph.num_events - 1), graph.query(event)]
+    yield Subject(f"{data}, event {event}", graph, model, partial(explain, model, graph), queries)
+
+
+def measure(subject, watch):
+    """The share of each part, and what was made."""
+    first, *others = subject.links
+    subject.ask(first)  # warms up
+    watch.seconds = dict.fromkeys(PARTS, 0.0)
+    watch.workspaces.clear()
+    start = time.process_time()
+    for query in others:
+        subject.ask(query)
+    whole = time.process_time() - start
+    seconds = watch.seconds | {"the search, and all around it": whole - sum(watch.seconds.values())}
+    vectors = sum(layer.vectors.length for made in set(watch.workspaces) for layer in made.layers)
+    made = f"{len(watch.workspaces) / len(others):.0f} batches, {vectors / len(others):.0f} new vectors"
+    return {part: f"{100 * spent / whole:.0f} %" for part, spent in seconds.items()} | {"for each link": made}
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--links", type=int, default=10)
-    links = arguments.parse_args().links
+    arguments.add_argument("--data")
+    arguments.add_argument("--model")
+    arguments.add_argument("--event", type=int)
+    given = arguments.parse_args()
     watch = Watch()
     for part, functions in PARTS.items():
         for owner, name in functions:
             setattr(owner, name, watch.wrapped(part, getattr(owner, name)))
-    graph = load("collegemsg")
-    shares, made = {}, {}
-    workspaces = []
-    answer = Workspace.answer
-
-    def noted(self, changes):
-        workspaces.append(self)
-        return answer(self, changes)
-
-    Workspace.answer = noted
-    for kind in ("tgn", "tgat"):
-        model = _random_model(kind, graph, "paper", bias=OUT_OF_REACH)
-        first, *others = _queries(np.random.default_rng(0), graph, links + 1)
-        explain(model, graph, first, evaluations=QUESTIONS)  # warms up
-        watch.seconds = dict.fromkeys(PARTS, 0.0)
-        workspaces.clear()
-        start = time.process_time()
-        for query in others:
-            explain(model, graph, query, evaluations=QUESTIONS)
-        whole = time.process_time() - start
-        parts = watch.seconds | {"the search, and all around it": whole - sum(watch.seconds.values())}
-        shares[kind] = {part: seconds / whole for part, seconds in parts.items()}
-        vectors = sum(layer.vectors.length for one in set(workspaces) for layer in one.layers)
-        made[kind] = f"{len(workspaces) / links:.0f} batches, {vectors / links:.0f} new vectors in all layers"
-    print("| part | TGN | TGAT |", "|---|---|---|", sep="\n")
-    for part in shares["tgn"]:
-        print(f"| {part} | {shares['tgn'][part]:.0%} | {shares['tgat'][part]:.0%} |".replace("%", " %"))
-    print(f"| for 300 sets | {made['tgn']} | {made['tgat']} |")
+    subjects = usual(given.links) if given.model is None else one(given.data, given.model, given.event)
+    columns = {subject.name: measure(subject, watch) for subject in subjects}
+    print(f"| part | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|", sep="\n")
+    for part in next(iter(columns.values())):
+        print(f"| {part} | {' | '.join(column[part] for column in columns.values())} |")
 
 
 if __name__ == "__main__":
