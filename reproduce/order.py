@@ -65,7 +65,7 @@ def folder_of(models, kind, trained, data):
 
 
 def is_there(*which):
-    """Whether a model has been trained; if not, it is left out for now."""
+    """Whether a model has been trained; if not, its cells are left out."""
     try:
         return bool(find_model(folder_of(*which)))
     except ModelError as error:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cody.baselines.differentiable import SoftModel
+from cody.baselines.differentiable import SoftLinks, SoftModel
 from cody.candidates import candidates
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import IntArray, Query
@@ -32,6 +32,7 @@ class Training:
     batch: int = 16  # links
     learning_rate: float = 1e-3
     hidden: int = 128
+    temperature: tuple[float, float] = (5.0, 1.0)  # of the gates, in the first and in the last epoch
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -41,6 +42,8 @@ class Training:
         if not 0 <= self.first < self.last <= 1:
             raise CallError(f"the period must be shares 0 ≤ first < last ≤ 1, not {self.first} and {self.last}")
         check_costs(self, "learning_rate")
+        if not min(self.temperature) > 0:
+            raise CallError(f"temperature must be above 0 from first to last, not {self.temperature}")
 
     def new_scorer(self, sizes: Sizes) -> Any:
         """A scorer that is not trained yet."""
@@ -141,6 +144,17 @@ def temperature_in(temperature: tuple[float, float], epoch: int, epochs: int) ->
     """The temperature, which falls geometrically from the first epoch to the last."""
     start, end = temperature
     return start * math.pow(end / start, epoch / max(1, epochs - 1))
+
+
+def decisions(links: SoftLinks) -> Tensor:
+    """1 where the model predicts a link, else 0. [Q]"""
+    with torch.no_grad():
+        return (links.logits(torch.ones(sum(links.sizes))) > 0).float()
+
+
+def unchanged(logits: Tensor, decided: Tensor) -> int:
+    """How many decisions are still the same."""
+    return int(((logits > 0) == (decided > 0)).sum())
 
 
 def seed_of(*parts: int) -> int:

@@ -24,15 +24,16 @@ from cody.baselines.lessons import (
     Sums,
     Training,
     check_costs,
+    decisions,
     draw_links,
     new_optimizer,
     relaxed_gates,
     run_epochs,
     take_step,
     temperature_in,
+    unchanged,
 )
 from cody.baselines.pgexplainer import Scorer, describe, new_scorer
-from cody.errors import CallError
 from cody.graph import IntArray, Query
 from cody.models.folder import check_free, make_folder
 from cody.models.resume import ResumeFile, clear_up
@@ -45,13 +46,10 @@ class Settings(Training):
 
     size: float = 2.0  # weight of the mean gate in the loss
     entropy: float = 0.1  # weight of the gates' entropy in the loss: they should be open or closed
-    temperature: tuple[float, float] = (5.0, 1.0)  # of the gates, in the first and in the last epoch
 
     def __post_init__(self) -> None:
         Training.__post_init__(self)
         check_costs(self, "size", "entropy")
-        if not min(self.temperature) > 0:
-            raise CallError(f"temperature must be above 0 from first to last, not {self.temperature}")
 
     def new_scorer(self, sizes: Sizes) -> Scorer:
         return new_scorer(sizes, self.hidden, self.seed)
@@ -162,17 +160,6 @@ def _learn(
     take_step(optimizer, loss, epoch, "a lower learning rate, size or entropy")
     kept = (torch.sigmoid(scores.detach()) * lesson.share).sum()
     return Sums(loss.item() * links, unchanged(logits, lesson.decided), kept.item(), links)
-
-
-def decisions(links: SoftLinks) -> Tensor:
-    """1 where the model predicts a link, else 0. [Q]"""
-    with torch.no_grad():
-        return (links.logits(torch.ones(sum(links.sizes))) > 0).float()
-
-
-def unchanged(logits: Tensor, decided: Tensor) -> int:
-    """How many decisions are still the same."""
-    return int(((logits > 0) == (decided > 0)).sum())
 
 
 def _entropy(gates: Tensor) -> Tensor:

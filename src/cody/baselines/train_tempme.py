@@ -30,16 +30,18 @@ from cody.baselines.lessons import (
     Sums,
     Training,
     check_costs,
+    decisions,
     draw_links,
     new_optimizer,
     relaxed_gates,
     run_epochs,
     take_step,
     temperature_in,
+    unchanged,
 )
 from cody.baselines.motifs import KINDS, null_frequencies, sample_motifs
 from cody.baselines.tempme import Described, MotifScorer, describe_motifs, importance, new_motif_scorer
-from cody.baselines.train import Settings, decisions, unchanged
+from cody.baselines.train import Settings
 from cody.errors import CallError
 from cody.graph import IntArray, Query
 from cody.models.sizes import Sizes
@@ -52,15 +54,13 @@ class MotifSettings(Training):
     hidden: int = 32
     prior: float = 0.05  # share of open gates that costs nothing
     divergence: float = 0.5  # weight of the divergence from the null model in the loss
-    temperature: tuple[float, float] = (1.0, 0.3)  # of the gates, in the first and in the last epoch
+    temperature: tuple[float, float] = (1.0, 0.3)
 
     def __post_init__(self) -> None:
         Training.__post_init__(self)
         check_costs(self, "divergence")
         if not 0 < self.prior < 1:
             raise CallError(f"prior is a share, above 0 and below 1, not {self.prior}")
-        if not min(self.temperature) > 0:
-            raise CallError(f"temperature must be above 0 from first to last, not {self.temperature}")
 
     def new_scorer(self, sizes: Sizes) -> MotifScorer:
         return new_motif_scorer(sizes, self.hidden, self.seed)

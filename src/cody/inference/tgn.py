@@ -22,7 +22,7 @@ from cody.inference.versions import VersionTable, Watch, index_of, latest_event,
 from cody.inference.weights import Weights, gated
 from cody.model import Change
 
-UNCHANGED = 0  # in place of an id: the value of the version with nothing otherwise. Nothing else has the id 0 but none
+UNCHANGED = 0  # in place of an id: the version has the value it has with nothing otherwise (0 is no version's own id)
 MANY_VERSIONS = 500  # that changes may concern: then changes are followed only while they are larger than …
 SMALL_CHANGE = (
     1e-4  # … this, in any number of a memory. How far that moves a logit is up to the weights: docs/engine.md
