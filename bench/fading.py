@@ -30,7 +30,6 @@ def main() -> None:
     options = parser.parse_args()
     graph = load(options.data)
     model = load_model(options.model, graph, other_data=options.other_data)
-    tgn.MANY_VERSIONS = 0  # whatever the link
     print(f"{'event':>8} {'followed':>9} {'versions':>9} {'time':>6} {'largest difference':>19} {'largest effect':>15}")
     for row in map(int, options.events.split(",")):
         query = graph.query(row)
@@ -38,7 +37,7 @@ def main() -> None:
         sets = some_sets(rows)
         every, spent = np.zeros(0), 1.0
         for size in SIZES:
-            tgn.SMALL_CHANGE = size
+            tgn.MANY_VERSIONS, tgn.SMALL_CHANGE = 0 if size else 10**9, size  # whatever the link
             start = time.process_time()
             session = model.session(query, rows)  # type: ignore[attr-defined]
             logits = session.logits(sets)

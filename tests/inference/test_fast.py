@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from cody.graph import Query, TemporalGraph
 from cody.inference import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, tgn
+from cody.inference.tgn import Alike
+from cody.inference.weights import Weights
 from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.tgn import TGN
 from cody.testing import check_model
@@ -58,8 +60,10 @@ def test_answers_equal_replay_in_single_and_double_precision(kind):
         graph, network, query, removals = case
         for dtype, tolerance in ((np.float32, 1e-4), (np.float64, 1e-9)):
             expected = Replay(network, graph, dtype=dtype).logits(query, removals)
-            answers = engine(network, graph, dtype).logits(query, removals)
-            np.testing.assert_allclose(answers, expected, rtol=0, atol=tolerance)
+            model = engine(network, graph, dtype)
+            np.testing.assert_allclose(model.logits(query, removals), expected, rtol=0, atol=tolerance)
+            confirmed = [model.plain(query, removal).logits(query, [removal])[0] for removal in removals]
+            np.testing.assert_allclose(confirmed, expected, rtol=0, atol=tolerance)
         usual = fast_model(network, graph).logits(query, removals)  # in double precision, but for the table
         np.testing.assert_allclose(usual, expected, rtol=0, atol=1e-4)
 
@@ -217,6 +221,35 @@ def test_the_engine_passes_the_conformance_suite(kind):
     graph = random_graph(np.random.default_rng(3), nodes=10, events=60)
     network = random_network(graph, kind)
     check_model(fast_model(network, graph), graph, reference=Replay(network, graph)).raise_if_failed()
+
+
+def test_a_counterfactual_is_confirmed_without_replaying_what_it_cannot_depend_on(monkeypatch):
+    pairs = np.array([[0, 1], [2, 3], [1, 4], [5, 6]] * 20)  # 2 and 3, 5 and 6 have nothing to do with 0
+    graph = TemporalGraph.from_arrays(*pairs.T, np.arange(80.0))
+    model = engine(random_network(graph, "tgn", batch=4), graph)
+    updates = []
+    remember = Weights.remember
+    monkeypatch.setattr(Weights, "remember", lambda *given: updates.append(len(given[1])) or remember(*given))
+    query, change = Query(0, 4, 100.0, 80), frozenset({8})
+    full = model.plain(query, change, full=True).logits(query, [change])
+    confirmed = model.plain(query, change).logits(query, [change])
+    np.testing.assert_allclose(confirmed, full, rtol=0, atol=1e-12)
+    assert updates[:20] == [7] * 2 + [6] + [7] * 17, "from row 0: every node of every batch"
+    assert updates[20:] == [2] + [3] * 17, "0, 1 and 4, since the batch of row 8, in which 0 and 1 did not meet"
+
+
+def test_memories_that_are_nearly_the_same_are_shared_within_a_version_only():
+    alike = Alike(3, 1e-4)
+    memory = np.array([[0.5, 0.5, 0.5], [0.5, 0.5, 0.6], [-0.2, 0.0, 0.2]])
+    alike.add(np.array([7, 7, 8]), memory, np.array([0, 1, 2]))
+    alike.sort()
+    close, far = np.array([[0.50005, 0.49995, 0.5]]), np.array([[0.5, 0.50015, 0.5]])
+    cases = [(7, close, 0), (7, far, -1), (7, memory[1:2], 1), (8, close, -1), (8, memory[2:], 2)]
+    for version, value, expected in cases:
+        assert alike.find(np.array([version]), value, memory)[0] == [expected]
+    ids, first = alike.find(np.array([9, 9, 9, 10]), np.concatenate([far, close, far, far]), memory)
+    assert ids.tolist() == [-1] * 4
+    assert first.tolist() == [0, 1, 0, 3]
 
 
 def test_of_long_histories_small_changes_are_left_out_and_answers_hardly_move(monkeypatch):

@@ -62,8 +62,10 @@ class Lineage:
         self._add_masks(traced)
         self.children = self._children(traced)
         self.affected = self._affected()
-        nothing = np.zeros((len(self.index), universe.words), dtype=np.uint64)
-        self.usual_own, self.usual_other = self.kept(self.own, nothing), self.kept(self.other, nothing)  # [V]
+        nothing = np.zeros((1, universe.words), dtype=np.uint64)
+        usual = np.zeros(len(self.index), dtype=np.int64)
+        self.usual_own, self.usual_other = (self.kept(versions, nothing, usual) for versions in (self.own, self.other))
+        self.last = self._last()  # the versions that may be a node's latest before the query
 
     @property
     def count(self) -> int:
@@ -103,6 +105,15 @@ class Lineage:
         order = np.argsort(level, kind="stable")
         self.levels = np.split(order, np.flatnonzero(np.diff(level[order])) + 1)[1:]  # of versions, lowest first
 
+    def _last(self) -> IntArray:
+        last: list[IntArray] = []
+        versions = self.latest
+        while len(versions):
+            versions = np.unique(versions)
+            last.append(versions)
+            versions = self.previous[versions[self.bit[versions] >= 0]]
+        return np.unique(np.concatenate([self.latest[:0], *last]))
+
     def _children(self, traced: IntArray) -> Lists:
         """For each version, those that may be computed from it. [V] lists"""
         changes: BoolArray = np.any(self.memory, axis=1)
@@ -131,14 +142,14 @@ class Lineage:
         versions, whose = self.affected.of(bit)
         return versions, change[whose]
 
-    def kept(self, versions: IntArray, masks: Masks) -> IntArray:
-        """The latest version at or before each whose event happened. [n], [n, w] → [n]"""
+    def kept(self, versions: IntArray, masks: Masks, change: IntArray) -> IntArray:
+        """The latest version at or before each whose event happened, under one of the masks. [m], [n, w], [m] → [m]"""
         versions = versions.copy()
         doubtful = np.flatnonzero(self.bit[versions] >= 0)
         while len(doubtful):
             version = versions[doubtful]
             word, bit = np.divmod(self.bit[version], 64)
-            changed = (masks[doubtful, word] >> bit.astype(np.uint64) & np.uint64(1)).astype(bool)
+            changed = (masks[change[doubtful], word] >> bit.astype(np.uint64) & np.uint64(1)).astype(bool)
             doubtful = doubtful[changed != self.imagined[version]]
             versions[doubtful] = self.previous[versions[doubtful]]
             doubtful = doubtful[self.bit[versions[doubtful]] >= 0]

@@ -41,10 +41,12 @@ class State(NamedTuple):
 class Replay:
     """A network asked about a graph, one change at a time.
 
-    With `start`, changes that concern nothing before that state's row are replayed from there instead of row 0.
+    With `start`, changes that concern nothing before that state's row are replayed from there instead of row 0. With
+    `only_needed`, updates of memories that the answer cannot depend on are left out.
     """
 
     gives_logits = True
+    only_needed = False
 
     def __init__(
         self, network: Any, graph: TemporalGraph, *, start: State | None = None, dtype: Any = np.float32
@@ -52,10 +54,10 @@ class Replay:
         self.weights = Weights.of(network).astype(dtype)
         self.graph, self.start, self.features = graph, start, self._features(graph)
 
-    def on(self, graph: TemporalGraph, start: State | None = None) -> Replay:
+    def on(self, graph: TemporalGraph, start: State | None = None, *, only_needed: bool = False) -> Replay:
         """The same network, replayed on another graph or from another state."""
         other = copy.copy(self)
-        other.start = start
+        other.start, other.only_needed = start, only_needed
         if graph is not self.graph:
             other.graph, other.features = graph, self._features(graph)
         return other
@@ -116,18 +118,46 @@ class Replay:
         if not weights.has_memory:
             return state._replace(row=query.before)  # nothing is ever written to the memory
         memory, updated = state.memory.copy(), state.updated.copy()
-        for first in range(state.row, query.before + 1, batch):
+        batches = [self._last_events(first, query, outcome) for first in range(state.row, query.before + 1, batch)]
+        for nodes, rows in self._needed(batches, query, outcome) if self.only_needed else batches:
             check_deadline()
-            last_event: dict[int, int] = {}  # node → its last event in this batch
-            for row in self._happened(range(first, min(first + batch, query.before)), first // batch, outcome):
-                last_event[int(graph.src[row])] = last_event[int(graph.dst[row])] = row
-            nodes, rows = np.array(list(last_event)), np.array(list(last_event.values()))
             if len(nodes):
                 other = graph.other_end(rows, nodes)
                 elapsed = (graph.time[rows] - updated[nodes]).astype(weights.dtype)
                 memory[nodes] = weights.remember(memory[nodes], memory[other], weights.edge(graph, rows), elapsed)
                 updated[nodes] = graph.time[rows]
         return State(query.before, memory, updated)
+
+    def _last_events(self, first: int, query: Query, outcome: Outcome) -> tuple[IntArray, IntArray]:
+        """The nodes of the batch that begins at row `first`, and the last event of each in it. [n], [n]"""
+        check_deadline()
+        batch = self.weights.sizes.batch
+        rows = np.array(self._happened(range(first, min(first + batch, query.before)), first // batch, outcome), int)
+        ends = np.stack([self.graph.src[rows], self.graph.dst[rows]], axis=1).ravel().tolist()
+        last_event = dict(zip(ends, np.repeat(rows, 2).tolist(), strict=True))  # later ones replace earlier ones
+        return np.array(list(last_event), dtype=np.int64), np.array(list(last_event.values()), dtype=np.int64)
+
+    def _needed(
+        self, batches: list[tuple[IntArray, IntArray]], query: Query, outcome: Outcome
+    ) -> list[tuple[IntArray, IntArray]]:
+        """The updates that the answer can depend on: from the last batch back, those of nodes that are still needed."""
+        graph, needed = self.graph, np.zeros(self.graph.num_nodes, dtype=bool)
+        needed[self._attended(query, outcome)] = True
+        kept: list[tuple[IntArray, IntArray]] = []
+        for nodes, rows in reversed(batches):
+            some = needed[nodes]
+            kept.append((nodes[some], rows[some]))
+            needed[graph.src[rows[some]]] = needed[graph.dst[rows[some]]] = True  # both memories at the batch's start
+        return kept[::-1]
+
+    def _attended(self, query: Query, outcome: Outcome) -> IntArray:
+        """The nodes whose memory is looked at: the two of the query, and those they attend to, layer by layer."""
+        nodes = np.unique([query.src, query.dst])
+        for _ in range(self.weights.sizes.layers):
+            rows = np.concatenate([self._recent(int(node), query, outcome) for node in nodes])
+            rows = rows[rows >= 0]
+            nodes = np.unique(np.concatenate([nodes, self.graph.src[rows], self.graph.dst[rows]]))
+        return nodes
 
     def _happened(self, real: range, batch: int, outcome: Outcome) -> list[int]:
         """The rows of a batch that happened, in their order."""

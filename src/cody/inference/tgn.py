@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody.deadline import check_deadline
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.inference.fast import Asked, FastModel, Inputs, Known
 from cody.inference.lineage import Lineage
 from cody.inference.masks import Masks, Universe, distinct
@@ -23,10 +23,8 @@ from cody.inference.weights import Weights, gated
 from cody.model import Change
 
 UNCHANGED = 0  # in place of an id: the version has the value it has with nothing otherwise (0 is no version's own id)
-MANY_VERSIONS = 500  # that changes may concern: then changes are followed only while they are larger than …
-SMALL_CHANGE = (
-    1e-4  # … this, in any number of a memory. How far that moves a logit is up to the weights: docs/engine.md
-)
+MANY_VERSIONS = 500  # that changes may concern: then memories are taken for the same if they differ by less than …
+SMALL_CHANGE = 1e-4  # … this, in every number. How far that moves a logit is up to the weights: docs/engine.md
 
 
 class MemoryPlan(NamedTuple):
@@ -48,7 +46,7 @@ class MemoryInputs:
         self.known = Known(len(nodes))
         self.versions = Known(len(lineage.index))
         self.made_of: dict[tuple[int, int, int], int] = {}  # version, ids of its parents → id
-        self.smallest = SMALL_CHANGE if lineage.count > MANY_VERSIONS else 0.0  # change that is followed
+        self.alike = Alike(width, SMALL_CHANGE) if lineage.count > MANY_VERSIONS else None
         self.memory = Vectors(width, dtype)
         self.memory.append(1)[:] = 0.0
         self.written = Vectors(1, np.float64)  # by id: when
@@ -57,7 +55,8 @@ class MemoryInputs:
         self.usual[0] = 0
         self.sum_ids: dict[tuple[int, int], int] = {}  # node and id of its memory → id
         self.sums = Vectors(width, dtype)
-        self.gates = Gates(model.gates, model.weights, self.memory)
+        maps = model.gates if self.alike is None else model.rough_gates
+        self.gates = Gates(maps, self.memory)
 
     @property
     def size(self) -> int:
@@ -78,44 +77,68 @@ class MemoryInputs:
         lineage = self.lineage
         waiting = np.zeros((len(lineage.index), len(masks)), dtype=bool)  # [V, n] what a change may have reached
         waiting[lineage.first_affected(masks)] = True
+        ids = np.full(waiting.shape, UNCHANGED, dtype=np.int32)  # [V, n] of the value of each version under each change
         for level in lineage.levels:
             place, change = np.nonzero(waiting[level])
             if not len(place):
                 continue
             check_deadline()
             versions = level[place]
-            asked = self.versions.find(versions, masks[change] & lineage.parents[versions])
-            changed = self.versions.add(asked, self._settle(asked.nodes, asked.masks)) != UNCHANGED
-            children, whose = lineage.children.of(versions[changed])
-            waiting[children, change[changed][whose]] = True
+            made = self._settle(versions, masks, change, ids)
+            changed = made != UNCHANGED
+            versions, change = versions[changed], change[changed]
+            ids[versions, change] = made[changed]
+            children, whose = lineage.children.of(versions)
+            waiting[children, change[whose]] = True
+        self._keep(masks, ids)
+        if self.alike is not None:
+            self.alike.sort()
 
-    def _settle(self, versions: IntArray, masks: Masks) -> IntArray:
-        """What versions are under masks. Whatever of their parents changes is known. [m], [m, w] → [m] ids"""
-        lineage, made_of = self.lineage, self.made_of
-        twice = np.concatenate([masks, masks])
-        parents = lineage.kept(np.concatenate([lineage.own[versions], lineage.other[versions]]), twice)
-        own_ids, other_ids = self._ids(parents, twice).reshape(2, -1)
-        own, other = parents.reshape(2, -1)
-        usual = (own == lineage.usual_own[versions]) & (other == lineage.usual_other[versions])
-        usual &= (own_ids == self.usual[own]) & (other_ids == self.usual[other]) & ~lineage.imagined[versions]
-        contents = list(zip(*(column[~usual].tolist() for column in (versions, own_ids, other_ids)), strict=True))
-        unknown = [content for content in dict.fromkeys(contents) if content not in made_of]
+    def _settle(self, versions: IntArray, masks: Masks, change: IntArray, ids: IntArray) -> IntArray:
+        """What versions are under changes, given `ids` of all that they may be computed from. [m], [n, w], [m] → [m]"""
+        lineage = self.lineage
+        twice = np.concatenate([change, change])
+        parents = lineage.kept(np.concatenate([lineage.own[versions], lineage.other[versions]]), masks, twice)
+        values = ids[parents, twice].astype(np.int64)
+        values = np.where(
+            values == UNCHANGED, -parents, values
+        )  # an id, or minus the place of what stands in the table
+        own, other = values.reshape(2, -1)
+        otherwise = (own != -lineage.usual_own[versions]) | (other != -lineage.usual_other[versions])
+        otherwise |= lineage.imagined[versions]
+        made = np.full(len(versions), UNCHANGED)
+        made[otherwise] = self._made_of(versions[otherwise], own[otherwise], other[otherwise])
+        return made
+
+    def _made_of(self, versions: IntArray, own: IntArray, other: IntArray) -> IntArray:
+        """The ids of versions with these parents, computed once for all that are the same. [m] → [m]"""
+        first, which = distinct(versions, np.stack([own, other], axis=1).view(np.uint64))
+        contents = list(zip(*(column[first].tolist() for column in (versions, own, other)), strict=True))
+        made_of = self.made_of
+        unknown = [content for content in contents if content not in made_of]
         if unknown:
             made_of.update(zip(unknown, self._compute(*np.array(unknown).T).tolist(), strict=True))
-        ids = np.full(len(versions), UNCHANGED)
-        ids[~usual] = [made_of[content] for content in contents]
-        return ids
+        return np.array([made_of[content] for content in contents], dtype=np.int64)[which]
 
-    def _ids(self, versions: IntArray, masks: Masks) -> IntArray:
-        """Where the values of versions under masks stand. What no change has reached is as it was. [n], [n, w] → [n]"""
-        ids = self.versions.find(versions, masks & self.lineage.parents[versions]).ids
-        usual = ids <= UNCHANGED
-        some = versions[usual]
-        unread = np.unique(some[self.usual[some] < 0])
+    def _keep(self, masks: Masks, ids: IntArray) -> None:
+        """Remember what the nodes of the query may have after these changes."""
+        place, change = np.nonzero(ids[self.lineage.last])
+        versions = self.lineage.last[place]
+        asked = self.versions.find(versions, masks[change] & self.lineage.parents[versions])
+        made, new = np.zeros(len(asked.nodes), dtype=np.int64), asked.ids < 0
+        made[~asked.ids[new]] = ids[versions[new], change[new]]
+        self.versions.add(asked, made)
+
+    def _memories(self, values: IntArray) -> IntArray:
+        """The ids of what `_settle` calls an id, or minus the place of what stands in the table. [n] → [n]"""
+        stands = values <= 0
+        places = -values[stands]
+        unread = np.unique(places[self.usual[places] < 0])
         if len(unread):
             index = self.lineage.index[unread]
             self.usual[unread] = self._append(unread, self.model.read_versions(index))
-        ids[usual] = self.usual[some]
+        ids = values.copy()
+        ids[stands] = self.usual[places]
         return ids
 
     def _append(self, versions: IntArray, values: FloatArray) -> IntArray:
@@ -126,25 +149,40 @@ class MemoryInputs:
         return np.arange(first, first + count)
 
     def _compute(self, versions: IntArray, own: IntArray, other: IntArray) -> IntArray:
-        """New versions from the ids of their parents. [n] → [n] ids, or `UNCHANGED` where the old value is back"""
+        """New versions from their parents. [n] → [n] ids, or `UNCHANGED` where the old value is back"""
         graph, table = self.model.graph, self.model.table
+        own, other = self._memories(np.concatenate([own, other])).reshape(2, -1)
         rows, index = self.lineage.row[versions], self.lineage.index[versions]
         elapsed = graph.time[rows] - self.written.values[own, 0]
         first, which = distinct(versions, elapsed.view(np.uint64)[:, None])  # what events add is mostly the same
         events = self.gates.events(self.model.weights.edge(graph, rows[first]), elapsed[first])
         values = self.gates.remember(own, other, events[which]).astype(table.dtype)  # as they stand in the table
         changed = self.lineage.imagined[versions]
-        changed[~changed] = np.abs(values[~changed] - table.read(index[~changed])).max(axis=1) > self.smallest
+        smallest = 0.0 if self.alike is None else self.alike.most
+        changed[~changed] = np.abs(values[~changed] - table.read(index[~changed])).max(axis=1) > smallest
         ids = np.full(len(versions), UNCHANGED)
-        ids[changed] = self._append(versions[changed], values[changed])
+        ids[changed] = self._share(versions[changed], values[changed])
         return ids
+
+    def _share(self, versions: IntArray, values: FloatArray) -> IntArray:
+        """Remember the values of versions; where many may change, those that are new. [n], [n, d] → [n] their ids"""
+        if self.alike is None:
+            return self._append(versions, values)
+        ids, first = self.alike.find(versions, values, self.memory.values)
+        new = first == np.arange(len(first))
+        ids[new] = self._append(versions[new], values[new])
+        self.alike.add(versions[new], values[new], ids[new])
+        return np.where(ids < 0, ids[first], ids)
 
     def plan(self, nodes: IntArray, masks: Masks) -> MemoryPlan:
         asked = self.known.find(nodes, masks & self.depends[nodes])
-        return MemoryPlan(asked, self.lineage.kept(self.lineage.latest[asked.nodes], asked.masks))
+        which = np.arange(len(asked.nodes))
+        return MemoryPlan(asked, self.lineage.kept(self.lineage.latest[asked.nodes], asked.masks, which))
 
     def compute(self, plan: MemoryPlan) -> IntArray:
-        memories = self._ids(plan.versions, plan.asked.masks)
+        versions = plan.versions
+        ids = self.versions.find(versions, plan.asked.masks & self.lineage.parents[versions]).ids
+        memories = self._memories(np.where(ids > UNCHANGED, ids, -versions))
         made = memories if self.features is None else self._sums(plan.asked.nodes, memories)
         return self.known.add(plan.asked, made)
 
@@ -161,10 +199,68 @@ class MemoryInputs:
         return np.array([self.sum_ids[pair] for pair in pairs], dtype=np.int64)
 
 
+class Alike:
+    """Values that versions have got, to find those that differ by so little that they can be taken for the same.
+
+    Each value is a point on a line, where those of a version stand together and similar ones side by side. So only
+    neighbours on that line are compared: some that are alike are missed, which costs time, not exactness.
+    """
+
+    def __init__(self, width: int, most: float) -> None:
+        self.most = most  # that two values may differ in any number
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], width)
+        self.direction = 0.49 * signs / width  # numbers of a memory are smaller than 1: a version has less than 1 of it
+        self.points: FloatArray = np.zeros(0)  # ascending
+        self.ids: IntArray = np.zeros(0, dtype=np.int64)  # of the value at each point
+        self.fresh: list[tuple[FloatArray, IntArray]] = []  # what has been added since it was sorted
+
+    def add(self, versions: IntArray, values: FloatArray, ids: IntArray) -> None:
+        self.fresh.append((self._points(versions, values), ids))
+
+    def sort(self) -> None:
+        """Let what was added be found from now on."""
+        if self.fresh:
+            points, ids = (np.concatenate(column) for column in zip((self.points, self.ids), *self.fresh, strict=True))
+            order = np.argsort(points, kind="stable")
+            self.points, self.ids, self.fresh = points[order], ids[order], []
+
+    def find(self, versions: IntArray, values: FloatArray, memory: FloatArray) -> tuple[IntArray, IntArray]:
+        """For each value the id of one that is alike, or -1; and which of these values, the first alike, stands for it.
+
+        [n], [n, d], [≥ ids, d] → [n], [n]
+        """
+        points, ids = self._points(versions, values), np.full(len(versions), -1)
+        first = np.arange(len(versions))
+        if len(self.points):
+            right = np.searchsorted(self.points, points)
+            for place in (right - 1, right):
+                place = np.clip(place, 0, len(self.points) - 1)
+                near = np.abs(self.points[place] - points) <= self.most
+                near[near] = self._close(memory[self.ids[place[near]]], values[near])
+                ids[near] = self.ids[place[near]]
+        left = np.flatnonzero(ids < 0)
+        left = left[np.argsort(points[left], kind="stable")]
+        begins = np.ones(len(left), dtype=bool)
+        begins[1:] = (np.diff(points[left]) > self.most) | ~self._close(values[left[1:]], values[left[:-1]])
+        head = left[np.maximum.accumulate(np.where(begins, np.arange(len(left)), 0))]
+        first[left] = np.where(self._close(values[head], values[left]), head, left)  # not ever further in small steps
+        first[ids >= 0] = -1
+        return ids, first
+
+    def _points(self, versions: IntArray, values: FloatArray) -> FloatArray:
+        points: FloatArray = versions + 0.5 + values @ self.direction
+        return points
+
+    def _close(self, one: FloatArray, other: FloatArray) -> BoolArray:
+        close: BoolArray = np.abs(one - other).max(axis=1, initial=0.0) <= self.most
+        return close
+
+
 class GateMaps:
     """The matrices of the gates, in the order in which they are used."""
 
     def __init__(self, weights: Weights) -> None:
+        self.weights = weights
         d = weights.sizes.dimension
         given, kept = weights["memory.weight_ih"].T, weights["memory.weight_hh"].T  # [3d + F, 3d], [d, 3d]
         # Both add up for the first two gates; the third needs them apart. [d, 4d]
@@ -179,8 +275,8 @@ class GateMaps:
 class Gates:
     """What `Weights.remember` computes, with the products of memories and weights taken once for each memory."""
 
-    def __init__(self, maps: GateMaps, weights: Weights, memory: Vectors) -> None:
-        self.maps, self.weights, self.memory = maps, weights, memory
+    def __init__(self, maps: GateMaps, memory: Vectors) -> None:
+        self.maps, self.weights, self.memory = maps, maps.weights, memory
         self.own_parts, self.other_parts = Products(maps.own), Products(maps.other)
 
     def events(self, edge: FloatArray | None, elapsed: FloatArray) -> FloatArray:
@@ -194,11 +290,12 @@ class Gates:
     def remember(self, own: IntArray, other: IntArray, given: FloatArray) -> FloatArray:
         """The next memory of nodes. [n] ids of memories, [n, 3d] what the events add → [n, d]"""
         d = self.weights.sizes.dimension
+        dtype = self.maps.own.dtype
         mine = self.own_parts.of(self.memory.values, own)  # [n, 4d]
         given = given + self.other_parts.of(self.memory.values, other)
         given += mine[:, : 3 * d]
         kept = mine[:, 3 * d :] + self.maps.kept_bias
-        return gated(self.memory.values[own], given[:, : 2 * d], given[:, 2 * d :], kept)
+        return gated(self.memory.values[own].astype(dtype), given[:, : 2 * d], given[:, 2 * d :], kept)
 
 
 class FastTGN(FastModel):
@@ -221,6 +318,7 @@ class FastTGN(FastModel):
     ) -> None:
         super().__init__(network, graph, has_inputs=True, dtype=dtype)
         self.gates = GateMaps(self.weights)
+        self.rough_gates = GateMaps(self.weights.astype(np.float32))
         kept = np.dtype(table_dtype)
         self.table: VersionTable = (
             versions_in_memory(self.weights, graph, kept, watch)
@@ -241,7 +339,7 @@ class FastTGN(FastModel):
         return inputs
 
     def plain(self, query: Query, change: Change, *, full: bool = False) -> Replay:
-        return self.replay if full else self.replay.on(self.graph, self._state_for(query, change))
+        return self.replay if full else self.replay.on(self.graph, self._state_for(query, change), only_needed=True)
 
     def _state_for(self, query: Query, change: Change) -> State:
         """The memory at the grid line before the first change, for all nodes that the answer can depend on."""

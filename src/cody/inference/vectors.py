@@ -55,7 +55,7 @@ class Products:
             new = np.unique(ids[slots < 0])
             self.slot[new] = self.vectors.length + np.arange(len(new))
             products = self.vectors.append(len(new))
-            np.matmul(values[new], self.matrix, out=products)
+            np.matmul(values[new].astype(self.matrix.dtype, copy=False), self.matrix, out=products)
             products += self.bias
             slots = self.slot[ids]
         return self.vectors.values.take(slots, axis=0, mode="clip")
