@@ -10,11 +10,13 @@ from pathlib import Path
 from shutil import move
 from tempfile import TemporaryDirectory
 
-from claims import Settings
+from claims import Settings, sensitivity
 from claims import table as claims_table
 from order import causes
 from page import replace_section
+from reasons import reasons
 
+from cody.errors import DataError
 from cody.evaluate import typeset
 from cody.evaluate.arrange import in_order
 from cody.evaluate.metrics import aufsc_plus, fidelity_plus, mean_evaluations
@@ -43,11 +45,22 @@ def name_of(record):
 
 
 def complete(settings):
-    """Only explainers that explained every link of a setting."""
-    return {
+    """Only explainers that explained every link of a setting. They must have explained the same links."""
+    whole = {
         setting: {name: some for name, some in found.items() if len(some) == max(map(len, found.values()))}
         for setting, found in settings.items()
     }
+    for setting, found in whole.items():
+        names = {}
+        for name, some in found.items():
+            names.setdefault(frozenset((record.model_identity, record.event) for record in some), name)
+        if len(names) > 1:
+            one, other, *_ = names.values()
+            raise DataError(
+                f"{one} and {other} explained different links, or another model, in the setting {', '.join(setting)}: "
+                "remove the records of one of them, and run reproduce/reproduce.sh again"
+            )
+    return whole
 
 
 def average_table(settings):
@@ -75,6 +88,11 @@ def varied(folder, ending, what):
     }
 
 
+def unvaried(folder, ending):
+    """Records with the paper's options, about the links of the sensitivity runs; none if that was not run."""
+    return [record for file in folder.glob(f"sensitivity-base{ending}") for record in read_records(file)]
+
+
 def by_explainer(records):
     found = defaultdict(list)
     for record in records:
@@ -96,29 +114,41 @@ def section(folder, ending, title, records, settings):
     links = {(setting, record.event) for setting, all_ in settings.items() for one in all_.values() for record in one}
     yield ""
     yield f"{len(records):,} records about {len(links):,} links in {len(settings)} settings (model, data set, kind)."
+    lines = [*compared(Settings(found)), *versions(records)]
+    yield from ["", *(f"- {line}" for line in lines)] if lines else []
     if title == "paper":
         longer = by_explainer(read(folder, f"iterations-1200{ending}")[0])
-        alphas, sizes = (varied(folder, ending, what) for what in ("alpha", "candidates"))
+        runs = (varied(folder, ending, what) for what in ("alpha", "candidates"))
+        alphas, sizes = sensitivity(Settings(found), *runs, unvaried(folder, ending))
+        known = causes() | reasons(Settings(found), alphas, sizes, longer)
         yield "\n### Claim by claim\n"
-        yield from claims_table(
-            Settings(found), alphas, {int(size): some for size, some in sizes.items()}, longer, causes()
-        )
-    else:
-        yield ""
-        yield from (f"- {line}" for line in compared(Settings(found)))
+        yield from claims_table(Settings(found), alphas, sizes, longer, known)
+
+
+def versions(records):
+    """Which explainers were run with which version, if there are several: their seconds cannot be compared."""
+    names = defaultdict(set)
+    for record in records:
+        names[record.version].add(name_of(record))
+    _, *later = sorted(names)
+    for version in later:
+        which = ", ".join(in_order(names[version], EXPLAINERS))
+        yield f"{which}: records of version {version}, whose seconds must not be compared with those of the others"
 
 
 def compared(settings):
-    """GreeDy-then-CoDy against the others, in the test period."""
-    for policy in ("spatio-temporal", "event-impact"):
-        default, *others = (find(search, policy).name for search in ("greedy-then-cody", "greedy", "cody"))
-        for other in others:
-            value, low, high, ahead, count = settings.gap(default, other)
-            behind = settings.gap(other, default)[3]
-            yield (
-                f"{default} over {other}: AUFSC+ {value:+.3f} [{low:+.3f}, {high:+.3f}], ahead in {ahead}, behind in "
-                f"{behind} of {count} settings"
-            )
+    """Scout, the default search, and the default before it, against the others."""
+    for search, others in (("scout", ("greedy-then-cody", "greedy", "cody")), ("greedy-then-cody", ("greedy", "cody"))):
+        for policy in ("spatio-temporal", "event-impact"):
+            name = find(search, policy).name
+            for other in (find(other, policy).name for other in others):
+                if any({name, other} <= found.keys() for found in settings.records_of.values()):
+                    value, low, high, ahead, count = settings.gap(name, other)
+                    behind = settings.gap(other, name)[3]
+                    yield (
+                        f"{name} over {other}: AUFSC+ {value:+.3f} [{low:+.3f}, {high:+.3f}], ahead in {ahead}, behind "
+                        f"in {behind} of {count} settings"
+                    )
 
 
 def main():
@@ -145,8 +175,12 @@ def draw(folder, ending, records):
     figures = folder / "figures"
     written = save_figures(records, figures)
     one = [record for record in records if Path(record.model).name == "tgat-uci-messages"]
-    same = [record for record in one if record.kind == "correct" and name_of(record) == find("cody").name]
-    other = [record for file in sorted(folder.glob(f"sensitivity-*{ending}")) for record in read_records(file)]
+    same = unvaried(folder, ending) or [
+        record for record in one if record.kind == "correct" and name_of(record) == find("cody").name
+    ]
+    other = [
+        record for what in ("alpha", "candidates") for some in varied(folder, ending, what).values() for record in some
+    ]
     with TemporaryDirectory() as elsewhere:
         for path in save_figures([*same, *other], Path(elsewhere)):
             if path.stem.startswith("sensitivity-"):

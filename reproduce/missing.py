@@ -1,0 +1,57 @@
+"""Which explainers a run still lacks: those whose records are not all there yet, separated by commas.
+
+    python reproduce/missing.py --model runs/tgn-wikipedia --instances 200 --kinds correct,incorrect \\
+      --explainers random,pbone --out results/reproduction/tgn-wikipedia.jsonl
+
+The repository has the records compressed. If they are about a model with the same weights, they are unpacked first, so
+that an evaluation adds to them; those of other weights are left as they are, and everything is missing.
+"""
+
+import argparse
+import gzip
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from cody.evaluate.record_file import iterate_records, read_records
+from cody.files import write_atomically
+from cody.inference.weights import Weights
+from cody.models.folder import own_sizes, read_model
+
+
+def missing(explainers, kinds, instances, records):
+    """Those of the explainers that have fewer records of some kind than there are links."""
+    counts = Counter((record.explainer, record.kind) for record in records)
+    return [name for name in explainers if any(counts[name, kind] < instances for kind in kinds)]
+
+
+def identity(folder):
+    """The identity of the model in a folder, which its records have as well."""
+    saved = read_model(folder)
+    return Weights(saved.kind, own_sizes(saved), saved.arrays, np.dtype(np.float32)).identity
+
+
+def unpack(path, model):
+    """Make the file from its compressed form, if that is about this model."""
+    packed = path.with_name(f"{path.name}.gz")
+    if packed.exists() and next(iterate_records(packed)).model_identity == identity(model):
+        write_atomically(path, gzip.decompress(packed.read_bytes()))
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--model", type=Path, required=True)
+    arguments.add_argument("--instances", type=int, required=True)
+    arguments.add_argument("--kinds", type=lambda text: text.split(","), required=True)
+    arguments.add_argument("--explainers", type=lambda text: text.split(","), required=True)
+    arguments.add_argument("--out", type=Path, required=True)
+    options = arguments.parse_args()
+    if not options.out.exists():
+        unpack(options.out, options.model)
+    records = read_records(options.out) if options.out.exists() else []
+    print(*missing(options.explainers, options.kinds, options.instances, records), sep=",")
+
+
+if __name__ == "__main__":
+    main()
