@@ -94,6 +94,37 @@ def test_causes_are_given_once_all_cells_are_there(tmp_path):
     assert order.causes(tmp_path / "missing.csv") == {}
 
 
+def test_policies_are_compared_on_the_missed_links_that_both_explained():
+    missed = [line | {"predictions": "incorrect"} for line in lines(order.EXACT, {"cody": 6, "greedy": 4})]
+    for line in missed:
+        if line["policy"] == "event-impact":
+            line["flips"] = str(int(int(line["event"]) < 8))
+    (value, (low, high)) = order.between_policies(order.settings(missed))
+    assert value == pytest.approx(0.18)  # two links of ten, with one event of ten
+    assert low == 0
+    assert value < high
+    assert order.between_policies(order.settings(lines(order.EXACT, {"cody": 6, "greedy": 4}))) is None
+    some = [line for line in missed if line["event"] != "7" or line["policy"] == "event-impact"]
+    assert order.between_policies(order.settings(some))[0] == pytest.approx(0.1)  # one link of nine
+
+
+def test_causes_say_what_the_cells_of_the_experiment_have(tmp_path):
+    some = all_cells({"cody": 2, "greedy": 6}, {"cody": 8, "greedy": 4})
+    some += [line | {"predictions": "incorrect"} for line in some]
+    some += [line | {"data": "collegemsg"} for line in some]
+    path = tmp_path / "order.csv"
+    with path.open("w", newline="") as file:
+        out = csv.DictWriter(file, order.FIELDS)
+        out.writeheader()
+        out.writerows(some)
+    found = order.causes(path)
+    assert found.keys() == {"order", "calls", "kinds", "policies"}
+    assert "is -0.360 [" in found["order"]
+    assert "+0.360 [" in found["order"]
+    assert "trained here 1.0, trained as published 1.0" in found["kinds"]
+    assert "do not bring the lead" in found["policies"]
+
+
 def explained(event, seed, search, rows, *, flips=1, policy="spatio-temporal", search_seed=0, kind="tgn"):
     named = (("uci-forums", kind, str(seed), search, policy, str(search_seed), str(event)), ("10", "20", rows, "1.5"))
     return dict(zip(seeds.FIELDS, (*named[0], *named[1], str(flips)), strict=True))

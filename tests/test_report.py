@@ -21,6 +21,7 @@ from claims import FAILS, HOLDS, PARTLY, Settings, necessity, of_iterations, of_
 
 POLICIES = ("random", "temporal", "spatio-temporal", "event-impact")
 EVERYONE = ["pbone", "pgexplainer", "random", "tgnnexplainer"]
+NEW = ["tempme", "scout-spatio-temporal", "scout-event-impact"]
 EVERYONE += [f"{search}-{policy}" for search in ("cody", "greedy", "greedy-then-cody") for policy in POLICIES]
 
 
@@ -217,7 +218,7 @@ def test_the_report_fills_its_page(tmp_path):
                 made = [
                     one
                     for kind in ("correct", "incorrect")
-                    for name in EVERYONE
+                    for name in [*EVERYONE, *NEW]
                     for one in random_records(
                         rng, 8, data=data, model=f"runs/{model}-{data}", kind=kind, explainer=name
                     )
@@ -234,7 +235,10 @@ def test_the_report_fills_its_page(tmp_path):
     assert "former" not in text
     assert "| the paper | verdict | here |" in text
     assert "greedy-then-cody-event-impact over cody-event-impact: AUFSC+" in text
+    for section in text.split("between"):
+        assert "scout-spatio-temporal over cody-spatio-temporal: AUFSC+" in section
+        assert all(f"\n| {name} | 8 |" in section for name in NEW)
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    assert (tmp_path / "tables-paper.csv").exists()
+    assert all(name in (tmp_path / "tables-paper.csv").read_text() for name in NEW)
     assert (tmp_path / "figures" / "fidelity-sparsity-tgat.svg").exists()
