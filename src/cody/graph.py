@@ -361,6 +361,18 @@ class TemporalGraph:
         )
 
 
+def ascending(numbers: IntArray) -> IntArray:
+    """The different numbers, in order: `numpy.unique`, which takes several times as long for a few numbers.
+
+    >>> ascending(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    ordered = np.sort(numbers, axis=None)
+    is_first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered[is_first]
+
+
 def check_query(graph: TemporalGraph, query: Query) -> None:
     """Reject a query that does not fit the graph."""
     if not isinstance(query, Query):

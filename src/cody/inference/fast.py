@@ -18,7 +18,7 @@ import numpy as np
 
 from cody.deadline import check_deadline
 from cody.errors import CallError
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, ascending, check_query
 from cody.inference.attention import Attention, Decoder, Maps
 from cody.inference.kept_only import logit_of_kept
 from cody.inference.links import LinkScorer
@@ -55,7 +55,7 @@ class Known:
         ids[touched] = 0
         missing, fresh = np.flatnonzero(ids < 0), nodes[:0]
         if len(missing):
-            fresh = np.unique(nodes[missing])
+            fresh = ascending(nodes[missing])
             ids[missing] = ~np.searchsorted(fresh, nodes[missing])
         touched_nodes, touched_masks = nodes[touched], masks[touched]
         first, inverse = distinct(touched_nodes, touched_masks)
@@ -132,7 +132,7 @@ class Events:
         """Where the vectors of events stand. [...] → [...]"""
         slots = self.slot[events]
         if (slots < 0).any():
-            new = np.unique(events[slots < 0])
+            new = ascending(events[slots < 0])
             self.slot[new] = self.vectors.length + np.arange(len(new))
             self._compute(self.rows[new], self.vectors.append(len(new)))
             slots = self.slot[events]
@@ -259,11 +259,11 @@ class Workspace:
     def __init__(self, model: FastModel, query: Query, rows: Iterable[int]) -> None:
         sizes = model.weights.sizes
         self.universe = Universe(model.graph, query, rows)
-        nodes = np.unique([query.src, query.dst])
+        nodes = ascending(np.array([query.src, query.dst]))
         for _ in range(sizes.layers):  # one hop further with each layer
             check_deadline()
             windows = Windows(model.graph, query, self.universe, nodes, sizes.neighbours)
-            nodes = np.unique(np.concatenate([nodes, windows.other.ravel()]))
+            nodes = ascending(np.concatenate([nodes, windows.other.ravel()]))
         self.reach = Reach(nodes, windows)
         self.roots = self.reach.place(np.array([query.src, query.dst]))
         events = Events(model.weights, model.graph, query, windows.events)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from cody.graph import IntArray, Query, TemporalGraph
+from cody.graph import IntArray, Query, TemporalGraph, ascending
 from cody.inference.replay import Replay, State
 from cody.inference.weights import Weights
 
@@ -21,7 +21,7 @@ def logit_of_kept(plain: Replay, query: Query, kept: Iterable[int]) -> float:
     seen = {row for row in kept if row < query.before} | set(graph.imagined_before(query).tolist()).intersection(kept)
     rows = np.array(sorted(seen), dtype=np.int64)
     rows = rows[np.argsort(graph.order(rows))]
-    nodes = np.unique(np.concatenate([graph.src[rows], graph.dst[rows], [query.src, query.dst]]))
+    nodes = ascending(np.concatenate([graph.src[rows], graph.dst[rows], [query.src, query.dst]]))
     small = _small_graph(graph, query, rows, nodes)
     state = _replay(plain.weights, small, graph.place(rows) // plain.weights.sizes.batch)
     asked = Query(int(small.src[-1]), int(small.dst[-1]), query.time, len(rows))
@@ -50,7 +50,7 @@ def _replay(weights: Weights, small: TemporalGraph, batches: IntArray) -> State:
     updated = np.zeros(small.num_nodes)
     if not weights.has_memory:
         return State(len(batches), memory, updated)
-    for batch in np.unique(batches):
+    for batch in ascending(batches):
         rows = np.flatnonzero(batches == batch)
         last_event = {int(node): int(row) for row in rows for node in (small.src[row], small.dst[row])}
         nodes, last = np.array(list(last_event)), np.array(list(last_event.values()))

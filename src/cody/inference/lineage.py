@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from cody.deadline import check_deadline
-from cody.graph import BoolArray, IntArray, Query, TemporalGraph
+from cody.graph import BoolArray, IntArray, Query, TemporalGraph, ascending
 from cody.inference.masks import Masks, Universe
 from cody.inference.versions import index_of, latest_event
 
@@ -48,7 +48,7 @@ class Lineage:
         before = np.full(len(nodes), query.before)
         latest = self._latest(nodes, before, np.full(len(nodes), AFTER_ALL))
         index, own, other, previous = self._trace(nodes, latest)
-        self.index = np.unique(np.concatenate([[NO_VERSION], latest, index, own, other, previous]))  # [V]
+        self.index = ascending(np.concatenate([[NO_VERSION], latest, index, own, other, previous]))  # [V]
         self.latest = self._place(latest)  # [nodes] the latest possible version of each node before the query
         traced = self._place(index)
         self.row = self.index // 2  # [V] of the event that wrote it
@@ -109,10 +109,10 @@ class Lineage:
         last: list[IntArray] = []
         versions = self.latest
         while len(versions):
-            versions = np.unique(versions)
+            versions = ascending(versions)
             last.append(versions)
             versions = self.previous[versions[self.bit[versions] >= 0]]
-        return np.unique(np.concatenate([self.latest[:0], *last]))
+        return ascending(np.concatenate([self.latest[:0], *last]))
 
     def _children(self, traced: IntArray) -> Lists:
         """For each version, those that may be computed from it. [V] lists"""

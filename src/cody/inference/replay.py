@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody.deadline import check_deadline
-from cody.graph import FloatArray, IntArray, Outcome, Query, TemporalGraph, check_query
+from cody.graph import FloatArray, IntArray, Outcome, Query, TemporalGraph, ascending, check_query
 from cody.inference.threads import one_thread
 from cody.inference.weights import Hop, Weights
 from cody.model import Change, check_changes
@@ -106,7 +106,7 @@ class Replay:
     def _logit(self, query: Query, change: Change) -> float:
         outcome = self.graph.outcome(change, query)
         inputs = self.features + self._replay(query, outcome).memory  # [N, d]
-        nodes = np.unique([query.src, query.dst])
+        nodes = ascending(np.array([query.src, query.dst]))
         embeddings = self._embed(nodes, self.weights.sizes.layers, query, outcome, inputs)
         source, target = embeddings[np.searchsorted(nodes, [query.src, query.dst])]
         return float(self.weights.score(source, target))
@@ -152,11 +152,11 @@ class Replay:
 
     def _attended(self, query: Query, outcome: Outcome) -> IntArray:
         """The nodes whose memory is looked at: the two of the query, and those they attend to, layer by layer."""
-        nodes = np.unique([query.src, query.dst])
+        nodes = ascending(np.array([query.src, query.dst]))
         for _ in range(self.weights.sizes.layers):
             rows = np.concatenate([self._recent(int(node), query, outcome) for node in nodes])
             rows = rows[rows >= 0]
-            nodes = np.unique(np.concatenate([nodes, self.graph.src[rows], self.graph.dst[rows]]))
+            nodes = ascending(np.concatenate([nodes, self.graph.src[rows], self.graph.dst[rows]]))
         return nodes
 
     def _happened(self, real: range, batch: int, outcome: Outcome) -> list[int]:
@@ -183,7 +183,7 @@ class Replay:
         rows = np.stack([self._recent(int(node), query, outcome) for node in nodes])  # [n, K], -1: none
         exists = rows >= 0
         other = np.where(exists, graph.other_end(rows, nodes[:, None]), nodes[:, None])  # [n, K]
-        below = np.unique(np.concatenate([nodes, other.ravel()]))
+        below = ascending(np.concatenate([nodes, other.ravel()]))
         hop = Hop(
             own=np.searchsorted(below, nodes),
             neighbour=np.searchsorted(below, other),

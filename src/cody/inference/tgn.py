@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody.deadline import check_deadline
-from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, ascending
 from cody.inference.fast import Asked, FastModel, Inputs, Known
 from cody.inference.lineage import Lineage
 from cody.inference.masks import Masks, Universe, distinct
@@ -112,13 +112,12 @@ class MemoryInputs:
 
     def _made_of(self, versions: IntArray, own: IntArray, other: IntArray) -> IntArray:
         """The ids of versions with these parents, computed once for all that are the same. [m] → [m]"""
-        first, which = distinct(versions, np.stack([own, other], axis=1).view(np.uint64))
-        contents = list(zip(*(column[first].tolist() for column in (versions, own, other)), strict=True))
         made_of = self.made_of
-        unknown = [content for content in contents if content not in made_of]
+        contents = list(zip(versions.tolist(), own.tolist(), other.tolist(), strict=True))
+        unknown = [content for content in dict.fromkeys(contents) if content not in made_of]
         if unknown:
             made_of.update(zip(unknown, self._compute(*np.array(unknown).T).tolist(), strict=True))
-        return np.array([made_of[content] for content in contents], dtype=np.int64)[which]
+        return np.array([made_of[content] for content in contents], dtype=np.int64)
 
     def _keep(self, masks: Masks, ids: IntArray) -> None:
         """Remember what the nodes of the query may have after these changes."""
@@ -133,7 +132,7 @@ class MemoryInputs:
         """The ids of what `_settle` calls an id, or minus the place of what stands in the table. [n] → [n]"""
         stands = values <= 0
         places = -values[stands]
-        unread = np.unique(places[self.usual[places] < 0])
+        unread = ascending(places[self.usual[places] < 0])
         if len(unread):
             index = self.lineage.index[unread]
             self.usual[unread] = self._append(unread, self.model.read_versions(index))
@@ -353,9 +352,9 @@ class FastTGN(FastModel):
         for _ in range(sizes.layers):
             rows = graph.recent(nodes, query.before, sizes.neighbours + len(change))
             rows = rows[rows >= 0]
-            nodes = np.unique(np.concatenate([nodes, graph.src[rows], graph.dst[rows], added]))
+            nodes = ascending(np.concatenate([nodes, graph.src[rows], graph.dst[rows], added]))
         since = slice(line, query.before)
-        return self.state(line, np.unique(np.concatenate([nodes, graph.src[since], graph.dst[since]])))
+        return self.state(line, ascending(np.concatenate([nodes, graph.src[since], graph.dst[since]])))
 
     def state(self, line: int, nodes: IntArray) -> State:
         """The memory of some nodes at a line of the batch grid, from the table; that of all others stays zero."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cody.graph import FloatArray, IntArray
+from cody.graph import FloatArray, IntArray, ascending
 
 PRODUCTS_KEPT = 4096  # of one matrix: more would cost more memory than they save time
 
@@ -52,7 +52,7 @@ class Products:
                 self.slot[:] = -1
                 self.vectors.length = 0
                 slots[:] = -1
-            new = np.unique(ids[slots < 0])
+            new = ascending(ids[slots < 0])
             self.slot[new] = self.vectors.length + np.arange(len(new))
             products = self.vectors.append(len(new))
             np.matmul(values[new].astype(self.matrix.dtype, copy=False), self.matrix, out=products)
