@@ -32,7 +32,7 @@ ENGINE = ("tests/inference/test_masks.py", "tests/inference/test_fast.py", "test
 TESTS = {  # module → what should notice a change of it, the quickest first
     "cody.search.greedy": SEARCH,
     "cody.search.tree": SEARCH,
-    "cody.search.scout": SEARCH,
+    "cody.search.scout": ("tests/search/test_scout.py", *SEARCH),
     "cody.search.result": SEARCH,
     "cody.search.prove": (*SEARCH, "tests/test_explain.py"),
     "cody.search.several": (*SEARCH, "tests/test_explain.py"),
