@@ -32,8 +32,8 @@ docs: .venv/installed-docs  ## the documentation site, in docs/_build/html; ever
 package:  ## build both distributions, install each into a fresh environment, and try it
 	PYTHON=$(PYTHON) .ci/package
 
-oldest:  ## the quick tests with the oldest versions of the dependencies that are allowed
-	PYTHON=$(PYTHON) .ci/oldest
+oldest:  ## the quick tests with the oldest versions of the dependencies that are allowed; OLDEST=--all: of torch, too
+	PYTHON=$(PYTHON) .ci/oldest $(OLDEST)
 
 mutate: .venv/installed-dev  ## break search and masks on purpose, and count what the tests notice; MUTATE="--only masks"
 	PYTHONPATH=tests $(BIN)/python -m mutate $(MUTATE)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cody.bench import OUT_OF_REACH, QUESTIONS, _queries, _random_model
+from cody.bench import OUT_OF_REACH, QUESTIONS, late_links, random_model
 from cody.data import load
 from cody.explain import explain
 from cody.graph import Query, TemporalGraph
@@ -95,12 +95,12 @@ class Subject(NamedTuple):
 def usual(links):
     """Explanations by both models, and a link that is only scored."""
     graph = load("collegemsg")
-    queries = _queries(np.random.default_rng(0), graph, links + 1)
+    queries = late_links(np.random.default_rng(0), graph, links + 1)
     for kind in ("tgn", "tgat"):
-        model = _random_model(kind, graph, "paper", bias=OUT_OF_REACH)
+        model = random_model(kind, graph, "paper", bias=OUT_OF_REACH)
         ask = partial(explain, model, graph, evaluations=QUESTIONS)
         yield Subject(f"{kind.upper()}, an explanation", graph, model, ask, queries)
-    model = _random_model("tgn", graph, "paper")
+    model = random_model("tgn", graph, "paper")
     yield Subject("TGN, scoring a link", graph, model, partial(model.logits, changes=[frozenset()]), queries)
 
 

@@ -64,15 +64,15 @@ class PublishedSession:
         line = oldest // self.replay.batch * self.replay.batch
         exact = model.model.state(line, np.arange(model.graph.num_nodes))
         self.begin = self.replay.later(exact, range(line, oldest), oldest)
-        self.original = self._ask(frozenset(), self.begin, range(oldest, query.before))
+        self.original = self.ask(frozenset(), self.begin, range(oldest, query.before))
 
     def logits(self, changes: Sequence[Change]) -> np.ndarray:
-        considered = self._considered([change for change in changes if change])
+        considered = self.considered([change for change in changes if change])
         oldest = min(considered, default=self.begin.row)
         begin = self.replay.later(self.begin, range(self.begin.row, oldest), oldest)
         return np.array([self._answer(change, begin, considered) for change in changes])
 
-    def _considered(self, changes: Sequence[Change]) -> list[int]:
+    def considered(self, changes: Sequence[Change]) -> list[int]:
         """The events under consideration, ascending."""
         if not self.by_step or not changes:
             return sorted(self.rows)
@@ -82,12 +82,13 @@ class PublishedSession:
     def _answer(self, change: Change, begin: State, considered: list[int]) -> float:
         if not change:
             return self.original
-        logit = self._ask(change, begin, considered)
+        logit = self.ask(change, begin, considered)
         if flips(self.original, logit):
-            logit = self._ask(change, begin, range(begin.row + 1, self.query.before))
+            logit = self.ask(change, begin, range(begin.row + 1, self.query.before))
         return logit
 
-    def _ask(self, change: Change, begin: State, rows: Sequence[int]) -> float:
+    def ask(self, change: Change, begin: State, rows: Sequence[int]) -> float:
+        """The logit where the memory has seen these rows since `begin`, but for the change."""
         return float(self.replay.after(begin, rows).logits(self.query, [change])[0])
 
 

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import runpy
 import sys
 from pathlib import Path
@@ -40,7 +39,6 @@ def measured(*words):
 
 def test_the_usual_measurements_have_a_row_each_and_agree_with_replay(small, monkeypatch):
     monkeypatch.setattr("cody.bench.STARTS", 1)
-    monkeypatch.setattr("cody.bench._compiled_in", lambda folder: dict(os.environ))
     monkeypatch.setattr("cody.bench.QUESTIONS", 30)
     document = measured("--data", small)
     assert {"cpu", "cores", "torch"} <= document["machine"].keys()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from rich.cells import cell_len
+from rich.console import Console
 
 import cody
 from cody import cli
@@ -284,7 +285,7 @@ def test_numbers_are_never_cut_however_long_the_names(tmp_path, monkeypatch):
         f"user{n % 7}@department.example.org,user{n % 5 + 7}@department.example.org,{n}\n" for n in range(100)
     )
     (tmp_path / "events.csv").write_text("src,dst,time\n" + rows)
-    monkeypatch.setattr(show.out, "_width", 80)
+    monkeypatch.setattr(show, "out", Console(markup=False, emoji=False, highlight=False, width=80))
     shown = run("data", "show", tmp_path / "events.csv")
     assert all(word in shown for word in ("unique edges", "event features", "node features", "identity"))
     graph = load(str(tmp_path / "events.csv"))

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 import cody
 from cody.cli import app
 from cody.data import datasets
+from cody.evaluate.tables import LAYOUTS
 from cody.explainers import POLICIES
 from random_events import random_graph, random_network
 
@@ -176,6 +177,12 @@ def test_every_part_of_the_package_has_a_line_in_the_architecture():
     text = (DOCS / "architecture.md").read_text(encoding="utf-8")
     folders = [file.parent.name for file in (ROOT / "src" / "cody").glob("*/__init__.py")]
     assert [name for name in folders if f"src/cody/{name}/" not in text] == []
+
+
+def test_every_metric_of_the_tables_has_its_formula():
+    page = (DOCS / "metrics.md").read_text(encoding="utf-8")
+    named = [measure.metric.__name__ for layout in LAYOUTS for panel in layout.panels for measure in panel]
+    assert [name for name in named if f"| `{name}` |" not in page] == []
 
 
 def test_the_table_of_data_sets_is_the_one_of_the_package():

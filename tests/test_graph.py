@@ -132,23 +132,26 @@ def test_candidates_follow_both_definitions_in_larger_graphs_with_hubs(
             assert among.tolist() == twin.events_among_nodes(query, 2, size)
 
 
-def test_a_meeting_long_ago_counts_as_much_as_a_recent_one() -> None:
-    """Node 1 met node 0 once, and then node 2 a hundred times; node 3 met only node 2."""
-    src, dst = [1] + [1, 3] * 100, [0] + [2, 2] * 100
-    graph = TemporalGraph.from_arrays(src, dst, range(201), num_nodes=5)
-    inside = np.array([True, False, False, False, False])
-    met = NEAR._meets(graph, np.array([1, 2, 3, 4]), 201, inside)
-    assert met.tolist() == [True, False, False, False]
+def near_a_busy_pair(monkeypatch: pytest.MonkeyPatch, src: list[int], dst: list[int]) -> list[int]:
+    """The candidates of a link 0 → 1, one hop around it, after these events and before very many of its own."""
+    monkeypatch.setattr(NEAR, "LONG_WALK", 0)  # so many that the neighbours of the pair are not all looked up
+    later, before = 100 * len(src), len(src)
+    graph = TemporalGraph.from_arrays(src + [0] * later, dst + [1] * later, range(before + later))
+    return candidates(graph, graph.query(before), hops=1, size=2 * before, near=events_among_nodes).tolist()
 
 
-def test_a_single_meeting_is_found_wherever_it_is() -> None:
-    """Node 1 met node 2 again and again, and node 0 once."""
-    inside = np.array([True, False, False])
-    for row in range(100):
+def test_a_meeting_long_ago_counts_as_much_as_a_recent_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes 2 and 3 met node 0 once, and then only each other and node 4, which never met node 0."""
+    src, dst = [2, 3] + [2, 4] * 100, [0, 0] + [3, 3] * 100
+    assert near_a_busy_pair(monkeypatch, src, dst) == [0, 1, *range(2, 202, 2)]
+
+
+def test_a_single_meeting_is_found_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Node 2 met itself again and again, and node 0 once."""
+    for row in (0, 1, 26, 27, 28, 29, 90, 91, 92, 93, 98, 99):
         dst = [2] * 100
         dst[row] = 0
-        graph = TemporalGraph.from_arrays([1] * 100, dst, range(100))
-        assert NEAR._meets(graph, np.array([1]), 100, inside).tolist() == [True]
+        assert near_a_busy_pair(monkeypatch, [2] * 100, dst) == list(range(100))
 
 
 def test_a_short_walk_back_does_not_go_beyond_the_first_event(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from cody.candidates import distances
+from cody.edits import Add, Move
 from cody.errors import CallError
+from cody.explainers import POLICIES
 from cody.graph import TemporalGraph
 from cody.oracle import Oracle
 from cody.policies import event_impact, flow, random, shift, spatio_temporal, temporal
@@ -134,3 +136,14 @@ def test_only_event_impact_asks_the_model():
 def test_a_shift_is_positive_towards_the_other_decision():
     assert shift(0.5, -0.5) == shift(-0.5, 0.5) == 1.0
     assert shift(0.0, 0.3) == 0.3  # 0 means no link
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_every_policy_of_the_catalogue_orders_all_candidates_and_nothing_else_the_same_each_time(policy):
+    """A new one is asked this by its entry there."""
+    graph = GRAPH.imagine([Add("0", "3", 2.5), Move(4, 1.5)])  # rows 7 and 8
+    model = ToyModel(GRAPH).on(graph)
+    for events in (EVENTS, np.array([2, 8, 0, 7]), EVENTS[:0]):
+        orders = [policy(graph, QUERY, events, Oracle(model, QUERY), np.random.default_rng(3)) for _ in range(2)]
+        assert sorted(orders[0].tolist()) == sorted(events.tolist())
+        assert orders[0].tolist() == orders[1].tolist()

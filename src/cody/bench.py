@@ -110,8 +110,8 @@ def measure_sets(settings: Settings, tell: Tell) -> Iterator[Row]:
 
 def _sets(kind: str, graph: TemporalGraph, settings: Settings) -> Row:
     """Ask the questions of explanations in the test period, fast; some of them plainly as well, in turn."""
-    model, rng = _random_model(kind, graph, settings.preset), np.random.default_rng(0)
-    first, *others = _queries(rng, graph, settings.queries + 1)
+    model, rng = random_model(kind, graph, settings.preset), np.random.default_rng(0)
+    first, *others = late_links(rng, graph, settings.queries + 1)
     peak = _peak_mib(lambda: _ask(model, first, questions(rng, candidates(graph, first).tolist())))  # also warms up
     plain, quick, differences = [], [], []
     for query in others:
@@ -151,8 +151,8 @@ def measure_explanation(settings: Settings, tell: Tell) -> Iterator[Row]:
 
 
 def _explanation(kind: str, graph: TemporalGraph, settings: Settings) -> Iterator[Row]:
-    model, rng = _random_model(kind, graph, settings.preset, bias=OUT_OF_REACH), np.random.default_rng(0)
-    first, *others = _queries(rng, graph, settings.queries + 1)
+    model, rng = random_model(kind, graph, settings.preset, bias=OUT_OF_REACH), np.random.default_rng(0)
+    first, *others = late_links(rng, graph, settings.queries + 1)
     explain(model, graph, first, evaluations=QUESTIONS)  # warms up
     ours, inside = [], []
     plain: list[float] = []
@@ -208,8 +208,8 @@ def measure_scoring(settings: Settings, tell: Tell) -> Iterator[Row]:
     """One link with nothing otherwise, as somebody asks who only wants scores."""
     tell("scoring one link")
     graph = load(settings.data)
-    model, rng = _random_model("tgn", graph, settings.preset), np.random.default_rng(0)
-    first, *others = _queries(rng, graph, 5 * settings.queries + 1)
+    model, rng = random_model("tgn", graph, settings.preset), np.random.default_rng(0)
+    first, *others = late_links(rng, graph, 5 * settings.queries + 1)
     model.logits(first, [frozenset()])
     plain, quick, differences = [], [], []
     for query in others:
@@ -269,7 +269,7 @@ def measure_tail(settings: Settings, tell: Tell) -> Iterator[Row]:
     """Links of the test period with the default search: the slow ones among them, and the memory they take."""
     data, graph, model, weights = _tail_subject(settings, tell)
     chosen, rng = explainer(DEFAULT_SEARCH), np.random.default_rng(0)
-    first, *queries = _queries(rng, graph, settings.links + 1)
+    first, *queries = late_links(rng, graph, settings.links + 1)
     chosen.explain(model, graph, first)  # warms up
     spent, peaks = np.zeros(len(queries)), np.zeros(len(queries))
     for number, query in enumerate(queries):
@@ -296,7 +296,7 @@ def _tail_subject(settings: Settings, tell: Tell) -> tuple[str, TemporalGraph, M
     graph = load(data)
     tell(f"the memory table of {data}")
     if settings.tail_model is None:
-        return data, graph, _random_model("tgn", graph, settings.preset), "untrained"
+        return data, graph, random_model("tgn", graph, settings.preset), "untrained"
     model = load_model(settings.tail_model, graph, engine=lambda network, graph, folder: fast_model(network, graph))
     return data, graph, model, "trained"
 
@@ -340,7 +340,7 @@ def _grown(kind: str, events: int, settings: Settings, tell: Tell) -> dict[str, 
         start = time.perf_counter()
         model = fast_model(network, graph, Path(place) / "cody" / "versions")
         opened = time.perf_counter() - start
-        queries = _queries(np.random.default_rng(0), graph, settings.queries + 1)
+        queries = late_links(np.random.default_rng(0), graph, settings.queries + 1)
         cold, warm = [], []
         for query in queries:
             start = time.perf_counter()
@@ -419,7 +419,7 @@ def generated(events: int, *, degree: int = 60, seed: int = 0) -> TemporalGraph:
     return TemporalGraph.from_arrays(src, dst, np.cumsum(rng.exponential(60.0, events)), num_nodes=nodes)
 
 
-def _queries(rng: np.random.Generator, graph: TemporalGraph, count: int) -> list[Query]:
+def late_links(rng: np.random.Generator, graph: TemporalGraph, count: int) -> list[Query]:
     """Events of the last 15 % that have a past."""
     rows = rng.permutation(np.arange(int(0.85 * graph.num_events), graph.num_events))
     queries = (graph.query(row) for row in rows.tolist())
@@ -437,7 +437,8 @@ def _random_network(kind: str, graph: TemporalGraph, preset: str, bias: float = 
     return network
 
 
-def _random_model(kind: str, graph: TemporalGraph, preset: str, bias: float = 0.0) -> FastTGN | FastTGAT:
+def random_model(kind: str, graph: TemporalGraph, preset: str, bias: float = 0.0) -> FastTGN | FastTGAT:
+    """The fast model of a network with random weights; `bias` is added to every logit."""
     return fast_model(_random_network(kind, graph, preset, bias), graph)
 
 

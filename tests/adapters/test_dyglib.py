@@ -132,15 +132,13 @@ def from_kept(backbone, predictor, graph, query, removed, batch=7):
         num_nodes=graph.num_nodes,
     )
     past = dyglib.Past(small, small.query(len(kept)), small.outcome(frozenset(), small.query(len(kept))))
-    sampler = dyglib.PastSampler(past)
-    sampler_of_rows = sampler._of
 
-    def numbered(node):
-        nodes, events, times = sampler_of_rows(node)
-        return nodes, kept[events - 1] + 1, times
+    class NumberedAsBefore(dyglib.PastSampler):
+        def find_neighbors_before(self, *asked):
+            nodes, events, *others = super().find_neighbors_before(*asked)
+            return nodes, kept[events - 1] + 1, *others
 
-    sampler._of = numbered
-    backbone.neighbor_sampler = sampler
+    backbone.neighbor_sampler = NumberedAsBefore(past)
     more = {}
     if hasattr(backbone, "memory_bank"):
         backbone.memory_bank.__init_memory_bank__()

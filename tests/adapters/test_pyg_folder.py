@@ -98,6 +98,8 @@ def test_what_is_not_the_tgn_of_the_example_is_refused(saved):
         (whole | {"gnn": without(whole["gnn"], "conv.lin_key")}, "no weight 'gnn.conv.lin_key.weight'"),
         ({"memory": {"gru.weight_hh": torch.ones(3)}}, "no weight 'memory.gru.weight_hh'"),
         ({"memory": 5, "gnn": 6}, "does not hold a state dict"),
+        ({"epoch": 3, "model": whole}, r"'epoch' is of type int; save the state_dict\(\) of the model alone"),
+        ([1, 2], "'the whole' is of type list"),
     ):
         torch.save(wrong, folder / "wrong.pt")
         with pytest.raises(ModelError, match=message):

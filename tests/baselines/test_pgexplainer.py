@@ -11,9 +11,9 @@ from safetensors.torch import save_file
 
 from cody.baselines import Settings, learned_order, load_scorer, train_explainer
 from cody.baselines.differentiable import SoftModel
-from cody.baselines.lessons import relaxed_gates, temperature_in
+from cody.baselines.lessons import temperature_in
 from cody.baselines.pgexplainer import describe, new_scorer
-from cody.baselines.train import _learn, _lessons, train_scorer
+from cody.baselines.train import train_scorer
 from cody.candidates import candidates
 from cody.errors import CallError, DataError, ModelError
 from cody.files import with_checksum
@@ -153,20 +153,38 @@ def test_size_and_entropy_cost_what_they_say(model):
 
 
 def test_the_opening_of_gates_costs_each_link_the_same_however_many_candidates_it_has(model):
-    lesson = next(_lessons(model, Settings(links=8, first=0.02, last=0.2)))
-    sizes = lesson.links.sizes
-    assert len(set(sizes)) > 1  # links of the beginning have few candidates, and not equally many
+    graph, hops = model.graph, model.network.sizes.layers
+    period = [graph.query(row) for row in range(3, 24)]
+    links = [(query, events) for query in period if len(events := candidates(graph, query, hops))]
+    sizes = [len(events) for _, events in links]
+    assert len(set(sizes)) > 5  # links of the beginning have few candidates, and not equally many
+    is_open = WideOpenOrShut().is_open(describe(model, *map(list, zip(*links, strict=True)))).float()
 
     def loss(size):
-        scorer = new_scorer(model.network.sizes, 16, 0)
-        optimizer = torch.optim.SGD(scorer.parameters())
-        settings = Settings(size=size, entropy=0.0, temperature=(1.0, 1.0))
-        return _learn(scorer, optimizer, lesson, settings, 0, torch.Generator().manual_seed(0))[0] / len(sizes)
+        settings = Settings(first=0.01, last=0.08, epochs=1, learning_rate=0.0, size=size, entropy=0.0)
+        (progress,) = train_scorer(model, settings, WideOpenOrShut())
+        return progress.loss
 
-    scores = new_scorer(model.network.sizes, 16, 0)(lesson.described)
-    gates = relaxed_gates(scores, 1.0, torch.Generator().manual_seed(0)).split(sizes)
-    opening = np.mean([each.mean().item() for each in gates])
-    assert loss(1.0) - loss(0.0) == pytest.approx(opening, abs=1e-5)
+    cost = loss(1.0) - loss(0.0)
+    assert cost == pytest.approx(np.mean([gates.mean() for gates in is_open.split(sizes)]), abs=1e-5)
+    assert cost != pytest.approx(is_open.mean().item(), abs=1e-3), "else each candidate might count the same"
+
+
+class WideOpenOrShut(torch.nn.Module):
+    """A scorer so sure of itself that its gates are open or shut, whatever is drawn."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor(200.0))
+
+    def fit_scale(self, described):
+        pass
+
+    def is_open(self, described):
+        return (10 * described.sum(dim=1)).sin() > 0  # some of these, some of those
+
+    def forward(self, described):
+        return self.weight * (self.is_open(described).float() - 0.5)
 
 
 def test_the_temperature_falls_from_the_first_epoch_to_the_last():
@@ -180,9 +198,9 @@ def test_only_links_of_the_period_are_learned_from():
     graph = TemporalGraph.from_arrays([0] * 10 + fresh[::2].tolist(), [1] * 10 + fresh[1::2].tolist(), np.arange(20.0))
     model = SoftModel(fast_model(random_network(graph, "tgat"), graph))
     for first, last in [(0.0, 0.5), (0.25, 0.75)]:
-        assert list(_lessons(model, Settings(first=first, last=last)))
+        assert next(train_scorer(model, Settings(first=first, last=last), new_scorer(model.network.sizes, 16, 0)))
     with pytest.raises(DataError, match="none of the links"):
-        list(_lessons(model, Settings(first=0.5, last=1.0)))
+        next(train_scorer(model, Settings(first=0.5, last=1.0), new_scorer(model.network.sizes, 16, 0)))
 
 
 def test_a_saved_scorer_comes_back_for_its_model_and_is_refused_for_others(model, tmp_path):

@@ -374,10 +374,13 @@ def test_a_parquet_file_that_unpacks_to_too_much_is_refused(
 def test_a_parquet_file_is_given_up_where_it_exceeds_what_it_declared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parquet.write_table(zeros(400_000), tmp_path / "x.parquet")
-    monkeypatch.setattr("cody.data.readers.largest_unpacked", lambda: 10**6)
-    monkeypatch.setattr("cody.data.readers._declared_size", lambda metadata, columns: 100)
-    with peak_below(8 * 2**20), pytest.raises(DataError, match="it unpacks to more than 1,000,000"):
+    """A text that stands in every row is in the file once, and takes its room in each row when it is read."""
+    rows = 100_000
+    table = zeros(rows).set_column(2, "t", pa.array(["2004-04-15 07:56:01" + " " * 1000] * rows))
+    parquet.write_table(table, tmp_path / "x.parquet")
+    assert (tmp_path / "x.parquet").stat().st_size < 10**5
+    monkeypatch.setattr("cody.data.readers.largest_unpacked", lambda: 3 * 10**6)
+    with peak_below(40 * 2**20), pytest.raises(DataError, match="it unpacks to more than 3,000,000"):
         read_events(tmp_path / "x.parquet")
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cody.data import load, summarise
+from cody.data import Dataset, datasets, is_here, load, summarise
 from cody.graph import TemporalGraph
 
 PAPER = {
@@ -21,6 +21,16 @@ def test_named_data_sets_have_the_counts_of_the_paper(name: str, request: pytest
     summary = summarise(load(name))
     assert (summary.nodes, summary.events, summary.unique_edges, summary.kind) == PAPER[name]
     assert summary.days == pytest.approx(SPAN[name], abs=0.05)
+
+
+@pytest.mark.parametrize("dataset", datasets(), ids=lambda dataset: dataset.name)
+def test_every_data_set_that_is_here_has_the_counts_of_its_entry(dataset: Dataset) -> None:
+    """A new one is asked this by its entry."""
+    if not is_here(dataset):
+        pytest.skip(f"to run this: cody data fetch {dataset.name}")
+    summary = summarise(load(dataset.name))
+    counts = (dataset.nodes, dataset.events, dataset.unique_edges, dataset.kind)
+    assert (summary.nodes, summary.events, summary.unique_edges, summary.kind) == counts
 
 
 def test_directions_count_as_different_edges_and_isolated_nodes_do_not_count() -> None:

@@ -13,7 +13,7 @@ from cody.cli import app
 from cody.errors import CodyError, DataError
 from cody.evaluate import metrics
 from cody.evaluate.arrange import arrange
-from cody.evaluate.tables import LAYOUTS, SPARSITY, Column, tables
+from cody.evaluate.tables import LAYOUTS, SPARSITY, Column, paper_figures, tables
 from cody.evaluate.typeset import as_csv, as_latex, as_markdown, as_text
 from cody.explainers import POLICIES
 from some_records import random_records, record, small_evaluation
@@ -236,9 +236,7 @@ def test_the_papers_figures_stand_beside_ours():
 
 def test_the_papers_figures_agree_with_its_formulas():
     """Fidelity+ · (1 - sparsity) is AUFSC+ but for rounding, and for what the two have to do with each other."""
-    from cody.evaluate.tables import _published
-
-    published = _published()
+    published = paper_figures()
     groups = {key[:4] for key in published if key[4] == "aufsc_plus"}
     assert len(groups) == 60
     near = [

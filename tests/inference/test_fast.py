@@ -1,8 +1,13 @@
 """The fast engine equals the plain replay, whatever is asked, in whatever order, by whomever."""
 
+import itertools
 import multiprocessing
 import os
+import sys
 import threading
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,9 +138,8 @@ def test_where_much_may_change_fewer_sets_are_computed_at_once_and_all_of_it_cou
     query, removals = graph.query(280), [frozenset({event}) for event in range(200, 240)]
     for kind, at_once in (("tgn", 1), ("tgat", fast.CHANGES_AT_ONCE)):
         model = engine(random_network(graph, kind, batch=32), graph)
-        session = model.session(query)
-        session.logits(removals)
-        workspace = session._workspace
+        workspace = fast.Workspace(model, query, range(200, 240))
+        workspace.answer(removals)
         layers = sum(layer.size for layer in workspace.layers)
         assert (workspace.size > layers) == (kind == "tgn"), "the memories of a TGN count too"
         monkeypatch.setattr(fast, "NUMBERS_KEPT", max(workspace.largest, fast.CHANGES_AT_ONCE))
@@ -154,24 +158,48 @@ def test_later_events_and_unreachable_ones_change_nothing(model_and_sets):
     assert whole == pytest.approx(without_far, abs=1e-9)
 
 
-@pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])
-@pytest.mark.parametrize(
-    "where", ["Layer.plan", "Layer.compute", "Layer._made_of", "Workspace._scores", "Universe.masks"]
-)
-def test_nothing_is_left_behind_by_a_call_that_fails(model_and_sets, monkeypatch, failure, where):
+@contextmanager
+def engine_watched(on_call):
+    """Call `on_call` with how many functions of the engine were called before, whenever one is called."""
+    numbers, engine_files = itertools.count(), str(Path(fast.__file__).parent)
+
+    def watch(frame, event, argument):
+        file = frame.f_code.co_filename
+        if event == "call" and file.startswith(engine_files) and not file.endswith("threads.py"):
+            on_call(next(numbers))
+
+    usual = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        yield
+    finally:
+        sys.setprofile(usual)
+
+
+@pytest.mark.parametrize("rows", [[1, 2, 3, *range(180, 280)], []])  # named beforehand, a session keeps what it has
+def test_nothing_is_left_behind_by_a_call_that_fails(model_and_sets, rows):
     graph, network, query, removals = model_and_sets
-    model = engine(network, graph).session(query)
-    first = model.logits(removals[:10])
+    model, asked, calls = engine(network, graph), [*removals[10:15], frozenset({1, 2, 3})], []
     weights = {name: weight.clone() for name, weight in network.state_dict().items()}
-    owner, method = where.split(".")
-    with monkeypatch.context() as patch:
-        patch.setattr(getattr(fast, owner), method, lambda *_: (_ for _ in ()).throw(failure))
-        with pytest.raises(failure):
-            model.logits([*removals[10:], frozenset({1, 2, 3})])
-    expected = engine(network, graph).logits(query, removals)
-    np.testing.assert_allclose(model.logits(removals), expected, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(expected[:10], first, rtol=0, atol=1e-9)
+    expected = model.logits(query, removals)
+
+    session = model.session(query, rows)
+    session.logits(removals[:10])
+    with engine_watched(calls.append):
+        session.logits(asked)
+    for number, failing in enumerate(calls[:: len(calls) // 24]):
+        failure = (RuntimeError, KeyboardInterrupt)[number % 2]
+        session = model.session(query, rows)
+        np.testing.assert_allclose(session.logits(removals[:10]), expected[:10], rtol=0, atol=1e-9)
+        with pytest.raises(failure), engine_watched(partial(fail_at, failing, failure)):
+            session.logits(asked)
+        np.testing.assert_allclose(session.logits(removals), expected, rtol=0, atol=1e-9)
     assert all(torch.equal(weight, weights[name]) for name, weight in network.state_dict().items())
+
+
+def fail_at(failing, failure, call):
+    if call == failing:
+        raise failure
 
 
 def test_threads_asking_at_once_get_the_same_answers(model_and_sets):
@@ -260,13 +288,13 @@ def test_of_long_histories_small_changes_are_left_out_and_answers_hardly_move(mo
         network.memory.weight_hh.mul_(0.3)
     model = engine(network, graph)
     query, changes = graph.query(1490), [frozenset({row, row + 1}) for row in range(700, 1400, 30)]
-    memories, answers = [], []
+    sizes, answers = [], []
     for many, smallest in ((10**9, 0.0), (0, 1e-4)):
         monkeypatch.setattr(tgn, "MANY_VERSIONS", many)
         monkeypatch.setattr(tgn, "SMALL_CHANGE", smallest)
-        session = model.session(query)
-        answers.append(session.logits(changes))
-        memories.append(session._workspace.inputs.memory.length)
-    assert memories[1] < 0.8 * memories[0]
+        workspace = fast.Workspace(model, query, sorted(frozenset().union(*changes)))
+        answers.append(np.array(workspace.answer(changes)))
+        sizes.append(workspace.inputs.size)  # of the memories that were computed
+    assert sizes[1] < 0.8 * sizes[0]
     np.testing.assert_allclose(answers[1], answers[0], rtol=0, atol=1e-3)
     assert (answers[1] != answers[0]).any(), "if nothing moves, nothing was left out"

@@ -4,11 +4,13 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from cody.inference import threads
+from cody.inference.threads import one_thread
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -50,11 +52,30 @@ def test_a_process_that_was_forked_after_a_question_can_ask_too():
     assert (ended.stdout, ended.stderr) == ("exit code 0 threads 2\n", "")
 
 
-def test_a_lock_that_another_thread_holds_is_free_in_the_child():
-    with threads._lock:  # as another thread may while it asks
-        child = multiprocessing.get_context("fork").Process(target=lambda: threads._lock.acquire())
+def ask_for_a_moment():
+    with one_thread():
+        pass
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")  # that is the question
+def test_a_process_that_is_forked_while_another_thread_asks_can_ask_too():
+    """It has no other thread, so nobody would ever release what one was holding at that moment."""
+    ended = threading.Event()
+
+    def ask_on_and_on():
+        while not ended.is_set():
+            ask_for_a_moment()
+
+    other = threading.Thread(target=ask_on_and_on)
+    other.start()
+    children = [multiprocessing.get_context("fork").Process(target=ask_for_a_moment) for _ in range(10)]
+    for child in children:
         child.start()
-        child.join(20)
+    ended.set()
+    other.join()
+    until = time.monotonic() + 20
+    for child in children:
+        child.join(max(0.0, until - time.monotonic()))
         child.kill()
         child.join()
-    assert child.exitcode == 0
+    assert [child.exitcode for child in children] == [0] * 10

@@ -32,7 +32,7 @@ ENGINE = ("tests/inference/test_masks.py", "tests/inference/test_fast.py", "test
 TESTS = {  # module → what should notice a change of it, the quickest first
     "cody.search.greedy": SEARCH,
     "cody.search.tree": SEARCH,
-    "cody.search.scout": SEARCH,
+    "cody.search.scout": ("tests/search/test_scout.py", *SEARCH),
     "cody.search.result": SEARCH,
     "cody.search.prove": (*SEARCH, "tests/test_explain.py"),
     "cody.search.several": (*SEARCH, "tests/test_explain.py"),
@@ -140,9 +140,14 @@ def _save(results: list[Result], sample: int) -> None:
     for module in {result.module: None for result in results}:
         of_one = [result for result in results if result.module == module]
         survived = [f"line {result.mutant.line}: {result.mutant.what}" for result in of_one if not result.noticed]
-        known[module] = {"noticed": len(of_one) - len(survived), "changes": len(of_one), "survived": survived}
+        known[module] = {
+            "command": f"python -m mutate --only {module} --sample {sample} --save",
+            "noticed": len(of_one) - len(survived),
+            "changes": len(of_one),
+            "survived": survived,
+        }
     totals = {name: sum(of_one[name] for of_one in known.values()) for name in ("noticed", "changes")}
-    document = {"command": f"python -m mutate --sample {sample} --save", **totals, "modules": known}
+    document = {**totals, "modules": known}
     file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

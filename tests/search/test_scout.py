@@ -108,6 +108,38 @@ def test_the_default_budget_is_300_of_which_every_single_event_is_asked_in_a_few
         assert found.ended == "exhausted" or len(oracle.asked) == 300
 
 
+@pytest.mark.parametrize("events", [27, 31, 51, 64, 65, 100])
+def test_the_default_budget_is_never_exceeded_by_a_single_question(events):
+    for seed in range(2):
+        _, oracle = searched(random_model(np.random.default_rng(seed), events, bias=500.0), np.arange(events))
+        assert len(oracle.asked) == max(300, events + 236)
+
+
+def test_with_few_questions_too_nothing_is_in_the_answer_that_could_be_left_out():
+    """Too few to ask about each of 120 events alone; one of the later ones is enough."""
+    model = flipping(lambda change: 80 in change)
+    for budget in (180, 190, 200):
+        assert searched(model, np.arange(120), evaluations=budget)[0].rows == (80,)
+
+
+def test_the_events_of_the_answer_come_in_the_order_of_what_they_do_alone():
+    effects = {5: 1.0, 9: 3.0, 2: 2.0}
+    model = Lookup(lambda change: 5.5 - sum(effects.get(row, 0.0) for row in change))
+    assert searched(model, np.arange(30))[0].rows == (9, 2, 5)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 4, 5])
+def test_where_nothing_is_found_the_small_sets_that_come_closest_were_asked_about(seed):
+    """Where effects add up, it is known which they are: ten pairs, and ten sets of three, of thousands."""
+    effects, order = np.random.default_rng(seed).normal(size=40), np.random.default_rng(100 + seed).permutation(40)
+    model = Lookup(lambda change: 60.0 - float(sum(effects[row] for row in change)))
+    found, oracle = searched(model, order)
+    assert not found.counterfactuals
+    for size in (2, 3):
+        closest = sorted(sets_of(range(40), [size]), key=lambda change: model.function(change))[:10]
+        assert [change for change in closest if change not in oracle.asked] == []
+
+
 def test_of_many_candidates_each_is_asked_alone_too():
     found, oracle = searched(flipping(lambda change: False), np.arange(400))
     assert found.proven == 2

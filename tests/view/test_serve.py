@@ -1,15 +1,16 @@
 """The server: the library's own answers, for many at once, within limits, and to nobody who should not ask."""
 
+import gc
 import re
 import socket
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from cody.testing import ToyModel
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
-from cody.cli.serve import _listen
+from cody.cli.serve import listen
 from cody.model import size_of
 from cody.serve import Limits, Live, create_app
 from cody.serve.live import CANCELLED, DONE, FAILED, BusyError, UnknownError
@@ -41,6 +42,29 @@ def small_graph(events=60, nodes=9):
 
 GRAPH = small_graph()
 MODEL = ToyModel(GRAPH, weights=np.random.default_rng(5).normal(size=60), bias=0.3, indirect=0.5)
+
+
+class Watched(ToyModel):
+    """A model that knows its sessions: all that were opened, and those that somebody still keeps."""
+
+    def __init__(self, *given, size=0, **options):
+        super().__init__(*given, **options)
+        self.size, self.asked_about, self.kept = size, [], weakref.WeakSet()
+
+    def session(self, query, rows=()):
+        session = WatchedSession(self, query)
+        self.asked_about.append(session.rows)
+        self.kept.add(session)
+        return session
+
+
+class WatchedSession:
+    def __init__(self, model, query):
+        self.model, self.query, self.size, self.rows = model, query, model.size, set()
+
+    def logits(self, changes):
+        self.rows.update(*changes)
+        return self.model.logits(self.query, changes)
 
 
 class SlowModel(ToyModel):
@@ -70,6 +94,13 @@ def wait(served, job, seconds=10.0):
         time.sleep(0.01)
         served.job(job.id)
     return job
+
+
+def is_known(served, job):
+    try:
+        return served.job(job.id) is job
+    except UnknownError:
+        return False
 
 
 def test_scores_are_those_of_the_library(asked):
@@ -269,47 +300,41 @@ def test_an_explainer_is_only_ever_one_of_the_catalogue(asked):
 def test_sessions_and_explanations_are_dropped_after_a_while():
     ticks = count()
     now = [0.0]
-    served = live(limits=Limits(sessions=5, explanations=2, keep=100.0), clock=lambda: now[0] + next(ticks) * 1e-9)
+    model, limits = Watched(GRAPH), Limits(sessions=5, explanations=2, keep=100.0)
+    served = live(model, limits=limits, clock=lambda: now[0] + next(ticks) * 1e-9)
     for row in range(20, 40):
         served.score(Case(GRAPH.query(row), row))
-        assert len(served._sessions) <= 5
+        assert len(model.kept) <= 5
     jobs = [wait(served, served.search(Case(GRAPH.query(row), row), "greedy")) for row in (50, 51, 52, 53)]
     served.score(Case(GRAPH.query(1), 1))
-    assert len(served._jobs) == 2
-    with pytest.raises(UnknownError):
-        served.job(jobs[0].id)
+    assert [is_known(served, job) for job in jobs] == [False, False, True, True]
     now[0] = 200.0
     served.score(Case(GRAPH.query(1), 1))
-    assert len(served._sessions) == 1
-    assert len(served._jobs) == 0
+    gc.collect()  # searches that are over
+    assert [session.query for session in model.kept] == [GRAPH.query(1)]
+    assert not any(is_known(served, job) for job in jobs)
     served.close()
 
 
-class Heavy(ToyModel):
-    """A model whose sessions say that they keep a lot."""
-
-    def session(self, query, rows=()):
-        logits = self.logits
-        return SimpleNamespace(logits=lambda changes: logits(query, changes), size=400)
-
-
 def test_all_sessions_together_keep_a_bounded_amount():
-    served = live(Heavy(GRAPH), limits=Limits(numbers=1000))
+    model = Watched(GRAPH, size=400)
+    served = live(model, limits=Limits(numbers=1000))
     for row in range(20, 30):
         served.score(Case(GRAPH.query(row), row))
     served.score(Case(GRAPH.query(29), 29))
-    assert [key[0].before for key in served._sessions] == [28, 29]  # the latest
+    assert sorted(session.query.before for session in model.kept) == [28, 29]  # the latest
 
 
 def test_a_session_begins_anew_when_it_was_asked_about_many_events():
-    served = live(limits=Limits(rows=10))
+    model = Watched(GRAPH, weights=MODEL.weights, bias=MODEL.bias, indirect=MODEL.indirect)
+    served = live(model, limits=Limits(rows=10))
     case = Case(GRAPH.query(59), 59)
     for first in range(0, 50, 2):
         removed = frozenset({first, first + 1})
         expected = MODEL.logits(GRAPH.query(59), [removed])[0]
         assert served.score(case._replace(removed=removed))[1] == pytest.approx(expected)
-        (kept,) = served._sessions.values()
-        assert len(kept.rows) <= 10
+        assert len(model.kept) == 1
+    assert [len(rows) for rows in model.asked_about] == [10] * 5
 
 
 def test_the_engines_sessions_say_how_much_they_keep():
@@ -343,7 +368,7 @@ def test_a_page_is_there_in_time_and_knows_what_it_shows():
 
 
 def test_answers_are_not_held_back_by_the_network():
-    with _listen("127.0.0.1", 0) as listener:
+    with listen("127.0.0.1", 0) as listener:
         assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
@@ -367,7 +392,8 @@ def test_fifty_clients_at_once_get_the_librarys_answers():
     rng = np.random.default_rng(0)
     questions = [(int(row), frozenset(rng.integers(0, row, 3).tolist())) for row in rng.integers(20, 60, 100)]
     expected = [MODEL.logits(GRAPH.query(row), [removed])[0] for row, removed in questions]
-    served = live(limits=Limits(sessions=8))
+    model = Watched(GRAPH, weights=MODEL.weights, bias=MODEL.bias, indirect=MODEL.indirect)
+    served = live(model, limits=Limits(sessions=8))
     barrier = threading.Barrier(50)
 
     def ask(place):
@@ -379,7 +405,7 @@ def test_fifty_clients_at_once_get_the_librarys_answers():
         answers = list(pool.map(ask, range(50)))
     for place, mine in enumerate(answers):
         assert mine == pytest.approx(expected[place::50], abs=1e-6)
-    assert len(served._sessions) <= 8
+    assert len(model.kept) <= 8
 
 
 def test_events_are_listed_with_what_the_model_said(asked):

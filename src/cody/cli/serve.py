@@ -44,7 +44,7 @@ def serve(
     graph = named.graph
     limits = Limits(searches=searches, seconds=seconds)
     token = "" if _is_loopback(host) else secrets.token_urlsafe(24)
-    listener = _listen(host, port)
+    listener = listen(host, port)
     address = _address(listener)
     names = LOOPBACK | {address, *(name or [])}
     served = create_app(Live(graph, loaded, data, model, limits), hosts=names, token=token)
@@ -64,7 +64,8 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that takes connections, and sends what is written to them without delay."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family)

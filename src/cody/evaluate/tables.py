@@ -148,7 +148,7 @@ def tables(
     records: Sequence[Record], *, paper: bool = False, rng: np.random.Generator | None = None, level: float = 0.95
 ) -> list[Table]:
     """Every table of every model; with `paper`, the paper's figures beside ours; with `rng`, bootstrap intervals."""
-    published = _published() if paper else {}
+    published = paper_figures() if paper else {}
     made = []
     arranged = arrange(records)
     parts = explainers_in_order(arranged)
@@ -257,7 +257,7 @@ def _about_paper(model: str, groups: Groups, cells: Mapping[str, Mapping[Column,
         yield f"The paper has no figures for these explainers of {model} on {names}: {has}."
 
 
-def _published() -> dict[tuple[str, str, str, str, str], float]:
+def paper_figures() -> dict[tuple[str, str, str, str, str], float]:
     """The figures of the paper, from the csv files next to this module; their first line names the source."""
     found: dict[tuple[str, str, str, str, str], float] = {}
     for file in sorted((files("cody.evaluate") / "paper").iterdir(), key=lambda file: file.name):

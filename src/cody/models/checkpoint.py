@@ -14,6 +14,7 @@ from cody.errors import ModelError
 from cody.models.architectures import ARCHITECTURES, Network
 from cody.models.folder import SavedModel, opened, own_sizes, read_arrays, read_model, write_arrays, write_model
 from cody.models.shapes import Shapes
+from cody.words import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,16 @@ def read_foreign_weights(path: Path) -> dict[str, Tensor]:
         ) from None
     if isinstance(weights, dict) and weights and all(isinstance(part, dict) for part in weights.values()):
         weights = {f"{part}.{name}": weight for part, some in weights.items() for name, weight in some.items()}
-    if not isinstance(weights, dict) or not all(
-        isinstance(key, str) and isinstance(value, Tensor) for key, value in weights.items()
-    ):
-        raise ModelError(f"{path} does not hold a state dict (names with tensors)")
-    return weights
+    return _state_dict(path, weights)
+
+
+def _state_dict(path: Path, content: Any) -> dict[str, Tensor]:
+    """What a file holds, if it is names with tensors and nothing else."""
+    parts: list[tuple[Any, Any]] = list(content.items()) if isinstance(content, dict) else [("the whole", content)]
+    for name, value in parts:
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise ModelError(
+                f"{path} does not hold a state dict (names with tensors): '{plain(name)}' is of type "
+                f"{type(value).__name__}; save the state_dict() of the model alone, or a dict with those of its modules"
+            )
+    return dict(parts)
