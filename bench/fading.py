@@ -1,6 +1,6 @@
 """What it costs and saves to follow changes of a TGN's memory only while they are larger than some size.
 
-    python bench/fading.py --model runs/tgn-wikipedia --data wikipedia --events 146429,155317
+    python bench/fading.py --model runs/tgn-wikipedia --data wikipedia --events 146332,155317
 
 For each link, sets of its candidates are asked about with every change followed, and with small ones left out: how many
 versions are computed, the ratio of the processor times, and how far the logits are apart.
@@ -25,7 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="wikipedia")
     parser.add_argument("--model", default="runs/tgn-wikipedia")
-    parser.add_argument("--events", default="146429,155317,145045,135558")
+    parser.add_argument("--events", default="146332,145981,147337,155317")
     parser.add_argument("--other-data", action="store_true")
     options = parser.parse_args()
     graph = load(options.data)

@@ -1,23 +1,27 @@
 """Which parts of the engine the time is spent in.
 
     python bench/parts.py
-    python bench/parts.py --data wikipedia --model runs/tgn-wikipedia --event 146429
+    python bench/parts.py --data wikipedia --model runs/tgn-wikipedia --event 146332
+    python bench/parts.py --sizes 100000,10000000 --folder DISK
 
 The explanations are those of `cody bench --only explanation` and the links those of `--only scoring`: random weights,
-paper sizes, 300 sets each. With a model, the explanation of one of its links. A part's time is what it spends itself,
-without the parts it calls. Watching costs time too, so read the shares.
+paper sizes, 300 sets each. With a model, the explanation of one of its links. With sizes, the explanations of `--only
+growth`: made-up graphs of so many events, a TGN of compact sizes, its table in a folder. A part's time is what it
+spends itself, without the parts it calls. Watching costs time too, so read the shares.
 """
 
 import argparse
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from cody.bench import OUT_OF_REACH, QUESTIONS, late_links, random_model
+from cody.bench import OUT_OF_REACH, QUESTIONS, generated, late_links, random_model
 from cody.data import load
 from cody.explain import explain
 from cody.graph import Query, TemporalGraph
@@ -27,7 +31,8 @@ from cody.inference.fast import Events, FastModel, Known, Layer, Workspace
 from cody.inference.lineage import Lineage
 from cody.inference.links import LinkScorer
 from cody.inference.masks import Universe, Windows
-from cody.inference.tgn import FastTGN, Gates, MemoryInputs
+from cody.inference.replay import Replay
+from cody.inference.tgn import Alike, FastTGN, Gates, MemoryInputs
 from cody.inference.vectors import Products
 from cody.inference.weights import Weights
 from cody.oracle import Oracle
@@ -48,12 +53,16 @@ PARTS = {
     "which memories change": [
         (MemoryInputs, "follow"),
         (MemoryInputs, "_compute"),
+        (Alike, "find"),
+        (Alike, "add"),
+        (Alike, "sort"),
         (MemoryInputs, "plan"),
         (MemoryInputs, "compute"),
     ],
     "preparation": [(Workspace, "__init__"), (Lineage, "__init__"), (Windows, "__init__"), (Universe, "__init__")],
     "the rest of the engine": [(Layer, "plan"), (Layer, "compute"), (Layer, "_attend"), (Workspace, "answer")],
     "asking": [(Oracle, "_evaluate")],
+    "confirming": [(Replay, "logits")],
 }
 
 
@@ -104,6 +113,19 @@ def usual(links):
     yield Subject("TGN, scoring a link", graph, model, partial(model.logits, changes=[frozenset()]), queries)
 
 
+def grown(sizes, folder):
+    """Explanations by a TGN in graphs of several sizes."""
+    for events in map(int, sizes.split(",")):
+        graph = generated(events)
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            model = random_model("tgn", graph, "compact", OUT_OF_REACH, Path(place))
+            ask = partial(explain, model, graph, evaluations=QUESTIONS)
+            queries = late_links(np.random.default_rng(0), graph, 11)
+            for query in queries:
+                ask(query)  # reads the table
+            yield Subject(f"{events:,} events", graph, model, ask, queries)
+
+
 def one(data, folder, event):
     graph = load(data)
     model = load_model(folder, graph)
@@ -133,12 +155,17 @@ def main():
     arguments.add_argument("--data")
     arguments.add_argument("--model")
     arguments.add_argument("--event", type=int)
+    arguments.add_argument("--sizes")
+    arguments.add_argument("--folder", help="for the tables of --sizes")
     given = arguments.parse_args()
     watch = Watch()
     for part, functions in PARTS.items():
         for owner, name in functions:
             setattr(owner, name, watch.wrapped(part, getattr(owner, name)))
-    subjects = usual(given.links) if given.model is None else one(given.data, given.model, given.event)
+    if given.sizes:
+        subjects = grown(given.sizes, given.folder)
+    else:
+        subjects = usual(given.links) if given.model is None else one(given.data, given.model, given.event)
     columns = {subject.name: measure(subject, watch) for subject in subjects}
     print(f"| part | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|", sep="\n")
     for part in next(iter(columns.values())):

@@ -234,6 +234,7 @@ def measure_startup(settings: Settings, tell: Tell) -> Iterator[Row]:
     commands = {
         "import numpy": ["-c", "import numpy"],
         "cody --help": ["-m", "cody", "--help"],
+        f"cody predict --event {USUAL_EVENT}": ["-m", "cody", "predict", "--event", str(USUAL_EVENT)],
         f"cody explain --event {USUAL_EVENT} --count 1": [*asked, "--count", "1"],  # no other ways out
         f"cody explain --event {USUAL_EVENT}": asked,
     }
@@ -437,9 +438,11 @@ def _random_network(kind: str, graph: TemporalGraph, preset: str, bias: float = 
     return network
 
 
-def random_model(kind: str, graph: TemporalGraph, preset: str, bias: float = 0.0) -> FastTGN | FastTGAT:
+def random_model(
+    kind: str, graph: TemporalGraph, preset: str, bias: float = 0.0, folder: Path | None = None
+) -> FastTGN | FastTGAT:
     """The fast model of a network with random weights; `bias` is added to every logit."""
-    return fast_model(_random_network(kind, graph, preset, bias), graph)
+    return fast_model(_random_network(kind, graph, preset, bias), graph, folder)
 
 
 def _ask(model: FastModel, query: Query, sets: list[Change]) -> Any:
