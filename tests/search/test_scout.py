@@ -87,6 +87,12 @@ def test_groups_are_among_the_first_questions():
     assert not any(77 in change for change in oracle.asked)
 
 
+def test_a_group_of_which_one_event_is_a_candidate_costs_no_question():
+    oracle = Oracle(flipping(lambda change: False), QUERY, groups=[frozenset({150, 777})], evaluations=60)
+    scout(oracle, np.arange(200))
+    assert frozenset({150}) not in oracle.asked
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_no_event_of_the_answer_can_be_left_out(seed):
     rng = np.random.default_rng(seed)
