@@ -234,7 +234,7 @@ def measure_startup(settings: Settings, tell: Tell) -> Iterator[Row]:
     commands = {
         "import numpy": ["-c", "import numpy"],
         "cody --help": ["-m", "cody", "--help"],
-        f"cody predict --event {USUAL_EVENT}": ["-m", "cody", "predict", "--event", str(USUAL_EVENT)],
+        f"cody predict --events {USUAL_EVENT}": ["-m", "cody", "predict", "--events", str(USUAL_EVENT)],
         f"cody explain --event {USUAL_EVENT} --count 1": [*asked, "--count", "1"],  # no other ways out
         f"cody explain --event {USUAL_EVENT}": asked,
     }

@@ -40,7 +40,7 @@ STYLE: dict[Any, Any] = {
     "ytick.labelsize": 7,
     "legend.fontsize": 7,
     "legend.frameon": False,
-    "legend.handlelength": 3.2,
+    "legend.handlelength": 4.2,
     "lines.linewidth": 1.2,
     "lines.markersize": 3.5,
     "axes.spines.top": False,
@@ -58,7 +58,7 @@ VARIED = {"search.alpha": "α", "candidates.size": "candidates"}  # options that
 BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK = "#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
 COLOURS = dict(zip(POLICIES, (ORANGE, SKY, GREEN, BLUE, RED), strict=True))
 MARKERS = dict(zip(POLICIES, "ov^sd", strict=True))
-SEARCH_DASHES = ((0, (10, 2)), (0, (4, 1.5)), "-", (0, (6, 1.5, 1, 1.5)))
+SEARCH_DASHES = ((0, (6, 1.2, 1, 1.2)), (0, (4, 1.5)), "-", (0, (10, 2)))
 DASHES: dict[str, Any] = dict(zip(SEARCHES, SEARCH_DASHES, strict=True))
 DOTS = (0, (1, 1.2))
 FACTUAL_LOOKS = (("#999999", "*"), (PINK, "P"), (GREEN, "H"), (BLACK, "D"), (RED, "X"))
