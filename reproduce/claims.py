@@ -81,7 +81,22 @@ class Settings:
 
 def in_words(gap):
     value, low, high, ahead, count = gap
-    return f"{value:+.3f} [{low:+.3f}, {high:+.3f}], ahead in {ahead} of {count}"
+    return f"{with_interval(value, (low, high))}, ahead in {ahead} of {count}"
+
+
+def with_interval(value, interval):
+    """A difference and its interval.
+
+    >>> with_interval(0.25, (-0.1, 0.6))
+    '+0.250 [-0.100, +0.600]'
+    """
+    low, high = interval
+    return f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"
+
+
+def ratio(correct, incorrect):
+    """How many times as often something happens on incorrect predictions."""
+    return incorrect / correct if correct else float("inf")
 
 
 def verdict(*, full, part):
@@ -196,7 +211,7 @@ def of_kinds(settings):
         correct, incorrect = map(fidelity_plus, some)
         easier += incorrect > correct
         if data != "uci-forums" and name in (CODY_NEAREST, GREEDY_NEAREST):
-            ratios.setdefault(name, []).append(incorrect / correct)
+            ratios.setdefault(name, []).append(ratio(correct, incorrect))
     yield (
         "every explainer finds more on incorrect predictions",
         verdict(full=easier == len(cases), part=2 * easier > len(cases)),

@@ -4,7 +4,8 @@
       --explainers random,pbone --out results/reproduction/tgn-wikipedia.jsonl
 
 The repository has the records compressed. If they are about a model with the same weights, they are unpacked first, so
-that an evaluation adds to them; those of other weights are left as they are, and everything is missing.
+that an evaluation adds to them. Those of other weights are left as they are and do not count; an evaluation refuses a
+file that holds them.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cody.evaluate.record_file import iterate_records, read_records
+from cody.evaluate.record_file import iterate_records
 from cody.files import write_atomically
 from cody.inference.weights import Weights
 from cody.models.folder import own_sizes, read_model
@@ -32,6 +33,14 @@ def identity(folder):
     return Weights(saved.kind, own_sizes(saved), saved.arrays, np.dtype(np.float32)).identity
 
 
+def records_about(path, model):
+    """The records of a file that are about this model."""
+    if not path.exists():
+        unpack(path, model)
+    weights = identity(model)
+    return [record for record in iterate_records(path) if record.model_identity == weights] if path.exists() else []
+
+
 def unpack(path, model):
     """Make the file from its compressed form, if that is about this model."""
     packed = path.with_name(f"{path.name}.gz")
@@ -47,9 +56,7 @@ def main():
     arguments.add_argument("--explainers", type=lambda text: text.split(","), required=True)
     arguments.add_argument("--out", type=Path, required=True)
     options = arguments.parse_args()
-    if not options.out.exists():
-        unpack(options.out, options.model)
-    records = read_records(options.out) if options.out.exists() else []
+    records = records_about(options.out, options.model)
     print(*missing(options.explainers, options.kinds, options.instances, records), sep=",")
 
 

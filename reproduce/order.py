@@ -24,6 +24,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from claims import ratio, with_interval
 from page import replace_section
 from published import PublishedAnswers
 
@@ -265,15 +266,14 @@ def table(whole):
     for (kind, trained, answers), some in cells(whole).items():
         for policy in (policy for policy in POLICIES if _with(some, policy)):
             links = sum(len(of["cody", policy]) for of in _with(some, policy))
-            tree, walk, gap, (low, high) = compared(some, policy, "flips")
+            tree, walk, *gap = compared(some, policy, "flips")
             percent, there = f"{100 * (tree / walk - 1):+.0f}" if walk else "–", "–"
             if answers == PUBLISHED:
-                claimed = compared(some, policy, "claimed")
-                there = f"{claimed[2]:+.3f} [{claimed[3].low:+.3f}, {claimed[3].high:+.3f}]"
+                there = with_interval(*compared(some, policy, "claimed")[2:])
             questions = " / ".join(f"{asked(some, search, policy):.0f}" for search in SEARCHES)
             yield (
                 f"| {kind.upper()} | {trained} | {answers} | {links} | {policy} | {tree:.3f} | {walk:.3f} | "
-                f"{gap:+.3f} [{low:+.3f}, {high:+.3f}] | {percent} | {there} | {questions} |"
+                f"{with_interval(*gap)} | {percent} | {there} | {questions} |"
             )
 
 
@@ -285,7 +285,7 @@ def remarks(whole, models):
             yield f"- {kind.upper()}: {' and '.join(data)}, correct and incorrect predictions."
     for policy in POLICIES:
         for what, change in changes(whole, policy).items():
-            yield f"- {policy}, CoDy − GreeDy changes by {in_words(change)} with {what}."
+            yield f"- {policy}, CoDy − GreeDy changes by {with_interval(*change)} with {what}."
     for (kind, trained, answers), some in cells(whole).items():
         if answers == PUBLISHED:
             shares = {search: refuted(some, search) for search in SEARCHES}
@@ -309,11 +309,6 @@ def changes(whole, policy):
     return {what: change for what, change in found.items() if change is not None}
 
 
-def in_words(change):
-    value, (low, high) = change
-    return f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"
-
-
 def finding(whole):
     """The answer in three sentences."""
     here, there = (cells(whole).get(("tgn", *cell)) for cell in ((HERE, EXACT), (PUBLISHED, PUBLISHED)))
@@ -325,10 +320,12 @@ def finding(whole):
     data = " and ".join(dict.fromkeys(name[3] for name in here))
     number = [sum(len(of["cody", NEAREST]) for of in _with(some, NEAREST)) for some in (here, there)]
     yield (
-        f"CoDy − GreeDy (TGN of compact sizes, {data}, {NEAREST}, AUFSC+, 95 % intervals) is {in_words(gap)} with our "
-        f"models and exact answers ({number[0]} links)."
+        f"CoDy − GreeDy (TGN of compact sizes, {data}, {NEAREST}, AUFSC+, 95 % intervals) is {with_interval(*gap)} "
+        f"with our models and exact answers ({number[0]} links)."
     )
-    parts = [f"{in_words(value)} with {what}" for what, value in change.items() if "TGN" in what and "both" not in what]
+    parts = [
+        f"{with_interval(*value)} with {what}" for what, value in change.items() if "TGN" in what and "both" not in what
+    ]
     yield f"It changes by {', by '.join(parts)}."
     if both[1].low > 0 and counted[1].low > 0:
         result = "so the two together put CoDy ahead, as in the paper"
@@ -339,46 +336,59 @@ def finding(whole):
     else:
         result = "so neither of them, nor both, is shown to be the cause of the paper's order"
     yield (
-        f"With both as published it is {in_words(both)}, or {in_words(counted)} if every counterfactual counts that "
-        f"was claimed ({number[1]} links): {result}."
+        f"With both as published it is {with_interval(*both)}, or {with_interval(*counted)} if every counterfactual "
+        f"counts that was claimed ({number[1]} links): {result}."
     )
 
 
 def causes(path=LINES):
     """What the lines say about claims of the paper, for `claims.py`: by name of the cause."""
     whole = settings(read(path))
-    found = {}
-    steps = changes(whole, NEAREST)
     of_tgn = {name[1:]: some for name, some in cells(whole).items() if name[0] == "tgn" and _with(some, NEAREST)}
-    if "both (TGN)" in steps:
-        ours, theirs = (
-            compared(of_tgn[cell], NEAREST, "flips")[2:] for cell in ((HERE, EXACT), (PUBLISHED, PUBLISHED))
-        )
-        found["order"] = (
-            f"approximate answers and other models: CoDy − GreeDy (TGN, compact) is {in_words(ours)} with exact "
-            f"answers and our models, {in_words(theirs)} with both as published "
-            "([measured](#why-the-order-is-another-one))"
-        )
+    found = {"order": _of_order(of_tgn, changes(whole, NEAREST).get("both (TGN)"))}
     if len(of_tgn) == 4:
-        sets = {cell: asked(some, "greedy", NEAREST) for cell, some in of_tgn.items()}
-        words = "; ".join(
-            f"trained {trained}, answers {answers} {count:.0f}" for (trained, answers), count in sets.items()
-        )
-        found["calls"] = (
-            f"GreeDy gets stuck earlier with answers and models as published: sets that GreeDy-{NEAREST} asks about "
-            f"(TGN, other links): {words}"
-        )
-        ratios = {trained: _ratio(some) for (trained, answers), some in of_tgn.items() if answers == EXACT}
-        if None not in ratios.values():
-            whose = "The models do it" if ratios[PUBLISHED] > 2 else "Training as published does not change that"
-            words = ", ".join(f"trained {trained} {ratio:.1f}" for trained, ratio in ratios.items())
-            found["kinds"] = f"{whose}: CoDy, TGN, {SHIPPED} {words}"
-        leads = {cell: between_policies(some) for cell, some in of_tgn.items()}
-        if None not in leads.values():
-            brings = "bring" if leads[PUBLISHED, PUBLISHED][1].low > 0 else "do not bring"
-            words = "; ".join(f"trained {of[0]}, answers {of[1]} {in_words(lead)}" for of, lead in leads.items())
-            found["policies"] = f"Answers and models as published {brings} the lead (TGN, compact): {words}"
-    return found
+        found |= {"calls": _of_calls(of_tgn), "kinds": _of_kinds(of_tgn), "policies": _of_policies(of_tgn)}
+    return {name: text for name, text in found.items() if text}
+
+
+def _of_order(of_tgn, change):
+    """`change`: of CoDy − GreeDy with both as published; None if that was not measured."""
+    if change is None:
+        return None
+    ours, theirs = (compared(of_tgn[cell], NEAREST, "flips")[2:] for cell in ((HERE, EXACT), (PUBLISHED, PUBLISHED)))
+    what = "approximate answers and other models" if change[1].low > 0 else "not shown to be answers and models"
+    return (
+        f"{what}: CoDy − GreeDy (TGN, compact) is {with_interval(*ours)} with exact answers and our models, "
+        f"{with_interval(*theirs)} with both as published ([measured](#why-the-order-is-another-one))"
+    )
+
+
+def _of_calls(of_tgn):
+    sets = {cell: asked(some, "greedy", NEAREST) for cell, some in of_tgn.items()}
+    words = "; ".join(f"trained {trained}, answers {answers} {count:.0f}" for (trained, answers), count in sets.items())
+    gets = "gets" if sets[PUBLISHED, PUBLISHED] < sets[HERE, EXACT] else "does not get"
+    return (
+        f"GreeDy {gets} stuck earlier with answers and models as published: sets that GreeDy-{NEAREST} asks about "
+        f"(TGN, other links): {words}"
+    )
+
+
+def _of_kinds(of_tgn):
+    ratios = {trained: _ratio(some) for (trained, answers), some in of_tgn.items() if answers == EXACT}
+    if None in ratios.values():
+        return None
+    whose = "The models do it" if ratios[PUBLISHED] > 2 else "Training as published does not change that"
+    words = ", ".join(f"trained {trained} {times:.1f}" for trained, times in ratios.items())
+    return f"{whose}: CoDy, TGN, {SHIPPED} {words}"
+
+
+def _of_policies(of_tgn):
+    leads = {cell: between_policies(some) for cell, some in of_tgn.items()}
+    if None in leads.values():
+        return None
+    brings = "bring" if leads[PUBLISHED, PUBLISHED][1].low > 0 else "do not bring"
+    words = "; ".join(f"trained {of[0]}, answers {of[1]} {with_interval(*lead)}" for of, lead in leads.items())
+    return f"Answers and models as published {brings} the lead (TGN, compact): {words}"
 
 
 def between_policies(some):
@@ -406,8 +416,7 @@ def _ratio(some):
     }
     if len(shares) < len(KINDS):
         return None
-    correct, incorrect = (float(shares[kind]) for kind in KINDS)
-    return incorrect / correct if correct else float("inf")
+    return ratio(*(float(shares[kind]) for kind in KINDS))
 
 
 def qualities(models):

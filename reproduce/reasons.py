@@ -21,13 +21,14 @@ from claims import (
     as_share_of_64,
     cases_of_kinds,
     closest_to,
-    in_words,
     mean_size,
     of_paper,
     paper_table,
+    ratio,
     several,
     similar_pairs,
     winners,
+    with_interval,
 )
 from order import sampled
 
@@ -101,7 +102,7 @@ def by_data(settings):
 
 def value(gap):
     """A difference with its interval, without in how many settings it is one."""
-    return in_words(gap).partition(", ahead")[0]
+    return with_interval(gap[0], gap[1:3])
 
 
 def of_exceptions(settings):
@@ -111,8 +112,8 @@ def of_exceptions(settings):
     for (name, model, data), (correct, incorrect) in cases.items():
         gap = fidelity_plus(incorrect) - fidelity_plus(correct)
         if gap <= 0:
-            low, high = unpaired(incorrect, correct)
-            rows.append((high >= 0, f"{name}, {model.upper()}, {data} {gap:+.3f} [{low:+.3f}, {high:+.3f}]"))
+            chances = unpaired(incorrect, correct)
+            rows.append((chances.high >= 0, f"{name}, {model.upper()}, {data} {with_interval(gap, chances)}"))
     if not rows:
         return None
     chance = "all within chance" if all(is_chance for is_chance, _ in rows) else "not all within chance"
@@ -153,10 +154,6 @@ def by_model(settings):
                 parts.append(f"{title}, {model.upper()} {several(here, 1)} (paper {several(there, 1)})")
     words = "the paper's own TGAT misses it as well. Times as often on UCI-Messages, Wikipedia"
     return f"{words}: {'; '.join(parts)}" if parts else None
-
-
-def ratio(correct, incorrect):
-    return incorrect / correct if correct else float("inf")
 
 
 def of_sufficiency(settings):
@@ -260,10 +257,10 @@ def of_step(runs, metric):
     changes = np.array([metric([record]) - known[record.event] for record in others])
     better, worse = int((changes > 0).sum()), int((changes < 0).sum())
     text = f"{after:.2g} instead of {before:.2g} is better on {better} and worse on {worse} of {len(changes):,} links"
-    low, high = within(sampled(changes, np.random.default_rng(0)))
-    if low <= 0 <= high:
+    chances = within(sampled(changes, np.random.default_rng(0)))
+    if chances.low <= 0 <= chances.high:
         return f"{text}: too few to tell; a step of {changes.mean():+.3f} takes about {links_needed(changes)} links"
-    return f"{text}: {changes.mean():+.3f} [{low:+.3f}, {high:+.3f}]"
+    return f"{text}: {with_interval(changes.mean(), chances)}"
 
 
 def links_needed(changes):

@@ -10,7 +10,7 @@ from pathlib import Path
 from shutil import move
 from tempfile import TemporaryDirectory
 
-from claims import Settings, sensitivity
+from claims import Settings, sensitivity, with_interval
 from claims import table as claims_table
 from order import causes
 from page import replace_section
@@ -146,8 +146,8 @@ def compared(settings):
                     value, low, high, ahead, count = settings.gap(name, other)
                     behind = settings.gap(other, name)[3]
                     yield (
-                        f"{name} over {other}: AUFSC+ {value:+.3f} [{low:+.3f}, {high:+.3f}], ahead in {ahead}, behind "
-                        f"in {behind} of {count} settings"
+                        f"{name} over {other}: AUFSC+ {with_interval(value, (low, high))}, ahead in {ahead}, behind in "
+                        f"{behind} of {count} settings"
                     )
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The paper's comparison, from trained models (`make models`) to tables and figures: `make reproduce`.
 # Hours on two cores; stopped at any point, the same command continues. Records in the repository that are about the
-# same weights are kept. WORKERS=8 uses more processors. With names (tgn-wikipedia ...) only these models are asked.
+# same weights are kept; if it stops at a file of another run, remove that file. WORKERS=8 uses more processors. With
+# names (tgn-wikipedia ...) only these models are asked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 CODY=${CODY:-.venv/bin/cody}

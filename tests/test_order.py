@@ -119,10 +119,26 @@ def test_causes_say_what_the_cells_of_the_experiment_have(tmp_path):
         out.writerows(some)
     found = order.causes(path)
     assert found.keys() == {"order", "calls", "kinds", "policies"}
+    assert found["order"].startswith("approximate answers and other models: ")
     assert "is -0.360 [" in found["order"]
     assert "+0.360 [" in found["order"]
+    assert found["calls"].startswith("GreeDy does not get stuck earlier"), "all cells asked as often"
     assert "trained here 1.0, trained as published 1.0" in found["kinds"]
     assert "do not bring the lead" in found["policies"]
+
+
+def test_causes_do_not_say_more_than_the_cells_do(tmp_path):
+    some = all_cells({"cody": 2, "greedy": 6}, {"cody": 2, "greedy": 6})
+    for line in some:
+        line["asked"] = "5" if line["trained"] == order.PUBLISHED else "9"
+    path = tmp_path / "order.csv"
+    with path.open("w", newline="") as file:
+        out = csv.DictWriter(file, order.FIELDS)
+        out.writeheader()
+        out.writerows(some)
+    found = order.causes(path)
+    assert found["order"].startswith("not shown to be answers and models: ")
+    assert found["calls"].startswith("GreeDy gets stuck earlier")
 
 
 def explained(event, seed, search, rows, *, flips=1, policy="spatio-temporal", search_seed=0, kind="tgn"):

@@ -202,6 +202,14 @@ def test_compressed_records_are_continued_with_the_same_weights_only(tmp_path):
     assert [path.name for path in tmp_path.glob("*.jsonl")] == ["same.jsonl"]
 
 
+def test_records_of_other_weights_do_not_count(tmp_path):
+    weights = [lacking.identity("tgn-collegemsg"), "another"]
+    lines = [record(event=50 + i, model_identity=one).to_json() for i, one in enumerate(weights)]
+    (tmp_path / "both.jsonl").write_text("\n".join(lines) + "\n")
+    assert [one.event for one in lacking.records_about(tmp_path / "both.jsonl", "tgn-collegemsg")] == [50]
+    assert lacking.records_about(tmp_path / "none.jsonl", "tgn-collegemsg") == []
+
+
 def test_every_claim_on_the_page_that_does_not_hold_has_a_cause_with_a_figure():
     page = (REPRODUCE.parent / "docs" / "results.md").read_text(encoding="utf-8")
     rows = [line.split(" | ") for line in page.split("| the paper |")[1].split("<!-- /paper -->")[0].splitlines()[2:]]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from cody.graph import Query, TemporalGraph
 from cody.inference import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, tgn
+from cody.inference.lineage import Lineage
 from cody.inference.tgn import Alike
 from cody.inference.weights import Weights
 from cody.models.checkpoint import Checkpoint, save_model
@@ -280,6 +281,12 @@ def test_memories_that_are_nearly_the_same_are_shared_within_a_version_only():
     assert first.tolist() == [0, 1, 0, 3]
 
 
+def test_a_memory_never_stands_for_one_that_is_further_away_however_many_lie_between():
+    steps = 0.7e-4 * np.arange(4)[:, None] * np.ones(3)  # each is close to the next, the first not to the third
+    _, first = Alike(3, 1e-4).find(np.full(4, 5), steps, np.zeros((0, 3)))
+    assert first.tolist() == [0, 0, 2, 3]
+
+
 def test_of_long_histories_small_changes_are_left_out_and_answers_hardly_move(monkeypatch):
     graph = random_graph(np.random.default_rng(3), nodes=60, events=1500)
     network = random_network(graph, "tgn", batch=8)
@@ -298,3 +305,29 @@ def test_of_long_histories_small_changes_are_left_out_and_answers_hardly_move(mo
     assert sizes[1] < 0.8 * sizes[0]
     np.testing.assert_allclose(answers[1], answers[0], rtol=0, atol=1e-3)
     assert (answers[1] != answers[0]).any(), "if nothing moves, nothing was left out"
+
+
+@pytest.mark.parametrize("edge_features", [0, 2])
+def test_of_long_histories_the_gates_compute_in_single_precision(monkeypatch, edge_features):
+    graph = random_graph(np.random.default_rng(3), nodes=20, events=300, edge_features=edge_features)
+    model = engine(random_network(graph, "tgn", batch=8), graph)
+    used, gated = set(), tgn.gated
+    monkeypatch.setattr(tgn, "gated", lambda *given: used.update(part.dtype for part in given) or gated(*given))
+    for many, expected in ((0, np.float32), (10**9, np.float64)):
+        monkeypatch.setattr(tgn, "MANY_VERSIONS", many)
+        used.clear()
+        model.logits(graph.query(290), [frozenset({200, 210})])
+        assert used == {np.dtype(expected)}
+
+
+def test_where_there_are_many_versions_a_few_changes_are_followed_at_a_time(model_and_sets, monkeypatch):
+    graph, network, query, removals = model_and_sets
+    expected = engine(network, graph).logits(query, removals)
+    followed, affected = [], Lineage.first_affected
+    monkeypatch.setattr(
+        Lineage, "first_affected", lambda self, masks: followed.append(len(masks)) or affected(self, masks)
+    )
+    monkeypatch.setattr(tgn, "FOLLOWED_AT_ONCE", 5_000)
+    np.testing.assert_allclose(engine(network, graph).logits(query, removals), expected, rtol=0, atol=1e-9)
+    assert sum(followed) == (len(removals) if isinstance(network, TGN) else 0)
+    assert all(count < len(removals) / 2 for count in followed)

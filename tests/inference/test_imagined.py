@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cody.edits import Add, Alter, Move
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
-from cody.inference import FastTGAT, FastTGN, Replay, fast_model
+from cody.inference import FastTGAT, FastTGN, Replay, fast_model, tgn
 from cody.model import model_on
 from random_events import random_graph, random_network
 
@@ -92,6 +92,23 @@ def test_answers_about_edits_equal_replay(kind):
     check()
 
 
+def test_answers_about_edits_hardly_move_where_memories_that_are_nearly_the_same_are_shared(monkeypatch):
+    monkeypatch.setattr(tgn, "MANY_VERSIONS", 0)
+    monkeypatch.setattr(tgn, "SMALL_CHANGE", 1e-6)
+
+    @settings(max_examples=EXAMPLES // 8, deadline=None, derandomize=EXAMPLES == 200, database=None)
+    @given(cases("tgn"))
+    def check(case):
+        graph, longer, network, query, changes = case
+        expected = Replay(network, longer, dtype=np.float64).logits(query, changes)
+        session = engine(network, graph).on(longer).session(query, range(longer.num_rows))
+        answers = np.concatenate([session.logits(changes[:4]), session.logits(changes[4:])])
+        np.testing.assert_allclose(answers, expected, rtol=0, atol=1e-3)
+        np.testing.assert_array_equal(session.logits(changes), answers)
+
+    check()
+
+
 GRAPH = random_graph(np.random.default_rng(5), nodes=12, events=120, edge_features=2)
 END = GRAPH.num_events
 
@@ -140,6 +157,17 @@ def test_an_added_event_equals_a_log_that_has_it_where_the_grid_cannot_tell(kind
         np.testing.assert_allclose(logits(network, longer, query, [END]), expected, rtol=0, atol=1e-9)
         compared += 1
     assert compared > 5
+
+
+def test_edits_that_do_nearly_the_same_are_all_followed(monkeypatch):
+    monkeypatch.setattr(tgn, "MANY_VERSIONS", 0)
+    network, query = random_network(GRAPH, "tgn", batch=4, neighbours=5), GRAPH.query(110)
+    time = float(GRAPH.time[90]) + 0.5
+    longer = GRAPH.imagine([Add(query.src, 4, time, [2.0, -3.0 + 1e-6 * number]) for number in range(3)])
+    changes = [frozenset({END + number}) for number in range(3)]
+    expected = Replay(network, longer, dtype=np.float64).logits(query, changes)
+    answers = engine(network, GRAPH).on(longer).logits(query, changes)
+    np.testing.assert_allclose(answers, expected, rtol=0, atol=1e-4)
 
 
 def test_an_imagined_event_is_absent_unless_a_change_names_it(network):

@@ -353,7 +353,8 @@ class FastModel:
     """A network asked about a graph; equal to `Replay` up to rounding. Each architecture says what its inputs are.
 
     It computes in double precision by default: then an answer, rounded as the `Oracle` does, does not depend on what
-    else was asked in the same batch. It remembers nothing; sessions do, and belong to who opened them.
+    else was asked in the same batch, except about long histories (`tgn.SMALL_CHANGE`). It remembers nothing; sessions
+    do, and belong to who opened them.
     """
 
     gives_logits = True

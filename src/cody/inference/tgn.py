@@ -25,6 +25,7 @@ from cody.model import Change
 UNCHANGED = 0  # in place of an id: the version has the value it has with nothing otherwise (0 is no version's own id)
 MANY_VERSIONS = 500  # that changes may concern: then memories are taken for the same if they differ by less than …
 SMALL_CHANGE = 1e-4  # … this, in every number. How far that moves a logit is up to the weights: docs/engine.md
+FOLLOWED_AT_ONCE = 40_000_000  # versions times changes: that takes 0.2 GB, besides what is remembered
 
 
 class MemoryPlan(NamedTuple):
@@ -73,7 +74,13 @@ class MemoryInputs:
         return self.memory.values if self.features is None else self.sums.values
 
     def follow(self, masks: Masks) -> None:
-        """Compute the versions that these changes of the past change: forward in time, until the changes have faded."""
+        """Compute the versions that these changes of the past change; where there are many, a few changes at a time."""
+        at_once = max(1, FOLLOWED_AT_ONCE // len(self.lineage.index))
+        for first in range(0, len(masks), at_once):
+            self._follow(masks[first : first + at_once])
+
+    def _follow(self, masks: Masks) -> None:
+        """Forward in time, until the changes have faded."""
         lineage = self.lineage
         waiting = np.zeros((len(lineage.index), len(masks)), dtype=bool)  # [V, n] what a change may have reached
         waiting[lineage.first_affected(masks)] = True
@@ -100,9 +107,7 @@ class MemoryInputs:
         twice = np.concatenate([change, change])
         parents = lineage.kept(np.concatenate([lineage.own[versions], lineage.other[versions]]), masks, twice)
         values = ids[parents, twice].astype(np.int64)
-        values = np.where(
-            values == UNCHANGED, -parents, values
-        )  # an id, or minus the place of what stands in the table
+        values = np.where(values == UNCHANGED, -parents, values)  # an id, or minus the place of what the table has
         own, other = values.reshape(2, -1)
         otherwise = (own != -lineage.usual_own[versions]) | (other != -lineage.usual_other[versions])
         otherwise |= lineage.imagined[versions]
@@ -154,7 +159,7 @@ class MemoryInputs:
         rows, index = self.lineage.row[versions], self.lineage.index[versions]
         elapsed = graph.time[rows] - self.written.values[own, 0]
         first, which = distinct(versions, elapsed.view(np.uint64)[:, None])  # what events add is mostly the same
-        events = self.gates.events(self.model.weights.edge(graph, rows[first]), elapsed[first])
+        events = self.gates.events(self.gates.weights.edge(graph, rows[first]), elapsed[first])
         values = self.gates.remember(own, other, events[which]).astype(table.dtype)  # as they stand in the table
         changed = self.lineage.imagined[versions]
         smallest = 0.0 if self.alike is None else self.alike.most
@@ -208,7 +213,8 @@ class Alike:
     def __init__(self, width: int, most: float) -> None:
         self.most = most  # that two values may differ in any number
         signs = np.random.default_rng(0).choice([-1.0, 1.0], width)
-        self.direction = 0.49 * signs / width  # numbers of a memory are smaller than 1: a version has less than 1 of it
+        # Numbers of a memory are at most 1, so points of two versions are at least 0.02 apart, far more than `most`.
+        self.direction = 0.49 * signs / width
         self.points: FloatArray = np.zeros(0)  # ascending
         self.ids: IntArray = np.zeros(0, dtype=np.int64)  # of the value at each point
         self.fresh: list[tuple[FloatArray, IntArray]] = []  # what has been added since it was sorted
@@ -298,7 +304,7 @@ class Gates:
 
 
 class FastTGN(FastModel):
-    """A TGN, equal to its `Replay`.
+    """A TGN, equal to its `Replay`; where histories are long, as nearly as `SMALL_CHANGE` says.
 
     The table of all versions is made in memory, or kept in `folder` for the next time. It is large, so it is in single
     precision by default, whatever the engine computes in. `watch` is called while it is made, with how many events it
