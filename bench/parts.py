@@ -32,8 +32,8 @@ from cody.inference.lineage import Lineage
 from cody.inference.links import LinkScorer
 from cody.inference.masks import Universe, Windows
 from cody.inference.replay import Replay
-from cody.inference.tgn import Alike, FastTGN, Gates, MemoryInputs
-from cody.inference.vectors import Products
+from cody.inference.tgn import FastTGN, Gates, MemoryInputs
+from cody.inference.vectors import Alike, Products
 from cody.inference.weights import Weights
 from cody.oracle import Oracle
 

@@ -108,16 +108,19 @@ def test_policies_are_compared_on_the_missed_links_that_both_explained():
     assert order.between_policies(order.settings(some))[0] == pytest.approx(0.1)  # one link of nine
 
 
+def causes_of(lines, path):
+    with path.open("w", newline="") as file:
+        out = csv.DictWriter(file, order.FIELDS)
+        out.writeheader()
+        out.writerows(lines)
+    return order.causes(path)
+
+
 def test_causes_say_what_the_cells_of_the_experiment_have(tmp_path):
     some = all_cells({"cody": 2, "greedy": 6}, {"cody": 8, "greedy": 4})
     some += [line | {"predictions": "incorrect"} for line in some]
     some += [line | {"data": "collegemsg"} for line in some]
-    path = tmp_path / "order.csv"
-    with path.open("w", newline="") as file:
-        out = csv.DictWriter(file, order.FIELDS)
-        out.writeheader()
-        out.writerows(some)
-    found = order.causes(path)
+    found = causes_of(some, tmp_path / "order.csv")
     assert found.keys() == {"order", "calls", "kinds", "policies"}
     assert found["order"].startswith("approximate answers and other models: ")
     assert "is -0.360 [" in found["order"]
@@ -131,12 +134,7 @@ def test_causes_do_not_say_more_than_the_cells_do(tmp_path):
     some = all_cells({"cody": 2, "greedy": 6}, {"cody": 2, "greedy": 6})
     for line in some:
         line["asked"] = "5" if line["trained"] == order.PUBLISHED else "9"
-    path = tmp_path / "order.csv"
-    with path.open("w", newline="") as file:
-        out = csv.DictWriter(file, order.FIELDS)
-        out.writeheader()
-        out.writerows(some)
-    found = order.causes(path)
+    found = causes_of(some, tmp_path / "order.csv")
     assert found["order"].startswith("not shown to be answers and models: ")
     assert found["calls"].startswith("GreeDy gets stuck earlier")
 

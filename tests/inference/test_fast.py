@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from cody.graph import Query, TemporalGraph
 from cody.inference import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, tgn
 from cody.inference.lineage import Lineage
-from cody.inference.tgn import Alike
+from cody.inference.vectors import Alike
 from cody.inference.weights import Weights
 from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.tgn import TGN

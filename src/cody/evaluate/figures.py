@@ -358,13 +358,13 @@ def similarity(records: Sequence[Record]) -> Figure:
     members = dict(_by_explainer(records))
     names = list(members)
     values = np.array([[_known(jaccard(members[one], members[other])) for other in names] for one in names])
+    labels = [f"{name}  {number}" for number, name in enumerate(names, 1)]
     side = max(1.2, 0.31 * len(names))
-    figure = Figure(figsize=(LETTER * max(map(len, names)) + side + 1.1, side + 0.5), layout="constrained")
+    figure = Figure(figsize=(LETTER * max(map(len, labels)) + side + 1.1, side + 0.5), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(values, vmin=0, vmax=1, cmap="cividis")
-    numbers = range(1, len(names) + 1)
-    axes.set_xticks(range(len(names)), map(str, numbers))
-    axes.set_yticks(range(len(names)), [f"{name}  {number}" for name, number in zip(names, numbers, strict=True)])
+    axes.set_xticks(range(len(names)), [str(number) for number in range(1, len(names) + 1)])
+    axes.set_yticks(range(len(names)), labels)
     axes.grid(visible=False)
     for (row, column), value in np.ndenumerate(values):
         text = "–" if np.isnan(value) else f"{value:.2f}"

@@ -1,4 +1,4 @@
-"""Tables of vectors that grow while a session lasts."""
+"""Tables of vectors that grow while a session lasts, and which of their vectors are nearly the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cody.graph import FloatArray, IntArray, ascending
+from cody.graph import BoolArray, FloatArray, IntArray, ascending
 
 PRODUCTS_KEPT = 4096  # of one matrix: more would cost more memory than they save time
 
@@ -59,3 +59,61 @@ class Products:
             products += self.bias
             slots = self.slot[ids]
         return self.vectors.values.take(slots, axis=0, mode="clip")
+
+
+class Alike:
+    """Values that versions have got, to find those that differ by so little that they can be taken for the same.
+
+    Each value is a point on a line, where those of a version stand together and similar ones side by side. So only
+    neighbours on that line are compared: some that are alike are missed, which costs time, not exactness.
+    """
+
+    def __init__(self, width: int, most: float) -> None:
+        self.most = most  # that two values may differ in any number
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], width)
+        # Numbers of a memory are at most 1, so points of two versions are at least 0.02 apart, far more than `most`.
+        self.direction = 0.49 * signs / width
+        self.points: FloatArray = np.zeros(0)  # ascending
+        self.ids: IntArray = np.zeros(0, dtype=np.int64)  # of the value at each point
+        self.fresh: list[tuple[FloatArray, IntArray]] = []  # what has been added since it was sorted
+
+    def add(self, versions: IntArray, values: FloatArray, ids: IntArray) -> None:
+        self.fresh.append((self._points(versions, values), ids))
+
+    def sort(self) -> None:
+        """Let what was added be found from now on."""
+        if self.fresh:
+            points, ids = (np.concatenate(column) for column in zip((self.points, self.ids), *self.fresh, strict=True))
+            order = np.argsort(points, kind="stable")
+            self.points, self.ids, self.fresh = points[order], ids[order], []
+
+    def find(self, versions: IntArray, values: FloatArray, memory: FloatArray) -> tuple[IntArray, IntArray]:
+        """For each value the id of one that is alike, or -1; and which of these values, the first alike, stands for it.
+
+        [n], [n, d], [≥ ids, d] → [n], [n]
+        """
+        points, ids = self._points(versions, values), np.full(len(versions), -1)
+        first = np.arange(len(versions))
+        if len(self.points):
+            right = np.searchsorted(self.points, points)
+            for place in (right - 1, right):
+                place = np.clip(place, 0, len(self.points) - 1)
+                near = np.abs(self.points[place] - points) <= self.most
+                near[near] = self._close(memory[self.ids[place[near]]], values[near])
+                ids[near] = self.ids[place[near]]
+        left = np.flatnonzero(ids < 0)
+        left = left[np.argsort(points[left], kind="stable")]
+        begins = np.ones(len(left), dtype=bool)
+        begins[1:] = (np.diff(points[left]) > self.most) | ~self._close(values[left[1:]], values[left[:-1]])
+        head = left[np.maximum.accumulate(np.where(begins, np.arange(len(left)), 0))]
+        first[left] = np.where(self._close(values[head], values[left]), head, left)  # not ever further in small steps
+        first[ids >= 0] = -1
+        return ids, first
+
+    def _points(self, versions: IntArray, values: FloatArray) -> FloatArray:
+        points: FloatArray = versions + 0.5 + values @ self.direction
+        return points
+
+    def _close(self, one: FloatArray, other: FloatArray) -> BoolArray:
+        close: BoolArray = np.abs(one - other).max(axis=1, initial=0.0) <= self.most
+        return close
