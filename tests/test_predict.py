@@ -44,15 +44,53 @@ def test_links_that_happened_and_are_not_predicted_are_wrong(graph):
     wrong = [each for each in found if each.logit <= 0]
     assert 0 < len(wrong) < 30
     assert list(found.wrong) == wrong
-    assert f"{30 - len(wrong)} predicted, {len(wrong)} missed" in found.sentence
+    recall = f"recall {100 * (1 - len(wrong) / 30):.1f} %"
+    assert f"{30 - len(wrong)} predicted, {len(wrong)} missed ({recall})" in found.sentence
+    assert found.counts.precision is None  # events alone do not tell it
 
 
-def test_a_link_that_need_not_have_happened_is_neither_right_nor_wrong(graph):
+def test_a_link_that_the_log_does_not_decide_is_neither_right_nor_wrong(graph):
     found = cody.predict(ToyModel(graph), graph, [graph.link(0, 1, "now"), 150])
     assert [each.right for each in found] == [None, found[1].predicted]
     assert [each.event for each in found] == [None, 150]
     assert "2 links" in found.sentence
     assert "of 1 that happened" in found.sentence
+    assert "of 1 that the log does not decide" in found.sentence
+
+
+@pytest.fixture
+def meetings():
+    """Two pairs meet twice each, and both pairs exist at every time between."""
+    return TemporalGraph.from_arrays(src=[0, 0, 1, 0, 1, 1], dst=[2, 3, 3, 2, 3, 2], time=[1, 2, 3, 4, 5, 6])
+
+
+def test_predicting_a_link_that_did_not_happen_is_a_false_alarm(meetings):
+    model = as_model(repeats, meetings, identity="repeats")
+    links = [3, 1, 4, meetings.link(0, 2, 5), meetings.link(1, 2, 5), meetings.link(0, 3, 3)]
+    found = cody.predict(model, meetings, links)
+    assert [each.predicted for each in found] == [True, False, True, True, False, True]
+    assert [each.happened for each in found] == [True, True, True, False, False, False]
+    assert [each.right for each in found] == [True, False, True, False, True, False]
+    assert [(each.src, each.dst) for each in found.wrong] == [("0", "3"), ("0", "2"), ("0", "3")]
+    assert found.counts == (2, 1, 2, 1)
+    assert (found.counts.recall, found.counts.precision) == (2 / 3, 0.5)
+    assert "of 3 that happened, 2 predicted, 1 missed (recall 66.7 %); " in found.sentence
+    assert "of 3 that did not happen, 2 false alarms (precision 50.0 %)." in found.sentence
+
+
+def test_precision_needs_links_of_both_kinds(meetings):
+    model = as_model(repeats, meetings, identity="repeats")
+    only = cody.predict(model, meetings, [meetings.link(0, 2, 5), meetings.link(1, 2, 5)])
+    assert (only.counts.recall, only.counts.precision) == (None, None)
+    assert only.sentence == "2 links from 5 to 5: of 2 that did not happen, 1 false alarm."
+    none = cody.predict(model, meetings, [0, meetings.link(1, 2, 5)])
+    assert none.counts.precision is None  # nothing is predicted
+    assert "precision" not in none.sentence
+
+
+def test_forecasts_are_neither_right_nor_wrong(meetings):
+    model = as_model(repeats, meetings, identity="repeats")
+    assert {each.right for each in cody.predict(model, meetings, node=0, next=2, time=3)} == {None}
 
 
 def test_models_of_any_kind_are_asked_through_their_contract(graph):
@@ -187,6 +225,24 @@ def test_only_wrong_ones_can_be_shown(made):
     assert {row["right"] for row in json.loads(run("predict", *where, "--wrong", "--json"))} <= {False}
 
 
+def test_false_alarms_are_counted_and_shown_with_the_missed_links(made, graph):
+    folder, where = made
+    happened = [(graph.src[row], graph.dst[row], graph.time[row]) for row in range(170, 190)]
+    others = [(src, (dst + 1) % 20, time) for src, dst, time in happened]
+    file = _table(folder / "both.csv", [f"{src},{dst},{float(time)!r}" for src, dst, time in happened + others])
+    rows = json.loads(run("predict", *where, "--links", file, "--json"))
+    alarms = sum(row["predicted"] and row["happened"] is False for row in rows)
+    missed = sum(not row["predicted"] and row["happened"] for row in rows)
+    assert alarms
+    wrong = json.loads(run("predict", *where, "--links", file, "--wrong", "--json"))
+    assert len(wrong) == alarms + missed
+    assert {row["right"] for row in wrong} == {False}
+    shown = run("predict", *where, "--links", file, "--wrong", "--last", 1000)
+    assert f"{alarms} false alarm" in shown
+    assert "precision" in shown
+    assert shown.count("(wrong)") == alarms + missed
+
+
 def test_the_next_partners_are_shown_with_when_they_met(made):
     _, where = made
     rows = json.loads(run("predict", *where, "--node", 3, "--next", 4, "--json"))
@@ -206,6 +262,7 @@ def test_the_next_partners_are_shown_with_when_they_met(made):
         (["--period", "0..1", "--since", "3"], "--period, or --since and --until"),
         (["--period", "1..0"], "two increasing shares"),
         (["--csv", "--json"], "not both"),
+        (["--node", 3, "--next", 2, "--wrong"], "forecasts"),
         (["--since", "1e9"], "there are no events in this period"),
         (["--node", "77"], "node 77 is out of range"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,7 +37,8 @@ class Prediction(NamedTuple):
     logit: float
     score: float
     predicted: bool
-    right: bool | None  # None: the log does not say whether the link happened
+    happened: bool | None  # at that very time; None: the log ends there, or a forecast was asked for
+    right: bool | None  # whether it was predicted if it happened, and not if it did not; None: nobody knows
 
 
 class Contact(NamedTuple):
@@ -46,24 +48,59 @@ class Contact(NamedTuple):
     next: float | None
 
 
+class Counts(NamedTuple):
+    """How many links were predicted and how many happened, where that is known.
+
+    >>> Counts(hits=90, missed=10, false_alarms=30, rejected=70).recall
+    0.9
+    >>> Counts(hits=90, missed=10, false_alarms=30, rejected=70).precision
+    0.75
+    """
+
+    hits: int  # happened, and predicted
+    missed: int  # happened, not predicted
+    false_alarms: int  # did not happen, but predicted
+    rejected: int  # neither
+
+    @property
+    def happened(self) -> int:
+        return self.hits + self.missed
+
+    @property
+    def did_not_happen(self) -> int:
+        return self.false_alarms + self.rejected
+
+    @property
+    def recall(self) -> float | None:
+        """The share of the links that happened which was predicted; None: there are none."""
+        return self.hits / self.happened if self.happened else None
+
+    @property
+    def precision(self) -> float | None:
+        """The share of the predicted links that happened; None: links of both kinds are needed, and a prediction."""
+        predicted = self.hits + self.false_alarms
+        return self.hits / predicted if predicted and self.happened and self.did_not_happen else None
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Predictions:
     """Scored links, each a `Prediction`."""
 
     graph: TemporalGraph
     queries: tuple[Query, ...]
-    events: tuple[int | None, ...]  # the row of each link that happened
+    events: tuple[int | None, ...]  # the row of each link that is an event of the log
     logits: tuple[float, ...]
+    happened: tuple[bool | None, ...]  # None: not known
 
     def __len__(self) -> int:
         return len(self.queries)
 
     def __iter__(self) -> Iterator[Prediction]:
-        for query, event, logit in zip(self.queries, self.events, self.logits, strict=True):
+        for query, event, logit, happened in zip(self.queries, self.events, self.logits, self.happened, strict=True):
             predicted = logit > 0
-            right = None if event is None else predicted
+            right = None if happened is None else predicted == happened
             ends = self.graph.name(query.src), self.graph.name(query.dst)
-            yield Prediction(event, *ends, query.time, logit, probability(logit), predicted, right)
+            yield Prediction(event, *ends, query.time, logit, probability(logit), predicted, happened, right)
 
     def __getitem__(self, place: int) -> Prediction:
         return next(iter(self.at([range(len(self))[place]])))
@@ -76,27 +113,44 @@ class Predictions:
             tuple(self.queries[place] for place in chosen),
             tuple(self.events[place] for place in chosen),
             tuple(self.logits[place] for place in chosen),
+            tuple(self.happened[place] for place in chosen),
         )
 
     @property
     def wrong(self) -> Predictions:
-        """The links that happened and were not predicted."""
+        """Missed links, which happened and were not predicted, and false alarms, which did not and were."""
         return self.at(place for place, each in enumerate(self) if each.right is False)
 
     @property
+    def counts(self) -> Counts:
+        """How many of the links whose outcome is known were hits, missed, false alarms and rightly rejected."""
+        kinds = Counter((each.happened, each.predicted) for each in self)
+        return Counts(kinds[True, True], kinds[True, False], kinds[False, True], kinds[False, False])
+
+    @property
     def sentence(self) -> str:
-        """How many links there are, and how many of those that happened were predicted."""
+        """How many links there are; recall of those that happened; false alarms and precision where some did not."""
         if not len(self):
             return "No links."
         first, last = (moment(limit(query.time for query in self.queries)) for limit in (min, max))
         said = f"{count(len(self), 'link')} from {first} to {last}"
-        happened = sum(event is not None for event in self.events)
-        if not happened:
-            return f"{said}: {sum(logit > 0 for logit in self.logits):,} predicted."
-        missed = sum(each.right is False for each in self)
-        which = "" if happened == len(self) else f"of {happened:,} that happened, "
-        share = 100 * (1 - missed / happened)
-        return f"{said}: {which}{happened - missed:,} predicted, {missed:,} missed ({share:.1f} % right)."
+        return f"{said}: {'; '.join(self._outcomes())}."
+
+    def _outcomes(self) -> Iterator[str]:
+        """What became of the links, each kind apart."""
+        known = self.counts
+        unknown = sum(happened is None for happened in self.happened)
+        if known.happened:
+            which = "" if known.happened == len(self) else f"of {known.happened:,} that happened, "
+            yield f"{which}{known.hits:,} predicted, {known.missed:,} missed (recall {_percent(known.recall)})"
+        if known.did_not_happen:
+            alarms = count(known.false_alarms, "false alarm")
+            precision = "" if known.precision is None else f" (precision {_percent(known.precision)})"
+            yield f"of {known.did_not_happen:,} that did not happen, {alarms}{precision}"
+        if unknown:
+            which = "" if unknown == len(self) else f"of {unknown:,} that the log does not decide, "
+            predicted = sum(each.predicted and each.happened is None for each in self)
+            yield f"{which}{predicted:,} predicted"
 
     def contact(self, place: int) -> Contact:
         """When the two nodes of a link met before and after it was scored."""
@@ -132,6 +186,9 @@ def predict(
     watch: Watch | None = None,
 ) -> Predictions:
     """Score links: rows of events (each asked just before it happened) and queries (`graph.link`).
+
+    A query that is not an event of the log is a link that did not happen, unless the log ends there: predicting it is a
+    false alarm. So give both kinds to learn about precision; events alone tell recall only.
 
     Without `links`: the events of the last 15 % of the log; with `node`, those of this node. With `node` and `next`:
     the most likely partners of that node at `time`, best first (`likely_partners`).
@@ -169,7 +226,7 @@ def likely_partners(
     queries = [
         Query(asked, other, when, before) if is_source else Query(other, asked, when, before) for other in others
     ]
-    scored = _scored(model, graph, queries, watch)
+    scored = _scored(model, graph, queries, watch, forecast=True)
     best = np.argsort(-np.array(scored.logits), kind="stable")[:number]
     return scored.at(best.tolist())
 
@@ -211,7 +268,10 @@ def _together(graph: TemporalGraph, one: int, other: int) -> IntArray:
     return between
 
 
-def _scored(model: Model, graph: TemporalGraph, links: Iterable[int | Query], watch: Watch | None) -> Predictions:
+def _scored(
+    model: Model, graph: TemporalGraph, links: Iterable[int | Query], watch: Watch | None, *, forecast: bool = False
+) -> Predictions:
+    """The links with what the model says. `forecast`: of what comes next, which need not be at that very time."""
     asked = list(links)
     events = tuple(None if isinstance(link, Query) else int(link) for link in asked)
     queries = tuple(link if isinstance(link, Query) else graph.query(link) for link in asked)
@@ -222,4 +282,21 @@ def _scored(model: Model, graph: TemporalGraph, links: Iterable[int | Query], wa
         logits += logits_of_links(model, queries[first : first + LINKS_AT_ONCE])
         if watch is not None:
             watch(len(logits), len(queries))
-    return Predictions(graph, queries, events, tuple(logits))
+    happened = tuple(
+        None if forecast else event is not None or _happened(graph, query)
+        for event, query in zip(events, queries, strict=True)
+    )
+    return Predictions(graph, queries, events, tuple(logits), happened)
+
+
+def _happened(graph: TemporalGraph, query: Query) -> bool | None:
+    """Whether the log has an event from source to destination at this very time; None: it ends there."""
+    times = graph.time[: graph.num_events]
+    rows = slice(*(np.searchsorted(times, query.time, side=side) for side in ("left", "right")))
+    if bool(((graph.src[rows] == query.src) & (graph.dst[rows] == query.dst)).any()):
+        return True
+    return None if query.before >= graph.num_events else False
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"

@@ -33,6 +33,7 @@ from cody.predict import PERIOD, Prediction, Predictions, of_node, predict, rows
 from cody.what_if import read_rows
 
 SHOWN = 20  # links in a table
+OF_LINKS = ("event", "happened", "right")  # columns that mean nothing for forecasts
 
 
 @app.command(
@@ -62,9 +63,11 @@ def predict_(
     events: EventsOption = None,
     links: Annotated[
         Path | None,
-        Option(help="Links in a file of events, in any form that --data takes; they need not have happened."),
+        Option(help="Links in a file of events, as --data takes them; those that did not happen tell false alarms."),
     ] = None,
-    wrong: Annotated[bool, Option("--wrong", help="Show only links that the model misses.")] = False,
+    wrong: Annotated[
+        bool, Option("--wrong", help="Show only wrong predictions: missed links and false alarms.")
+    ] = False,
     last: Annotated[
         int | None, Option(min=1, help=f"Show the latest so many. Default: {SHOWN} in a table, else all.")
     ] = None,
@@ -75,6 +78,8 @@ def predict_(
 ) -> None:
     """Score links: which does the model get right, and who is likely to be next?"""
     _check_call(node, next_, time, [period, since, until], events, links, csv_ and json_)
+    if wrong and next_ is not None:
+        raise CallError("--wrong compares predictions with the log; the partners of --next are forecasts: leave it out")
     named = NamedModel(model, partial(load, data, sort=sort))
     graph = named.graph
     asked = None if next_ is not None else _links(graph, node, period, since, until, events, links)
@@ -159,13 +164,14 @@ def _rows(shown: Predictions, *, with_contacts: bool) -> list[dict[str, Any]]:
     rows = [each._asdict() | {"logit": round(each.logit, 6), "score": round(each.score, 6)} for each in shown]
     if with_contacts:
         for place, row in enumerate(rows):
-            del row["right"], row["event"]
+            for name in OF_LINKS:
+                del row[name]
             row |= shown.contact(place)._asdict()
     return rows
 
 
 def _print_csv(rows: list[dict[str, Any]], *, with_contacts: bool) -> None:
-    names = [name for name in Prediction._fields if not (with_contacts and name in ("event", "right"))]
+    names = [name for name in Prediction._fields if not (with_contacts and name in OF_LINKS)]
     writer = csv.DictWriter(sys.stdout, [*names, *(["last", "next"] if with_contacts else [])], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

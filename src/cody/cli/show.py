@@ -25,7 +25,7 @@ from cody.edits import Add, Move
 from cody.explainers import DEFAULT_SEARCH
 from cody.explanation import COLUMNS, Explanation
 from cody.graph import TemporalGraph
-from cody.predict import Predictions
+from cody.predict import Prediction, Predictions
 from cody.search.result import SECONDS
 from cody.what_if import Case, Effects
 from cody.words import count, duration, earlier, moment, plain
@@ -147,7 +147,7 @@ def _otherwise(graph: TemporalGraph, case: Case) -> str:
 
 
 def predictions(found: Predictions, shown: Predictions, options: str) -> Iterable[RenderableType]:
-    """Scored links, those that were missed marked; of long lists the end, and how to see the rest."""
+    """Scored links, the wrong predictions marked; of long lists the end, and how to see the rest."""
     yield Text(found.sentence)
     if not len(shown):
         return
@@ -163,10 +163,17 @@ def predictions(found: Predictions, shown: Predictions, options: str) -> Iterabl
     yield rows
     yield ""
     if len(shown) < len(found):
-        yield Text(f"{count(len(shown), 'link')} shown: --last N shows more, --wrong the missed ones, --csv all.")
-    explained = next((each.event for each in reversed(list(shown)) if each.event is not None), None)
-    if explained is not None:
-        yield f"Ask why:  cody explain --event {explained}{options}"
+        yield Text(f"{count(len(shown), 'link')} shown: --last N shows more, --wrong the wrong ones, --csv all.")
+    latest = min(reversed(list(shown)), key=lambda each: each.event is None)  # of events, if there are any
+    yield f"Ask why:  cody explain {_asked(latest)}{options}"
+
+
+def _asked(link: Prediction) -> str:
+    """The options that name a link."""
+    if link.event is not None:
+        return f"--event {link.event}"
+    src, dst = (shlex.quote(plain(end)) for end in (link.src, link.dst))
+    return f"--src {src} --dst {dst} --time {link.time:.15g}"
 
 
 def partners(shown: Predictions, node: str, options: str) -> Iterable[RenderableType]:
