@@ -14,6 +14,7 @@ SLOW = (
     "tests/test_docs.py::test_the_python_on_a_page",
     "tests/test_docs.py::test_the_tour",
     "tests/test_explain.py::test_a_document_with_any_value_replaced",
+    "tests/test_output.py::test_what_is_printed_arrives",
     "tests/test_start.py",
     "tests/view/test_browser.py",
     "tests/view/test_live.py",

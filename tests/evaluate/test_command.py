@@ -56,7 +56,7 @@ def test_the_summary_has_a_row_for_each_explainer_and_kind(where):
         ["cody-event-impact", ANY],
     ]
     again = command(*words, "--period", "0.2..1", "--json")
-    assert "8 of 8 records are there already" in again.stderr
+    assert "8 of 8 records already done" in again.stderr
     assert [row["links"] for row in json.loads(again.stdout)] == [2, 2, 2, 2]
 
 

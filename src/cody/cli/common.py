@@ -15,8 +15,9 @@ import click
 
 from cody import _start, words
 from cody._version import __version__
+from cody.cli.messages import say as say  # commands import it from here
 from cody.cli.parser import Commands, Listed, Option
-from cody.cli.progress import status
+from cody.cli.progress import progress
 from cody.errors import CallError, CodyError, ModelError
 
 if TYPE_CHECKING:
@@ -103,10 +104,6 @@ def _fail(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def say(message: str) -> None:
-    click.echo(message, err=True, color=False if "NO_COLOR" in os.environ else None)
-
-
 def print_json(document: Any) -> None:
     """One line, on its way at once. Where the terminal lacks a letter it is an escape: the value stays right."""
     text = words.to_json(document)
@@ -140,11 +137,11 @@ def open_model(named: NamedModel, *, other_data: bool, plainly: bool = False) ->
     from cody.inference import fast_model, plain_model
 
     use_threads(1)
-    with status("Loading the model ...") as say:
+    with progress("Loading the model ...", None) as move:
         events = named.graph.num_events
 
         def watch(built: int) -> None:
-            say(f"Building the table of the model's memory, once: {100 * built // events} % of {events:,} events ...")
+            move(description="Building the memory table, once", completed=built, total=events)
 
         engine = plain_model if plainly else partial(fast_model, watch=watch)
         try:

@@ -34,7 +34,7 @@ from cody.cli.common import (
 )
 from cody.cli.options import AllowOption, KindsOption, PeriodOption, RayOption, SeedOption, WorkersOption
 from cody.cli.parser import Argument, Option
-from cody.cli.progress import on_terminal, progress, status
+from cody.cli.progress import progress, status
 from cody.data import load, save_graph
 from cody.data.storage import is_saved_graph
 from cody.errors import CallError
@@ -49,7 +49,6 @@ from cody.model import Model
 from cody.proposals import Proposals
 
 ALL = "all"
-SAY_EVERY = 30.0  # seconds between two lines about a long run, where there is no terminal
 
 
 @app.command(
@@ -243,18 +242,14 @@ def _check_scorer(policy: str, scorer: str, model: Model, other_data: bool) -> N
 
 
 def follow(first: evaluation.Progress, steps: Iterator[evaluation.Progress]) -> None:
-    """Show how far an evaluation is: a bar on a terminal, elsewhere a line now and then."""
+    """Do the work of an evaluation, and show how far it is."""
     if first.finished:
-        say(f"{first.finished:,} of {first.total:,} records are there already")
-    begun = said = monotonic()
+        say(f"{first.finished:,} of {first.total:,} records already done")
+    begun = monotonic()
     with progress("records", first.total, completed=first.finished) as move:
         for step in steps:
             rate = (step.finished - first.finished) / max(monotonic() - begun, 1e-9)
             move(completed=step.finished, description=f"records, {rate:.1f} a second")
-            if not on_terminal() and monotonic() - said > SAY_EVERY:
-                said = monotonic()
-                left = words.ago((step.total - step.finished) / rate)
-                say(f"{step.finished:,} of {step.total:,} records, {rate:.1f} a second, {left} left")
 
 
 class TableFormat(StrEnum):

@@ -75,12 +75,13 @@ def train(
 
     finished = None
     try:
-        with progress("", None) as move:
+        with progress("Preparing the events ...", None, at_most=True) as move:
             for step in steps:
                 if finished is None and step.epoch > 1:
-                    say(f"going on after epoch {step.epoch - 1}")
+                    say(f"resuming after epoch {step.epoch - 1}")
                 finished = step.epoch if step.validation is not None else step.epoch - 1
-                move(description=f"epoch {step.epoch}", completed=step.batch, total=step.batches)
+                batches = (step.epoch - 1) * step.batches + step.batch
+                move(description=f"epoch {step.epoch}, batches", completed=batches, total=epochs * step.batches)
                 if step.validation is not None:
                     say(show.epoch(step))
     except KeyboardInterrupt:
@@ -148,12 +149,12 @@ def train_explainer(
         steps = train_explainer(trained, settings, out_)
     finished = None
     try:
-        with status("Preparing the links ...") as show_status:
+        with progress("Preparing the links ...", None) as move:
             for step in steps:
                 if finished is None and step.epoch > 1:
-                    say(f"going on after epoch {step.epoch - 1}")
+                    say(f"resuming after epoch {step.epoch - 1}")
                 finished = step.epoch
-                show_status(f"epoch {min(finished + 1, epochs)} of {epochs}")
+                move(description="epochs", completed=finished, total=epochs)
                 say(
                     f"epoch {step.epoch:>3}  loss {step.loss:.4f}  decided alike {step.agreement:.1%}, "
                     f"events kept {step.weight:.1%}"

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 import click
 
 from cody import _start, words
+from cody.cli import progress
 
 LARGE = 10**9  # nobody reaches such a limit by accident
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -68,6 +69,10 @@ class Command(click.Command):
                 formatter.write_dl([rows.pop(name) for name in names.split()])
         with formatter.section("Other options" if self.groups else "Options"):
             formatter.write_dl(list(rows.values()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with progress.command(ctx.command_path):
+            return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_examples(self.examples, formatter)

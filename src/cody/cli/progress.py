@@ -1,13 +1,76 @@
-"""How far a command is, on a terminal; elsewhere nothing is shown, and what draws it is not imported."""
+"""How far a command is, on standard error: a bar on a terminal; elsewhere a line every minute.
+
+Standard output is left alone, so that what a command prints arrives wherever it is sent. Nothing else uses rich's bars
+and spinners: unless they are told not to, they redirect standard output to the stream that they are drawn on.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from time import monotonic
+
+from cody import words
+from cody.cli.messages import say
+
+EVERY = 60.0  # seconds between two lines where there is no terminal
+BAR = 20  # columns; with a description and the time that is left it fits 80
 
 Update = Callable[..., None]  # completed=, total=, description=: what has changed
+
+
+@dataclass(slots=True)
+class Work:
+    """A piece of work that takes a while, and how far it is."""
+
+    description: str
+    total: int | None = None  # None: nobody knows
+    completed: int = 0
+    in_bytes: bool = False
+    at_most: bool = False  # it may end before everything is done
+    begun: float = field(default_factory=monotonic)
+    first: int = 0  # what was completed then
+
+    def __post_init__(self) -> None:
+        self.first = self.completed
+
+    def update(self, description: str | None = None, completed: int | None = None, total: int | None = None) -> None:
+        self.description = self.description if description is None else description
+        self.completed = self.completed if completed is None else completed
+        if self.total is None and total is not None:  # what came before was preparation
+            self.begun, self.first = monotonic(), self.completed
+        self.total = self.total if total is None else total
+
+    @property
+    def count(self) -> str:
+        """How much is done, of how much."""
+        scale, unit, digits = (1e6, " MB", 1) if self.in_bytes else (1, "", 0)
+        total = "?" if self.total is None else f"{self.total / scale:,.{digits}f}"
+        return f"{self.completed / scale:,.{digits}f}/{total}{unit}"
+
+    @property
+    def left(self) -> str:
+        """How long the rest will take if it goes on as it did so far; empty if nobody knows."""
+        done, seconds = self.completed - self.first, monotonic() - self.begun
+        if self.total is None or done <= 0 or self.completed >= self.total:
+            return ""
+        rest = (self.total - self.completed) * seconds / done
+        return f"{'at most ' if self.at_most else ''}{words.ago(rest)} left"
+
+    @property
+    def line(self) -> str:
+        """How far it is, where there is no bar."""
+        if self.total is None:
+            return f"{self.description.removesuffix(' ...')} ({words.ago(monotonic() - self.begun)} so far)"
+        parts = [self.count.replace("/", " of "), f"{100 * self.completed // max(1, self.total)} %", self.left]
+        return f"{self.description}: {', '.join(filter(None, parts))}"
+
+
+_under_way: list[Work | None] = []  # the innermost last; None: nothing is to be said about it
 
 
 def on_terminal() -> bool:
@@ -15,31 +78,96 @@ def on_terminal() -> bool:
 
 
 @contextmanager
-def status(text: str) -> Iterator[Callable[[str], None]]:
-    """A line about what is being done, while the block runs; the function that is given replaces it."""
-    if not on_terminal():
-        yield lambda text: None
-        return
-    with _console().status(text) as shown:
-        yield shown.update
+def command(name: str) -> Iterator[None]:
+    """A whole command. Where there is no terminal, what it is at is said every minute, whatever that is."""
+    ended = threading.Event()
+
+    def speak() -> None:
+        while not ended.wait(EVERY):
+            with suppress(OSError, ValueError):  # nobody listens any more
+                if not on_terminal() and (work := _under_way[-1]) is not None:
+                    say(work.line)
+
+    speaker = threading.Thread(target=speak, name="progress", daemon=True)
+    with _entered(Work(name)):
+        speaker.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            speaker.join()
 
 
 @contextmanager
-def progress(description: str, total: int | None, *, completed: int = 0, in_bytes: bool = False) -> Iterator[Update]:
-    """A bar, while the block runs; the function that is given moves it."""
+def waiting() -> Iterator[None]:
+    """Nothing is said about a command that waits for its user, as long as it does."""
+    with _entered(None):
+        yield
+
+
+@contextmanager
+def status(text: str) -> Iterator[Callable[[str], None]]:
+    """A line about what is being done, while the block runs; the function that is given replaces it."""
+    work = Work(text)
+    with _entered(work), _drawn(work):
+        yield lambda text: work.update(description=text)
+
+
+@contextmanager
+def progress(
+    description: str, total: int | None, *, completed: int = 0, in_bytes: bool = False, at_most: bool = False
+) -> Iterator[Update]:
+    """A bar, while the block runs; the function that is given moves it. With `at_most` the work may end earlier."""
+    work = Work(description, total, completed, in_bytes, at_most)
+    with _entered(work), _drawn(work):
+        yield work.update
+
+
+@contextmanager
+def _entered(work: Work | None) -> Iterator[None]:
+    _under_way.append(work)
+    try:
+        yield
+    finally:
+        _under_way.pop()
+
+
+@contextmanager
+def _drawn(work: Work) -> Iterator[None]:
+    """Draw the work on the terminal, if there is one; if there is none, what draws is not imported."""
     if not on_terminal():
-        yield lambda **changes: None
+        yield
         return
-    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    count = DownloadColumn() if in_bytes else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), count, TimeRemainingColumn())
-    with Progress(*columns, console=_console(), transient=True) as bar:
-        task = bar.add_task(description, total=total, completed=completed)
-        yield lambda **changes: bar.update(task, **changes)
-
-
-def _console() -> Any:
     from rich.console import Console
+    from rich.live import Live
+    from rich.progress_bar import ProgressBar
+    from rich.spinner import Spinner
+    from rich.table import Table
+    from rich.text import Text
 
-    return Console(stderr=True, markup=False, emoji=False, highlight=False)
+    spinner = Spinner("dots")
+
+    def draw() -> Table:
+        row = Table.grid(padding=(0, 1, 0, 0))
+        description = Text(work.description, no_wrap=True, overflow="ellipsis")
+        if work.total is None:
+            row.add_row(spinner, description)
+        else:
+            bar = ProgressBar(total=max(1, work.total), completed=work.completed, width=BAR)
+            row.add_row(description, bar, Text(work.count, no_wrap=True), Text(work.left, no_wrap=True))
+        return row
+
+    with Live(
+        get_renderable=draw,
+        console=Console(stderr=True, markup=False, emoji=False, highlight=False),
+        transient=True,
+        redirect_stdout=_share_a_terminal(),  # only there: what is printed stands above the bar
+    ):
+        yield
+
+
+def _share_a_terminal() -> bool:
+    """Whether standard output is the terminal on which the bar is drawn."""
+    with suppress(OSError, ValueError, AttributeError):  # a stream without a file
+        return sys.stdout.isatty() and os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
+    return False

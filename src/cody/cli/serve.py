@@ -12,6 +12,7 @@ from typing import Annotated
 from cody.adapters.named import NamedModel
 from cody.cli.common import DataOption, ModelOption, OtherDataOption, SortOption, app, open_model, say
 from cody.cli.parser import Option
+from cody.cli.progress import waiting
 from cody.data import load
 from cody.errors import CallError
 from cody.words import plain
@@ -52,7 +53,7 @@ def serve(
     say(f"Open {shown} (Ctrl-C stops)")
     if open_:
         webbrowser.open(shown)
-    with listener:
+    with listener, waiting():
         config = uvicorn.Config(served, log_level="warning", limit_concurrency=512, server_header=False)
         uvicorn.Server(config).run([listener])
 
