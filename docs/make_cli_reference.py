@@ -15,8 +15,8 @@ INTRODUCTION = """# Command line
 
 *Made from `--help` by `python docs/make_cli_reference.py`; a test fails when it is out of date.*
 
-Answers go to standard output; progress and messages go to standard error. Exit codes: 0 done, 1 something failed,
-2 the call was wrong.
+Answers go to standard output; progress and messages go to standard error: a bar on a terminal, elsewhere a line a
+minute. Exit codes: 0 done, 1 something failed, 2 the call was wrong.
 """
 
 
