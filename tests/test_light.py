@@ -115,5 +115,6 @@ def test_training_without_torch_says_how_to_get_it(tmp_path):
         command = [sys.executable, "-m", "cody", *map(str, words)]
         ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert ended.returncode == 1
-        assert "this needs torch, which is not installed: pip install 'cody-explain[train]'" in ended.stderr
+        assert "this needs torch, which is not installed: pip install " in ended.stderr
+        assert "[train]" in ended.stderr
         assert "Traceback" not in ended.stderr

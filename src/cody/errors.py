@@ -91,8 +91,10 @@ def first_line(error: object) -> str:
     return readable(text.splitlines()[0], LONGEST_QUOTE) if text else type(error).__name__
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
+def did_you_mean(given: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
     """A half-sentence to append to an error message: the closest known word, or a handful of them.
+
+    `listed`: the words to choose the handful from, where not every known word is a sensible suggestion.
 
     >>> did_you_mean("uci-mesages", ["uci-messages", "wikipedia"])
     "; did you mean 'uci-messages'?"
@@ -104,6 +106,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(given.casefold(), _worth_comparing(given.casefold(), list(folded)), n=1)
     if close:
         return f"; did you mean {folded[close[0]]!r}?"
+    words = words if listed is None else [str(word) for word in listed]
     if not words:
         return ""
     shown = ", ".join(repr(word) for word in words[:HANDFUL])

@@ -453,6 +453,23 @@ def test_a_missing_file_is_reported_with_the_closest_name(tmp_path: Path) -> Non
         read_events(tmp_path / "nowhere" / "x.csv")
 
 
+def test_what_cannot_be_events_is_not_suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (".git", ".ci", "src"):
+        (tmp_path / name).mkdir()
+    for name in (".gitignore", ".events.csv.swp", "README.md", "Makefile"):
+        write(tmp_path / name, "x")
+    with pytest.raises(DataError, match=r"there is no file \S*zzz\.csv$"):
+        read_events(tmp_path / "zzz.csv")
+    save_graph(read_events(write(tmp_path / "mails.csv", "src,dst,t\n0,1,1\n")), tmp_path / "saved")
+    with pytest.raises(DataError, match=r"there is no file \S*zzz\.csv; there are 'mails\.csv', 'saved'$"):
+        read_events(tmp_path / "zzz.csv")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        CallError, match=r"neither a data set nor a file; there are 'mails\.csv', 'saved', 'collegemsg'"
+    ):
+        load("zzz")
+
+
 def test_a_directory_that_is_not_a_graph_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is a directory, but not a saved graph"):
         read_events(tmp_path)

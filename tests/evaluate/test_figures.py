@@ -264,5 +264,5 @@ def test_without_matplotlib_the_error_says_how_to_get_it(monkeypatch):
 
     monkeypatch.delitem(sys.modules, "cody.evaluate.figures")
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(CallError, match="pip install matplotlib"):
+    with pytest.raises(CodyError, match=r"needs matplotlib, which is not installed: pip install .*\[figures\]"):
         __import__("cody.evaluate.figures")

@@ -99,7 +99,7 @@ def test_an_error_of_an_explainer_ends_the_run(made, cluster):
 
 def test_without_ray_the_error_says_how_to_install_it(made, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(CallError, match="pip install ray"):
+    with pytest.raises(CodyError, match=r"--ray needs ray, which is not installed: pip install .*\[ray\]"):
         next(evaluate_on_ray("local", *made, [Link(200, "correct")], PLAN))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cody.cli.choices import Preset
 from cody.cli.common import DataOption, JsonOption, app, print_json
-from cody.cli.parser import Option
+from cody.cli.parser import FOLDER, Option
 from cody.cli.progress import status
 from cody.errors import CallError
 from cody.what_if import parse_rows
@@ -25,7 +25,9 @@ def bench(
     tail_data: Annotated[str | None, Option(help="tail: their data. Default: wikipedia, if it is here.")] = None,
     tail_model: Annotated[str | None, Option(help="tail: a TGN that was trained on them. Default: random.")] = None,
     sizes: Annotated[str, Option(help="growth: events of made-up graphs.")] = "100000,1000000",
-    folder: Annotated[Path | None, Option(help="growth: where there is room for tables. Default: /tmp.")] = None,
+    folder: Annotated[
+        Path | None, Option(writes=FOLDER, help="growth: where there is room for tables. Default: /tmp.")
+    ] = None,
     json_: JsonOption = False,
 ) -> None:
     """Measure what explanations cost on this machine.

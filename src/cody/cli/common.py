@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
-from cody import _start, words
+from cody import _start, install, words
 from cody._version import __version__
 from cody.cli.messages import say as say  # commands import it from here
 from cody.cli.parser import Commands, Listed, Option
@@ -22,16 +25,8 @@ from cody.errors import CallError, CodyError, ModelError
 
 if TYPE_CHECKING:
     from cody.adapters.named import NamedModel
+    from cody.graph import TemporalGraph
     from cody.model import Model
-
-EXTRAS = {
-    "torch": "train",
-    "torch_geometric": "pyg",
-    "ray": "ray",
-    "matplotlib": "figures",
-    "fastapi": "serve",
-    "uvicorn": "serve",
-}  # what some commands need, and how to get it
 
 app = Commands(
     "cody",
@@ -91,16 +86,15 @@ def main() -> None:
     except CodyError as error:
         _fail(words.plain(error, 2000), 2 if isinstance(error, CallError) else 1)
     except ModuleNotFoundError as error:
-        if error.name not in EXTRAS:
+        if error.name not in install.EXTRAS:
             raise
-        extra = f"pip install 'cody-explain[{EXTRAS[error.name]}]'"
-        _fail(f"this needs {error.name}, which is not installed: {extra}", 1)
+        _fail(str(install.missing("this", error.name)), 1)
     except OSError as error:
         _fail(words.plain(error, 2000), 1)
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    say(click.style("error: ", fg="red", bold=True) + message)
+    say(message, before="error: ")
     sys.exit(code)
 
 
@@ -144,19 +138,44 @@ def open_model(named: NamedModel, *, other_data: bool, plainly: bool = False) ->
             move(description="Building the memory table, once", completed=built, total=events)
 
         engine = plain_model if plainly else partial(fast_model, watch=watch)
-        try:
+        with naming_what_was_left_out(named.name, named.graph):
             return named.open(engine=engine, other_data=other_data)
-        except ModelError:
-            _check_model_is_named(named)
-            raise
 
 
-def _check_model_is_named(named: NamedModel) -> None:
-    """Say what is missing if it is the default model that was not made for the data."""
+@contextmanager
+def naming_what_was_left_out(model: str, graph: TemporalGraph) -> Iterator[None]:
+    """Where a model does not belong to the data, and one of both is a default, the error says which option is missing.
+
+    Identities, which the error of the library compares, say nothing to somebody who forgot an option.
+    """
+    try:
+        yield
+    except ModelError:
+        if not _belongs(model, graph) and _is_left_out("data"):
+            raise CallError(
+                f"--data is missing: without it the data are {DEFAULT_DATA}, and the model {model!r} was made for "
+                "others; give those that it was made for, or use it on these anyway with --other-data"
+            ) from None
+        if not _belongs(model, graph) and _is_left_out("model"):
+            raise CallError(
+                f"--model is missing: without it the model is {DEFAULT_MODEL}, which was not made for these data; "
+                "give yours (cody train makes one), or use that one anyway with --other-data"
+            ) from None
+        raise
+
+
+def _belongs(model: str, graph: TemporalGraph) -> bool:
+    """Whether a model was made for these events; a folder that is no model says nothing against it."""
     from cody.models.folder import read_model
 
-    if named.name == DEFAULT_MODEL and read_model(DEFAULT_MODEL).data != named.graph.identity:
-        raise CallError(
-            f"the default model, {DEFAULT_MODEL}, was not made for these data: name your model with --model "
-            "(cody train makes one), or ask this one all the same with --other-data"
-        )
+    try:
+        return read_model(model).data == graph.identity
+    except CodyError:
+        return True
+
+
+def _is_left_out(option: str) -> bool:
+    """Whether the command that is running has its own default for an option."""
+    context = click.get_current_context(silent=True)
+    source = None if context is None else context.get_parameter_source(option)
+    return source is ParameterSource.DEFAULT

@@ -12,7 +12,7 @@ import numpy as np
 from cody import words
 from cody.cli.common import JsonOption, SortOption, app, print_json, say
 from cody.cli.options import AddOption, MoveOption, NewNodeOption, WithoutOption
-from cody.cli.parser import Argument, Commands, Option
+from cody.cli.parser import FOLDER, TABLE, Argument, Commands, Option
 from cody.cli.progress import progress
 from cody.data import data_directory, datasets, fetch, load, save_graph, summarise, verify_graph
 from cody.data.named import pin_note
@@ -98,7 +98,9 @@ def data_fetch(name: Annotated[str, Argument(help="The data set's name.")]) -> N
 @data_commands.command("import")
 def data_import(
     file: Annotated[str, Argument(help="Parquet, csv, JODIE csv, ml_X.csv, or a data set's name.")],
-    out_: Annotated[Path, Option("--out", help="Folder for the graph; it opens in no time, whatever its size.")],
+    out_: Annotated[
+        Path, Option("--out", writes=FOLDER, help="Folder for the graph; it opens in no time, whatever its size.")
+    ],
     src: Annotated[str | None, Option(help="Column of the sources.")] = None,
     dst: Annotated[str | None, Option(help="Column of the destinations.")] = None,
     time: Annotated[str | None, Option(help="Column of the times.")] = None,
@@ -126,7 +128,7 @@ def data_import(
 @data_commands.command("export")
 def data_export(
     name: Annotated[str, Argument(help="A data set's name, a file of events, or a saved graph.")],
-    out_: Annotated[Path, Option("--out", help="File for the events: .csv or .parquet.")],
+    out_: Annotated[Path, Option("--out", writes=TABLE, help="File for the events: .csv or .parquet.")],
     without: WithoutOption = "",
     add: AddOption = None,
     move: MoveOption = None,

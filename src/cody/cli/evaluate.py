@@ -33,7 +33,7 @@ from cody.cli.common import (
     say,
 )
 from cody.cli.options import AllowOption, KindsOption, PeriodOption, RayOption, SeedOption, WorkersOption
-from cody.cli.parser import Argument, Option
+from cody.cli.parser import FOLDER, LINES, Argument, Option
 from cody.cli.progress import progress, status
 from cody.data import load, save_graph
 from cody.data.storage import is_saved_graph
@@ -64,7 +64,9 @@ ALL = "all"
     },
 )
 def evaluate(
-    out_: Annotated[Path, Option("--out", help="File for the records, JSON Lines; an existing run is continued.")],
+    out_: Annotated[
+        Path, Option("--out", writes=LINES, help="File for the records, JSON Lines; an existing run is continued.")
+    ],
     data: DataOption = DEFAULT_DATA,
     model: ModelOption = DEFAULT_MODEL,
     explainers: Annotated[
@@ -288,7 +290,9 @@ def tables_(
 @app.command()
 def figures(
     files: RecordFiles,
-    out_: Annotated[Path, Option("--out", help="Folder for the figures, as SVG and PNG.")] = Path("figures"),
+    out_: Annotated[Path, Option("--out", writes=FOLDER, help="Folder for the figures, as SVG and PNG.")] = Path(
+        "figures"
+    ),
 ) -> None:
     """Draw the figures of the paper's evaluation."""
     from cody.evaluate.figures import save_figures

@@ -17,11 +17,12 @@ from cody.cli.common import (
     OtherDataOption,
     SortOption,
     app,
+    naming_what_was_left_out,
     print_json,
     say,
     use_threads,
 )
-from cody.cli.parser import Argument, Option
+from cody.cli.parser import FOLDER, Argument, Option
 from cody.cli.progress import progress, status
 from cody.data import load
 from cody.errors import CallError, did_you_mean
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 def train(
     data: DataOption,
     model: Annotated[Architecture, Option(help="The architecture.")],
-    out_: Annotated[Path, Option("--out", help="Folder for the model; an interrupted training continues there.")],
+    out_: Annotated[
+        Path, Option("--out", writes=FOLDER, help="Folder for the model; an interrupted training continues there.")
+    ],
     preset: Annotated[Preset, Option(help="Sizes: as in the paper, or several times cheaper.")] = Preset.compact,
     epochs: Annotated[int, Option(min=1, help="At most this many passes over the training events.")] = 50,
     patience: Annotated[int, Option(min=1, help="Stop after so many epochs without a better one.")] = 5,
@@ -101,7 +104,9 @@ def _stopped(finished: int | None) -> NoReturn:
 
 @app.command("train-explainer")
 def train_explainer(
-    out_: Annotated[Path, Option("--out", help="Folder for the explainer; an interrupted training continues there.")],
+    out_: Annotated[
+        Path, Option("--out", writes=FOLDER, help="Folder for the explainer; an interrupted training continues there.")
+    ],
     explainer: Annotated[
         str, Option(metavar="NAME", help=f"Which one: {TRAINED_NAMES}. The first also guides T-GNNExplainer.")
     ] = TRAINED[0],
@@ -145,7 +150,8 @@ def train_explainer(
         for name in given.keys() - {field.name for field in fields(settings_class)}:
             raise CallError(f"the explainer {explainer!r} has no option --{name}")
         settings = settings_class(links=links, epochs=epochs, learning_rate=learning_rate, seed=seed, **given)
-        trained = SoftModel(load_model(model, graph, other_data=other_data))
+        with naming_what_was_left_out(model, graph):
+            trained = SoftModel(load_model(model, graph, other_data=other_data))
         steps = train_explainer(trained, settings, out_)
     finished = None
     try:
@@ -173,7 +179,7 @@ def train_explainer(
 def import_model(
     weights: Annotated[Path, Argument(help="State dicts: safetensors, or .pth with nothing but tensors.")],
     data: DataOption,
-    out_: Annotated[Path, Option("--out", help="Folder for the model.")],
+    out_: Annotated[Path, Option("--out", writes=FOLDER, help="Folder for the model.")],
     heads: Annotated[int, Option(min=1, help="Attention heads (n_head).")],
     neighbours: Annotated[int, Option(min=1, help="Recent events that a node attends to (n_degree).")],
     batch: Annotated[int, Option(min=1, help="Events between two updates of the memory (bs).")],

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cody.cli.choices import EDIT_NAMES, FACTUAL_NAMES, POLICY_NAMES, SEARCH_NAMES, NearName
-from cody.cli.parser import Option
+from cody.cli.parser import PAGE, Option
 
 MOST = 2**63 - 1  # that a record can hold
 
@@ -64,4 +64,4 @@ SeedOption = Annotated[int, Option("--seed", min=0, max=MOST, help="For drawing 
 WorkersOption = Annotated[int, Option("--workers", min=1, max=1024, help="Processes on this machine.")]
 RayOption = Annotated[str | None, Option("--ray", help="Address of a Ray cluster, or local: work there.")]
 CsvOption = Annotated[bool, Option("--csv", help="Print comma-separated values.")]
-HtmlOption = Annotated[Path | None, Option("--html", help="Write a page that shows it to this file.")]
+HtmlOption = Annotated[Path | None, Option("--html", writes=PAGE, help="Write a page that shows it to this file.")]

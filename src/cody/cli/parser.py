@@ -2,7 +2,8 @@
 
     def explain(event: Annotated[int | None, Option(help="Row of the event.")] = None, …)
 
-The parsing itself is click's. A command's module is imported when it is called, not to list it in the help of others.
+The parsing itself is click's, of any version since 8.1. A command's module is imported when it is called, not to list
+it in the help of others.
 """
 
 from __future__ import annotations
@@ -14,18 +15,48 @@ from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from types import NoneType
-from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
 from cody import _start, words
 from cody.cli import progress
+from cody.cli.messages import wrapped
+from cody.errors import did_you_mean
+
+if TYPE_CHECKING:
+    AnyType = click.ParamType[Any, Any]
+    AnyChoice = click.Choice[str]
+else:
+    AnyType, AnyChoice = click.ParamType, click.Choice  # they take no parameters before click 8.2
 
 LARGE = 10**9  # nobody reaches such a limit by accident
 HELP = {"help_option_names": ["-h", "--help"]}
 Function = TypeVar("Function", bound=Callable[..., None])
 Groups = Mapping[str, str]  # the title of a group of options → the parameters in it, with blanks between
 Examples = Mapping[str, str]  # a command → what it does
+
+
+class Written(NamedTuple):
+    """What an option writes, and how the names of such files end. A folder has no ending."""
+
+    what: str
+    endings: tuple[str, ...] = ()
+
+
+FOLDER = Written("a folder")
+PAGE = Written("a page", (".html", ".htm"))
+LINES = Written("lines of JSON", (".jsonl", ".json", ".ndjson", ".txt", ".gz"))  # .gz is refused with its own reason
+TABLE = Written("a table", (".csv", ".parquet"))
+
+# Endings that say what a file is. One that is not listed may mean anything.
+ENDINGS = frozenset(
+    (
+        *(".html", ".htm", ".jsonl", ".json", ".ndjson", ".txt", ".csv", ".tsv", ".parquet", ".xlsx", ".gz", ".zip"),
+        *(".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".pdf", ".md", ".tex", ".py", ".ipynb", ".toml", ".yaml"),
+        *(".npy", ".npz", ".pt", ".pth", ".ckpt", ".safetensors", ".pkl"),
+    )
+)
 
 
 class Option(NamedTuple):
@@ -37,6 +68,7 @@ class Option(NamedTuple):
     max: float | None = None
     metavar: str | None = None
     show_default: str | None = None  # how help writes the default
+    writes: Written | None = None  # of a path: what is written there; None: it is read
 
 
 class Argument(NamedTuple):
@@ -63,7 +95,12 @@ class Command(click.Command):
             assert name in known, f"{self.name} has no parameter {name}"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = {each.name: row for each in self.get_params(ctx) if (row := each.get_help_record(ctx)) is not None}
+        arguments = [(each.make_metavar(ctx), each.about) for each in self.params if isinstance(each, _Argument)]
+        if arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl(arguments)
+        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        rows = {each.name: row for each in options if (row := each.get_help_record(ctx)) is not None}
         for title, names in self.groups.items():
             with formatter.section(title):
                 formatter.write_dl([rows.pop(name) for name in names.split()])
@@ -110,11 +147,11 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.exceptions.NoSuchCommand as error:  # click suggests those that are imported already
-            names = self.list_commands(ctx)
-            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=names, ctx=ctx) from None
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
+            known = did_you_mean(name, self.list_commands(ctx))
+            raise click.UsageError(f"No such command {name!r}{known}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if not self.listed:
@@ -137,12 +174,26 @@ class Commands(click.Group):
 
 @contextmanager
 def _readable_errors() -> Iterator[None]:
-    """Where a call is not understood, the message repeats no more of it than a person can read."""
+    """Where a call is not understood, the message repeats no more of it than a person can read.
+
+    It is the same with every version of click, except for the words of its own checks.
+    """
     try:
         yield
-    except click.ClickException as error:
-        error.message = "\n".join(words.plain(line, 300) for line in error.message.split("\n"))  # type: ignore[misc]
-        raise
+    except click.NoSuchOption as error:
+        given = error.option_name if len(error.option_name) > 2 else f"-{error.option_name.lstrip('-')}"
+        known = [] if error.ctx is None else [name for each in error.ctx.command.params for name in each.opts]
+        similar = did_you_mean(given, [name for name in known if name.startswith("--")])
+        message = f"No such option {given!r}{similar if 'did you mean' in similar else ''}"
+        raise click.UsageError(_as_lines(message), error.ctx) from None
+    except click.UsageError as error:
+        if error.ctx is not None and error.message == error.ctx.get_help():  # nothing was given
+            raise
+        raise click.UsageError(_as_lines(error.format_message()), error.ctx) from None
+
+
+def _as_lines(message: str) -> str:
+    return wrapped("\n".join(words.plain(line, 300) for line in message.split("\n")), beside="Error: ")
 
 
 def _write_examples(examples: Examples, formatter: click.HelpFormatter) -> None:
@@ -176,14 +227,14 @@ def _parameter(parameter: inspect.Parameter, hint: Any) -> click.Parameter:
     required = parameter.default is inspect.Parameter.empty
     if isinstance(about, Argument):
         places = -1 if many else 1
-        return click.Argument([parameter.name], type=_type(kind), nargs=places, required=True, help=about.help)
+        return _Argument([parameter.name], type=_type(kind), nargs=places, required=required, about=about.help)
     words_ = [about.name or f"--{parameter.name.replace('_', '-')}", parameter.name]
     if kind is bool:
         return click.Option(words_, is_flag=True, default=False, help=about.help)
     default = {} if required or many else {"default": parameter.default}  # with a default, nothing is missing
     return click.Option(
         words_,
-        type=_type(kind, about.min, about.max),
+        type=_type(kind, about.min, about.max) if about.writes is None else _Output(about.writes),
         required=required,
         multiple=many,
         help=about.help,
@@ -201,7 +252,7 @@ def _metavar(kind: type) -> str:
     return f"<{'|'.join(kind) if issubclass(kind, Enum) else kind.__name__.lower()}>"
 
 
-def _type(kind: type, least: float | None = None, most: float | None = None) -> click.ParamType[Any, Any]:
+def _type(kind: type, least: float | None = None, most: float | None = None) -> AnyType:
     if issubclass(kind, Enum):
         return _Choice(kind)
     if kind is Path:
@@ -215,7 +266,31 @@ def _whole(limit: float | None) -> int | None:
     return None if limit is None else int(limit)
 
 
-class _Choice(click.Choice[str]):
+class _Argument(click.Argument):
+    """An argument with a line of help; click has its own since 8.5."""
+
+    def __init__(self, *names: Any, about: str, **options: Any) -> None:
+        super().__init__(*names, **options)
+        self.about = about
+
+
+class _Output(click.Path):
+    """A file or folder that is written. A name that says it is something else is surely a mistake."""
+
+    def __init__(self, written: Written) -> None:
+        super().__init__(path_type=Path)
+        self.written = written
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(str(super().convert(value, param, ctx)))
+        ending, usual = path.suffix.lower(), self.written.endings
+        if ending in ENDINGS - {*usual} and not path.is_dir():
+            advice = f"give a name that ends in {' or '.join(usual[:2])}" if usual else "leave the ending out"
+            self.fail(f"{str(value)!r} ends in {ending}, but it will be {self.written.what}: {advice}", param, ctx)
+        return path
+
+
+class _Choice(AnyChoice):
     """One of the values of an enumeration."""
 
     def __init__(self, kind: type[Enum]) -> None:

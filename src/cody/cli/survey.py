@@ -46,7 +46,7 @@ from cody.cli.options import (
     SeedOption,
     WorkersOption,
 )
-from cody.cli.parser import Option
+from cody.cli.parser import FOLDER, LINES, Option
 from cody.cli.progress import progress
 from cody.cli.show import print_parts, table
 from cody.data import load
@@ -107,11 +107,14 @@ def survey_(
     workers: WorkersOption = 1,
     ray: RayOption = None,
     out_: Annotated[
-        Path | None, Option("--out", help="File for the records, as cody evaluate writes them. A survey there goes on.")
+        Path | None,
+        Option(
+            "--out", writes=LINES, help="File for the records, as cody evaluate writes them. A survey there goes on."
+        ),
     ] = None,
     html: HtmlOption = None,
     pages: Annotated[
-        Path | None, Option(help="With --html: a page of each explanation too, in this folder, linked.")
+        Path | None, Option(writes=FOLDER, help="With --html: a page of each explanation too, in this folder, linked.")
     ] = None,
     sort: SortOption = False,
     other_data: OtherDataOption = False,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cody.cli.common import app, say
-from cody.cli.parser import Argument, Option
+from cody.cli.parser import PAGE, Argument, Option
 from cody.errors import CallError, DataError
 from cody.explanation import Explanation
 from cody.words import count, plain
@@ -17,7 +17,9 @@ from cody.words import count, plain
 @app.command("view")
 def view(
     file: Annotated[Path, Argument(help="What cody explain --json printed; - reads standard input.")],
-    out_: Annotated[Path | None, Option("--out", help="The page. Default: the same name, ending in .html.")] = None,
+    out_: Annotated[
+        Path | None, Option("--out", writes=PAGE, help="The page. Default: the same name, ending in .html.")
+    ] = None,
     line: Annotated[int, Option(min=1, help="Which, if the file has one explanation a line.")] = 1,
     open_: Annotated[bool, Option("--open", help="Show the page in the browser.")] = False,
 ) -> None:

@@ -23,6 +23,7 @@ from cody.data.readers import (
     at_most_bytes,
     errors_about,
     exists,
+    files_to_suggest,
     from_table,
     from_temporal_data,
     read_events,
@@ -96,8 +97,9 @@ def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
     if isinstance(source, str) and not source.strip():
         raise CallError(f"data must be the name of a data set or a path, not {source!r}")
     if isinstance(source, str) and not exists(Path(source)) and not _looks_like_a_path(source):
-        files = sorted(file.name for file in Path().iterdir())
-        raise CallError(f"{source!r} is neither a data set nor a file{did_you_mean(source, [*_names(), *files])}")
+        visible, events = files_to_suggest(Path())
+        known = did_you_mean(source, [*_names(), *visible], [*events, *_names()])
+        raise CallError(f"{source!r} is neither a data set nor a file{known}")
     if isinstance(source, str | os.PathLike):
         return read_events(source, **columns)
     if isinstance(source, TemporalGraph):

@@ -49,6 +49,8 @@ ML_COLUMNS = ["", "u", "i", "ts", "label", "idx"]
 NO_HEADER = "if line 1 is an event already: header=False in Python, `cody data import --no-header` on the command line"
 READABLE = "events are read from Parquet and csv files (cody.load also takes a pandas DataFrame)"
 
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet")  # of most files of events; others are read, too
+
 BATCH = 1 << 14  # rows of a Parquet file that are read at once
 ASSUMED_MEMORY = 8 * 2**30  # bytes, for a machine that does not say how many it has
 
@@ -240,8 +242,13 @@ def _missing_file(file: Path) -> DataError:
     folder = file.parent
     if not folder.is_dir():
         return DataError(f"there is no file {file}, nor a directory {folder}")
-    others = sorted(other.name for other in folder.iterdir())
-    return DataError(f"there is no file {file}{did_you_mean(file.name, others)}")
+    return DataError(f"there is no file {file}{did_you_mean(file.name, *files_to_suggest(folder))}")
+
+
+def files_to_suggest(folder: Path) -> tuple[list[str], list[str]]:
+    """The names in a folder that somebody may have meant: all but hidden ones, and those that look like events."""
+    visible = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    return visible, [name for name in visible if name.endswith(ENDINGS) or is_saved_graph(folder / name)]
 
 
 def _starts_with(file: Path, magic: bytes) -> bool:

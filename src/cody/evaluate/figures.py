@@ -20,6 +20,7 @@ from cody.evaluate.record import KINDS, Record
 from cody.explainers import FACTUAL, POLICIES, SEARCHES, SEARCHING, known
 from cody.files import write_atomically
 from cody.graph import FloatArray
+from cody.install import missing
 
 try:
     from matplotlib import rc_context
@@ -28,7 +29,7 @@ try:
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.lines import Line2D
 except ImportError:
-    raise CallError("figures need matplotlib, which is not installed: pip install matplotlib") from None
+    raise missing("cody figures", "matplotlib") from None
 
 PAGE = 6.75  # inches: the width of a page with two columns
 PANEL = 1.85  # height of one panel

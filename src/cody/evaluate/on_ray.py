@@ -21,6 +21,7 @@ from cody.errors import CallError, CodyError
 from cody.evaluate.record import Record
 from cody.evaluate.run import Key, Link, Plan, evaluate, keys_of
 from cody.graph import TemporalGraph
+from cody.install import missing
 from cody.model import Model
 
 Load = Callable[[TemporalGraph], Model]
@@ -128,4 +129,4 @@ def _ray() -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError:
-        raise CallError("--ray needs Ray, which is not installed: pip install ray") from None
+        raise missing("--ray", "ray") from None
