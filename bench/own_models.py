@@ -62,7 +62,7 @@ def main() -> None:
     torch.set_num_threads(1)
     data = temporal_data(cody.load("collegemsg"))
     tgn = load(options.weights, data)
-    fast, frame = (pyg.wrap(**tgn._asdict(), data=data, fast=way) for way in (True, False))
+    fast, frame = (pyg.wrap(**tgn._asdict(), data=data, splits=(), fast=way) for way in (True, False))
     graph = fast.graph
     rng = np.random.default_rng(0)
     rows = rng.choice(np.arange(graph.num_events * 85 // 100, graph.num_events), options.links, replace=False).tolist()

@@ -17,7 +17,7 @@ from cody.adapters import pyg
 def trained():
     data = temporal_data(cody.load("collegemsg"))  # your own TemporalData
     memory, gnn, link_predictor = load("tgn.pt", data)
-    return pyg.wrap(memory=memory, gnn=gnn, link_predictor=link_predictor, data=data, batch=200, neighbours=10)
+    return pyg.wrap(memory=memory, gnn=gnn, link_predictor=link_predictor, data=data, neighbours=10, splits=())
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ from cody.model import (
     Model,
     OffersEstimates,
     as_floats,
+    as_seen,
     check_is_model,
     checked_logits,
     graph_of,
@@ -127,8 +128,9 @@ def explain(
     wanted = Wanted(policy, search, count, prove, seed, evaluations, seconds, full_replay, watch)
     size, hops = whole_number("size", size), reach(model) if hops is None else whole_number("hops", hops)
     started = time.monotonic()
-    nearby = candidates(graph, query, hops, size, near=near, protect=protect)
-    considered = consider(graph, query, nearby, size, proposing, protect)
+    seen = as_seen(model, graph, query)
+    nearby = candidates(graph, seen, hops, size, near=near, protect=protect)
+    considered = consider(graph, seen, nearby, size, proposing, protect)
     searched = _search_all(model, graph, query, considered, wanted, answers)
     spent = time.monotonic() - started
     with until(math.inf if seconds is None else started + seconds):

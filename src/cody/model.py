@@ -128,6 +128,15 @@ class OffersOther(Protocol):
 
 
 @runtime_checkable
+class SeesPart(Protocol):
+    """A model that does not see every event before a query, for example none of the batch that the query is in."""
+
+    def sees_before(self, query: Query) -> int:
+        """The first row that the query does not see, at most `query.before`; from there on no change matters."""
+        ...
+
+
+@runtime_checkable
 class OffersEstimates(Protocol):
     """A slow model with a cheap estimate of its answers: it is searched by that. What is reported is asked exactly."""
 
@@ -195,6 +204,16 @@ def model_on(model: Model, graph: TemporalGraph) -> Model:
             "the same model on that graph"
         )
     return model.on(graph)
+
+
+def as_seen(model: Model, graph: TemporalGraph, query: Query) -> Query:
+    """The same link as of the moment until which the model looks: what it does not see cannot be a candidate."""
+    return until(graph, query, model.sees_before(query)) if isinstance(model, SeesPart) else query
+
+
+def until(graph: TemporalGraph, query: Query, before: int) -> Query:
+    """The same link at the time of an earlier row."""
+    return query if before == query.before else query._replace(before=before, time=float(graph.time[before]))
 
 
 def identity_of(model: Model) -> str:

@@ -16,7 +16,7 @@ from cody.candidates import candidates
 from cody.edits import Add, Edit, Move
 from cody.errors import CallError, first_line
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
-from cody.model import Change, Model, check_changes, checked_logits, model_on, open_session
+from cody.model import Change, Model, as_seen, check_changes, checked_logits, model_on, open_session
 from cody.words import is_date, moment, parse_moment
 
 
@@ -40,7 +40,7 @@ class Effects(NamedTuple):
 
 def effects(model: Model, graph: TemporalGraph, query: Query) -> Effects:
     """Remove the candidates of a query, one at a time."""
-    near = candidates(graph, query)
+    near = candidates(graph, as_seen(model, graph, query))
     changes: list[Change] = [frozenset(), *(frozenset({row}) for row in near.tolist())]
     session = open_session(model, query, near.tolist())
     original, *without = checked_logits(query, changes, session.logits(changes))

@@ -205,7 +205,8 @@ def test_the_past_is_what_the_definition_says():
         ({"start": print}, "a model with start.. needs observe.. too"),
         ({"start": print, "observe": print, "restore": print}, "a model with restore.. needs save.. too"),
         ({"save": print, "restore": print}, "has start.. and observe.. too"),
-        ({"batch": 0}, "batch and hops must be at least 1, not 0 and 2"),
+        ({"batch": 0}, "batch must be at least 1, not 0"),
+        ({"hops": 0}, "hops must be at least 1, not 0"),
     ],
 )
 def test_steps_that_do_not_fit_together_are_refused(given, message):

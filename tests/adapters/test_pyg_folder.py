@@ -22,6 +22,7 @@ from cody.inference import load_model, plain_model
 from random_events import random_graph
 
 FED = {"heads": 2, "neighbours": 5, "batch": 7}
+SEES_ALL = {"splits": (), "sees_own_batch": True}
 
 
 def parts(tgn):
@@ -43,7 +44,7 @@ def saved(tmp_path):
 @pytest.mark.parametrize("engine", [None, plain_model], ids=["fast", "replay"])
 def test_an_imported_model_answers_as_the_users_own(saved, engine):
     graph, tgn, folder = saved
-    import_pyg(folder / "tgn.pt", graph, folder / "model", **FED)
+    import_pyg(folder / "tgn.pt", graph, folder / "model", **FED, **SEES_ALL)
     model = cody.load_model(folder / "model", graph, **({"engine": engine} if engine else {}))
     assert isinstance(model, SourcedModel) == (engine is None)
     expected = wrapped(tgn, graph, batch=7, neighbours=5)
@@ -59,7 +60,7 @@ def test_a_graph_with_dates_is_asked_as_the_model_was_trained(tmp_path):
     tgn, data = random_tgn(graph)  # times from the first event on, and a message of 1
     dated = TemporalGraph.from_arrays(graph.src, graph.dst, graph.time + 1e9, num_nodes=graph.num_nodes)
     pyg_tgn.save(tgn, tmp_path / "tgn.pt")
-    import_pyg(tmp_path / "tgn.pt", dated, tmp_path / "model", **FED, start=dated.time[0], message=1.0)
+    import_pyg(tmp_path / "tgn.pt", dated, tmp_path / "model", **FED, **SEES_ALL, start=dated.time[0], message=1.0)
     model, expected = cody.load_model(tmp_path / "model", dated), wrapped(tgn, data, batch=7, neighbours=5)
     changes = [frozenset(), frozenset({55, 60})]
     np.testing.assert_allclose(

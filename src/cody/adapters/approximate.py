@@ -11,7 +11,7 @@ from cody.adapters.past import Past
 from cody.adapters.snapshots import Snapshots
 from cody.deadline import check_deadline
 from cody.errors import CallError
-from cody.graph import FloatArray, IntArray, Outcome, Query, TemporalGraph, check_query
+from cody.graph import FloatArray, IntArray, Outcome, Query, TemporalGraph
 from cody.model import Change, check_changes
 
 
@@ -26,7 +26,7 @@ def approximately(model: HistoryModel) -> ApproximateModel:
             f"only a model that is fed its history, and has save(), can be asked approximately, not {model}"
         )
     return ApproximateModel(
-        model.graph, model.steps, model.identity, batch=model.batch, hops=model.hops, snapshots=model.snapshots
+        model.graph, model.steps, model.identity, model.feeding, hops=model.hops, snapshots=model.snapshots
     )
 
 
@@ -35,8 +35,7 @@ class ApproximateModel(HistoryModel):
 
     def approximate(self, query: Query, rows: Sequence[int]) -> EstimatingSession:
         """A session of estimates, for changes of these rows."""
-        check_query(self.graph, query)
-        return EstimatingSession(self, query, rows)
+        return EstimatingSession(self, self.as_fed(query), rows)
 
 
 class EstimatingSession:
@@ -45,7 +44,7 @@ class EstimatingSession:
     def __init__(self, model: ApproximateModel, query: Query, rows: Sequence[int]) -> None:
         self.model, self.query = model, query
         places = model.graph.place(np.array(sorted(rows), dtype=np.int64)).tolist()
-        self.oldest = min([query.before, *places]) // model.batch * model.batch
+        self.oldest = model.grid.line(min([query.before, *places]))
         self.fed = _near(model.graph, query, rows, self.oldest)
         self.kept = Snapshots(model.snapshots.most)
 

@@ -1,8 +1,9 @@
 """The frame for models that are fed their history: a few functions become a model that can be asked about any change.
 
 The rule is that of `cody.inference.replay`: a fixed grid of batches over the real rows, in which a change leaves holes
-and fills imagined places; every full batch before the query, then the batch that it cuts. The frame feeds them, keeps
-the state of the model at some lines of the grid, and replays only from the last of these before the oldest changed row.
+and fills imagined places; every full batch before the query, then the batch that it cuts, unless the model does not see
+its own batch. The frame feeds them, keeps the state of the model at some lines of the grid, and replays only from the
+last of these before the oldest changed row.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from cody.adapters.grid import Grid, make_grid
 from cody.adapters.past import Events, Past
 from cody.adapters.snapshots import Snapshots
 from cody.deadline import check_deadline
@@ -52,6 +54,8 @@ def from_steps(
     reads: Callable[[Query, Past], IntArray] | None = None,
     score_many: Callable[[Query, Sequence[Past]], Any] | None = None,
     batch: int = 200,
+    splits: Iterable[int] = (),
+    sees_own_batch: bool = True,
     hops: int = HOPS,
     gives_logits: bool = False,
     snapshot_bytes: int = SNAPSHOT_BYTES,
@@ -66,6 +70,10 @@ def from_steps(
     `restore(saved)`, which must not share anything that `observe` writes to, its state is kept at some places of the
     log, up to `snapshot_bytes`, and put back after every call as it was before. Without them each answer replays the
     whole log, and the model is left with what it saw last.
+
+    `splits` are rows from which batches are counted anew, as a loader does that is made for each part of the data. With
+    `sees_own_batch=False`, a link sees no event of the batch that it belongs to, as in a loop that scores a batch of
+    links and feeds it to the model afterwards; a link after the last event sees all of them.
 
     `reads(query, past)` names the nodes whose state `score` reads. Give it only if an event changes the state of its
     own two nodes and of no others, from their states before the batch: then events that cannot reach these nodes are
@@ -88,19 +96,35 @@ def from_steps(
         raise CallError("save() and restore() are for a model with memory, which has start() and observe() too")
     if not isinstance(graph, TemporalGraph):
         raise CallError(f"the first argument is the graph, as cody.load gives it, not {graph!r:.60}")
-    batch, hops = whole_number("batch", batch), whole_number("hops", hops)
-    if batch < 1 or hops < 1:
-        raise CallError(f"batch and hops must be at least 1, not {batch} and {hops}")
-    return HistoryModel(graph, steps, str(identity), batch=batch, hops=hops, snapshots=Snapshots(snapshot_bytes // 2))
+    hops = whole_number("hops", hops)
+    if hops < 1:
+        raise CallError(f"hops must be at least 1, not {hops}")
+    feeding = Feeding(make_grid(batch, splits), bool(sees_own_batch))
+    return HistoryModel(graph, steps, str(identity), feeding, hops=hops, snapshots=Snapshots(snapshot_bytes // 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Feeding:
+    """How a model is fed: its batches, and whether a link sees the earlier events of its own."""
+
+    grid: Grid
+    sees_own_batch: bool = True
+
+    def sees_before(self, graph: TemporalGraph, query: Query) -> int:
+        """The row from which on a query sees nothing."""
+        if self.sees_own_batch or query.before == graph.num_events:
+            return query.before
+        return self.grid.line(query.before)
 
 
 class HistoryModel:
     """A model made of `Steps`. One caller at a time has it: others wait."""
 
     def __init__(
-        self, graph: TemporalGraph, steps: Steps, identity: str, *, batch: int, hops: int, snapshots: Snapshots
+        self, graph: TemporalGraph, steps: Steps, identity: str, feeding: Feeding, *, hops: int, snapshots: Snapshots
     ) -> None:
-        self.graph, self.steps, self.identity, self.batch, self.hops = graph, steps, identity, batch, hops
+        self.graph, self.steps, self.identity, self.feeding, self.hops = graph, steps, identity, feeding, hops
+        self.grid = feeding.grid
         self.snapshots = snapshots  # of the log as it is
         self._turn = threading.RLock()
 
@@ -115,14 +139,23 @@ class HistoryModel:
         """One logit for each change. [B]"""
         return self.session(query).logits(changes)
 
+    def sees_before(self, query: Query) -> int:
+        """The row from which on nothing matters to a query."""
+        return self.feeding.sees_before(self.graph, query)
+
+    def as_fed(self, query: Query) -> Query:
+        """The query, with what the model sees before it."""
+        check_query(self.graph, query)
+        return query._replace(before=self.sees_before(query))
+
     def session(self, query: Query, rows: Iterable[int] = ()) -> HistorySession:
         """A session about a query: it keeps the states before the rows that are otherwise."""
-        check_query(self.graph, query)
-        return HistorySession(self, query)
+        return HistorySession(self, self.as_fed(query))
 
     def plain(self, query: Query, change: Change, *, full: bool = False) -> HistoryJudge:
         """Everything replayed, with no more kept than one state: from row 0 if `full`, else from before the change."""
         (change,) = check_changes(self.graph, [change])
+        query = self.as_fed(query)
         line = 0 if full or self.steps.save is None else self.line_before(query, self.graph.outcome(change, query))
         return HistoryJudge(self, self.snapshots.last_line(line))
 
@@ -132,7 +165,7 @@ class HistoryModel:
             graph,
             self.steps,
             self.identity,
-            batch=self.batch,
+            self.feeding,
             hops=self.hops,
             snapshots=self.snapshots if graph.log == self.graph.log else Snapshots(self.snapshots.most),
         )
@@ -156,17 +189,18 @@ class HistoryModel:
         """The last line of the grid before anything is otherwise, and at or before the query."""
         imagined = self.graph.place(np.array(outcome.present, dtype=np.int64)).tolist()
         first: int = min([*outcome.absent, *imagined, query.before])
-        return first // self.batch * self.batch
+        return self.grid.line(first)
 
     def go_to(self, line: int, near: Snapshots) -> None:
         """Bring the model to a line of the grid with nothing otherwise, from the last state that is known before it."""
         begin, saved = max(self.snapshots.last(line), near.last(line), key=lambda snapshot: snapshot[0])
         self.begin(saved)
         unchanged = Past(self.graph, Query(0, 0, np.inf, line), NOTHING_OTHERWISE)
-        for first in range(begin, line, self.batch):
-            if self.snapshots.wants(first // self.batch, first):
+        for number in range(self.grid.number(begin), self.grid.number(line)):
+            first = self.grid.first(number)
+            if self.snapshots.wants(number, first):
                 self.keep(self.snapshots, first)
-            self._observe(np.arange(first, first + self.batch), unchanged)
+            self.observe(self.grid.rows(number, line), unchanged)
         if line not in near and line > begin:
             self.keep(near, line)
 
@@ -182,7 +216,8 @@ class HistoryModel:
         if self.steps.save is not None:
             snapshots.keep(line, self.steps.save())
 
-    def _observe(self, rows: IntArray, past: Past) -> None:
+    def observe(self, rows: IntArray, past: Past | None = None) -> None:
+        """Let a batch happen."""
         check_deadline()
         if len(rows):
             assert self.steps.observe is not None
@@ -193,11 +228,11 @@ class HistoryModel:
         rows = past.rows(line)
         if fed is not None:
             rows = rows[np.isin(rows, fed)]
-        batches = np.split(rows, np.flatnonzero(np.diff(self.graph.place(rows) // self.batch)) + 1)
+        batches = np.split(rows, np.flatnonzero(np.diff(self.grid.number(self.graph.place(rows)))) + 1)
         if self.steps.reads is not None and not everything:
             batches = self._that_reach(batches, self.steps.reads(past.query, past))
         for batch in batches:
-            self._observe(batch, past)
+            self.observe(batch, past)
 
     def _that_reach(self, batches: list[IntArray], nodes: IntArray) -> list[IntArray]:
         """Of each batch, the events that the states of `nodes` after the last one can depend on."""
@@ -205,10 +240,25 @@ class HistoryModel:
         needed[nodes] = True
         reaching = []
         for rows in reversed(batches):
-            rows = rows[needed[self.graph.src[rows]] | needed[self.graph.dst[rows]]]
-            needed[self.graph.src[rows]] = needed[self.graph.dst[rows]] = True
+            again = self._of_the_same_time(rows)
+            rows, again = (some[needed[self.graph.src[some]] | needed[self.graph.dst[some]]] for some in (rows, again))
+            for some in (rows, again):
+                needed[self.graph.src[some]] = needed[self.graph.dst[some]] = True
             reaching.append(rows)
         return reaching[::-1]
+
+    def _of_the_same_time(self, rows: IntArray) -> IntArray:
+        """Events before a batch that have the time of its first: a message of theirs may be taken for the last one."""
+        graph, times = self.graph, self.graph.time[: self.graph.num_events]
+        if not len(rows):
+            return rows
+        line = self.grid.line(int(graph.place(rows[:1])[0]))
+        earlier = np.arange(np.searchsorted(times, graph.time[rows[0]]), line)
+        if graph.imagined is None:
+            return earlier
+        imagined = np.arange(graph.num_events, graph.num_rows)
+        same = (graph.time[imagined] == graph.time[rows[0]]) & (graph.place(imagined) < line)
+        return np.concatenate([earlier, imagined[same]])
 
     def score(self, past: Past) -> float:
         return _number(self.steps.score(past.query, past), "score(query, past)")
@@ -258,7 +308,7 @@ class HistoryJudge:
     def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
         """One logit for each change; one of something before `since` is replayed from row 0. [B]"""
         model = self.model
-        check_query(model.graph, query)
+        query = model.as_fed(query)
         outcomes = [model.graph.outcome(change, query) for change in check_changes(model.graph, changes)]
         with model.borrowed():
             return np.array([self._logit(Past(model.graph, query, outcome)) for outcome in outcomes])

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from cody.errors import ModelError
 from cody.graph import FloatArray, Query, TemporalGraph
-from cody.model import Change, Model, Session, graph_of, identity_of, model_on, open_session, reach
+from cody.model import Change, Model, SeesPart, Session, graph_of, identity_of, model_on, open_session, reach
 
 NEAREST = 1e-7  # to 0 and to 1; beyond it, single precision knows no probabilities
 
@@ -53,6 +53,9 @@ class FromProbabilities:
 
     def session(self, query: Query, rows: Sequence[int] = ()) -> Session:
         return _Session(open_session(self.model, query, rows))
+
+    def sees_before(self, query: Query) -> int:
+        return self.model.sees_before(query) if isinstance(self.model, SeesPart) else query.before
 
     def on(self, graph: TemporalGraph) -> FromProbabilities:
         return FromProbabilities(model_on(self.model, graph))

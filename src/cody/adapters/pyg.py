@@ -9,6 +9,10 @@ train afterwards needs a new `wrap`.
 Two things of the library are replaced in the copies, because they make an answer depend on unrelated events. Neighbours
 come from `Past.recent`: `LastNeighborLoader` drops recent events when a node has more of them in one batch than fit.
 Messages of one node are put in the order of the log by a stable sort, which decides between events of equal time.
+
+No module is given a single row. The kernels of torch for one row round differently from those for several, and where
+times are seconds over years, the cosine of a time encoding turns that into another number altogether. So a single row
+is given twice, and the copy of the result is dropped.
 """
 
 from __future__ import annotations
@@ -23,19 +27,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
+from cody.adapters.grid import make_grid
+from cody.adapters.history import SNAPSHOT_BYTES, Feeding, HistoryModel
 from cody.adapters.past import Events, Past, recent
 from cody.adapters.probabilities import to_logits
-from cody.adapters.sourced import Log, SourcedModel, memory_after
-from cody.errors import CallError, ModelError, SlowModelWarning, first_line
+from cody.adapters.pyg_ways import Frame, choose_way, updater
+from cody.adapters.sourced import SourcedModel
+from cody.errors import CallError, ModelError, SlowModelWarning
 from cody.graph import BoolArray, FloatArray, IntArray, Outcome, Query, TemporalGraph
 from cody.model import fingerprint
 from cody.words import count
 
 STATE = ("memory", "last_update", "_assoc")  # buffers of a TGNMemory that are not weights
-TABLE_BYTES = 4 * 2**30  # that the states of all nodes after all batches may take
-TRIED = 3  # batches
-EXACT = 2**24  # whole numbers up to here are told apart in single precision
+ROW_BY_ROW = ("time_enc", "msg_s_module", "msg_d_module", "gru", "memory_updater")  # parts of a TGNMemory
 PLACE_OF_A_STORE = 64  # bytes of an entry of a message store; its tensors are shared
 
 
@@ -47,6 +51,8 @@ def wrap(
     memory: nn.Module | None = None,
     node_features: Any = None,
     batch: int = 200,
+    splits: Sequence[int] | None = None,
+    sees_own_batch: bool = False,
     neighbours: int = 10,
     hops: int = 1,
     start: float = 0.0,
@@ -57,6 +63,9 @@ def wrap(
 ) -> HistoryModel | SourcedModel:
     """A trained model as one that can be explained.
 
+    The defaults are those of the test loops of PyG, TGB and TGM: docs/own-model.md says exactly which prediction is
+    explained, and `cody.adapters.compare` whether it is the one of your loop.
+
     Args:
         gnn: called as `gnn(z, last_update, edge_index, t, msg)`, as in the library's TGN example.
         link_predictor: called as `link_predictor(z_src, z_dst)`; gives logits.
@@ -64,8 +73,13 @@ def wrap(
             dates. The `src` and `dst` of either are places in the memory, its features are the messages.
         memory: a `TGNMemory`, or anything with its methods. Without one, `z` are the `node_features` of the nodes, and
             `last_update` is the time of the query for all of them.
-        node_features: of a model without memory, one row for each node.
+        node_features: one row for each node. Beside a memory, `z` is the memory of a node followed by its features.
         batch: how many events the memory was updated with at a time. It is part of the model: answers depend on it.
+        splits: rows at which your loop begins a new batch because it has a loader for each part of the data, for
+            example the first rows of validation and test. None: as `data.train_val_test_split(0.15, 0.15)` divides the
+            events, which is also what TGB does. `()`: one loader for all.
+        sees_own_batch: whether a link sees the earlier events of its own batch. In the loops of the libraries it does
+            not: a batch is scored first and given to the memory and to the neighbour loader afterwards.
         neighbours: how many recent events of a node the GNN is given.
         hops: how far the GNN is given events: 1, those of the query's nodes; 2, those of their neighbours too.
         start: the time in `data` that the model counts as 0.
@@ -80,16 +94,22 @@ def wrap(
     options = Options(neighbours, hops, float(start), None if message is None else float(message), probabilities)
     _check(modules, graph, node_features, options)
     steps = PygSteps(modules, _rows_of_nodes(node_features), options)
-    given: dict[str, Any] = {"score": steps.score, "identity": _identity(steps, batch), "batch": batch, "hops": hops}
-    given["gives_logits"] = steps.gives_logits(graph)
+    feeding = Feeding(make_grid(batch, usual_splits(graph) if splits is None else splits), bool(sees_own_batch))
+    given = {"identity": _identity(steps, feeding), "hops": hops, "gives_logits": steps.gives_logits(graph)}
+    frame = Frame(steps, feeding, given, snapshot_bytes)
     if memory is None:
-        return from_steps(graph, **given, score_many=steps.score_many)
-    given |= {"start": steps.start, "observe": steps.observe, "save": steps.save, "restore": steps.restore}
-    plain = from_steps(graph, **given, reads=steps.reads, snapshot_bytes=snapshot_bytes)
-    reason = _why_slow(steps, graph, batch) if fast else ""
+        return frame.without_memory(graph)
+    way, reason = choose_way(frame, graph, fast=fast)
     if reason:
         warnings.warn(f"explanations will be slow: {reason} (fast=False: no warning)", SlowModelWarning, stacklevel=2)
-    return SourcedModel(plain, steps, torch.zeros_like(steps.memory.memory)) if fast and not reason else plain
+    return way(frame, graph)
+
+
+def usual_splits(graph: TemporalGraph) -> tuple[int, ...]:
+    """The first rows of validation and test, as PyG and TGB divide events by default: 70, 15 and 15 % by time."""
+    times = graph.time[: graph.num_events]
+    limits = np.quantile(times, [1.0 - 0.15 - 0.15, 1.0 - 0.15])
+    return tuple(np.searchsorted(times, limits, side="right").tolist())
 
 
 class Modules(NamedTuple):
@@ -134,6 +154,14 @@ class Subgraph(NamedTuple):
     ends: IntArray  # [2, B] places of the query's nodes
 
 
+def twice(subgraph: Subgraph) -> Subgraph:
+    """The same pasts, and the same once more."""
+    nodes, of, edges, rows, ends = subgraph
+    of, edges = np.concatenate([of, of + ends.shape[1]]), np.concatenate([edges, edges + len(nodes)], axis=1)
+    ends = np.concatenate([ends, ends + len(nodes)], axis=1)
+    return Subgraph(np.tile(nodes, 2), of, edges, np.tile(rows, 2), ends)
+
+
 class PygSteps:
     """What the frame asks of the user's modules."""
 
@@ -169,10 +197,13 @@ class PygSteps:
     @torch.no_grad()
     def score(self, query: Query, past: Past) -> float:
         subgraph = self.subgraph(query, [past])
-        state = (
-            self._without_memory(query, subgraph) if self.memory is None else self.memory(self._long(subgraph.nodes))
-        )
+        state = self._without_memory(query, subgraph) if self.memory is None else self.read(subgraph.nodes)
         return float(self.answers(subgraph, past.graph, *state)[0])
+
+    def read(self, nodes: IntArray) -> tuple[Tensor, Tensor]:
+        """What the memory says of some nodes: `z`, and when it was last updated."""
+        z, last_update = self.memory(self._long(nodes))
+        return z, last_update
 
     @torch.no_grad()
     def score_many(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
@@ -189,11 +220,11 @@ class PygSteps:
         rows: list[IntArray] = []
         for _ in range(self.options.hops):
             latest = recent(pasts, front // count, front % count, self.options.neighbours)  # [n, K]
-            exists = latest >= 0
-            towards = np.broadcast_to(front[:, None], latest.shape)[exists]
-            others = graph.other_end(latest[exists], towards % count) + towards // count * count
+            of, some = _as_inserted(graph, latest)
+            towards = front[of]
+            others = graph.other_end(some, towards % count) + towards // count * count
             edges.append(np.stack([others, towards]))
-            rows.append(latest[exists])
+            rows.append(some)
             front = np.setdiff1d(others, nodes)
             nodes = np.union1d(nodes, front)
         places = np.searchsorted(nodes, np.concatenate(edges, axis=1))
@@ -201,6 +232,9 @@ class PygSteps:
 
     def answers(self, subgraph: Subgraph, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> FloatArray:
         """The logit of each past, from `z` and the last update of the nodes."""
+        count = subgraph.ends.shape[1]
+        if count == 1 or len(subgraph.rows) == 1:
+            subgraph, z, last_update = twice(subgraph), torch.cat([z, z]), torch.cat([last_update, last_update])
         z = self.embed(subgraph, graph, z, last_update)
         logits = self.link_predictor(*(z[self._long(end)] for end in subgraph.ends))
         if logits.numel() != subgraph.ends.shape[1]:
@@ -208,10 +242,12 @@ class PygSteps:
                 f"link_predictor(z_src, z_dst) gave {tuple(logits.shape)} for {subgraph.ends.shape[1]} links; "
                 "it must give one number for each"
             )
-        numbers: FloatArray = logits.detach().cpu().double().numpy().reshape(-1)
+        numbers: FloatArray = logits.detach().cpu().double().numpy().reshape(-1)[:count]
         return to_logits(numbers) if self.options.probabilities else numbers
 
     def embed(self, subgraph: Subgraph, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> Tensor:
+        if self.memory is not None and self.node_features is not None:
+            z = torch.cat([z, self.node_features.to(z)[self._long(subgraph.nodes)]], dim=-1)
         events = Events(graph, subgraph.rows)
         embedded: Tensor = self.gnn(
             z, last_update, self._long(subgraph.edges), self._times(events), self._messages(events)
@@ -225,9 +261,7 @@ class PygSteps:
             return self.options.probabilities
         query = graph.query(0)
         subgraph = self.subgraph(query, [Past(graph, query, Outcome(frozenset(), ()))])
-        state = (
-            self._without_memory(query, subgraph) if self.memory is None else self.memory(self._long(subgraph.nodes))
-        )
+        state = self._without_memory(query, subgraph) if self.memory is None else self.read(subgraph.nodes)
         width = self.embed(subgraph, graph, *state).size(-1)
         large = torch.as_tensor(np.random.default_rng(0).normal(0, 1e3, (2, 64, width)), device=self.device)
         answers = self.link_predictor(*large.to(self.dtype))
@@ -251,7 +285,7 @@ class PygSteps:
                 messages = some.new_empty((len(rows), some.size(-1))) if messages is None else messages
                 messages[places] = some
         assert messages is not None
-        written: Tensor = _updater(memory)(messages, own)
+        written: Tensor = updater(memory)(messages, own)
         return written
 
     def reachable(self, query: Query, graph: TemporalGraph, rows: Sequence[int]) -> IntArray:
@@ -298,6 +332,18 @@ class PygSteps:
         return torch.tensor(features, dtype=self.dtype, device=self.device)
 
 
+def _as_inserted(graph: TemporalGraph, latest: IntArray) -> tuple[IntArray, IntArray]:
+    """Latest rows of nodes, and the node of each by its place; a self-loop is inserted twice, and takes two places."""
+    exists = latest >= 0
+    loops = exists & (graph.src[latest] == graph.dst[latest])
+    if not loops.any():
+        return np.nonzero(exists)[0], latest[exists]
+    places = exists + loops.astype(np.int64)
+    fitting = np.clip(latest.shape[1] - (np.cumsum(places, axis=1) - places), 0, places)  # [n, K] how many of each
+    of = np.broadcast_to(np.arange(len(latest))[:, None], latest.shape)
+    return np.repeat(of.ravel(), fitting.ravel()), np.repeat(latest.ravel(), fitting.ravel())
+
+
 def _graph(data: Any, memory: Any, node_features: Any) -> TemporalGraph:
     """The events of a TemporalData, nodes with the numbers that they have there."""
     missing = [name for name in ("src", "dst", "t") if getattr(data, name, None) is None]
@@ -325,8 +371,29 @@ def _copied(module: Any) -> Any:
         copied.reset_state()  # first: a TGNMemory that is switched to evaluation applies the messages that wait
     if hasattr(copied, "_update_msg_store"):
         copied._update_msg_store = _update_in_order
+        for name in ROW_BY_ROW:
+            _never_alone(getattr(copied, name, None))
     copied.eval()  # that of a TGNMemory returns nothing
     return copied.requires_grad_(False)
+
+
+class AtLeastTwoRows:
+    """A function of rows that is given a single row twice; see the top of this file."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, *rows: Tensor) -> Tensor:
+        if len(rows[0]) != 1:
+            result: Tensor = self.function(*rows)
+            return result
+        doubled: Tensor = self.function(*(torch.cat([row, row]) for row in rows))
+        return doubled[:1]
+
+
+def _never_alone(module: Any) -> None:
+    if isinstance(module, nn.Module) and not isinstance(module, torch.jit.ScriptModule):
+        module.forward = AtLeastTwoRows(module.forward)
 
 
 def _update_in_order(src: Tensor, dst: Tensor, t: Tensor, raw_msg: Tensor, msg_store: dict[int, Any]) -> None:
@@ -337,19 +404,16 @@ def _update_in_order(src: Tensor, dst: Tensor, t: Tensor, raw_msg: Tensor, msg_s
         msg_store[node] = (src[places], dst[places], t[places], raw_msg[places])
 
 
-def _updater(memory: Any) -> Any:
-    """What writes the memory, as PyG calls it, or TGB and TGM."""
-    return getattr(memory, "gru", None) or getattr(memory, "memory_updater", None)
-
-
 def _check(modules: Modules, graph: TemporalGraph, node_features: Any, options: Options) -> None:
     memory = modules.memory
     if options.neighbours < 1:
         raise CallError(f"neighbours must be at least 1, not {options.neighbours}")
     if options.message is not None and graph.features is not None:
         raise CallError("message is for data without features; these have some, which are the messages")
+    if node_features is not None and len(node_features) < graph.num_nodes:
+        raise CallError(f"node_features must have a row for each of the {graph.num_nodes:,} nodes")
     if memory is None:
-        if node_features is None or len(node_features) < graph.num_nodes:
+        if node_features is None:
             raise CallError(
                 f"a model without memory needs node_features, a row for each of the {graph.num_nodes:,} nodes"
             )
@@ -369,67 +433,11 @@ def _check(modules: Modules, graph: TemporalGraph, node_features: Any, options: 
         )
 
 
-@torch.no_grad()
-def _why_slow(steps: PygSteps, graph: TemporalGraph, batch: int) -> str:
-    """What keeps the memory from being event-sourced, found out on the first batches; "" if nothing does."""
-    memory, like = steps.memory, torch.zeros_like(steps.memory.memory)
-    needed = ("msg_s_module", "msg_d_module", "aggr_module", "time_enc", "msg_s_store", "msg_d_store")
-    missing = [name for name in needed if not hasattr(memory, name)]
-    missing += [] if _updater(memory) else ["gru"]
-    if missing:
-        return f"{type(memory).__name__} has no {missing[0]!r}, so it is not known what it computes"
-    reason = _why_not_last(steps, graph)
-    if reason:
-        return reason
-    states = min(2 * graph.num_events, graph.num_nodes * (graph.num_events // batch + 1))
-    if states * like[:1].nbytes > TABLE_BYTES:
-        return f"the states of all nodes would take {states * like[:1].nbytes / 2**30:.0f} GiB"
-    stop = min(TRIED * batch, graph.num_events - 1)
-    steps.start()
-    for first in range(0, stop, batch):
-        steps.observe(Events(graph, np.arange(first, min(first + batch, stop))))
-    if not torch.allclose(memory.memory, memory_after(Log(steps, graph, batch), stop, like), atol=1e-4):
-        return f"{type(memory).__name__} does something else with the last message of a node than the library's"
-    query = graph.query(stop)
-    pasts = [Past(graph, query, Outcome(frozenset(range(first, stop)), ())) for first in (stop, stop // 2)]
-    subgraph = steps.subgraph(query, pasts)
-    together = steps.answers(subgraph, graph, *memory(steps._long(subgraph.nodes)))
-    if not np.allclose(together, [steps.score(query, past) for past in pasts], atol=1e-4):
-        return f"{type(steps.gnn).__name__} mixes parts of a graph that no edge joins, so sets cannot be asked together"
-    return ""
-
-
-def _why_not_last(steps: PygSteps, graph: TemporalGraph) -> str:
-    """Why the aggregator does not choose the last message, "" if it does; and which of those of the same time."""
-    module = steps.memory.aggr_module
-    name = f"{type(steps.memory).__name__} with {type(module).__name__}"
-
-    def chosen(*times: int) -> float:
-        messages = torch.arange(1.0, len(times) + 1, dtype=steps.dtype, device=steps.device)[:, None]
-        index = torch.zeros(len(times), dtype=torch.long, device=steps.device)
-        when = torch.tensor(times, dtype=steps.time_dtype, device=steps.device)
-        return float(module(messages, index, when, 1).sum())
-
-    try:
-        answers = chosen(3, 9, 5), chosen(3, 5, 5, 4), chosen(EXACT, EXACT + 1)
-    except Exception as error:
-        return f"{name} cannot be tried on a few messages: {first_line(error)}"
-    if answers[0] != 2 or answers[1] not in (2, 3):
-        return f"{name} does not keep the last message of a node, as LastAggregator does"
-    if answers[2] != 2 and np.abs(steps.times(graph)).max(initial=0) >= EXACT:
-        return (
-            f"{name} rounds times, and takes some of these for equal; if your model counts time from the first event, "
-            "say so with start=…"
-        )
-    steps.first_counts = answers[1] == 2
-    return ""
-
-
 def _rows_of_nodes(node_features: Any) -> Tensor | None:
     return None if node_features is None else torch.as_tensor(node_features).detach().clone()
 
 
-def _identity(steps: PygSteps, batch: int) -> str:
+def _identity(steps: PygSteps, feeding: Feeding) -> str:
     """A hash of weights, structure and options; not of the state of the memory."""
     arrays = [
         weight.detach().cpu().numpy()
@@ -438,6 +446,6 @@ def _identity(steps: PygSteps, batch: int) -> str:
         for name, weight in module.state_dict().items()
         if name not in STATE
     ]
-    structure = f"{steps.memory}{steps.gnn}{steps.link_predictor}{batch} {steps.options}"
+    structure = f"{steps.memory}{steps.gnn}{steps.link_predictor}{feeding} {steps.options}"
     features = [] if steps.node_features is None else [steps.node_features.cpu().numpy()]
     return f"pyg-{fingerprint(*arrays, *features, np.frombuffer(structure.encode(), np.uint8))}"

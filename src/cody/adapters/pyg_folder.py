@@ -8,6 +8,7 @@ two layers). Of its weights the parts are recognized by the names that the libra
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch_geometric.nn import TGNMemory, TransformerConv
 from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator
 
 from cody.adapters import pyg
+from cody.adapters.grid import make_grid
 from cody.errors import CallError, ModelError
 from cody.graph import TemporalGraph
 from cody.inference import plain_model
@@ -80,11 +82,18 @@ def import_pyg(
     batch: int,
     start: float = 0.0,
     message: float | None = None,
+    splits: Sequence[int] | None = None,
+    sees_own_batch: bool = False,
 ) -> PygSizes:
-    """Save the weights in `file`, the state dicts of memory, gnn and link_pred, as a model for `graph`."""
+    """Save the weights in `file`, the state dicts of memory, gnn and link_pred, as a model for `graph`.
+
+    The options are those of `pyg.wrap`; they are saved with the weights.
+    """
     check_free(folder, "model", "model")
     weights = as_numbers(_recognized(read_foreign_weights(file)), str(file))
-    sizes = _sizes(weights, heads=heads, neighbours=neighbours, batch=batch, start=start, message=message)
+    grid = make_grid(batch, pyg.usual_splits(graph) if splits is None else splits)
+    fed = {"batch": grid.size, "splits": grid.splits, "sees_own_batch": sees_own_batch}
+    sizes = _sizes(weights, heads=heads, neighbours=neighbours, start=start, message=message, **fed)
     check_shapes({name: tuple(weight.shape) for name, weight in weights.items()}, pyg_shapes(sizes), str(file))
     _check_messages(file, sizes, graph)
     saved = SavedModel(KIND, sizes, as_arrays(weights), graph.identity, {"imported_from": file.name})
@@ -112,6 +121,8 @@ def open_pyg(saved: SavedModel, graph: TemporalGraph, engine: Any = None) -> Mod
         link_predictor=parts["link_pred"],
         data=graph,
         batch=sizes.batch,
+        splits=sizes.splits,
+        sees_own_batch=sizes.sees_own_batch,
         neighbours=sizes.neighbours,
         start=sizes.start,
         message=sizes.message,

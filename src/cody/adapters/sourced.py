@@ -21,11 +21,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cody.adapters.grid import Grid
 from cody.adapters.history import HistoryJudge, HistoryModel
 from cody.adapters.past import Past
 from cody.deadline import check_deadline
 from cody.edits import NOTHING
-from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, check_query
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.model import Change, check_changes
 
 NONE = -1  # no row, no slot, no batch
@@ -68,8 +69,8 @@ class Steps(Protocol):
 class Log:
     """The events, perhaps with imagined ones, as the memory of a model sees them."""
 
-    def __init__(self, steps: Steps, graph: TemporalGraph, batch: int) -> None:
-        self.steps, self.graph, self.batch = steps, graph, batch
+    def __init__(self, steps: Steps, graph: TemporalGraph, grid: Grid) -> None:
+        self.steps, self.graph, self.grid = steps, graph, grid
         self.times = steps.times(graph)  # [rows]
         self.first_counts = steps.first_counts
 
@@ -98,21 +99,21 @@ class Table:
     """The state of each node after each batch in which it has events, with nothing otherwise."""
 
     def __init__(self, log: Log, like: Tensor) -> None:
-        graph, self.batch = log.graph, log.batch
-        self.batches = graph.num_events // log.batch + 2
+        graph, self.grid = log.graph, log.grid
+        self.batches = self.grid.number(graph.num_events) + 2
         ends = np.repeat(np.arange(graph.num_nodes), np.diff(graph.offsets))
-        self.keys = np.unique(ends * self.batches + graph.incidence // log.batch)  # [S] of slots: by node, then batch
+        self.keys = np.unique(
+            ends * self.batches + self.grid.number(graph.incidence)
+        )  # [S] of slots: by node, then batch
         self.memory = like.new_zeros((len(self.keys), like.shape[1]))  # [S, d]
         self.updated = np.zeros(len(self.keys), dtype=log.times.dtype)  # [S]
         self.last = np.full((2, len(self.keys)), NONE)  # [2, S] the node's last row as source, and as target
         memory, updated = torch.zeros_like(like), np.zeros(len(like), dtype=log.times.dtype)
         last = np.full((2, len(like)), NONE)
-        for first in range(0, graph.num_events, log.batch):
+        for batch in self.grid.batches(graph.num_events):
             check_deadline()
-            nodes, written = _next(
-                log, np.arange(first, min(first + log.batch, graph.num_events)), memory, updated, last
-            )
-            slots = np.searchsorted(self.keys, nodes * self.batches + first // log.batch)
+            nodes, written = _next(log, self.grid.rows(batch, graph.num_events), memory, updated, last)
+            slots = np.searchsorted(self.keys, nodes * self.batches + batch)
             self.memory[torch.as_tensor(slots)] = written
             self.updated[slots], self.last[:, slots] = updated[nodes], last[:, nodes]
 
@@ -127,7 +128,7 @@ class Table:
     def at(self, line: int, like: Tensor) -> tuple[Tensor, NDArray[Any], IntArray]:
         """Memory, time of the last update, and last rows of all nodes at a line of the grid."""
         nodes = np.arange(len(like))
-        slots = np.searchsorted(self.keys, nodes * self.batches + line // self.batch) - 1
+        slots = np.searchsorted(self.keys, nodes * self.batches + self.grid.number(line)) - 1
         known = np.flatnonzero((slots >= 0) & (self.keys[slots] // self.batches == nodes))
         memory, updated = torch.zeros_like(like), np.zeros(len(like), dtype=self.updated.dtype)
         last = np.full((2, len(like)), NONE)
@@ -140,8 +141,8 @@ def memory_after(log: Log, stop: int, like: Tensor) -> Tensor:
     """The memory of all nodes once the rows before `stop` have happened. [N, d]"""
     memory, updated = torch.zeros_like(like), np.zeros(len(like), dtype=log.times.dtype)
     last = np.full((2, len(like)), NONE)
-    for first in range(0, stop, log.batch):
-        _next(log, np.arange(first, min(first + log.batch, stop)), memory, updated, last)
+    for batch in log.grid.batches(stop):
+        _next(log, log.grid.rows(batch, stop), memory, updated, last)
     return memory
 
 
@@ -198,12 +199,13 @@ class Lineage:
         self.universe = _seen(graph, query, rows)
         self.bit = {row: 1 << place for place, row in enumerate(self.universe.tolist())}
         self.imagined = self.universe[self.universe >= graph.num_events]
-        self.cut = query.before // log.batch  # the batch that the query cuts; of no rows, if it stands at a line
-        self.oldest = min([self.cut, *(graph.place(self.universe) // log.batch).tolist()])
+        self.cut = log.grid.number(query.before)  # the batch that the query cuts; of no rows, if it stands at a line
+        self.oldest = min([self.cut, *log.grid.number(graph.place(self.universe)).tolist()])
         self.slots: dict[tuple[int, int], Slot] = {}  # by node and batch
         self._previous: dict[tuple[int, int], int] = {}
         self._batches: dict[int, set[int]] = {}  # of imagined rows, by node
-        for row, batch in zip(self.imagined.tolist(), (graph.place(self.imagined) // log.batch).tolist(), strict=True):
+        batches = log.grid.number(graph.place(self.imagined))
+        for row, batch in zip(self.imagined.tolist(), batches.tolist(), strict=True):
             for node in (int(graph.src[row]), int(graph.dst[row])):
                 self._batches.setdefault(node, set()).add(batch)
         self._find_slots(self._rows_that_matter())
@@ -228,15 +230,15 @@ class Lineage:
         A message stays after it has counted. If the node's next message, in a later batch and on the other side, has
         the same time, either may be taken for the last one.
         """
-        graph, first = self.log.graph, batch * self.log.batch
-        place = graph.place(self.imagined)
-        real = np.arange(first, min(first + self.log.batch, self.query.before))
-        rows = _in_order(graph, np.concatenate([real, self.imagined[place // self.log.batch == batch]]))
+        graph, first = self.log.graph, self.log.grid.first(batch)
+        batches = self.log.grid.number(graph.place(self.imagined))
+        real = self.log.grid.rows(batch, self.query.before)
+        rows = _in_order(graph, np.concatenate([real, self.imagined[batches == batch]]))
         times = self.log.times
         if not first or not len(rows) or times[rows[0]] != times[first - 1]:
             return rows, rows[:0]
         same = int(np.searchsorted(times[:first], times[first - 1]))
-        earlier = self.imagined[(place // self.log.batch < batch) & (times[self.imagined] == times[first - 1])]
+        earlier = self.imagined[(batches < batch) & (times[self.imagined] == times[first - 1])]
         return rows, np.concatenate([np.arange(same, first), earlier])
 
     def _rows_that_matter(self) -> list[tuple[IntArray, IntArray]]:
@@ -458,7 +460,7 @@ class Workspace:
         if any(row in self.lineage.bit for row in slot.rows):
             return
         source, target = self._last(slot.node, slot.rows, NONE, NONE)
-        line, times = slot.batch * self.log.batch, self.log.times
+        line, times = self.log.grid.first(slot.batch), self.log.times
         later = line == 0 or bool(times[slot.rows[0]] > times[line - 1])  # than any message from before
         if later or (source != NONE and target != NONE):
             slot.settled = Settled(source, target, self._other(slot, source, target))
@@ -517,8 +519,8 @@ class SourcedModel:
 
     def __init__(self, plain: HistoryModel, steps: Steps, like: Tensor) -> None:
         self.frame, self.steps, self.like = plain, steps, like
-        self.graph, self.identity, self.hops, self.batch = plain.graph, plain.identity, plain.hops, plain.batch
-        self.log = Log(steps, self.graph, self.batch)
+        self.graph, self.identity, self.hops, self.grid = plain.graph, plain.identity, plain.hops, plain.grid
+        self.log = Log(steps, self.graph, self.grid)
 
     @property
     def gives_logits(self) -> bool:
@@ -539,14 +541,18 @@ class SourcedModel:
 
     def session(self, query: Query, rows: Iterable[int] = ()) -> SourcedSession:
         """A session about a query; `rows` will probably be otherwise."""
-        check_query(self.graph, query)
-        return SourcedSession(self, query, rows)
+        return SourcedSession(self, self.frame.as_fed(query), rows)
+
+    def sees_before(self, query: Query) -> int:
+        """The row from which on nothing matters to a query."""
+        return self.frame.sees_before(query)
 
     def plain(self, query: Query, change: Change, *, full: bool = False) -> HistoryJudge:
         """The user's own modules, fed event by event: from row 0 if `full`, else from the last line before a change."""
         if not full:
             (change,) = check_changes(self.graph, [change])
-            line = self.frame.line_before(query, self.graph.outcome(change, query))
+            seen = self.frame.as_fed(query)
+            line = self.frame.line_before(seen, self.graph.outcome(change, seen))
             with self.frame.borrowed():
                 if line and line not in self.frame.snapshots:
                     self.frame.snapshots.keep(line, self.steps.state(self.graph, *self.table.at(line, self.like)))
@@ -555,7 +561,7 @@ class SourcedModel:
     def on(self, graph: TemporalGraph) -> Self:
         """The same model on another log of the same nodes."""
         other = copy.copy(self)
-        other.frame, other.graph, other.log = self.frame.on(graph), graph, Log(self.steps, graph, self.batch)
+        other.frame, other.graph, other.log = self.frame.on(graph), graph, Log(self.steps, graph, self.grid)
         if graph.log == self.graph.log:
             vars(other)["table"] = self.table
         else:

@@ -27,6 +27,7 @@ from cody.cli.progress import progress, status
 from cody.data import load
 from cody.errors import CallError, did_you_mean
 from cody.explainers import TRAINED
+from cody.what_if import parse_rows
 
 if TYPE_CHECKING:
     from cody.graph import TemporalGraph
@@ -190,6 +191,16 @@ def import_model(
     message: Annotated[
         float | None, Option(help="pyg: what the model got as message of every event, if the data have no features.")
     ] = None,
+    splits: Annotated[
+        str | None,
+        Option(
+            help="pyg: rows at which your loop starts a new batch because it has a loader for each part of the data, "
+            "such as 24914,30253, or 'none'. Default: the first rows of the library's 70/15/15 % split by time."
+        ),
+    ] = None,
+    sees_own_batch: Annotated[
+        bool, Option(help="pyg: a link sees earlier events of its own batch; in the library's loop it does not.")
+    ] = False,
     from_: Annotated[str, Option("--from", help="Whose weights these are: tgn-original or pyg.")] = "tgn-original",
     sort: SortOption = False,
 ) -> None:
@@ -198,7 +209,8 @@ def import_model(
     if from_ not in importers:
         raise CallError(f"cannot import models from {from_!r}{did_you_mean(from_, importers)}")
     given = {"heads": heads, "neighbours": neighbours, "batch": batch}
-    asked = {"layers": layers, "start": start, "message": message}
+    asked = {"layers": layers, "start": start, "message": message, "splits": splits}
+    asked |= {"sees_own_batch": sees_own_batch or None}
     sizes = importers[from_](weights, load(data, sort=sort), out_, given, asked)
     known = ", ".join(f"{name} {value}" for name, value in asdict(sizes).items() if value is not None)
     print(f"Imported {weights.name} into {out_}: {known}")
@@ -209,7 +221,8 @@ def _import_original(
 ) -> Any:
     if asked["layers"] is None:
         raise CallError("--from tgn-original needs --layers")
-    unknown = [f"--{name}" for name in ("start", "message") if asked[name] is not None]
+    only_pyg = ("start", "message", "splits", "sees_own_batch")
+    unknown = [f"--{name.replace('_', '-')}" for name in only_pyg if asked[name] is not None]
     if unknown:
         raise CallError(f"{unknown[0]} is for --from pyg")
     from cody.models.original import import_original
@@ -217,11 +230,13 @@ def _import_original(
     return import_original(weights, graph, folder, layers=asked["layers"], **given)
 
 
-def _import_pyg(weights: Path, graph: TemporalGraph, folder: Path, given: dict[str, int], asked: dict[str, Any]) -> Any:
+def _import_pyg(weights: Path, graph: TemporalGraph, folder: Path, given: dict[str, Any], asked: dict[str, Any]) -> Any:
     if asked["layers"] not in (None, 1):
         raise CallError(f"--layers {asked['layers']}: the TGN of PyTorch Geometric's example has one layer")
     from cody.adapters.pyg_folder import import_pyg
 
     start = asked["start"] or "0"
     zero = float(graph.time[0]) if start == "first" and graph.num_events else graph.when(start)
-    return import_pyg(weights, graph, folder, start=zero, message=asked["message"], **given)
+    splits = [] if asked["splits"] == "none" else None if asked["splits"] is None else parse_rows(asked["splits"])
+    fed: dict[str, Any] = {"splits": splits, "sees_own_batch": bool(asked["sees_own_batch"])}
+    return import_pyg(weights, graph, folder, start=zero, message=asked["message"], **fed, **given)

@@ -12,7 +12,7 @@ from cody.cli.common import say
 from cody.errors import CallError
 from cody.explainers import Explainer
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.model import Model, open_session, reach
+from cody.model import Model, as_seen, open_session, reach
 from cody.proposals import consider
 from cody.search.prove import number_of_sets
 from cody.words import count, duration
@@ -53,6 +53,7 @@ def _considered(
 ) -> IntArray:
     """What could be otherwise, as an explanation has it."""
     hops = reach(model) if explainer.hops is None else explainer.hops
+    query = as_seen(model, graph, query)
     near = candidates(graph, query, hops, explainer.size, near=explainer.near, protect=protect)
     return consider(graph, query, near, explainer.size, explainer.edits, protect).rows
 

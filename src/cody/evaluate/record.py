@@ -47,6 +47,7 @@ class Record:
     data_identity: str
     version: str  # of this package
     imagined: tuple[dict[str, Any], ...] = ()  # the rest of X: events that were added, moved or altered
+    sees_before: int | None = None  # the first row that the model does not see; None: that of the event
 
     @property
     def sparsity(self) -> float:
@@ -81,8 +82,9 @@ class Record:
     def to_json(self) -> str:
         """One line."""
         written = asdict(self)
-        if not self.imagined:  # most have none, and earlier versions read those
-            del written["imagined"]
+        for name in OPTIONAL:
+            if not written[name] and written[name] != 0:  # most have none, and earlier versions read those
+                del written[name]
         return write_line({"schema": SCHEMA, **written})
 
     @classmethod
@@ -94,8 +96,9 @@ class Record:
             document = upgraded_record(document)
         else:
             _check_fields(document, FIELDS)
-        values = {field.name: document.get(field.name, ()) for field in fields(cls)}
-        record = cls(**values | {"rows": tuple(values["rows"]), "imagined": tuple(values["imagined"])})
+        values = {field.name: document[field.name] for field in fields(cls) if field.name in document}
+        tuples = {name: tuple(values.get(name, ())) for name in ("rows", "imagined")}
+        record = cls(**values | tuples)
         if len(record.changes) < record.size or record.size > record.candidates:
             raise DataError(
                 f"this record is damaged: {record.size} events, {len(record.changes)} different ones, "
@@ -189,8 +192,9 @@ FIELDS: Fields = {
     "data_identity": TEXT,
     "version": TEXT,
     "imagined": (_is_edits, "a list of events that are added, moved or altered"),
+    "sees_before": COUNT,
 }
-OPTIONAL = ("imagined",)  # records from before there were such edits lack it
-NEW_FIELDS = ("search", "policy", "options", "rows", "imagined")
+OPTIONAL = ("imagined", "sees_before")  # records of earlier versions lack them
+NEW_FIELDS = ("search", "policy", "options", "rows", *OPTIONAL)
 OLD_FIELDS = {name: check for name, check in FIELDS.items() if name not in NEW_FIELDS}
 OLD_FIELDS |= {"removed": ROWS, "parameters": OPTIONS}

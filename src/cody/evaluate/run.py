@@ -26,6 +26,7 @@ from cody.model import (
     DECIMALS,
     Change,
     Model,
+    as_seen,
     checked_logits,
     describe,
     has_identity,
@@ -157,6 +158,7 @@ def _record(
     answers: dict[Change, float] | None,
 ) -> Record:
     query = graph.query(link.event)
+    seen = as_seen(model, graph, query)
     why = explainer.explain(model, graph, query, seed=plan.seed, answers=answers)
     assert why.without is not None  # it is None only after a time limit
     return Record(
@@ -181,6 +183,7 @@ def _record(
         model_identity=why.model,
         data_identity=why.data,
         version=__version__,
+        sees_before=None if seen.before == query.before else seen.before,
     )
 
 

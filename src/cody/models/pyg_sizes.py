@@ -23,6 +23,8 @@ class PygSizes:
     batch: int  # rows between two updates of the memory
     start: float = 0.0  # the time that the model counts as 0
     message: float | None = None  # what every event brings, where events have no features
+    splits: tuple[int, ...] = ()  # rows from which batches are counted anew
+    sees_own_batch: bool = True  # whether a link sees earlier events of its batch; folders of version 0.2 do not say
 
     def __post_init__(self) -> None:
         limits = {"memory": 10_000, "time": 10_000, "embedding": 10_000, "heads": 100, "neighbours": 10_000}
@@ -30,6 +32,11 @@ class PygSizes:
             value = getattr(self, name)
             if type(value) is not int or not (name != "messages") <= value <= limit:
                 raise ModelError(f"{name} must be a whole number up to {limit:,}, not {plain(repr(value))}")
+        if not (isinstance(self.splits, list | tuple) and all(type(row) is int and row >= 0 for row in self.splits)):
+            raise ModelError(f"splits must be rows of events, not {plain(repr(self.splits))}")
+        object.__setattr__(self, "splits", tuple(self.splits))  # a file has a list
+        if type(self.sees_own_batch) is not bool:
+            raise ModelError(f"sees_own_batch must be true or false, not {plain(repr(self.sees_own_batch))}")
         if self.embedding % self.heads:
             raise ModelError(f"the embedding ({self.embedding}) must be a multiple of the heads ({self.heads})")
         for name in ("start", "message"):

@@ -15,6 +15,7 @@ from cody.explain import event_of
 from cody.explainers import EDITS, NEAR
 from cody.explanation import ADDED, REMOVED, Event
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
+from cody.model import until
 from cody.proposals import consider
 
 SAME, REVERSE = "the same link before", "the reverse direction"
@@ -60,11 +61,12 @@ def _case(record: Record, graph: TemporalGraph) -> Case:
     near = {function.__name__: function for function in NEAR.values()}
     chosen = record.options["candidates"]
     query = graph.query(record.event)
-    rows = candidates(graph, query, chosen["hops"], chosen["size"], near=near[chosen["near"]])
+    seen = query if record.sees_before is None else until(graph, query, record.sees_before)
+    rows = candidates(graph, seen, chosen["hops"], chosen["size"], near=near[chosen["near"]])
     named = set(record.rows) if record.is_necessary else set()
     if record.allowed == REMOVALS:
         return Case(record, query, rows, np.isin(rows, list(named)))
-    rows, imagined = _considered(record, graph, query, rows)
+    rows, imagined = _considered(record, graph, seen, rows)
     if record.is_necessary:
         number = {_without_row(event): event.row for event in reversed(imagined)}
         named |= {number[_without_row(Event(0, **edit))] for edit in record.imagined}

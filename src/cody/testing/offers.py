@@ -14,7 +14,18 @@ from cody.candidates import candidates
 from cody.edits import Add, Alter, Edit, Move
 from cody.errors import first_line
 from cody.graph import Query
-from cody.model import Change, Judge, Model, OffersLinks, OffersOnly, OffersOther, OffersPlain, OffersSessions, Session
+from cody.model import (
+    Change,
+    Judge,
+    Model,
+    OffersLinks,
+    OffersOnly,
+    OffersOther,
+    OffersPlain,
+    OffersSessions,
+    Session,
+    as_seen,
+)
 from cody.testing.check import Check, add_to
 from cody.testing.trial import LARGE, UNCHANGED, Ask, Failed, Pair, Question, Trial, in_two_threads, interrupt, listed
 
@@ -245,11 +256,12 @@ def _longer(trial: Trial, query: Query) -> list[Longer]:
         return []
     src, dst = graph.name(query.src), graph.name(query.dst)
     last = max(query.time, float(graph.time[-1]))
-    first = float(graph.time[query.before : query.before + 1].min(initial=query.time))
+    before = as_seen(model, graph, query).before
+    first = float(graph.time[before : before + 1].min(initial=query.time))
     step = max(1.0, 1e-9 * abs(last))  # of nanoseconds since 1970, 1 would be rounded away
     after = last + step
     edits: dict[str, Edit] = {"added": Add(src, dst, first - step), "added later": Add(src, dst, after)}
-    real = int(np.concatenate([graph.history(node, query.before) for node in query[:2]]).max(initial=-1))
+    real = int(np.concatenate([graph.history(node, before) for node in query[:2]]).max(initial=-1))
     if real >= 0:
         edits["moved"] = Move(real, after)
     if graph.features is not None and real >= 0:

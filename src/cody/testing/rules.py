@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from cody.graph import Query
-from cody.model import Change, looks_like_probabilities
+from cody.model import Change, as_seen, looks_like_probabilities
 from cody.testing.check import Check, add_to
 from cody.testing.trial import (
     LARGE,
@@ -166,7 +166,8 @@ def _own_answers(trial: Trial, query: Query, changes: list[Change]) -> Iterable[
 )
 def _unseen(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
     lengths = sorted({max(query.before - 1, 0), max(query.before - LARGE, query.before // 2)})
-    removed = [frozenset(range(before, query.before)) for before in lengths]
+    seen = [as_seen(trial.model, trial.graph, query._replace(before=before)).before for before in lengths]
+    removed = [frozenset(range(before, query.before)) for before in seen]
     answers = trial.ask(query, removed)
     for before, change, answer in zip(lengths, removed, answers, strict=True):
         unseen = trial.ask_hypothetical(query._replace(before=before), [UNCHANGED])
@@ -175,12 +176,12 @@ def _unseen(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]
 
 @_rule(
     "removing events after the query changes nothing",
-    "a query sees rows below `before` only, so later ones must not matter",
+    "a query sees rows below `before` only, or below `sees_before(query)` of the model; later ones must not matter",
     cause="the model has seen the future: its neighbour loader or its memory holds events from row query.before on",
     skipped="no query has events after it",
 )
 def _later(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
-    after = np.arange(query.before, trial.graph.num_events)
+    after = np.arange(as_seen(trial.model, trial.graph, query).before, trial.graph.num_events)
     if after.size:
         later = some_of(after, 100, trial.rng) | {query.before}
         yield _with_more(trial, query, changes, later, f"when later events {listed(later)} are removed too")

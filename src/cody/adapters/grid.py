@@ -1,0 +1,81 @@
+"""Where the batches begin that a model is fed: every so many rows, and anew where a loader starts again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+
+from cody.errors import CallError
+from cody.graph import IntArray, whole_number
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Batches of `size` rows, counted anew from each row in `splits`. They are numbered from 0.
+
+    >>> grid = Grid(4, (10,))
+    >>> [grid.first(number) for number in range(6)]
+    [0, 4, 8, 10, 14, 18]
+    >>> grid.number(np.array([0, 9, 10, 17])).tolist(), grid.line(13)
+    ([0, 2, 3, 4], 10)
+    """
+
+    size: int
+    splits: tuple[int, ...] = ()  # ascending, without 0
+
+    @cached_property
+    def _starts(self) -> IntArray:
+        return np.array([0, *self.splits], dtype=np.int64)
+
+    @cached_property
+    def _numbers(self) -> IntArray:
+        """The number of the first batch of each part."""
+        batches = -(-np.diff(self._starts) // self.size)
+        return np.concatenate([[0], np.cumsum(batches)]).astype(np.int64)
+
+    @overload
+    def number(self, rows: int) -> int: ...
+    @overload
+    def number(self, rows: IntArray) -> IntArray: ...
+    def number(self, rows: int | IntArray) -> int | IntArray:
+        """The number of the batch that each row belongs to."""
+        if not self.splits:
+            return rows // self.size
+        part = np.searchsorted(self._starts, rows, side="right") - 1
+        numbers: IntArray = self._numbers[part] + (rows - self._starts[part]) // self.size
+        return int(numbers) if np.ndim(numbers) == 0 else numbers
+
+    def first(self, number: int) -> int:
+        """The row that a batch begins with."""
+        part = int(np.searchsorted(self._numbers, number, side="right")) - 1 if self.splits else 0
+        return int(self._starts[part]) + (number - int(self._numbers[part])) * self.size
+
+    def line(self, row: int) -> int:
+        """The row that the batch of a row begins with."""
+        return self.first(self.number(row))
+
+    def batches(self, stop: int) -> range:
+        """The numbers of the batches that have rows before `stop`."""
+        return range(self.number(stop - 1) + 1 if stop else 0)
+
+    def rows(self, number: int, stop: int) -> IntArray:
+        """The rows of a batch that come before `stop`."""
+        return np.arange(self.first(number), min(self.first(number + 1), stop))
+
+
+def make_grid(batch: int, splits: Iterable[int] = ()) -> Grid:
+    """A grid from what a user gave."""
+    size = whole_number("batch", batch)
+    if size < 1:
+        raise CallError(f"batch must be at least 1, not {size}")
+    try:
+        rows = {whole_number("each of splits", row) for row in splits}
+    except TypeError:
+        raise CallError(f"splits must be rows of events, for example [24914, 30253], not {splits!r:.60}") from None
+    if any(row < 0 for row in rows):
+        raise CallError(f"splits must be rows of events, and {min(rows)} is negative")
+    return Grid(size, tuple(sorted(rows - {0})))
