@@ -1,7 +1,12 @@
 """Evaluations on a real Ray cluster of several nodes on this machine, one of which is killed in the middle."""
 
+import os
+import signal
+import socket
+import subprocess
 import sys
 import time
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -109,3 +114,65 @@ def test_an_address_without_a_cluster_is_refused_at_once(made, address, monkeypa
     monkeypatch.setattr("ray.is_initialized", lambda: False)  # the cluster of the other tests may still be there
     with pytest.raises(CallError, match="there is no Ray cluster at"):
         next(evaluate_on_ray(address, *made, [Link(200, "correct")], PLAN))
+
+
+@contextmanager
+def ray_node(home, *options):
+    """A node as `ray start` makes it, on a machine whose home is this folder; it is gone when the block ends."""
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
+    command += ["--node-ip-address=127.0.0.1", "--num-cpus=1", "--object-store-memory=100000000", *options]
+    with (home / "log").open("wb") as log:
+        environment = os.environ | {"HOME": str(home), "RAY_AUTH_MODE": "token"}
+        node = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+    try:
+        until = time.monotonic() + 90
+        while b"--block" not in (home / "log").read_bytes():  # what it says once it runs
+            assert node.poll() is None, (home / "log").read_text()
+            assert time.monotonic() < until, (home / "log").read_text()
+            time.sleep(0.2)
+        yield
+    finally:
+        os.killpg(node.pid, signal.SIGKILL)
+        node.wait()
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory):
+    """The address of two nodes that were started as docs/evaluate.md says, and a home with their token."""
+    homes = [tmp_path_factory.mktemp(name) for name in ("head", "node")]
+    for home in homes:
+        (home / ".ray").mkdir()
+        (home / ".ray" / "auth_token").write_text("made up for this test, " + "x" * 40)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with ExitStack() as nodes:
+        port = address.partition(":")[2]
+        nodes.enter_context(ray_node(homes[0], "--head", f"--port={port}", "--include-dashboard=false"))
+        nodes.enter_context(ray_node(homes[1], f"--address={address}"))
+        yield address, homes[0]
+
+
+def evaluate_there(address, home, out, **variables):
+    command = [sys.executable, "-m", "cody", "evaluate", "--explainers", "greedy-spatio-temporal", "--instances", "2"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home), **variables}
+    command += ["--out", str(out), "--ray", address]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+@needs_ray
+def test_two_nodes_started_as_documented_do_the_work(secured, tmp_path):
+    address, home = secured
+    ended = evaluate_there(address, home, tmp_path / "run.jsonl", RAY_AUTH_MODE="token")
+    assert ended.returncode == 0, ended.stderr
+    assert len(read_records(tmp_path / "run.jsonl")) == 4
+
+
+@needs_ray
+@pytest.mark.parametrize("variables", [{}, {"RAY_AUTH_MODE": "token"}, {"RAY_AUTH_MODE": "disabled"}], ids=str)
+def test_without_the_token_of_the_cluster_there_is_one_clear_error(secured, tmp_path, variables):
+    ended = evaluate_there(secured[0], tmp_path, tmp_path / "run.jsonl", **variables)
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"error: the Ray cluster at '{secured[0]}' refuses this process")
+    assert "RAY_AUTH_MODE=token" in line

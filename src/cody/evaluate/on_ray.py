@@ -9,15 +9,17 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import re
 import socket
+import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from cody.errors import CallError, CodyError
+from cody.errors import CallError, CodyError, first_line
 from cody.evaluate.record import Record
 from cody.evaluate.run import Key, Link, Plan, evaluate, keys_of
 from cody.graph import TemporalGraph
@@ -29,6 +31,14 @@ Load = Callable[[TemporalGraph], Model]
 RETRIES = 5  # deaths of a worker or its node that a link survives
 POLL_EVERY = 1.0  # seconds; the size of the cluster may grow and shrink
 TASKS_PER_CPU = 2  # so that no processor waits for the driver
+STDERR = 2  # the descriptor: Ray's own code does not write to Python's stream
+WAIT = "RAY_gcs_server_port_wait_time_s"  # seconds for which Ray tries to connect
+REFUSED = re.compile("InvalidAuthToken|[Aa]uthentication token")
+NEEDS_TOKEN = (
+    "the Ray cluster at {address!r} refuses this process, because it has not got the cluster's token: copy "
+    "~/.ray/auth_token of the head (`ray get-auth-token --generate` makes it) to this machine and to every node, and "
+    "set RAY_AUTH_MODE=token on all of them"
+)
 
 
 def evaluate_on_ray(
@@ -57,11 +67,15 @@ def connected(address: str) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    _check_reachable(address)
-    try:
-        ray.init(address=address, log_to_driver=False, configure_logging=False)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise CallError(f"there is no Ray cluster at {address!r}: {error}") from None
+    is_elsewhere = _check_reachable(address)
+    with _quiet(is_elsewhere) as complaints:
+        try:
+            ray.init(address=address, log_to_driver=False, configure_logging=False)
+        except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+            said = f"{complaints()} {error}"
+            if REFUSED.search(said):
+                raise CallError(NEEDS_TOKEN.format(address=address)) from None
+            raise CallError(f"there is no Ray cluster at {address!r}: {first_line(error)}") from None
     try:
         yield ray
     finally:
@@ -114,15 +128,61 @@ def _open(reference: Any) -> tuple[Model, TemporalGraph, Plan]:
     return (model if hasattr(model, "logits") else model(graph)), graph, plan
 
 
-def _check_reachable(address: str) -> None:
-    """Reject an address that does not answer. Ray itself would try for minutes."""
+def _check_reachable(address: str) -> bool:
+    """Reject an address that does not answer; Ray itself would try for minutes. Returns whether it is an address."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdecimal():
-        return
+        return False
     try:
         socket.create_connection((host, int(port)), timeout=5.0).close()
     except (OSError, OverflowError) as error:
         raise CallError(f"there is no Ray cluster at {address!r}: {error}") from None
+    return True
+
+
+@contextmanager
+def _quiet(short: bool) -> Iterator[Callable[[], str]]:
+    """Keep what Ray writes to standard error while it connects, a line for each attempt, and write it if that succeeds.
+
+    `short`: a cluster that answers is given a few attempts, not the twenty of a cluster that is being started.
+    """
+    waiting = {WAIT: os.environ.get(WAIT, "3")} if short else {}
+    with tempfile.TemporaryFile() as kept, changed_environment(waiting):
+        try:
+            usual = os.dup(STDERR)
+        except OSError:  # there is none
+            yield lambda: ""
+            return
+
+        def complaints() -> str:
+            kept.seek(0)
+            return kept.read().decode(errors="replace")
+
+        os.dup2(kept.fileno(), STDERR)
+        try:
+            yield complaints
+        except CallError:
+            raise
+        else:
+            os.write(usual, complaints().encode())
+        finally:
+            os.dup2(usual, STDERR)
+            os.close(usual)
+
+
+@contextmanager
+def changed_environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables for the time of a block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _ray() -> Any:
