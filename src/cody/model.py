@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -60,6 +60,16 @@ class Measured(Protocol):
     @property
     def size(self) -> int:
         """How many numbers it keeps, roughly."""
+        ...
+
+
+@runtime_checkable
+class CorrectsItself(Protocol):
+    """A session that compares some of its answers with exact ones, and may find that earlier ones were off."""
+
+    @property
+    def corrections(self) -> Mapping[Change, float]:
+        """The right answers to what was answered before that; empty as long as nothing was off."""
         ...
 
 
@@ -148,6 +158,11 @@ class OffersEstimates(Protocol):
 def size_of(session: Session) -> int:
     """How many numbers a session keeps, roughly; 0 if it does not say."""
     return session.size if isinstance(session, Measured) else 0
+
+
+def corrections_of(session: Session) -> Mapping[Change, float]:
+    """Answers that a session has corrected since it gave them; none if it does not say."""
+    return session.corrections if isinstance(session, CorrectsItself) else {}
 
 
 def open_session(model: Model, query: Query, rows: Sequence[int] = ()) -> Session:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from cody.deadline import until
 from cody.errors import BudgetError, CallError
 from cody.graph import Query, whole_number
-from cody.model import DECIMALS, Change, Model, Session, as_floats, check_logits, open_session
+from cody.model import DECIMALS, Change, Model, Session, as_floats, check_logits, corrections_of, open_session
 
 
 def check_seconds(seconds: float) -> float:
@@ -173,10 +173,17 @@ class Oracle:
             self._answers.update((change, round(logit, DECIMALS)) for change, logit in answers if math.isfinite(logit))
             self._evaluated += len(batch)
             self._batches += 1
+            self._correct(corrections_of(self._session))
             if self.watch is not None:
                 self.watch(self)
             if unknown and wanted and limited:
                 self._check_time()
+
+    def _correct(self, corrections: Mapping[Change, float]) -> None:
+        """Take back answers that the session has found to be off: what is claimed follows from the right ones."""
+        for answers in (self._answers, self.asked):
+            known = corrections.keys() & answers.keys()
+            answers.update((change, round(corrections[change], DECIMALS)) for change in known)
 
     def _room(self) -> int:
         """How many sets to ask about at once: with a budget of time, what takes half of what is left of it at most.

@@ -316,7 +316,7 @@ def test_of_long_histories_the_gates_compute_in_single_precision(monkeypatch, ed
     for many, expected in ((0, np.float32), (10**9, np.float64)):
         monkeypatch.setattr(tgn, "MANY_VERSIONS", many)
         used.clear()
-        model.logits(graph.query(290), [frozenset({200, 210})])
+        fast.Workspace(model, graph.query(290), {200, 210}).answer([frozenset({200, 210})])
         assert used == {np.dtype(expected)}
 
 

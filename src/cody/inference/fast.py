@@ -10,7 +10,7 @@ What is not there yet asks the layer below for its neighbours, and so on down to
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -24,6 +24,7 @@ from cody.inference.kept_only import logit_of_kept
 from cody.inference.links import LinkScorer
 from cody.inference.masks import Chosen, Masks, Universe, Windows, distinct
 from cody.inference.replay import Replay
+from cody.inference.selfcheck import SelfCheck
 from cody.inference.threads import one_thread
 from cody.inference.vectors import Products, Vectors
 from cody.inference.weights import Weights
@@ -31,6 +32,7 @@ from cody.model import Change, check_changes
 
 CHANGES_AT_ONCE = 256  # bounds the temporary memory of a large batch
 NUMBERS_KEPT = 100_000_000  # remembered about a query (0.8 GB) before it is started afresh
+ON_THE_LINE = 2e-5  # a logit this close to 0 is computed by the reference: rounding could decide it
 
 
 class Asked(NamedTuple):
@@ -109,6 +111,15 @@ class Below(Protocol):
 
 class Inputs(Below, Protocol):
     """What the attention layers of a query start from: the layer-0 input of each node."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is approximated."""
+        ...
+
+    def exactly(self) -> Inputs:
+        """The same inputs without approximation; none is computed yet."""
+        ...
 
     @property
     def most(self) -> int:
@@ -257,6 +268,7 @@ class Workspace:
     """All that is known about one query, for changes of one universe. It only grows, and no answer ever changes."""
 
     def __init__(self, model: FastModel, query: Query, rows: Iterable[int]) -> None:
+        self.model, self.query = model, query
         sizes = model.weights.sizes
         self.universe = Universe(model.graph, query, rows)
         nodes = ascending(np.array([query.src, query.dst]))
@@ -266,21 +278,39 @@ class Workspace:
             nodes = ascending(np.concatenate([nodes, windows.other.ravel()]))
         self.reach = Reach(nodes, windows)
         self.roots = self.reach.place(np.array([query.src, query.dst]))
-        events = Events(model.weights, model.graph, query, windows.events)
-        self.inputs = model.inputs(query, self.universe, nodes)
+        self.windows = windows
+        self.events = Events(model.weights, model.graph, query, windows.events)
+        self._begin(model.inputs(query, self.universe, nodes))
+
+    def _begin(self, inputs: Inputs) -> None:
+        """Nothing is computed yet from these inputs."""
+        self.inputs = inputs
         self.layers: list[Layer] = []
-        for maps in model.maps:
-            below: Below = self.layers[-1] if self.layers else self.inputs
-            self.layers.append(Layer(maps, below, windows, self.reach, events))
-        self.decoder = model.decoder
+        for maps in self.model.maps:
+            below: Below = self.layers[-1] if self.layers else inputs
+            self.layers.append(Layer(maps, below, self.windows, self.reach, self.events))
+        self.decoder = self.model.decoder
         self.source, self.target = Products(self.decoder.source), Products(self.decoder.target)
         self.largest: int | None = None  # how many numbers of inputs a change has added, in the mean of a batch
         self.logits: dict[tuple[int, int], float] = {}  # ids of the two nodes' vectors → logit
 
     @property
+    def exact(self) -> bool:
+        """Whether its answers are exact, not estimates."""
+        return self.inputs.exact
+
+    @cached_property
+    def exactly(self) -> Workspace:
+        """The same without approximation. It has its own vectors, and the rest in common."""
+        other = copy.copy(self)
+        other._begin(self.inputs.exactly())
+        return other
+
+    @property
     def size(self) -> int:
         """How many numbers are remembered."""
-        return self.inputs.size + sum(layer.size for layer in self.layers)
+        exact = self.exactly.size if "exactly" in vars(self) else 0
+        return self.inputs.size + sum(layer.size for layer in self.layers) + exact
 
     @property
     def changes_at_once(self) -> int:
@@ -290,21 +320,28 @@ class Workspace:
 
     def answer(self, changes: Sequence[Change]) -> list[float]:
         """The logits of the first of these changes: of as many as are computed at once."""
-        masks = self.universe.masks(changes[: self.changes_at_once])
+        changes = changes[: self.changes_at_once]
+        masks = self.universe.masks(changes)
         n, last, known = len(masks), self.layers[-1], self.inputs.size
         self.inputs.follow(masks)
         ids = last.compute(last.plan(np.repeat(self.roots, n), np.concatenate([masks, masks])))
         self.largest = max(self.largest or 0, -(-(self.inputs.size - known) // n))
-        return self._scores(list(zip(ids[:n].tolist(), ids[n:].tolist(), strict=True)))
-
-    def _scores(self, pairs: list[tuple[int, int]]) -> list[float]:
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self.logits]
+        pairs = list(zip(ids[:n].tolist(), ids[n:].tolist(), strict=True))
+        new = {pair: change for pair, change in zip(pairs, changes, strict=True) if pair not in self.logits}
         if new:
-            source, target = np.array(new).T
-            values = self.layers[-1].values
-            logits = self.decoder.score(self.source.of(values, source), self.target.of(values, target))
-            self.logits.update(zip(new, logits.tolist(), strict=True))
+            self._score(new)
         return [self.logits[pair] for pair in pairs]
+
+    def _score(self, pairs: dict[tuple[int, int], Change]) -> None:
+        """Score pairs of vectors; with each, a change of the past that leads to it."""
+        source, target = np.array(list(pairs)).T
+        values = self.layers[-1].values
+        logits = self.decoder.score(self.source.of(values, source), self.target.of(values, target))
+        self.logits.update(zip(pairs, logits.tolist(), strict=True))
+        for pair, change in pairs.items() if self.exact else ():
+            if abs(self.logits[pair]) < ON_THE_LINE:
+                reference = self.model.plain(self.query, change)
+                self.logits[pair] = float(reference.logits(self.query, [change])[0])
 
 
 class FastSession:
@@ -319,12 +356,18 @@ class FastSession:
         self.query = query
         self.rows = frozenset(rows)  # what will probably be otherwise: better to make the masks once
         self._workspace: Workspace | None = None
+        self._check = SelfCheck()
 
     @property
     def size(self) -> int:
         """How many numbers it keeps, roughly: vectors, and what is known about the versions of the past."""
         workspace = self._workspace
         return 0 if workspace is None else workspace.size + workspace.inputs.most
+
+    @property
+    def corrections(self) -> Mapping[Change, float]:
+        """The exact answers to what it had answered before it found that it must not approximate."""
+        return self._check.corrections
 
     def logits(self, changes: Sequence[Change]) -> FloatArray:
         """One logit for each change. [B]"""
@@ -335,8 +378,8 @@ class FastSession:
         with one_thread():
             while len(answers) < len(changes):
                 workspace = self._take(changes[len(answers) :])
-                answers += workspace.answer(changes[len(answers) :])
-                self._workspace = workspace
+                answers += self._check.answer(workspace, changes[len(answers) :])
+                self._workspace = self._check.trusted(workspace)
         return np.array(answers, dtype=np.float64)
 
     def _take(self, changes: Sequence[Change]) -> Workspace:
@@ -346,7 +389,7 @@ class FastSession:
         if workspace is not None and asked <= workspace.universe.rows and workspace.size <= NUMBERS_KEPT:
             return workspace
         self.rows = self.rows | asked
-        return Workspace(self.model, self.query, self.rows)
+        return self._check.trusted(Workspace(self.model, self.query, self.rows))
 
 
 class FastModel:

@@ -14,11 +14,15 @@ from cody.inference.masks import Masks, Universe
 class FeatureInputs:
     """Node features; the id of a node's input is the node."""
 
+    exact = True
     size = most = 0  # they are not remembered for a query
 
     def __init__(self, features: FloatArray | None, universe: Universe, nodes: IntArray) -> None:
         self.values = None if features is None else features[nodes]
         self.depends = np.zeros((len(nodes), universe.words), dtype=np.uint64)
+
+    def exactly(self) -> FeatureInputs:
+        return self
 
     def follow(self, masks: Masks) -> None:
         pass

@@ -38,16 +38,17 @@ class MemoryPlan(NamedTuple):
 class MemoryInputs:
     """Memory plus features of each node, for any change of a universe. Versions are known by place."""
 
-    def __init__(self, model: FastTGN, query: Query, universe: Universe, nodes: IntArray) -> None:
+    def __init__(self, model: FastTGN, lineage: Lineage, features: FloatArray | None, *, exact: bool) -> None:
         self.model = model
-        self.features = None if model.features is None else model.features[nodes]
-        self.lineage = lineage = Lineage(model.graph, model.weights.sizes.batch, query, universe, nodes)
+        self.features = features  # [nodes, d]
+        self.lineage = lineage
+        self.exact = exact  # or values that are nearly the same are taken for the same
         self.depends: Masks = lineage.memory[lineage.latest]
         width, dtype = model.weights.sizes.dimension, model.weights.dtype
-        self.known = Known(len(nodes))
+        self.known = Known(len(lineage.latest))
         self.versions = Known(len(lineage.index))
         self.made_of: dict[tuple[int, int, int], int] = {}  # version, ids of its parents → id
-        self.alike = Alike(width, SMALL_CHANGE) if lineage.count > MANY_VERSIONS else None
+        self.alike = None if exact else Alike(width, SMALL_CHANGE)
         self.memory = Vectors(width, dtype)
         self.memory.append(1)[:] = 0.0
         self.written = Vectors(1, np.float64)  # by id: when
@@ -56,8 +57,10 @@ class MemoryInputs:
         self.usual[0] = 0
         self.sum_ids: dict[tuple[int, int], int] = {}  # node and id of its memory → id
         self.sums = Vectors(width, dtype)
-        maps = model.gates if self.alike is None else model.rough_gates
-        self.gates = Gates(maps, self.memory)
+        self.gates = Gates(model.gates if exact else model.rough_gates, self.memory)
+
+    def exactly(self) -> MemoryInputs:
+        return MemoryInputs(self.model, self.lineage, self.features, exact=True)
 
     @property
     def size(self) -> int:
@@ -274,7 +277,9 @@ class FastTGN(FastModel):
         )
 
     def inputs(self, query: Query, universe: Universe, nodes: IntArray) -> Inputs:
-        return MemoryInputs(self, query, universe, nodes)
+        lineage = Lineage(self.graph, self.weights.sizes.batch, query, universe, nodes)
+        features = None if self.features is None else self.features[nodes]
+        return MemoryInputs(self, lineage, features, exact=lineage.count <= MANY_VERSIONS)
 
     def inputs_as_they_are(self, nodes: IntArray, before: IntArray) -> FloatArray:
         rows = latest_event(self.graph, nodes, before)
