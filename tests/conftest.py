@@ -1,8 +1,11 @@
+import os
+
 import pytest
 import torch
 
 from slow_tests import SLOW
 
+os.environ.pop("CODY_TIMEZONE", None)  # what pages show is in UTC
 torch.set_num_threads(1)  # small tensors: more threads only get in each other's way
 
 

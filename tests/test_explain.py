@@ -335,7 +335,7 @@ def test_protected_events_are_never_removed():
     kept = explain(toy(bias=-5.5), GRAPH, QUERY, protect=Protected(events=[5]))
     assert 5 not in [event.row for event in kept.candidates]
     assert kept.is_counterfactual
-    assert kept.parameters["protect"] == {"events": [5], "nodes": [], "times": []}
+    assert kept.parameters["protect"] == {"events": [5], "nodes": [], "times": [], "simultaneous": False}
     nodes = explain(toy(bias=-5.5), GRAPH, QUERY, protect=Protected(nodes=["2", 3]))
     assert [event.row for event in nodes.candidates] == [0, 5]
     times = explain(toy(bias=-5.5), GRAPH, QUERY, protect=Protected(times=[(20, 33)]))
@@ -503,7 +503,7 @@ def test_json_brings_back_the_same_explanation(network_case):
     for why in (
         explain(model, graph, graph.query(row)),
         explain(model, graph, graph.query(0)),
-        explain(model, graph, graph.link(3, 4, 1e6), evaluations=9, protect=Protected(events=[3], times=[(0, 5)])),
+        explain(model, graph, graph.link(3, 4, "now"), evaluations=9, protect=Protected(events=[3], times=[(0, 5)])),
     ):
         text = why.to_json()
         again = Explanation.from_json(text)

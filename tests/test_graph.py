@@ -15,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cody.candidates import candidates, events_among_nodes, events_on_paths, neighbourhood
-from cody.errors import CallError, DataError
+from cody.errors import CallError, DataError, TimeWarning
 from cody.graph import Query, TemporalGraph, check_query, verify_graph
+from cody.predict import likely_partners
+from cody.toy import ToyModel
 
 NEAR = sys.modules[candidates.__module__]  # `cody.candidates` is the function of that name
 
@@ -402,9 +404,21 @@ def test_only_queries_are_accepted_as_queries(query: Any) -> None:
     ],
 )
 def test_a_link_takes_the_time_as_seconds_or_as_a_date(moment: Any) -> None:
-    graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1082015761, 1082015762])
+    graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1082015761, 1082050000])
     assert graph.link(0, 2, moment) == Query(0, 2, 1082015761.0, 1)
     assert graph.link(0, 2, date(2004, 4, 16)).time == 1082073600.0
+
+
+def test_a_time_long_after_the_log_is_remarked_on() -> None:
+    dates = TemporalGraph.from_arrays([0, 1], [1, 2], [1082015761, 1098000000])
+    with pytest.warns(TimeWarning, match=r"2030-01-01 00:00 UTC is 25 years after the last event .* spans 185 days"):
+        dates.link(0, 2, "2030-01-01")
+    with pytest.warns(TimeWarning, match=r"2030-01-01 00:00 UTC is 25 years after the last event"):
+        likely_partners(ToyModel(dates), dates, 0, 1, "2030-01-01")
+    numbers = TemporalGraph.from_arrays([0, 1], [1, 2], [10.0, 20.0])
+    with pytest.warns(TimeWarning, match=r"31 is 11 after the last event \(20\), and the whole log spans 10"):
+        numbers.link(0, 2, 31.0)
+    assert dates.link(0, 2, "2004-11-01").before == numbers.link(0, 2, 30.0).before == 2  # no warning
 
 
 @pytest.mark.parametrize(

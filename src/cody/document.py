@@ -153,6 +153,7 @@ def parameters(value: Any) -> dict[str, Any]:
         tuple_of(row_number)(protect.get("events", []))
         tuple_of(text)(protect.get("nodes", []))
         tuple_of(pair(finite, finite))(protect.get("times", []))
+        flag(protect.get("simultaneous", False))
     return value
 
 

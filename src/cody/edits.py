@@ -52,7 +52,7 @@ class Log(Protocol):
     @property
     def features(self) -> NDArray[np.floating[Any]] | None: ...
     def query(self, row: int) -> Any: ...
-    def link(self, src: Any, dst: Any, time: Any) -> Any: ...
+    def query_at(self, src: Any, dst: Any, time: Any) -> Any: ...
     def name(self, node: int) -> str: ...
 
 
@@ -97,14 +97,14 @@ def imagined_rows(graph: Log, edits: Sequence[Edit], log: str) -> Imagined:
 def _event(graph: Log, edit: Edit) -> tuple[int, int, float, int, int]:
     """Source, destination, time, the real row that it comes before, and the real row that it replaces."""
     if isinstance(edit, Add):
-        link = graph.link(edit.src, edit.dst, edit.time)
+        link = graph.query_at(edit.src, edit.dst, edit.time)
         return link.src, link.dst, link.time, link.before, NOTHING
     if not isinstance(edit, Move | Alter):
         raise CallError(f"an edit is Add(src, dst, time), Move(row, time) or Alter(row, features), not {edit!r:.60}")
     event = graph.query(edit.row)
     if isinstance(edit, Alter):  # it takes the place of the event itself
         return event.src, event.dst, event.time, event.before, event.before
-    link = graph.link(graph.name(event.src), graph.name(event.dst), edit.time)
+    link = graph.query_at(graph.name(event.src), graph.name(event.dst), edit.time)
     return link.src, link.dst, link.time, link.before, event.before
 
 

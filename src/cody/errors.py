@@ -8,8 +8,10 @@
 
 and what it warns of:
 
-    ProbabilityWarning   the answers of a model look like probabilities, not like logits
-    SlowModelWarning     a model of another library cannot be asked in the fast way
+    CodyWarning
+    ├── ProbabilityWarning   the answers of a model look like probabilities, not like logits
+    ├── SlowModelWarning     a model of another library cannot be asked in the fast way
+    └── TimeWarning          times look like milliseconds, or a question lies long after the log
 
 Each message repeats what the user gave and says what to do about it. It is one readable line, whatever it repeats: see
 `CodyError`.
@@ -56,12 +58,23 @@ class BudgetError(CodyError):
     """A question that exceeds the budget of an oracle; the message says what ran out."""
 
 
-class ProbabilityWarning(UserWarning):
+class CodyWarning(UserWarning):
+    """Anything that this package warns of. The command line prints it as one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(readable(message))
+
+
+class ProbabilityWarning(CodyWarning):
     """Answers that look like probabilities: each of them says "link", so nothing can change the decision."""
 
 
-class SlowModelWarning(UserWarning):
+class SlowModelWarning(CodyWarning):
     """A model of another library that has to be replayed event by event, and why."""
+
+
+class TimeWarning(CodyWarning):
+    """Times that are probably not what they are taken for."""
 
 
 def readable(text: str, longest: int = LONGEST) -> str:

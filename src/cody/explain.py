@@ -128,9 +128,9 @@ def explain(
     wanted = Wanted(policy, search, count, prove, seed, evaluations, seconds, full_replay, watch)
     size, hops = whole_number("size", size), reach(model) if hops is None else whole_number("hops", hops)
     started = time.monotonic()
-    seen = as_seen(model, graph, query)
-    nearby = candidates(graph, seen, hops, size, near=near, protect=protect)
-    considered = consider(graph, seen, nearby, size, proposing, protect)
+    seen, fixed = as_seen(model, graph, query), protect and protect.at(query)
+    nearby = candidates(graph, seen, hops, size, near=near, protect=fixed)
+    considered = consider(graph, seen, nearby, size, proposing, fixed)
     searched = _search_all(model, graph, query, considered, wanted, answers)
     spent = time.monotonic() - started
     with until(math.inf if seconds is None else started + seconds):
@@ -336,7 +336,7 @@ def _check_arguments(
                 f"{name} must be a function, for example from cody.policies or cody.search, not {function!r}"
             )
     if protect is not None and not isinstance(protect, Protected):
-        raise CallError(f"protect must be cody.Protected(events=…, nodes=…, times=…), not {protect!r}")
+        raise CallError(f"protect must be cody.Protected(events=…, nodes=…, times=…, simultaneous=…), not {protect!r}")
     check_query(graph, query)
     return Query(int(query.src), int(query.dst), float(query.time), int(query.before))
 

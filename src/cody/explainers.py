@@ -14,7 +14,7 @@ from typing import Any
 
 from cody import policies, search
 from cody.baselines import tgnnexplainer
-from cody.candidates import Near, events_among_nodes, events_on_paths
+from cody.candidates import Near, Protected, events_among_nodes, events_on_paths
 from cody.errors import CallError, did_you_mean
 from cody.explain import describe, explain, options_of
 from cody.explanation import Explanation
@@ -37,6 +37,7 @@ class Explainer:
     near: Near = events_on_paths
     evaluations: int | None = None  # a budget
     edits: tuple[Proposals, ...] = (removals,)  # what could have been otherwise
+    protect: Protected | None = None  # events that may not be removed
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "edits", check_proposals(self.edits))
@@ -61,12 +62,12 @@ class Explainer:
             near=self.near,
             evaluations=self.evaluations,
             edits=self.edits,
-            **others,
+            **{"protect": self.protect, **others},
         )
 
     def options(self, model: Model) -> dict[str, Any]:
         """All that it is given, as plain data, apart from the names of policy and search."""
-        return {
+        given: dict[str, Any] = {
             "policy": options_of(self.policy),
             "search": options_of(self.search),
             "candidates": {
@@ -77,6 +78,7 @@ class Explainer:
             "evaluations": self.evaluations,
             "edits": [describe(propose)["name"] for propose in self.edits],
         }
+        return given if self.protect is None else given | {"protect": self.protect.as_parameters()}
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -202,6 +204,7 @@ def explainer(
     near: Near = events_on_paths,
     evaluations: int | None = None,
     edits: tuple[Proposals, ...] = (removals,),
+    protect: Protected | None = None,
     **options: Any,
 ) -> Explainer:
     """The explainer of that name, ready to be asked, with options of its search.
@@ -231,6 +234,7 @@ def explainer(
         near=near,
         evaluations=evaluations,
         edits=edits,
+        protect=protect,
     )
 
 

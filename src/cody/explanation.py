@@ -20,7 +20,18 @@ from cody.graph import Query
 from cody.intrusion import Window
 from cody.model import Change
 from cody.search.result import ENDINGS, EVALUATIONS, ITERATIONS, SECONDS, Asked, distinct, lower_bound, met
-from cody.words import columns, count, earlier, is_date, moment, padded, plain, to_json
+from cody.words import (
+    columns,
+    count,
+    earlier,
+    heading_of_times,
+    is_date,
+    moment,
+    moment_and_zone,
+    padded,
+    plain,
+    to_json,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -28,6 +39,11 @@ if TYPE_CHECKING:
 SCHEMA = "cody/explanation/2"
 LONGEST_ALTERNATIVE = 6  # lines that an alternative takes in a table
 LONGEST_FAILURE = 8  # edits in a table of what came closest
+MANY_SIMULTANEOUS, DECISIVE_SIMULTANEOUS = 0.25, 0.5  # shares of events of the moment of the link that are remarked on
+ONE_ACTION = (
+    "If they are one action, such as a mail to many people, leave them out: --protect simultaneous (Python: "
+    "Protected(simultaneous=True))."
+)
 REMOVED, ADDED, MOVED, ALTERED = "removed", "added", "moved", "altered"
 
 
@@ -89,9 +105,6 @@ class Line(NamedTuple):
     logit: str
     score: str
     predicted: str
-
-
-COLUMNS = ("link", "when", "before", "logit", "score", "predicted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -215,7 +228,8 @@ class Explanation:
         """The link, when, and what the model says about it."""
         name = "" if self.event is None else f"Event {self.event}, "
         said = f"{decision(self.original)} (score {scores(self.original)[0]})"
-        return f"{name}{_link(self.src, self.dst)}, {moment(self.query.time)}: the model says {said}."
+        when = moment(self.query.time) if self.rows else moment_and_zone(self.query.time)  # tables name the zone
+        return f"{name}{_link(self.src, self.dst)}, {when}: the model says {said}."
 
     @property
     def sentence(self) -> str:
@@ -370,10 +384,23 @@ class Explanation:
         return self.query.time - time <= max(60.0 * is_date(time), 0.01 * (self.query.time - first))
 
     @property
+    def simultaneity(self) -> str:
+        """What to do where many candidates, or the decisive ones, are of the very moment of the link; else empty."""
+        past = [event for event in self.candidates if event.edit == REMOVED]
+        same = {event.row for event in past if event.time == self.query.time}
+        decisive = [row in same for row in self.removed] if self.is_counterfactual else []
+        many = len(same) >= MANY_SIMULTANEOUS * len(past)
+        if not same or not (many or sum(decisive) > DECISIVE_SIMULTANEOUS * len(decisive)):
+            return ""
+        among = f", {sum(decisive)} of {count(len(decisive), 'decisive one')} among them" if any(decisive) else ""
+        share = f"{len(same)} of {count(len(past), 'past event')}"
+        return f"{share} happened at the very moment of the link{among}. {ONE_ACTION}"
+
+    @property
     def protection(self) -> str:
         """What was not allowed to be removed; empty if everything was."""
         protected = self.parameters.get("protect") or {}
-        parts = []
+        parts = ["events of the moment of the link"] if protected.get("simultaneous") else []
         for name, thing in (("events", "event"), ("nodes", "node"), ("times", "time")):
             entries = protected.get(name, [])
             shown = [" to ".join(map(moment, entry)) if name == "times" else plain(entry, 24) for entry in entries[:4]]
@@ -468,6 +495,7 @@ class Explanation:
             "is_minimal": self.is_minimal,
             "proven": self.proven,
             "sentence": self.sentence,
+            "remarks": [remark for remark in (self.simultaneity,) if remark],
         }
         written |= {field.name: getattr(self, field.name) for field in fields(self)}
         written["query"] = self.query._asdict()
@@ -517,17 +545,22 @@ class Explanation:
     def __str__(self) -> str:
         table = _aligned([self._titles, *self.lines]) if self.rows else []
         if self.alternatives:
-            table += _aligned([Line(self.other_heading, *COLUMNS), *self.other_lines])
+            table += _aligned([Line(self.other_heading, *self.headings), *self.other_lines])
         return "\n".join(part for part in [self.question, self.sentence, *table, *self._notes] if part)
 
     @property
     def _notes(self) -> tuple[str, ...]:
         """What stands below the table; some of them are empty."""
-        return self.leeway, self.certainty, self.effort, self.considered, self.protection
+        return self.leeway, self.certainty, self.effort, self.considered, self.protection, self.simultaneity
 
     @property
     def _titles(self) -> Line:
-        return Line(self.heading, *COLUMNS)
+        return Line(self.heading, *self.headings)
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """The headings of the other columns of both tables."""
+        return ("link", heading_of_times(self.query.time), "before", "logit", "score", "predicted")
 
     def to_html(self) -> str:
         """A page that shows all of it, in one file: events can be switched off and on. It asks nobody for anything."""
@@ -548,7 +581,7 @@ class Explanation:
             yield from (_row(*line) for line in self.lines)
             yield "</tbody></table>"
         if self.alternatives:
-            yield "<table><thead>" + _row(self.other_heading, *COLUMNS, tag="th") + "</thead><tbody>"
+            yield "<table><thead>" + _row(self.other_heading, *self.headings, tag="th") + "</thead><tbody>"
             yield from (_row(*line) for line in self.other_lines)
             yield "</tbody></table>"
         yield f"<p><small>{html.escape(' '.join(part for part in self._notes if part))}</small></p>"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import operator
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -18,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cody.edits import NOTHING, Edit, Imagined, check_features, imagined_rows
-from cody.errors import CallError, DataError, did_you_mean, first_line
-from cody.words import parse_moment
+from cody.errors import CallError, DataError, TimeWarning, did_you_mean, first_line
+from cody.words import duration, is_date, moment_and_zone, parse_moment
 
 IntArray = NDArray[np.integer[Any]]
 FloatArray = NDArray[np.floating[Any]]
@@ -135,8 +136,15 @@ class TemporalGraph:
     def link(self, src: Any, dst: Any, time: float | str | date | np.datetime64) -> Query:
         """The question about a link that need not have happened, between nodes as the user names them.
 
-        All events up to and including `time` are visible. `when` says what a time may be.
+        All events up to and including `time` are visible. `when` says what a time may be. A `TimeWarning` says if it is
+        long after the end of the log.
         """
+        query = self.query_at(src, dst, time)
+        warn_if_long_after(self, query.time)
+        return query
+
+    def query_at(self, src: Any, dst: Any, time: float | str | date | np.datetime64) -> Query:
+        """As `link`, whatever the time."""
         moment = self.when(time)
         before = int(np.searchsorted(self.time[: self.num_events], moment, side="right"))
         return Query(self.node(src), self.node(dst), moment, before)
@@ -144,7 +152,8 @@ class TemporalGraph:
     def when(self, time: float | str | date | np.datetime64) -> float:
         """A time as the user gives it: a number, a date, or "now" or "end", which both mean the time of the last event.
 
-        A date means unix seconds, in UTC unless it has a time zone.
+        A date means unix seconds. Without a time zone it is in UTC; as text, in the zone that CODY_TIMEZONE names, else
+        UTC.
         """
         if isinstance(time, str) and time.strip().casefold() in LATEST:
             return float(self.time[self.num_events - 1])
@@ -397,6 +406,23 @@ def verify_graph(graph: TemporalGraph) -> None:
     offsets, incidence = _index_by_node(graph.src, graph.dst, graph.num_nodes)
     if not (np.array_equal(offsets, graph.offsets) and np.array_equal(incidence, graph.incidence)):
         raise DataError("the events of each node (offsets, incidence) do not match src and dst: save it again")
+
+
+def warn_if_long_after(graph: TemporalGraph, time: float) -> None:
+    """Warn if a time is longer after the last event than the whole log is long: no model knows such times."""
+    if not graph.num_events:
+        return
+    first, last = float(graph.time[0]), float(graph.time[graph.num_events - 1])
+    if not time - last > last - first > 0:
+        return
+    dates = is_date(first) and is_date(time)
+    gap, span = (duration(each) if dates else f"{each:.6g}" for each in (time - last, last - first))
+    warnings.warn(
+        f"{moment_and_zone(time)} is {gap} after the last event ({moment_and_zone(last)}), and the whole log spans "
+        f"{span}: the model knows nothing of such times",
+        TimeWarning,
+        stacklevel=3,
+    )
 
 
 def whole_number(what: str, value: Any) -> int:

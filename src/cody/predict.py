@@ -11,9 +11,9 @@ import numpy as np
 
 from cody.decision import probability
 from cody.errors import CallError
-from cody.graph import IntArray, Query, TemporalGraph, check_query
+from cody.graph import IntArray, Query, TemporalGraph, check_query, warn_if_long_after
 from cody.model import Model, check_is_model, logits_of_links
-from cody.words import count, is_date, moment
+from cody.words import count, from_to, is_date
 
 if TYPE_CHECKING:
     import pandas
@@ -132,9 +132,8 @@ class Predictions:
         """How many links there are; recall of those that happened; false alarms and precision where some did not."""
         if not len(self):
             return "No links."
-        first, last = (moment(limit(query.time for query in self.queries)) for limit in (min, max))
-        said = f"{count(len(self), 'link')} from {first} to {last}"
-        return f"{said}: {'; '.join(self._outcomes())}."
+        first, last = (limit(query.time for query in self.queries) for limit in (min, max))
+        return f"{count(len(self), 'link')} from {from_to(first, last)}: {'; '.join(self._outcomes())}."
 
     def _outcomes(self) -> Iterator[str]:
         """What became of the links, each kind apart."""
@@ -217,6 +216,7 @@ def likely_partners(
     if number < 1:
         raise CallError(f"next must be at least 1, not {number}")
     asked, when = graph.node(node), graph.when(time)
+    warn_if_long_after(graph, when)
     before = int(np.searchsorted(graph.time[: graph.num_events], when, side="right"))
     if not before:
         raise CallError(f"{time!r} is before the first event: nothing is known about {str(node)!r} then")
@@ -244,8 +244,10 @@ def rows_of_links(graph: TemporalGraph, links: TemporalGraph) -> list[int | Quer
     """
     rows: list[int | Query] = []
     used: set[int] = set()
+    if links.num_events:
+        warn_if_long_after(graph, float(links.time[-1]))  # once for all of them
     for src, dst, time in zip(links.src.tolist(), links.dst.tolist(), links.time.tolist(), strict=True):
-        query = graph.link(links.name(src), links.name(dst), time)
+        query = graph.query_at(links.name(src), links.name(dst), time)
         same = _together(graph, query.src, query.dst)
         same = same[(graph.time[same] == time) & (graph.src[same] == query.src)]
         row = next((row for row in same.tolist() if row not in used), None)

@@ -218,6 +218,7 @@ def consider(
 
     What `protect` names stays as it is, whoever proposes to change it.
     """
+    protect = protect and protect.at(query)
     intrusion: dict[int, tuple[int, int]] = {}
     imagined: list[Edit] = []
     at_any_time: list[int] = []

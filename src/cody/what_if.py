@@ -17,7 +17,7 @@ from cody.edits import Add, Edit, Move
 from cody.errors import CallError, first_line
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.model import Change, Model, as_seen, check_changes, checked_logits, model_on, open_session
-from cody.words import is_date, moment, parse_moment
+from cody.words import is_date, moment_and_zone, parse_moment
 
 
 class Case(NamedTuple):
@@ -168,7 +168,7 @@ def unseen(graph: TemporalGraph, query: Query, edit: Edit, new_nodes: Sequence[A
     longer = graph.imagine([edit], new_nodes=new_nodes)
     if longer.num_events in longer.imagined_before(query):
         return ""
-    when = moment(float(longer.time[longer.num_events]))
+    when = moment_and_zone(float(longer.time[longer.num_events]))
     if isinstance(edit, Add):
         return f"{edit.src} → {edit.dst} at {when} does not lie before the link: adding it changes nothing"
     if edit.row >= query.before:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import lru_cache
 from typing import Any
 from unicodedata import combining, east_asian_width
 
 from cody.errors import CallError, shortened
 
 UNIX_TIMES = (1e8, 1e11)  # times shown as dates, 1973 to 5138; others are shown as numbers
+ZONE = "CODY_TIMEZONE"  # the environment variable that names the time zone in which dates are shown and typed
 
 
 def ago(seconds: float) -> str:
@@ -46,13 +49,64 @@ def is_date(time: float) -> bool:
     return UNIX_TIMES[0] <= time < UNIX_TIMES[1]
 
 
+def zone_name() -> str:
+    """The time zone in which dates are shown and typed: UTC, or what the environment variable CODY_TIMEZONE names."""
+    return os.environ.get(ZONE, "").strip() or "UTC"
+
+
+def zone() -> tzinfo:
+    return _zone(zone_name())
+
+
+@lru_cache
+def _zone(name: str) -> tzinfo:
+    if name.upper() == "UTC":
+        return UTC
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise CallError(
+            f"{ZONE}={name} is not a time zone that this machine knows; write one like Europe/Berlin, or UTC "
+            "(pip install tzdata adds all of them to a machine that has none)"
+        ) from None
+
+
 def moment(time: float) -> str:
-    """A unix time as a date, any other time as a number.
+    """A unix time as a date in the zone that was chosen, any other time as a number.
 
     >>> moment(1_082_040_960.0), moment(12.5)
     ('2004-04-15 14:56', '12.5')
     """
-    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M") if is_date(time) else f"{time:.15g}"
+    return datetime.fromtimestamp(time, zone()).strftime("%Y-%m-%d %H:%M") if is_date(time) else f"{time:.15g}"
+
+
+def moment_and_zone(time: float) -> str:
+    """The same with the time zone, for sentences.
+
+    >>> moment_and_zone(1_082_040_960.0), moment_and_zone(12.5)
+    ('2004-04-15 14:56 UTC', '12.5')
+    """
+    return f"{moment(time)} {datetime.fromtimestamp(time, zone()).tzname()}" if is_date(time) else moment(time)
+
+
+def from_to(first: float, last: float) -> str:
+    """A period, for sentences.
+
+    >>> from_to(1_082_040_960.0, 1_082_041_960.0)
+    '2004-04-15 14:56 to 2004-04-15 15:12 UTC'
+    """
+    return f"{moment(first)} to {moment_and_zone(last)}"
+
+
+def heading_of_times(time: float) -> str:
+    """The heading of a column of times such as this one.
+
+    >>> heading_of_times(1_082_040_960.0), heading_of_times(12.5)
+    ('when (UTC)', 'when')
+    """
+    return f"when ({zone_name()})" if is_date(time) else "when"
 
 
 def earlier(time: float, now: float) -> str:
@@ -65,7 +119,7 @@ def earlier(time: float, now: float) -> str:
 
 
 def parse_moment(text: str) -> float:
-    """A time as a person types it: a number, or a date, in UTC unless it names a time zone.
+    """A time as a person types it: a number, or a date, in the zone that was chosen (UTC) unless it names another.
 
     >>> parse_moment("12.5"), parse_moment("2004-04-15 14:56"), parse_moment("2004-04-15")
     (12.5, 1082040960.0, 1081987200.0)
@@ -77,10 +131,10 @@ def parse_moment(text: str) -> float:
     if math.isfinite(number):
         return number
     try:
-        date = datetime.fromisoformat(text.strip())
+        typed = datetime.fromisoformat(text.strip())
     except ValueError:
         raise CallError(f"{text[:40]!r} is not a time; give a number, or a date like 2004-04-15 14:56") from None
-    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    return (typed if typed.tzinfo else typed.replace(tzinfo=zone())).timestamp()
 
 
 def end_of(text: str, parse: Callable[[str], float] = parse_moment) -> float:
@@ -89,7 +143,11 @@ def end_of(text: str, parse: Callable[[str], float] = parse_moment) -> float:
     >>> moment(end_of("2004-04-15")), moment(end_of("2004-04-15 14:56"))
     ('2004-04-15 23:59', '2004-04-15 14:56')
     """
-    return parse(text) + (86_399.999 if re.fullmatch(r"\d{4}-\d\d-\d\d", text.strip()) else 0.0)
+    begin = parse(text)
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", text.strip()) or text.strip() == date.max.isoformat():
+        return begin
+    following = date.fromisoformat(text.strip()) + timedelta(days=1)
+    return parse(following.isoformat()) - 0.001  # not all days have 24 hours
 
 
 def plain(text: object, width: int = 60) -> str:

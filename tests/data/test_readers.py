@@ -19,10 +19,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from cody.data import from_table, from_temporal_data, load, read_events, save_graph, summarise
+from cody.data import from_table, from_temporal_data, load, read_events, save_graph
 from cody.data.readers import unused_columns
 from cody.data.writer import write_events
-from cody.errors import CallError, DataError
+from cody.errors import CallError, DataError, TimeWarning
 from cody.graph import TemporalGraph
 
 
@@ -434,12 +434,64 @@ def test_spaces_around_ids_and_times_mean_nothing(tmp_path: Path) -> None:
         read_events(write(tmp_path / "z.csv", "src,dst,t\na,b,1\na, ,2\n"))
 
 
-@pytest.mark.parametrize("scale", [10**3, 10**6, 10**9])
-def test_times_in_parts_of_a_second_stay_as_they_are(tmp_path: Path, scale: int) -> None:
+@pytest.mark.parametrize(("unit", "scale"), [("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+def test_times_that_are_not_seconds_are_remarked_on_and_can_be_named(tmp_path: Path, unit: str, scale: int) -> None:
     times = [1_700_000_000 * scale, 1_700_000_001 * scale]
     path = write(tmp_path / "x.csv", f"src,dst,t\n0,1,{times[0]}\n1,0,{times[1]}\n")
-    assert read_events(path).time.tolist() == times
-    assert summarise(read_events(path)).last_time == times[1]
+    data = SimpleNamespace(src=np.array([0, 1]), dst=np.array([1, 0]), t=np.array(times))
+    for source in (path, pd.read_csv(path), data):
+        with pytest.warns(TimeWarning, match=rf"2023-11-14 22:13 UTC.*{scale:,} times too long; give --unit {unit}"):
+            assert load(source).time.tolist() == times
+        assert load(source, unit=unit).time.tolist() == [1_700_000_000.0, 1_700_000_001.0]
+        assert load(source, unit="s").time.tolist() == times  # without a warning
+
+
+def test_jodie_and_ml_files_have_units_too(tmp_path: Path) -> None:
+    header = "user_id,item_id,timestamp,state_label,comma_separated_list_of_features"
+    jodie = write(tmp_path / "jodie.csv", f"{header}\n0,0,1700000000000,0,1\n1,0,1700000001000,0,1\n")
+    ml = write(tmp_path / "ml_x.csv", ",u,i,ts,label,idx\n0,1,2,1700000000000,0,1\n1,2,1,1700000001000,0,2\n")
+    for path in (jodie, ml):
+        with pytest.warns(TimeWarning, match="milliseconds"):
+            read_events(path)
+        assert read_events(path, unit="ms").time.tolist() == [1_700_000_000.0, 1_700_000_001.0]
+
+
+@pytest.mark.parametrize("times", [[0, 3.6e6], [0, 1.7e12], [1e8, 1e10], [1_700_000_000, 1_700_003_600]])
+def test_times_that_may_well_be_seconds_are_not_remarked_on(times: list[float]) -> None:
+    assert from_table(pd.DataFrame({"src": [0, 1], "dst": [1, 0], "t": times})).time.tolist() == times
+
+
+def test_a_unit_is_refused_where_it_means_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", "src,dst,t\n0,1,1\n1,0,2\n")
+    dates = write(tmp_path / "dates.csv", "src,dst,t\n0,1,2025-03-01\n1,0,2025-03-02\n")
+    folder = save_graph(read_events(path), tmp_path / "graph")
+    for source, unit, message in [
+        (path, "minutes", "unit must be one of s, ms, us, ns, not 'minutes'"),
+        (dates, "ms", "column 't' holds dates"),
+        (folder, "ms", "is a saved graph: give the unit, 'ms', when its file is imported"),
+        ("collegemsg", "ms", "so unit cannot be given"),
+    ]:
+        with pytest.raises(CallError, match=message):
+            load(source, unit=unit)
+
+
+@pytest.mark.parametrize("kind", ["object", "string", "category"])
+def test_dates_that_are_text_are_read_from_tables_as_from_a_csv(tmp_path: Path, kind: str) -> None:
+    for first, second in [
+        ("2025-03-01 09:00", "2025-03-01 09:30"),
+        ("2025-03-01T09:00:00", " 2025-03-01T09:30:00.5 "),
+        ("2025-03-01", "2025-03-02 10:00"),
+        ("2025-03-01T09:00:00+01:00", "2025-03-01T09:30:00+02:00"),
+        ("17", "18.5"),
+    ]:
+        path = write(tmp_path / "x.csv", f"src,dst,time\na,b,{first}\nb,c,{second}\n")
+        frame = pd.DataFrame({"src": ["a", "b"], "dst": ["b", "c"], "time": [first, second]}).astype({"time": kind})
+        expected = read_events(path, sort=True).time.tolist()
+        assert from_table(frame, sort=True).time.tolist() == expected
+        frame.to_parquet(tmp_path / "x.parquet")
+        assert read_events(tmp_path / "x.parquet", sort=True).time.tolist() == expected
+    with pytest.raises(DataError, match="such as 'yesterday' in row 1"):
+        from_table(pd.DataFrame({"src": [0, 1], "dst": [1, 0], "time": ["2025-03-01", "yesterday"]}))
 
 
 # Bad files

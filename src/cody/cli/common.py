@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import click
 from click.core import ParameterSource
@@ -21,12 +23,20 @@ from cody._version import __version__
 from cody.cli.messages import say as say  # commands import it from here
 from cody.cli.parser import Commands, Listed, Option
 from cody.cli.progress import progress
-from cody.errors import CallError, CodyError, ModelError
+from cody.errors import CallError, CodyError, CodyWarning, ModelError
 
 if TYPE_CHECKING:
     from cody.adapters.named import NamedModel
     from cody.graph import TemporalGraph
     from cody.model import Model
+
+
+class TimeUnit(StrEnum):
+    s = "s"
+    ms = "ms"
+    us = "us"
+    ns = "ns"
+
 
 app = Commands(
     "cody",
@@ -68,6 +78,9 @@ ModelOption = Annotated[
 ]
 JsonOption = Annotated[bool, Option("--json", help="Print one JSON document, and nothing else.")]
 SortOption = Annotated[bool, Option("--sort", help="Sort the events by time; equal times keep their order.")]
+UnitOption = Annotated[
+    TimeUnit | None, Option("--unit", help="Unit of times that are numbers in a file. Default: s, seconds.")
+]
 ScorerOption = Annotated[
     str | None, Option("--scorer", help="What cody train-explainer trained. Default: that of a shipped model.")
 ]
@@ -79,6 +92,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without → gets a question mark
+    warnings.showwarning = _show_warning
     try:
         app()
     except KeyboardInterrupt:  # commands that have something to say about it do that
@@ -91,6 +105,24 @@ def main() -> None:
         _fail(str(install.missing("this", error.name)), 1)
     except OSError as error:
         _fail(words.plain(error, 2000), 1)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning of ours as one line; others as Python shows them."""
+    if issubclass(category, CodyWarning):
+        say(str(message), before="warning: ")
+    else:
+        _show_others(message, category, filename, lineno, file, line)
+
+
+_show_others = warnings.showwarning
 
 
 def _fail(message: str, code: int) -> NoReturn:

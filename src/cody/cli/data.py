@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from cody import words
-from cody.cli.common import JsonOption, SortOption, app, print_json, say
+from cody.cli.common import JsonOption, SortOption, UnitOption, app, print_json, say
 from cody.cli.options import AddOption, MoveOption, NewNodeOption, WithoutOption
 from cody.cli.parser import FOLDER, TABLE, Argument, Commands, Option
 from cody.cli.progress import progress
@@ -40,10 +40,11 @@ def data_show(
     name: Annotated[str, Argument(help="A data set's name, a file of events, or a saved graph.")],
     verify: Annotated[bool, Option("--verify", help="Check every column of a saved graph.")] = False,
     sort: SortOption = False,
+    unit: UnitOption = None,
     json_: JsonOption = False,
 ) -> None:
     """What a data set, file or saved graph holds."""
-    graph = load(name, sort=sort)
+    graph = load(name, sort=sort, unit=unit)
     if verify:
         verify_graph(graph)
     summary = summarise(graph)
@@ -62,9 +63,10 @@ def data_events(
     before: Annotated[int | None, Option(min=0, help="Only rows before this one.")] = None,
     last: Annotated[int, Option(min=1, help="How many, the latest ones.")] = 20,
     sort: SortOption = False,
+    unit: UnitOption = None,
 ) -> None:
     """List events with their rows, counted from 0."""
-    graph = load(name, sort=sort)
+    graph = load(name, sort=sort, unit=unit)
     stop = graph.num_events if before is None else min(before, graph.num_events)
     rows = np.arange(stop) if node is None else graph.history(graph.node(node), stop)
     print("\n".join(event_lines(graph, rows[-last:])))
@@ -79,8 +81,9 @@ def event_lines(graph: TemporalGraph, rows: IntArray) -> Iterator[str]:
     sides = graph.src[rows].tolist(), graph.dst[rows].tolist()
     wide = [max([4, *(words.columns(names[node]) for node in set(side))]) for side in sides]
     ends = [[words.padded(names[node], width) for node in side] for side, width in zip(sides, wide, strict=True)]
+    when = words.heading_of_times(float(graph.time[rows[0]])) if len(rows) else "when"
     number = max([3, *(len(str(row)) for row in rows[-1:].tolist())])
-    yield f"{'row':>{number}}  {'from':<{wide[0]}}  {'to':<{wide[1]}}  when"
+    yield f"{'row':>{number}}  {'from':<{wide[0]}}  {'to':<{wide[1]}}  {when}"
     for row, src, dst, time in zip(rows.tolist(), *ends, graph.time[rows].tolist(), strict=True):
         yield f"{row:>{number}}  {src}  {dst}  {words.moment(time)}"
 
@@ -109,13 +112,14 @@ def data_import(
         bool, Option("--no-header", help="Line 1 is an event: columns are 1, 2, 3, …: source, destination, time.")
     ] = False,
     sort: SortOption = False,
+    unit: UnitOption = None,
 ) -> None:
     """Read a file of events and save it as a graph."""
     names = None if features is None else [name.strip() for name in features.split(",")]
     columns: dict[str, Any] = {"src": src, "dst": dst, "time": time, "features": names}
     if no_header:
         columns["header"] = False
-    graph = load(file, sort=sort, **columns)
+    graph = load(file, sort=sort, unit=unit, **columns)
     save_graph(graph, out_)
     from cody.cli import show
 
@@ -134,9 +138,10 @@ def data_export(
     move: MoveOption = None,
     new_node: NewNodeOption = None,
     sort: SortOption = False,
+    unit: UnitOption = None,
 ) -> None:
     """Write events as a table, also with edits: some left out, added or moved."""
-    graph = load(name, sort=sort)
+    graph = load(name, sort=sort, unit=unit)
     edits: list[Edit] = [
         *(parse_add(text, graph) for text in add or []),
         *(parse_move(text, graph) for text in move or []),

@@ -26,15 +26,17 @@ from cody.cli.common import (
     OtherDataOption,
     ScorerOption,
     SortOption,
+    UnitOption,
     app,
     open_model,
     parse_shares,
     print_json,
     say,
 )
-from cody.cli.options import AllowOption, KindsOption, PeriodOption, RayOption, SeedOption, WorkersOption
+from cody.cli.options import AllowOption, KindsOption, PeriodOption, ProtectOption, RayOption, SeedOption, WorkersOption
 from cody.cli.parser import FOLDER, LINES, Argument, Option
 from cody.cli.progress import progress, status
+from cody.cli.protect import protected
 from cody.data import load, save_graph
 from cody.data.storage import is_saved_graph
 from cody.errors import CallError
@@ -54,8 +56,8 @@ ALL = "all"
 @app.command(
     groups={
         "Which predictions": "instances kinds period margin seed paper",
-        "Data and model": "data model sort other_data",
-        "The explainers": "explainers candidates near allow iterations alpha evaluations share scorer",
+        "Data and model": "data model sort unit other_data",
+        "The explainers": "explainers candidates near allow protect iterations alpha evaluations share scorer",
         "The work": "workers ray out_",
     },
     examples={
@@ -82,6 +84,7 @@ def evaluate(
     ] = False,
     candidates: Annotated[int | None, Option(min=1, help="At most so many. Default: the explainer's own.")] = None,
     allow: AllowOption = None,
+    protect: ProtectOption = None,
     iterations: Annotated[int, Option(min=1, help="Budget of tree searches.")] = 300,
     alpha: Annotated[float, Option(show_default="2/3", help="Tree searches: 0 explores, 1 exploits.")] = search.ALPHA,
     evaluations: Annotated[int | None, Option(min=1, help="Budget of questions, for each explainer.")] = None,
@@ -93,6 +96,7 @@ def evaluate(
     workers: WorkersOption = 1,
     ray: RayOption = None,
     sort: SortOption = False,
+    unit: UnitOption = None,
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
 ) -> None:
@@ -122,7 +126,9 @@ def evaluate(
         margin if margin is not None else PAPER_MARGIN if paper else 0.0,
     )
     with status("Loading the data ..."):
-        named = NamedModel(model, partial(load, data, sort=sort))
+        named = NamedModel(model, partial(load, data, sort=sort, unit=unit))
+        kept = protected(named.graph, protect or [])
+        chosen = [replace(each, protect=kept) for each in chosen]
         plan = evaluation.Plan(named.data(data), model, tuple(chosen), seed, share)
     loaded = open_model(named, other_data=other_data)
     for learned in dict.fromkeys(entry.learned for entry in entries if entry.needs_scorer):

@@ -10,7 +10,6 @@ from typing import Annotated, Any, NamedTuple
 
 from cody import words
 from cody.adapters.named import NamedModel
-from cody.candidates import Protected
 from cody.cli.choices import DEFAULT_EDITS, NEARBY, WHY_NOT, NearName, Replayed, parse_edits
 from cody.cli.common import (
     DEFAULT_DATA,
@@ -21,6 +20,7 @@ from cody.cli.common import (
     OtherDataOption,
     ScorerOption,
     SortOption,
+    UnitOption,
     app,
     open_model,
     print_json,
@@ -37,12 +37,14 @@ from cody.cli.options import (
     HtmlOption,
     NearOption,
     PolicyOption,
+    ProtectOption,
     SrcOption,
     TimeOption,
 )
 from cody.cli.parser import Option
 from cody.cli.progress import progress, status
 from cody.cli.proof import check_proof
+from cody.cli.protect import protected
 from cody.data import load
 from cody.errors import CallError
 from cody.explain import explain as explain_link
@@ -54,7 +56,6 @@ from cody.model import Model
 from cody.oracle import Oracle
 from cody.proposals import Proposals, additions
 from cody.search.prove import number_of_sets
-from cody.what_if import parse_rows
 
 HINTS = 12  # additions that are asked about where no removal was found
 
@@ -76,7 +77,7 @@ def demo() -> None:
 @app.command(
     groups={
         "The link": "event events src dst time",
-        "Data and model": "data model sort other_data",
+        "Data and model": "data model sort unit other_data",
         "What could be otherwise": "allow why_not protect candidates hops near",
         "The search": "explainer policy count prove evaluations seconds seed",
         "Options of single explainers": "iterations alpha children first sparsity rollouts scorer",
@@ -99,10 +100,7 @@ def explain(
     candidates: CandidatesOption = None,
     hops: Annotated[int | None, Option(min=1, help="How near. Default: as far as the model looks.")] = None,
     near: NearOption = NearName.events,
-    protect: Annotated[
-        list[str] | None,
-        Option(help="May not be removed: events=3,7 or nodes=105 or times=2004-07-01..2004-07-28. Repeatable."),
-    ] = None,
+    protect: ProtectOption = None,
     allow: AllowOption = None,
     why_not: Annotated[
         bool, Option("--why-not", help=f"Why is it not predicted? Short for --allow {WHY_NOT}.")
@@ -130,13 +128,14 @@ def explain(
     ] = Replayed.window,
     html: HtmlOption = None,
     sort: SortOption = False,
+    unit: UnitOption = None,
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
 ) -> None:
     """Find what would have had to be otherwise for a model to decide otherwise: past events missing, or others."""
     options = {"iterations": iterations, "alpha": alpha, "children": children, "stop_at_first": first or None}
     options |= {"sparsity": sparsity, "rollouts": rollouts}
-    given = {name: value for name, value in options.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     _check_options(explainer, given | {"policy": policy, "scorer": scorer})
     chosen = choose_explainer(
         explainer,
@@ -152,7 +151,7 @@ def explain(
     )
     if html is not None:
         _check_page(html, events)
-    named = NamedModel(model, partial(load, data, sort=sort))
+    named = NamedModel(model, partial(load, data, sort=sort, unit=unit))
     wanted: dict[str, Any] = {
         "count": count,
         "prove": prove,
@@ -160,11 +159,11 @@ def explain(
         "seconds": seconds,
         "full_replay": verify is Replayed.full,
     }
-    wanted["protect"] = _protected(named.graph, protect or [])
+    chosen = replace(chosen, protect=protected(named.graph, protect or []))
     queries = asked_links(named.graph, event, events, src, dst, time)
     question = Question(open_model(named, other_data=other_data), named.graph, chosen, wanted, named.data(data), model)
     if prove > 1 and seconds is None and evaluations is None:
-        check_proof(question.model, question.graph, chosen, queries, prove, wanted["protect"])
+        check_proof(question.model, question.graph, chosen, queries, prove)
     if events is not None:
         _explain_many(question, queries, why_not=why_not)
         return
@@ -264,33 +263,3 @@ def _check_options(explainer: str, options: dict[str, Any]) -> None:
     for name in ("alpha", "sparsity"):
         if not 0 <= given.get(name, 0.0) <= 1:
             raise CallError(f"--{name} must lie between 0 and 1, not {given[name]}")
-
-
-def _protected(graph: TemporalGraph, texts: list[str]) -> Protected | None:
-    """What `--protect` names, each as kind=values. A comma may be part of a node's name."""
-    found: dict[str, list[Any]] = {"events": [], "nodes": [], "times": []}
-    for text in texts:
-        kind, _, values = text.partition("=")
-        if kind not in found or not values.strip(", "):
-            raise CallError(
-                f"--protect {text!r} is not understood; write events=3,7 or nodes=105,9 or times=2004-07-01..2004-07-28"
-            )
-        if kind == "events":
-            found[kind] += parse_rows(values)
-        elif kind == "nodes":
-            whole = graph.names is not None and values in graph.names.astype(str)
-            found[kind] += [values] if whole else [name.strip() for name in values.split(",") if name.strip()]
-        else:
-            found[kind].append(_time_range(text, values))
-    return Protected(**found) if texts else None
-
-
-def _time_range(text: str, values: str) -> tuple[float, float]:
-    """Both ends included; a day as the end is the whole day."""
-    begin, dots, end = (part.strip() for part in values.partition(".."))
-    if not (begin and dots and end):
-        raise CallError(f"--protect {text!r} is no time range; write times=BEGIN..END")
-    first, last = words.parse_moment(begin), words.end_of(end)
-    if last < first:
-        raise CallError(f"--protect {text!r} ends before it begins")
-    return first, last

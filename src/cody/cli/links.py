@@ -26,6 +26,6 @@ def asked_links(
         return [graph.query(row) for row in rows]
     query = graph.link(src, dst, str(time))
     if not query.before:
-        began = words.moment(float(graph.time[0]))
+        began = words.moment_and_zone(float(graph.time[0]))
         raise CallError(f"--time {time!r} is before the first event ({began}): there is no past to explain it by")
     return [query]

@@ -16,6 +16,7 @@ from cody.cli.common import (
     ModelOption,
     OtherDataOption,
     SortOption,
+    UnitOption,
     app,
     naming_what_was_left_out,
     print_json,
@@ -54,10 +55,11 @@ def train(
     seed: Annotated[int, Option(min=0, max=2**32 - 1, help="The same seed gives the same weights.")] = 0,
     threads: Annotated[int, Option(min=1, max=1024, help="Processor threads; more help large models only.")] = 1,
     sort: SortOption = False,
+    unit: UnitOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Train a model to predict links."""
-    graph = load(data, sort=sort)
+    graph = load(data, sort=sort, unit=unit)
     from cody.models.architectures import ARCHITECTURES
     from cody.models.sizes import PRESETS
     from cody.models.train import Settings, new_network, train
@@ -130,6 +132,7 @@ def train_explainer(
     ] = None,
     seed: Annotated[int, Option(min=0, max=2**32 - 1, help="The same seed gives the same weights.")] = 0,
     sort: SortOption = False,
+    unit: UnitOption = None,
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
 ) -> None:
@@ -140,7 +143,7 @@ def train_explainer(
         )
     own = {"size": size, "entropy": entropy, "prior": prior, "divergence": divergence}
     given: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
-    graph = load(data, sort=sort)
+    graph = load(data, sort=sort, unit=unit)
     with status("Loading the model ..."):
         from cody.baselines import settings_of, train_explainer
         from cody.baselines.differentiable import SoftModel
@@ -203,6 +206,7 @@ def import_model(
     ] = False,
     from_: Annotated[str, Option("--from", help="Whose weights these are: tgn-original or pyg.")] = "tgn-original",
     sort: SortOption = False,
+    unit: UnitOption = None,
 ) -> None:
     """Import the weights of a model that was trained elsewhere."""
     importers = {"tgn-original": _import_original, "pyg": _import_pyg}
@@ -211,7 +215,7 @@ def import_model(
     given = {"heads": heads, "neighbours": neighbours, "batch": batch}
     asked = {"layers": layers, "start": start, "message": message, "splits": splits}
     asked |= {"sees_own_batch": sees_own_batch or None}
-    sizes = importers[from_](weights, load(data, sort=sort), out_, given, asked)
+    sizes = importers[from_](weights, load(data, sort=sort, unit=unit), out_, given, asked)
     known = ", ".join(f"{name} {value}" for name, value in asdict(sizes).items() if value is not None)
     print(f"Imported {weights.name} into {out_}: {known}")
 

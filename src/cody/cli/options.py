@@ -58,6 +58,15 @@ AllowOption = Annotated[
         "--allow", metavar="KINDS", help=f"What could be otherwise, preferred first: {EDIT_NAMES}. Default: remove."
     ),
 ]
+ProtectOption = Annotated[
+    list[str] | None,
+    Option(
+        "--protect",
+        metavar="WHAT",
+        help="May not be removed: events=3,7 or nodes=105 or times=2004-07-01..2004-07-28, or simultaneous, the events "
+        "of the very moment of the link. Repeatable.",
+    ),
+]
 SeedOption = Annotated[int, Option("--seed", min=0, max=MOST, help="For drawing links, and for random policies.")]
 
 # The work, and what is printed.

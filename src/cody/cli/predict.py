@@ -18,6 +18,7 @@ from cody.cli.common import (
     ModelOption,
     OtherDataOption,
     SortOption,
+    UnitOption,
     app,
     open_model,
     parse_shares,
@@ -40,7 +41,7 @@ OF_LINKS = ("event", "happened", "right")  # columns that mean nothing for forec
     "predict",
     groups={
         "Which links": "node period since until events links next_ time",
-        "Data and model": "data model sort other_data",
+        "Data and model": "data model sort unit other_data",
     },
     examples={
         "cody predict --wrong": "links of the test period that the model misses",
@@ -72,6 +73,7 @@ def predict_(
         int | None, Option(min=1, help=f"Show the latest so many. Default: {SHOWN} in a table, else all.")
     ] = None,
     sort: SortOption = False,
+    unit: UnitOption = None,
     other_data: OtherDataOption = False,
     csv_: CsvOption = False,
     json_: JsonOption = False,
@@ -80,9 +82,11 @@ def predict_(
     _check_call(node, next_, time, [period, since, until], events, links, csv_ and json_)
     if wrong and next_ is not None:
         raise CallError("--wrong compares predictions with the log; the partners of --next are forecasts: leave it out")
-    named = NamedModel(model, partial(load, data, sort=sort))
+    unit_of_data = unit if links is None or Path(data).is_file() else None  # else it is that of the links alone
+    named = NamedModel(model, partial(load, data, sort=sort, unit=unit_of_data))
     graph = named.graph
-    asked = None if next_ is not None else _links(graph, node, period, since, until, events, links)
+    given = None if links is None else load(str(links), sort=True, unit=unit)
+    asked = None if next_ is not None else _links(graph, node, period, since, until, events, given)
     loaded = open_model(named, other_data=other_data)
     with progress("links", None if asked is None else len(asked)) as move:
         found = predict(
@@ -104,7 +108,7 @@ def predict_(
     else:
         from cody.cli import show
 
-        options = _as_options(data, model)
+        options = _as_options(data, model, sort=sort, unit=unit_of_data)
         show.print_parts(
             show.predictions(found, shown, options) if next_ is None else show.partners(shown, str(node), options)
         )
@@ -140,13 +144,13 @@ def _links(
     since: str | None,
     until: str | None,
     events: str | None,
-    links: Path | None,
+    links: TemporalGraph | None,
 ) -> list[int | Query]:
     """The links that were asked about."""
     if events is not None:
         return list(read_rows(events))
     if links is not None:
-        return rows_of_links(graph, load(str(links), sort=True))
+        return rows_of_links(graph, links)
     if since is None and until is None:
         rows = rows_between(graph, PERIOD if period is None else parse_shares(period))
     else:
@@ -177,8 +181,9 @@ def _print_csv(rows: list[dict[str, Any]], *, with_contacts: bool) -> None:
     writer.writerows(rows)
 
 
-def _as_options(data: str, model: str) -> str:
+def _as_options(data: str, model: str, *, sort: bool, unit: str | None) -> str:
     """What a further command needs to be told about data and model."""
     defaults = {"--data": (data, DEFAULT_DATA), "--model": (model, DEFAULT_MODEL)}
     given = [f"{name} {words.plain(value)}" for name, (value, default) in defaults.items() if value != default]
+    given += ["--sort"] * sort + ([] if unit is None else [f"--unit {unit}"])
     return "".join(f" {option}" for option in given)

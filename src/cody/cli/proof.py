@@ -7,7 +7,7 @@ from time import monotonic
 
 import numpy as np
 
-from cody.candidates import Protected, candidates
+from cody.candidates import candidates
 from cody.cli.common import say
 from cody.errors import CallError
 from cody.explainers import Explainer
@@ -29,10 +29,9 @@ def check_proof(
     explainer: Explainer,
     queries: Sequence[Query],
     size: int,
-    protect: Protected | None = None,
 ) -> None:
     """Say what it takes to ask about every set of fewer than `size` events, and refuse what nobody would wait for."""
-    rows = [_considered(model, graph, explainer, query, protect) for query in queries]
+    rows = [_considered(model, graph, explainer, query) for query in queries]
     sets = _sets(rows, size)
     if sets <= FEW:
         return
@@ -48,10 +47,9 @@ def check_proof(
     )
 
 
-def _considered(
-    model: Model, graph: TemporalGraph, explainer: Explainer, query: Query, protect: Protected | None
-) -> IntArray:
+def _considered(model: Model, graph: TemporalGraph, explainer: Explainer, query: Query) -> IntArray:
     """What could be otherwise, as an explanation has it."""
+    protect = explainer.protect and explainer.protect.at(query)
     hops = reach(model) if explainer.hops is None else explainer.hops
     query = as_seen(model, graph, query)
     near = candidates(graph, query, hops, explainer.size, near=explainer.near, protect=protect)

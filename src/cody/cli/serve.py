@@ -10,9 +10,11 @@ from functools import partial
 from typing import Annotated
 
 from cody.adapters.named import NamedModel
-from cody.cli.common import DataOption, ModelOption, OtherDataOption, SortOption, app, open_model, say
+from cody.cli.common import DataOption, ModelOption, OtherDataOption, SortOption, UnitOption, app, open_model, say
+from cody.cli.options import ProtectOption
 from cody.cli.parser import Option
 from cody.cli.progress import waiting
+from cody.cli.protect import protected
 from cody.data import load
 from cody.errors import CallError
 from cody.words import plain
@@ -29,8 +31,10 @@ def serve(
     name: Annotated[list[str] | None, Option(help="A name under which this server may be called. Repeatable.")] = None,
     searches: Annotated[int, Option(min=1, max=64, help="Searches at once; others wait.")] = 2,
     seconds: Annotated[float, Option(help="Budget of time for each search.")] = 30.0,
+    protect: ProtectOption = None,
     open_: Annotated[bool, Option("--open", help="Show it in the browser.")] = False,
     sort: SortOption = False,
+    unit: UnitOption = None,
     other_data: OtherDataOption = False,
 ) -> None:
     """Explore a model in the browser: choose links, switch events off and on, imagine others, let explainers search."""
@@ -40,15 +44,16 @@ def serve(
     from cody.serve import Limits, Live, create_app
 
     check_seconds(seconds)
-    named = NamedModel(model, partial(load, data, sort=sort))
+    named = NamedModel(model, partial(load, data, sort=sort, unit=unit))
     loaded = open_model(named, other_data=other_data)
     graph = named.graph
     limits = Limits(searches=searches, seconds=seconds)
+    live = Live(graph, loaded, data, model, limits, protect=protected(graph, protect or []))
     token = "" if _is_loopback(host) else secrets.token_urlsafe(24)
     listener = listen(host, port)
     address = _address(listener)
     names = LOOPBACK | {address, *(name or [])}
-    served = create_app(Live(graph, loaded, data, model, limits), hosts=names, token=token)
+    served = create_app(live, hosts=names, token=token)
     shown = f"http://{address}:{listener.getsockname()[1]}/{f'?token={token}' if token else ''}"
     say(f"Open {shown} (Ctrl-C stops)")
     if open_:

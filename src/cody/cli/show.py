@@ -23,12 +23,12 @@ from cody.data import Dataset, Summary, is_here
 from cody.decision import decision, flips, probability, scores, shift
 from cody.edits import Add, Move
 from cody.explainers import DEFAULT_SEARCH
-from cody.explanation import COLUMNS, Explanation
+from cody.explanation import MANY_SIMULTANEOUS, Explanation
 from cody.graph import TemporalGraph
 from cody.predict import Prediction, Predictions
 from cody.search.result import SECONDS
 from cody.what_if import Case, Effects
-from cody.words import count, duration, earlier, moment, plain
+from cody.words import ago, count, duration, earlier, from_to, heading_of_times, is_date, moment, moment_and_zone, plain
 
 if TYPE_CHECKING:
     from cody.bench import Row
@@ -91,7 +91,10 @@ def summary(name: str, graph: TemporalGraph, facts: Summary) -> Table:
     rows.add_row("nodes", f"{facts.nodes:,}")
     rows.add_row("events", f"{facts.events:,}")
     rows.add_row("unique edges", f"{facts.unique_edges:,}")
-    rows.add_row("span", f"{facts.days:,.1f} days ({moment(facts.first_time)} to {moment(facts.last_time)})")
+    unit = "" if is_date(facts.first_time) else " if times are seconds"
+    span = f"{facts.days:,.1f} days" if facts.days >= 2 else ago(facts.last_time - facts.first_time)
+    rows.add_row("span", f"{span}{unit} ({from_to(facts.first_time, facts.last_time)})")
+    rows.add_row("simultaneous", _simultaneous(facts.simultaneous))
     rows.add_row("kind", facts.kind)
     rows.add_row("event features", str(facts.event_features))
     rows.add_row("node features", str(facts.node_features))
@@ -100,6 +103,12 @@ def summary(name: str, graph: TemporalGraph, facts: Summary) -> Table:
         rows.add_row("node names", f"{', '.join(first)}, …")
     rows.add_row("identity", graph.identity)
     return rows
+
+
+def _simultaneous(share: float) -> str:
+    """How many events have another one of their source at the same time, and what that means if they are many."""
+    advice = " (see --protect simultaneous)" if share >= MANY_SIMULTANEOUS else ""
+    return f"{100 * share:.1f} % of the events have another of the same source at their time{advice}"
 
 
 def epoch(step: Progress) -> str:
@@ -140,9 +149,9 @@ def _otherwise(graph: TemporalGraph, case: Case) -> str:
     parts = [("without " if case.edits else "") + _rows(case)] if case.removed else []
     for edit in case.edits:
         if isinstance(edit, Add):
-            parts.append(f"+ {plain(edit.src, 14)} → {plain(edit.dst, 14)}, {moment(edit.time)}")
+            parts.append(f"+ {plain(edit.src, 14)} → {plain(edit.dst, 14)}, {moment_and_zone(edit.time)}")
         elif isinstance(edit, Move):
-            parts.append(f"{edit.row} moved to {moment(edit.time)}")
+            parts.append(f"{edit.row} moved to {moment_and_zone(edit.time)}")
     return "\n".join(parts)
 
 
@@ -152,7 +161,7 @@ def predictions(found: Predictions, shown: Predictions, options: str) -> Iterabl
     if not len(shown):
         return
     yield ""
-    rows = table("#event", "link", "when", "#score", "predicted")
+    rows = table("#event", "link", heading_of_times(shown[0].time), "#score", "predicted")
     for each in shown:
         verdict = Text(decision(each.logit))
         if each.right is False:
@@ -183,7 +192,7 @@ def partners(shown: Predictions, node: str, options: str) -> Iterable[Renderable
         return
     when = shown[0].time
     first = shown.queries[0]
-    yield Text(f"The most likely partners of {plain(node)}, as of {moment(when)}:")
+    yield Text(f"The most likely partners of {plain(node)}, as of {moment_and_zone(when)}:")
     yield ""
     now = when == float(shown.graph.time[shown.graph.num_events - 1])
     rows = table("link", "#score", "predicted", "they met", *([] if now else ["and after that"]))
@@ -234,6 +243,9 @@ def explanation(why: Explanation) -> Iterable[RenderableType]:
         if note:
             yield Text(note)
     yield Text(" ".join(part for part in (why.effort, why.considered, why.protection) if part))
+    if why.simultaneity:
+        yield ""
+        yield Text(why.simultaneity)
     if why.verdict in ("none within the budget", "none found") and why.candidates:
         yield ""
         yield advice(why)
@@ -272,7 +284,7 @@ def advice(why: Explanation) -> Table:
 
 def others(why: Explanation) -> Table:
     """The other ways out, each with what the model says then."""
-    link, when, before, logit, score, predicted = COLUMNS
+    link, when, before, logit, score, predicted = why.headings
     rows = table(f"#{why.other_heading}", link, when, before, f"#{logit}", f"#{score}", predicted)
     rows.columns[2].no_wrap = True  # rather long names on two lines than every date
     for line in why.other_lines:
@@ -282,7 +294,7 @@ def others(why: Explanation) -> Table:
 
 def answer(why: Explanation) -> Table:
     """What is otherwise, one edit after the other, with what the model says then."""
-    link, when, before, logit, score, predicted = COLUMNS
+    link, when, before, logit, score, predicted = why.headings
     rows = table(f"#{why.heading}", link, when, before, f"#{logit}", f"#{score}", predicted)
     rows.columns[2].no_wrap = True  # rather long names on two lines than every date
     for line in why.lines:
@@ -295,7 +307,7 @@ def demo(result: Demo, page: Path | None) -> Iterable[RenderableType]:
     graph = result.graph
     yield f"{graph.num_events:,} messages between {graph.num_nodes:,} students, and a TGN trained on the earlier ones."
     yield "Would these later messages be sent? The model sees everything before each.\n"
-    links = table("#event", "link", "when", "#score", "predicted")
+    links = table("#event", "link", heading_of_times(float(graph.time[0])), "#score", "predicted")
     for number, logit in zip(result.rows.tolist(), result.logits.tolist(), strict=True):
         verdict = Text(decision(logit)) if logit > 0 else Text.assemble(decision(logit), (" (wrong)", "red"))
         when = moment(float(graph.time[number]))

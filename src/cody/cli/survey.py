@@ -25,6 +25,7 @@ from cody.cli.common import (
     JsonOption,
     OtherDataOption,
     SortOption,
+    UnitOption,
     app,
     open_model,
     parse_shares,
@@ -42,12 +43,14 @@ from cody.cli.options import (
     KindsOption,
     NodeOption,
     PeriodOption,
+    ProtectOption,
     RayOption,
     SeedOption,
     WorkersOption,
 )
 from cody.cli.parser import FOLDER, LINES, Option
 from cody.cli.progress import progress
+from cody.cli.protect import protected
 from cody.cli.show import print_parts, table
 from cody.data import load
 from cody.errors import CallError
@@ -77,8 +80,8 @@ class Asked(NamedTuple):
     "survey",
     groups={
         "Which predictions": "instances kinds period node events seed",
-        "Data and models": "data model sort other_data",
-        "The work": "explainer_ allow candidates evaluations workers ray out_",
+        "Data and models": "data model sort unit other_data",
+        "The work": "explainer_ allow protect candidates evaluations workers ray out_",
         "What comes out": "html pages csv_ json_",
     },
     examples={
@@ -101,6 +104,7 @@ def survey_(
         str, Option("--explainer", metavar="NAME", help=f"A search: {SEARCH_NAMES}.")
     ] = DEFAULT_SEARCH,
     allow: AllowOption = None,
+    protect: ProtectOption = None,
     candidates: CandidatesOption = None,
     evaluations: Annotated[int | None, Option(min=1, help="Budget of questions for each link. Default: 300.")] = None,
     seed: SeedOption = 0,
@@ -117,6 +121,7 @@ def survey_(
         Path | None, Option(writes=FOLDER, help="With --html: a page of each explanation too, in this folder, linked.")
     ] = None,
     sort: SortOption = False,
+    unit: UnitOption = None,
     other_data: OtherDataOption = False,
     csv_: CsvOption = False,
     json_: JsonOption = False,
@@ -131,8 +136,9 @@ def survey_(
     asked: list[Asked] = []
     with tempfile.TemporaryDirectory(prefix="cody-survey-") as scratch:
         for number, name in enumerate(names):
-            named = NamedModel(name, partial(load, data, sort=sort))
+            named = NamedModel(name, partial(load, data, sort=sort, unit=unit))
             sample = _same_links(asked[0]) if asked else _sample(named.graph, instances, kinds, period, node, events)
+            chosen = replace(chosen, protect=protected(named.graph, protect or []))
             plan = evaluation.Plan(named.data(data), name, (chosen,), seed)
             file = _file(out_ or Path(scratch) / "records.jsonl", number)
             asked.append(_explained(file, named, plan, sample, other_data, workers, ray, keeps=out_ is not None))
@@ -311,6 +317,8 @@ def _shown(found: Survey) -> Iterable[Any]:
         yield from _fragility(part, found)
         if part.relations:
             yield from _decisive(part)
+        if part.simultaneous.advice:
+            yield from (Text(part.simultaneous.advice), "")
         yield from _deciders("Nodes that decide for links of others", "node", part.nodes)
         yield from _deciders("Events that decide more than once", "event", part.events)
         fragile = [each for each in part.most_fragile if each.rows]

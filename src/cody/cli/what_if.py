@@ -17,6 +17,7 @@ from cody.cli.common import (
     ModelOption,
     OtherDataOption,
     SortOption,
+    UnitOption,
     app,
     open_model,
     print_json,
@@ -47,7 +48,7 @@ from cody.what_if import Case, answer_cases, effects, parse_add, parse_move, par
     groups={
         "The link": "event src dst time cases",
         "What is otherwise": "without add move new_node each most",
-        "Data and model": "data model sort other_data engine",
+        "Data and model": "data model sort unit other_data engine",
     },
     examples={
         "cody what-if --event 53854 --without 53852": "had this message not been sent",
@@ -73,6 +74,7 @@ def what_if(
     ] = None,
     engine: Annotated[Engine, Option(help="The fast one, or the slow one that defines right.")] = Engine.fast,
     sort: SortOption = False,
+    unit: UnitOption = None,
     other_data: OtherDataOption = False,
     json_: JsonOption = False,
 ) -> None:
@@ -82,7 +84,7 @@ def what_if(
         raise CallError("--cases says everything; leave out --event, --src, --without, --add, --move and --each")
     if each and changed:
         raise CallError("--each leaves out one event at a time; leave out --without, --add and --move")
-    named = NamedModel(model, partial(load, data, sort=sort))
+    named = NamedModel(model, partial(load, data, sort=sort, unit=unit))
     graph = named.graph
     if cases is not None:
         asked = read_cases(cases, graph)

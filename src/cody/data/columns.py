@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.errors import DataError, first_line
+from cody.errors import CallError, DataError, TimeWarning, first_line
 from cody.graph import LONGEST_NAME, check_room_for_names, reject_long_texts
-from cody.words import plain
+from cody.words import is_date, moment_and_zone, plain
 
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+UNIT_NAMES = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -161,24 +164,70 @@ def number_text(src: Any, dst: Any) -> tuple[Integers, Integers, NDArray[np.str_
     return rank[ids[: len(src)]], rank[ids[len(src) :]], words[order]
 
 
-def time_column(column: Any, name: str) -> Floats:
-    """Times as float64: numbers unchanged, datetimes as unix seconds."""
+def time_column(column: Any, name: str, unit: str | None = None) -> Floats:
+    """Times as float64: dates, also as text, as unix seconds; numbers as `in_seconds` has them."""
     import pyarrow as pa
     from pyarrow import types
 
     column = column.combine_chunks()
+    if types.is_dictionary(column.type):  # a category of pandas
+        column = column.dictionary_decode()
+    if is_text(column.type):
+        column = _moments(column)
     missing = first_row(column.is_null().to_numpy(zero_copy_only=False))
     if missing is not None:
         raise DataError(f"time must be finite; row {missing} has none (column {name!r})")
     if types.is_date(column.type):
         column = column.cast(pa.timestamp("s" if types.is_date32(column.type) else "ms"))
     if types.is_timestamp(column.type):
+        if unit is not None:
+            raise CallError(
+                f"unit {str(unit)!r} is for times that are numbers; column {name!r} holds dates: leave it out"
+            )
         whole, rest = np.divmod(column.cast(pa.int64()).to_numpy(), UNITS_PER_SECOND[column.type.unit])
         seconds: Floats = whole + rest / UNITS_PER_SECOND[column.type.unit]
         return seconds
     if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)):
         raise DataError(f"time must be numbers or datetimes; column {name!r} holds {column.type}{_example(column)}")
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
+    numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return in_seconds(np.asarray(numbers, dtype=np.float64), name, unit)
+
+
+def _moments(column: Any) -> Any:
+    """A text column as numbers or datetimes, if possible; spaces around them, or dates of several lengths, are text."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    for kind in (pa.float64(), pa.timestamp("ns"), pa.timestamp("ns", tz="UTC")):
+        with suppress(pa.ArrowInvalid):
+            return compute.utf8_trim_whitespace(column.cast(pa.large_string())).cast(kind)
+    return column
+
+
+def in_seconds(times: Floats, name: str, unit: str | None) -> Floats:
+    """Numbers of that unit as seconds. Without a unit they are taken as seconds, with a warning if that is unlikely."""
+    if unit is not None and unit not in UNITS_PER_SECOND:
+        raise CallError(f"unit must be one of {', '.join(UNITS_PER_SECOND)}, not {str(unit)!r}")
+    likely = _likely_unit(times) if unit is None else None
+    if likely is not None:
+        first = times.min() / UNITS_PER_SECOND[likely]
+        warnings.warn(
+            f"the times in {name!r} look like {UNIT_NAMES[likely]} since 1970 (then the first is "
+            f"{moment_and_zone(float(first))}), but they are taken as seconds, which makes every duration "
+            f"{UNITS_PER_SECOND[likely]:,} times too long; give --unit {likely} (unit={likely!r} in Python), or s if "
+            "they are seconds",
+            TimeWarning,
+            stacklevel=2,
+        )
+    return times if unit is None else times / UNITS_PER_SECOND[unit]
+
+
+def _likely_unit(times: Floats) -> str | None:
+    """The unit in which all of these numbers are dates, if they are none in seconds."""
+    if not len(times):
+        return None
+    limits = float(times.min()), float(times.max())
+    return next((unit for unit in UNIT_NAMES if all(is_date(time / UNITS_PER_SECOND[unit]) for time in limits)), None)
 
 
 def _example(column: Any) -> str:

@@ -86,7 +86,7 @@ def is_here(dataset: Dataset) -> bool:
 def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
     """A temporal graph from a name, a file, a saved graph folder, a DataFrame, an Arrow table or a PyG TemporalData.
 
-    `columns` are those of `cody.data.read_events`: src, dst, time, features, sort.
+    `columns` are those of `cody.data.read_events`: src, dst, time, features, unit, sort.
 
     >>> load("collegemsg")
     TemporalGraph(1,899 nodes, 59,835 events)

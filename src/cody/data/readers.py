@@ -14,7 +14,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -26,6 +26,7 @@ from cody.data.columns import (
     counted_from,
     feature_table,
     id_column,
+    in_seconds,
     integers_if_possible,
     is_list,
     number_integers,
@@ -73,6 +74,7 @@ def read_events(
     dst: str | None = None,
     time: str | None = None,
     features: Sequence[str] | None = None,
+    unit: str | None = None,
     sort: bool = False,
     header: bool = True,
 ) -> TemporalGraph:
@@ -81,6 +83,8 @@ def read_events(
     Columns that are not given are recognized by their usual names (`src`, `user_id`, `from`, …; `timestamp`, `ts`, …).
     Features are the columns f0, f1, … or feature_0, feature_1, …, or a list column `features` or `msg`, unless given.
     Nodes numbered 0 … N-1 keep their numbers; any other ids are numbered in sorted order and kept in `graph.names`.
+    Times are dates (as such or as text; without a zone, in UTC) or numbers; `unit` is that of the numbers: s, ms, us or
+    ns. Without it they are seconds, and a `TimeWarning` says so if they look like something else.
     `header=False` is for text whose first line is an event already: the columns are called 1, 2, 3, … and the first
     three are source, destination and time, unless given; lines above that start with # or % are skipped.
     """
@@ -88,20 +92,20 @@ def read_events(
     if not exists(file):
         raise _missing_file(file)
     if file.is_dir():
-        return _open_folder(file, named=any((src, dst, time, features)))
+        return _open_folder(file, named=any((src, dst, time, features)), unit=unit)
     with errors_about(file):
         if file.stat().st_size == 0:
             raise DataError("the file is empty")
         if _starts_with(file, b"PAR1"):
-            return _read_parquet(file, src, dst, time, features, sort)
+            return _read_parquet(file, src, dst, time, features, unit, sort)
         names, delimiter, skip = _header(file) if header else _no_header(file)
         if names == ML_COLUMNS and not any((src, dst, time, features)):
-            return _read_ml(file, sort)
+            return _read_ml(file, unit, sort)
         if names == JODIE_COLUMNS and not any((src, dst, time, features)):
-            return _read_jodie(file, sort)
+            return _read_jodie(file, unit, sort)
         with _open_text(file) as stream:
             chosen = _choose(names, [], src, dst, time, features, header)
-            return _graph(_csv_table(stream, names, delimiter, skip, chosen), chosen, sort)
+            return _graph(_csv_table(stream, names, delimiter, skip, chosen), chosen, unit, sort)
 
 
 def unused_columns(
@@ -137,9 +141,12 @@ def from_table(
     dst: str | None = None,
     time: str | None = None,
     features: Sequence[str] | None = None,
+    unit: str | None = None,
     sort: bool = False,
 ) -> TemporalGraph:
     """Events from a pandas DataFrame, a pyarrow Table or any other table that can be exported to Arrow.
+
+    Columns, dates and `unit` are those of `read_events`.
 
     >>> import pandas as pd
     >>> graph = from_table(pd.DataFrame({"sender": ["ann", "bob"], "receiver": ["bob", "eve"], "time": [1, 2]}))
@@ -149,11 +156,14 @@ def from_table(
     arrow = _as_arrow(table)
     lists = [field.name for field in arrow.schema if is_list(field.type)]
     chosen = _choose(arrow.column_names, lists, src, dst, time, features)
-    return _graph(arrow, chosen, sort)
+    return _graph(arrow, chosen, unit, sort)
 
 
-def from_temporal_data(data: Any, *, sort: bool = False) -> TemporalGraph:
-    """Events from a PyTorch Geometric `TemporalData`: anything with `src`, `dst`, `t` and perhaps `msg`."""
+def from_temporal_data(data: Any, *, unit: str | None = None, sort: bool = False) -> TemporalGraph:
+    """Events from a PyTorch Geometric `TemporalData`: anything with `src`, `dst`, `t` and perhaps `msg`.
+
+    A model that was trained on such times expects them as they are: `unit="s"`.
+    """
     missing = [name for name in ("src", "dst", "t") if getattr(data, name, None) is None]
     if missing:
         raise DataError(f"{type(data).__name__} has no {' and no '.join(missing)}; TemporalData has src, dst and t")
@@ -163,9 +173,10 @@ def from_temporal_data(data: Any, *, sort: bool = False) -> TemporalGraph:
     if features is not None and features.ndim == 1:
         features = features[:, None]
     sources, destinations, names = number_integers(source, destination)
-    return TemporalGraph.from_arrays(
-        sources, destinations, to_numpy(data.t, "t"), features=features, names=names, sort=sort
-    )
+    times = to_numpy(data.t, "t")
+    if times.dtype.kind in "iuf" and times.ndim == 1:  # what else there is, from_arrays refuses
+        times = in_seconds(times.astype(np.float64), "t", unit)
+    return TemporalGraph.from_arrays(sources, destinations, times, features=features, names=names, sort=sort)
 
 
 def two_sided(src: Integers, dst: Integers, words: tuple[str, str]) -> tuple[Integers, Integers, list[str]]:
@@ -228,13 +239,15 @@ def errors_about(file: Path) -> Iterator[None]:
         raise DataError(f"{file}: cannot be read: {first_line(error)}") from None
 
 
-def _open_folder(folder: Path, named: bool) -> TemporalGraph:
+def _open_folder(folder: Path, named: bool, unit: str | None) -> TemporalGraph:
     if not is_saved_graph(folder):
         raise DataError(
             f"{folder} is a directory, but not a saved graph (it has no graph.json); did you mean a file in it?"
         )
     if named:
         raise CallError(f"{folder} is a saved graph: its columns are known, so they cannot be given")
+    if unit is not None:
+        raise CallError(f"{folder} is a saved graph: give the unit, {str(unit)!r}, when its file is imported")
     return open_graph(folder)
 
 
@@ -349,7 +362,13 @@ def _cells(text: str, what: str) -> tuple[list[str], str]:
 
 
 def _read_parquet(
-    file: Path, src: str | None, dst: str | None, time: str | None, features: Sequence[str] | None, sort: bool
+    file: Path,
+    src: str | None,
+    dst: str | None,
+    time: str | None,
+    features: Sequence[str] | None,
+    unit: str | None,
+    sort: bool,
 ) -> TemporalGraph:
     import pyarrow as pa
     from pyarrow import parquet
@@ -363,7 +382,7 @@ def _read_parquet(
             table = _read_batches(opened, list(dict.fromkeys([*chosen[:3], *chosen.features])), largest_unpacked())
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"the Parquet file is truncated or damaged ({first_line(error)})") from None
-    return _graph(table, chosen, sort)
+    return _graph(table, chosen, unit, sort)
 
 
 def _read_batches(opened: Any, columns: list[str], at_most: int) -> Any:
@@ -396,24 +415,13 @@ def _csv_table(stream: ByteStream, header: list[str], delimiter: str, skip: int,
 
     ids_as_text = {chosen.src: pa.string(), chosen.dst: pa.string()}  # "007" is not 7
     table = read_text_columns(stream, header, delimiter, skip=skip, types=ids_as_text)
-    conversions = {chosen.src: integers_if_possible, chosen.dst: integers_if_possible, chosen.time: _moments}
-    for name, convert in conversions.items():
-        if pa.types.is_string(table[name].type):
-            table = table.set_column(header.index(name), name, convert(compute.utf8_trim_whitespace(table[name])))
+    for name in (chosen.src, chosen.dst):
+        ids = integers_if_possible(compute.utf8_trim_whitespace(table[name]))
+        table = table.set_column(header.index(name), name, ids)
     return table
 
 
-def _moments(column: Any) -> Any:
-    """A text column as numbers or datetimes, if possible; spaces around them, or dates of several lengths, are text."""
-    import pyarrow as pa
-
-    for kind in (pa.float64(), pa.timestamp("ns"), pa.timestamp("ns", tz="UTC")):
-        with suppress(pa.ArrowInvalid):
-            return column.cast(kind)
-    return column
-
-
-def _read_jodie(file: Path, sort: bool) -> TemporalGraph:
+def _read_jodie(file: Path, unit: str | None, sort: bool) -> TemporalGraph:
     """Users and items both count from 0, and each row has more fields than the header: the features."""
     width = max(b"".join(_first_lines(file)[1:2]).count(b",") + 1 - 4, 0)
     names = [*JODIE_COLUMNS[:4], *(f"f{number}" for number in range(width))]
@@ -424,14 +432,14 @@ def _read_jodie(file: Path, sort: bool) -> TemporalGraph:
     return TemporalGraph.from_arrays(
         src,
         dst,
-        time_column(table["timestamp"], "timestamp"),
+        time_column(table["timestamp"], "timestamp", unit),
         features=feature_table(table, names[4:]),
         names=node_names,
         sort=sort,
     )
 
 
-def _read_ml(file: Path, sort: bool) -> TemporalGraph:
+def _read_ml(file: Path, unit: str | None, sort: bool) -> TemporalGraph:
     """Ids, events and the rows of both npy files count from 1; row 0 of the npy files is padding."""
     with _open_text(file) as stream:
         table = read_text_columns(stream, ["", *ML_COLUMNS[1:]], ",", skip=1)
@@ -444,7 +452,7 @@ def _read_ml(file: Path, sort: bool) -> TemporalGraph:
     return TemporalGraph.from_arrays(
         src,
         dst,
-        time_column(table["ts"], "ts"),
+        time_column(table["ts"], "ts", unit),
         features=_padded_table(Path(f"{stem}.npy"), rows=len(src)),
         node_features=_padded_table(Path(f"{stem}_node.npy"), rows=None),
         sort=sort,
@@ -552,7 +560,7 @@ def _guess_features(names: Sequence[str], list_columns: Sequence[str]) -> list[s
     return [name for name in list_columns if name.casefold() in FEATURE_LIST_WORDS][:1]
 
 
-def _graph(table: Any, chosen: Columns, sort: bool) -> TemporalGraph:
+def _graph(table: Any, chosen: Columns, unit: str | None, sort: bool) -> TemporalGraph:
     if not table.num_rows:
         raise DataError("there are no events")
     src, dst = (id_column(table[name], name) for name in (chosen.src, chosen.dst))
@@ -570,7 +578,7 @@ def _graph(table: Any, chosen: Columns, sort: bool) -> TemporalGraph:
     return TemporalGraph.from_arrays(
         sources,
         destinations,
-        time_column(table[chosen.time], chosen.time),
+        time_column(table[chosen.time], chosen.time, unit),
         features=feature_table(table, chosen.features),
         names=names,
         sort=sort,

@@ -17,6 +17,7 @@ class Summary:
     events: int
     unique_edges: int  # distinct pairs (source, destination): a → b and b → a are two
     days: float  # from the first event to the last, if times are seconds
+    simultaneous: float  # share of the events that have another one of the same source at the same time
     kind: str  # "bipartite" where no node is both a source and a destination, else "unipartite"
     event_features: int
     node_features: int
@@ -42,9 +43,22 @@ def summarise(graph: TemporalGraph) -> Summary:
         events=graph.num_events,
         unique_edges=len(np.unique(pairs)),
         days=(last - first) / SECONDS_PER_DAY,
+        simultaneous=_simultaneous(graph),
         kind="unipartite" if (sources & destinations).any() else "bipartite",
         event_features=0 if graph.features is None else graph.features.shape[1],
         node_features=0 if graph.node_features is None else graph.node_features.shape[1],
         first_time=first,
         last_time=last,
     )
+
+
+def _simultaneous(graph: TemporalGraph) -> float:
+    """The share of the events that have another one of the same source at the same time.
+
+    >>> _simultaneous(TemporalGraph.from_arrays(src=[0, 0, 1, 0], dst=[1, 2, 2, 1], time=[1.0, 1.0, 1.0, 2.0]))
+    0.5
+    """
+    src, time = graph.src[: graph.num_events], graph.time[: graph.num_events]
+    order = np.lexsort((src, time))
+    same = (np.diff(src[order]) == 0) & (np.diff(time[order]) == 0)  # as the one before
+    return float((np.append(same, False) | np.append(False, same)).mean())

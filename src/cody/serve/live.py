@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cody.candidates import events_on_paths
+from cody.candidates import Protected, candidates
 from cody.errors import BudgetError, CallError, CodyError, first_line
 from cody.explain import explain
 from cody.explainers import EDITS, explainer, find, find_edits
@@ -99,6 +99,7 @@ class Live:
     model_name: str = ""
     limits: Limits = Limits()
     clock: Callable[[], float] = time.monotonic
+    protect: Protected | None = None  # events that no search removes
     _sessions: OrderedDict[Any, Kept] = field(default_factory=OrderedDict)
     _jobs: OrderedDict[str, Job] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -182,7 +183,8 @@ class Live:
     def look(self, case: Case) -> Explanation:
         """What each event does alone: an explanation for which nothing was searched."""
         graph, model = self.imagined(case)
-        near = partial(_near_or_named, named=np.array(sorted(case.removed), dtype=np.int64))
+        named = np.array(sorted(case.removed), dtype=np.int64)
+        near = partial(_near_or_named, named=named, protect=self.protect and self.protect.at(case.query))
         change = case.removed | {graph.num_events + place for place in range(len(case.edits))}
 
         def each_alone(oracle: Oracle, ranking: IntArray) -> Found:
@@ -293,7 +295,7 @@ class Live:
         graph, model = self.imagined(job.case)
         scorer = (self.model_name or None) if find(job.explainer).needs_scorer else None
         proposed = find_edits(EDITS if job.why_not else ["remove"])
-        chosen = explainer(job.explainer, scorer=scorer, edits=proposed)
+        chosen = explainer(job.explainer, scorer=scorer, edits=proposed, protect=self.protect)
 
         def watch(oracle: Oracle) -> None:
             job.tried = len(oracle.asked)
@@ -311,7 +313,9 @@ class Live:
             raise StoppedError
 
 
-def _near_or_named(graph: TemporalGraph, query: Query, hops: int, size: int, *, named: IntArray) -> IntArray:
-    """The latest events near a link, and those that the question names."""
-    near = events_on_paths(graph, query, hops, size)
-    return np.union1d(near, named[named < query.before])
+def _near_or_named(
+    graph: TemporalGraph, query: Query, hops: int, size: int, *, named: IntArray, protect: Protected | None
+) -> IntArray:
+    """The latest events near a link that may be removed, and those that the question names."""
+    near = candidates(graph, query, hops, size, protect=protect)
+    return np.union1d(near[near < graph.num_events], named[named < query.before])

@@ -17,7 +17,7 @@ from cody.serve.questions import as_question
 from cody.view.markup import Markup, element, join, link, name
 from cody.view.page import Model, document, page
 from cody.what_if import Case
-from cody.words import moment
+from cody.words import heading_of_times, moment, moment_and_zone, zone_name
 
 NAMES = [*SEARCHES, *(entry.name for entry in FACTUAL)]
 TAGLINE = "Which past events, had they been otherwise, would have changed a prediction?"
@@ -60,7 +60,7 @@ def node_page(live: Live, node: int, count: int) -> str:
     partners = [_partner(scored, called) for scored in live.partners(node, 12)]
     who = _table(["with", "score", "predicted"], partners)
     parts = [
-        _card("Who next?", f"The likeliest partners after {moment(now)}, of all that it could have.", who),
+        _card("Who next?", f"The likeliest partners after {moment_and_zone(now)}, of all that it could have.", who),
         _card("Its latest events", "Scored as of just before each happened.", _events(live.events_of(node, count))),
     ]
     return _page(f"CoDy: {called}", live, [element("h1", "Node ", name(called, 60)), *parts])
@@ -102,8 +102,9 @@ def _welcome(live: Live) -> Markup:
     graph = live.graph
     words = f"{graph.num_events:,} events between {graph.num_nodes:,} nodes. Which prediction shall be explained?"
     example, now = str(graph.num_events - 1), moment(float(graph.time[graph.num_events - 1]))
+    when = ("time", f"When ({zone_name()})", now)
     forms = (
-        ("Any link, at any time", (("src", "From", ""), ("dst", "To", ""), ("time", "When", now)), "Ask about it"),
+        ("Any link, at any time", (("src", "From", ""), ("dst", "To", ""), when), "Ask about it"),
         ("An event, by its row", (("event", "Row", example),), "Ask about it"),
         ("A node: its events, and who is next", (("node", "Node", ""),), "Look at it"),
         ("Several events side by side", (("side", "Rows", f"{graph.num_events - 2},{example}"),), "Compare them"),
@@ -131,7 +132,9 @@ def _partner(scored: Prediction, called: str) -> Markup:
 
 
 def _events(listed: Iterable[Prediction]) -> Markup:
-    return _table(["row", "link", "when", "score", "predicted"], map(_event, listed), "list events-list")
+    shown = list(listed)
+    when = heading_of_times(shown[0].time) if shown else "when"
+    return _table(["row", "link", when, "score", "predicted"], map(_event, shown), "list events-list")
 
 
 def _event(scored: Prediction) -> Markup:

@@ -81,7 +81,7 @@ def as_case(graph: TemporalGraph, asked: Question) -> Case:
         return Case(graph.query(asked.event), asked.event, removed, tuple(edits))
     if asked.event is not None or asked.src is None or asked.dst is None or asked.time is None:
         raise CallError("give event, or src, dst and time of a link")
-    query = graph.link(asked.src, asked.dst, _time(asked.time))
+    query = graph.query_at(asked.src, asked.dst, _time(asked.time))
     if not query.before:
         raise CallError(f"time {asked.time!r} is before the first event: there is no past to explain it by")
     return Case(query, None, removed, tuple(edits))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cody.candidates import candidates
+from cody.candidates import Protected, candidates
 from cody.errors import CallError
 from cody.evaluate.record import REMOVALS, Record
 from cody.explain import event_of
@@ -62,11 +62,13 @@ def _case(record: Record, graph: TemporalGraph) -> Case:
     chosen = record.options["candidates"]
     query = graph.query(record.event)
     seen = query if record.sees_before is None else until(graph, query, record.sees_before)
-    rows = candidates(graph, seen, chosen["hops"], chosen["size"], near=near[chosen["near"]])
+    protect = Protected.from_parameters(record.options.get("protect"))
+    protect = protect and protect.at(query)
+    rows = candidates(graph, seen, chosen["hops"], chosen["size"], near=near[chosen["near"]], protect=protect)
     named = set(record.rows) if record.is_necessary else set()
     if record.allowed == REMOVALS:
         return Case(record, query, rows, np.isin(rows, list(named)))
-    rows, imagined = _considered(record, graph, seen, rows)
+    rows, imagined = _considered(record, graph, seen, rows, protect)
     if record.is_necessary:
         number = {_without_row(event): event.row for event in reversed(imagined)}
         named |= {number[_without_row(Event(0, **edit))] for edit in record.imagined}
@@ -74,7 +76,7 @@ def _case(record: Record, graph: TemporalGraph) -> Case:
 
 
 def _considered(
-    record: Record, graph: TemporalGraph, query: Query, near: IntArray
+    record: Record, graph: TemporalGraph, query: Query, near: IntArray, protect: Protected | None
 ) -> tuple[IntArray, tuple[Event, ...]]:
     """All that could be otherwise: rows in the order of time, and the imagined ones among them.
 
@@ -85,7 +87,7 @@ def _considered(
     if unknown:
         raise CallError(f"a survey knows the edits {', '.join(known)}, and these records allow {unknown[0]!r}")
     proposing = [known[name] for name in record.allowed]
-    considered = consider(graph, query, near, record.options["candidates"]["size"], proposing)
+    considered = consider(graph, query, near, record.options["candidates"]["size"], proposing, protect)
     imagined = [event_of(considered.graph, row) for row in range(graph.num_events, considered.graph.num_rows)]
     proposed, rows = {_without_row(event) for event in imagined}, considered.rows
     for edit in record.imagined:
@@ -124,7 +126,7 @@ def _link(graph: TemporalGraph, case: Case, row: int) -> Query:
     if row < graph.num_events:
         return graph.query(row)
     event = case.imagined[row - graph.num_events]
-    return graph.link(event.src, event.dst, event.time)
+    return graph.query_at(event.src, event.dst, event.time)
 
 
 def decisive_events(graph: TemporalGraph, case: Case) -> list[Event]:

@@ -14,7 +14,7 @@ from cody.survey.report import LATEST, LISTED, Decisive, Example, Part, Survey
 from cody.survey.shares import Contrast
 from cody.view.markup import Child, Markup, element, join, link
 from cody.view.page import data_block, document
-from cody.words import count, earlier, moment, plain
+from cody.words import count, earlier, moment_and_zone, plain
 
 HERE = Path(__file__).parent
 TITLES = {"correct": "Predicted links", "incorrect": "Missed links"}
@@ -183,7 +183,9 @@ def _fragility(panels: Sequence[Panel], lists: Lists) -> Markup:
         return lists.add(title, panel.numbers(lambda one: 0 < len(one.events) <= most))
 
     def draw(panel: Panel) -> Markup:
-        return fragility(panel.part.fragility, [behind(panel, each.edits) for each in panel.part.fragility])
+        advice = panel.part.simultaneous.advice
+        curve = fragility(panel.part.fragility, [behind(panel, each.edits) for each in panel.part.fragility])
+        return join([curve, element("p", advice, class_="note") if advice else None])
 
     words = (
         "Share of the predictions that change if at most so many events are otherwise, with its interval. Choose a "
@@ -434,7 +436,7 @@ def _items(panels: Sequence[Panel], page_of: PageOf | None, *, several: bool) ->
 
 def _item(number: int, each: Example, panel: Panel, href: str | None, *, several: bool) -> Markup:
     said = "predicted" if panel.part.kind == "correct" else "missed"
-    about = f"event {each.event} · {moment(each.time)} · {said}, score {each.score:.2f}"
+    about = f"event {each.event} · {moment_and_zone(each.time)} · {said}, score {each.score:.2f}"
     shown = [_event(event, each) for event in each.events[:MOST_EVENTS]]
     if len(each.events) > MOST_EVENTS:
         shown.append(element("li", f"and {len(each.events) - MOST_EVENTS} more", class_="more"))

@@ -12,7 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody.decision import probability
-from cody.explanation import REMOVED, Event, capital, changed_in_words, moved_in_words
+from cody.explanation import (
+    DECISIVE_SIMULTANEOUS,
+    MANY_SIMULTANEOUS,
+    ONE_ACTION,
+    REMOVED,
+    Event,
+    capital,
+    changed_in_words,
+    moved_in_words,
+)
 from cody.graph import BoolArray, TemporalGraph
 from cody.survey.cases import (
     RELATIONS,
@@ -44,6 +53,23 @@ MOST_AGES = 8  # in a table
 FEW = 10  # predictions with a counterfactual; shares of fewer say little
 LISTED = 5  # links and nodes in each list
 SCHEMA = "cody/survey/1"
+
+
+class Simultaneous(NamedTuple):
+    """How many events happened at the very moment of their link."""
+
+    candidates: Share  # mean over links of (share of the past events among the candidates that did)
+    decisive: Share | None  # the same of the events of counterfactuals; None: there are none
+
+    @property
+    def advice(self) -> str:
+        """What to do about it if they are many; else empty."""
+        share = 0.0 if self.decisive is None else self.decisive.value
+        if self.candidates.value < MANY_SIMULTANEOUS and share <= DECISIVE_SIMULTANEOUS:
+            return ""
+        among = "" if self.decisive is None else f" and {100 * share:.0f} % of the decisive events"
+        many = f"{100 * self.candidates.value:.0f} % of the candidates{among}"
+        return f"{many} happened at the very moment of their link. {ONE_ACTION}"
 
 
 class Fragile(NamedTuple):
@@ -110,6 +136,7 @@ class Part:
     repetition: Contrast | None  # the two nodes of the event had met before
     ages: tuple[Contrast, ...]  # how long before the link
     age: Age | None  # the same in one figure, in the unit of the log
+    simultaneous: Simultaneous
     nodes: tuple[Decider, ...]
     events: tuple[Decider, ...]
     most_fragile: tuple[Example, ...]
@@ -180,6 +207,7 @@ def _part(kind: str, of_kind: Sequence[Case], graph: TemporalGraph) -> Part:
         _repetition(flipped, graph) if flipped else None,
         _ages(flipped, graph, bins) if flipped else (),
         _age(flipped, graph) if flipped else None,
+        _simultaneous(of_kind, graph),
         _nodes(of_kind, graph),
         _events(of_kind, graph),
         predictions[:LISTED],
@@ -253,6 +281,16 @@ def _age(flipped: Sequence[Case], graph: TemporalGraph) -> Age:
     of_all = [ages(graph, case) for case in flipped]
     decisive = np.concatenate([age[case.decisive] for age, case in zip(of_all, flipped, strict=True)])
     return Age(float(np.median(decisive)), float(np.median(np.concatenate(of_all))))
+
+
+def _simultaneous(of_kind: Sequence[Case], graph: TemporalGraph) -> Simultaneous:
+    """Events of the log only: an imagined one can be put at any time."""
+    real = [case.candidates < graph.num_events for case in of_kind]
+    same = [(ages(graph, case) == 0) & past for case, past in zip(of_kind, real, strict=True)]
+    shares = [float(at.sum() / max(1, past.sum())) for at, past in zip(same, real, strict=True)]
+    removed = [case.decisive & past for case, past in zip(of_kind, real, strict=True)]
+    decisive = [float(at[chosen].mean()) for at, chosen in zip(same, removed, strict=True) if chosen.any()]
+    return Simultaneous(mean(shares), mean(decisive) if decisive else None)
 
 
 def _nodes(of_kind: Sequence[Case], graph: TemporalGraph) -> tuple[Decider, ...]:
@@ -345,6 +383,8 @@ def _sentence(case: Case, events: Sequence[Decisive], graph: TemporalGraph) -> s
 
 def _figures(part: Part) -> list[tuple[str, Share]]:
     found = [(f"flipped by at most {each.edits}", each.share) for each in part.fragility]
+    found.append(("simultaneous: candidates", part.simultaneous.candidates))
+    found += [] if part.simultaneous.decisive is None else [("simultaneous: decisive", part.simultaneous.decisive)]
     repeated = () if part.repetition is None else (part.repetition,)
     aged = tuple(each._replace(what=f"age {each.what}") for each in part.ages)
     for each in (*part.relations, *part.latest, *repeated, *aged):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
-from cody.words import ago, is_date, moment
+from cody.words import ago, is_date, moment, zone
 
 LEFT, RIGHT = 0.015, 0.985  # share of the width that the past takes
 STEPS = (60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86_400, 2 * 86_400, 7 * 86_400, 14 * 86_400, 28 * 86_400)
@@ -110,10 +110,12 @@ def _dates(first: float, now: float) -> list[tuple[float, str]]:
     step = next((step for step in STEPS if span / step <= MOST_TICKS), 0)
     if not step:
         step = 28 * 86_400 * math.ceil(span / (28 * 86_400 * MOST_TICKS))
-    begin = math.ceil(first / step) * step
+    offset = datetime.fromtimestamp(first, zone()).utcoffset()
+    shift = 0.0 if offset is None else offset.total_seconds()
+    begin = math.ceil((first + shift) / step) * step - shift  # round where the reader is
     shape = "%H:%M" if step < 43_200 and span < 86_400 else "%d %b %H:%M" if step < 86_400 else "%d %b %Y"
     marks = [begin + number * step for number in range(MOST_TICKS + 1)]
-    return [(mark, datetime.fromtimestamp(mark, UTC).strftime(shape)) for mark in marks if is_date(mark)]
+    return [(mark, datetime.fromtimestamp(mark, zone()).strftime(shape)) for mark in marks if is_date(mark)]
 
 
 def _numbers(first: float, now: float) -> list[tuple[float, str]]:

@@ -18,7 +18,7 @@ from cody.view.markup import Markup, element, join, link
 from cody.view.shown import Shown, ShownEvent
 from cody.view.table import table
 from cody.view.timeline import timeline
-from cody.words import count, is_date, moment, plain, to_json
+from cody.words import count, is_date, moment, moment_and_zone, plain, to_json
 
 GENERATOR = "CoDy"
 HERE = Path(__file__).parent
@@ -159,6 +159,7 @@ def _head(facts: Facts, opened: State, *, searched: bool) -> Markup:
         element("h1", *_headline(facts)),
         element("p", sentence, class_="answer"),
         _named(facts),
+        element("p", why.simultaneity, class_="note") if why.simultaneity else None,
         element("ul", *_badges(facts), class_="badges") if searched else None,
         class_="words",
     )
@@ -206,7 +207,7 @@ def _named(facts: Facts) -> Markup | None:
 
 def _occasion(facts: Facts) -> str:
     why = facts.why
-    when = moment(why.query.time) if is_date(why.query.time) else f"time {moment(why.query.time)}"
+    when = moment_and_zone(why.query.time) if is_date(why.query.time) else f"time {moment(why.query.time)}"
     return f"Event {why.event} · {when}" if why.event is not None else f"A link that was asked about · {when}"
 
 

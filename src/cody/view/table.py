@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cody.decision import decision, probability
 from cody.view.facts import REMOVED, Facts
 from cody.view.markup import Markup, element, percent
+from cody.words import heading_of_times
 
 COLUMNS = (
     ("on", "happened"),
@@ -21,10 +22,11 @@ COLUMNS = (
 
 def table(facts: Facts, chosen: frozenset[int]) -> Markup:
     """One row for each candidate, the latest first."""
+    titles = {"when": heading_of_times(facts.why.query.time)}
     heads = (
         element(
             "th",
-            element("button", title, type="button", data_sort=key),
+            element("button", titles.get(key, title), type="button", data_sort=key),
             scope="col",
             class_=key,
             aria_sort="descending" if key == "when" else None,
