@@ -445,7 +445,7 @@ def test_help_says_once_what_an_argument_is():
             lines = command.get_help(context).splitlines()
             for each in command.params:
                 if isinstance(each, click.Argument):
-                    described = [line for line in lines if line.startswith(f"  {each.make_metavar(context)} ")]
+                    described = [line for line in lines if line.startswith(f"  {each.human_readable_name} ")]
                     assert len(described) == 1, command.name
 
 

@@ -1,6 +1,9 @@
 """What the package promises about itself: its public names, and which module may know which."""
 
 import ast
+import importlib
+import inspect
+import pydoc
 import re
 import subprocess
 import sys
@@ -15,7 +18,7 @@ SOURCE = Path(cody.__file__).parent
 
 # Each line may import from the lines above it, and from itself.
 ORDER = [
-    {"cody._start", "cody._version", "cody._lazy", "cody.errors"},
+    {"cody._start", "cody._version", "cody._lazy", "cody._help", "cody.errors"},
     {"cody.words", "cody.files", "cody.deadline", "cody.decision", "cody.edits", "cody.install"},
     {"cody.document"},
     {"cody.graph"},
@@ -33,9 +36,9 @@ ORDER = [
     {"cody.inference"},
     {"cody.baselines", "cody.adapters"},
     {"cody.explainers"},
-    {"cody"},
     {"cody.evaluate"},
     {"cody.survey"},
+    {"cody"},
     {"cody.demo", "cody.bench", "cody.cache", "cody.serve"},
     {"cody.cli"},
     {"cody.__main__"},
@@ -72,6 +75,32 @@ def test_imports_go_one_way():
                 assert level[there] < level[here], f"{file.name} imports {module}"
 
 
+def documented():
+    """Every public function and class of the modules that the API reference lists."""
+    listed = (SOURCE.parents[1] / "docs" / "api" / "index.md").read_text(encoding="utf-8")
+    for name in sorted(set(re.findall(r"`(cody\.[\w.]+)`", listed))):
+        module = importlib.import_module(name)
+        for each, value in vars(module).items():
+            if callable(value) and getattr(value, "__module__", "") == name and not each.startswith("_"):
+                yield f"{name}.{each}", value
+
+
+def test_help_of_everything_that_is_documented_shows_names_instead_of_addresses():
+    found = dict(documented())
+    assert len(found) > 200
+    assert [name for name, value in found.items() if " at 0x" in pydoc.render_doc(value)] == []
+
+
+def test_help_of_what_a_program_imports_first_is_as_one_would_write_it():
+    functions = [getattr(cody, name) for name in cody.__all__ if inspect.isfunction(getattr(cody, name))]
+    tuples = [cody.Add, cody.Alter, cody.Move, cody.Query]
+    for each in [*functions, *tuples]:
+        assert not re.search(r"ForwardRef|: '|-> '", str(inspect.signature(each)))
+    signature = str(inspect.signature(cody.explain))
+    for expected in ("model: Model", "search: Search = scout", "= (removals,)", "-> Explanation"):
+        assert expected in signature
+
+
 def test_the_meaning_of_a_logit_is_defined_once():
     ours = {node.name for node in ast.parse((SOURCE / "decision.py").read_text()).body if hasattr(node, "name")}
     assert ours == {"decision", "flips", "probability", "scores", "shift"}
@@ -91,11 +120,16 @@ def test_importing_cody_is_light():
 
 def test_all_equals_the_public_names():
     assert all(hasattr(cody, name) for name in cody.__all__)  # each is imported now, where it was not yet
-    own_modules = {file.stem for file in SOURCE.iterdir()} - {"candidates", "explain", "predict"}  # functions too
+    own_modules = {file.stem for file in SOURCE.iterdir()} - {
+        "candidates",
+        "explain",
+        "predict",
+        "survey",
+    }  # functions too
     public = {name for name in vars(cody) if not name.startswith("_") and name not in own_modules}
     public -= {"TYPE_CHECKING"}
     assert set(cody.__all__) == set(dir(cody)) == public | {"__version__"}
-    assert len(cody.__all__) <= 17
+    assert len(cody.__all__) <= 18
 
 
 @pytest.mark.parametrize("package", ["cody", "cody.data"])

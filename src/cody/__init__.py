@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cody.graph import Query, TemporalGraph
     from cody.model import Change, Model, as_model
     from cody.predict import predict
+    from cody.survey import survey
 
 __all__ = [
     "Add",
@@ -35,6 +36,7 @@ __all__ = [
     "load",
     "load_model",
     "predict",
+    "survey",
 ]
 
 _lazy.import_on_demand(
@@ -50,5 +52,6 @@ _lazy.import_on_demand(
         "cody.graph": "Query TemporalGraph",
         "cody.model": "Change Model as_model",
         "cody.predict": "predict",
+        "cody.survey.of_model": "survey",
     },
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -24,10 +25,17 @@ class LazyPackage(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name not in self._homes:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            return self._submodule(name)
         value = getattr(import_module(self._homes[name]), name)
         setattr(self, name, value)
         return value
+
+    def _submodule(self, name: str) -> ModuleType:
+        """A module of the package, which need not be imported by its own name first."""
+        path = f"{self.__name__}.{name}"
+        if name.startswith("_") or find_spec(path) is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return import_module(path)
 
     def __dir__(self) -> list[str]:
         return sorted(self.__all__)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cody._help import readable_help
 from cody.errors import CallError
 from cody.graph import BoolArray, IntArray, Query, TemporalGraph, ascending, check_query, whole_number
 
@@ -127,6 +128,7 @@ def events_among_nodes(graph: TemporalGraph, query: Query, hops: int, size: int)
     return _latest(graph, start, query.before, size, lambda src, dst: inside[src] & inside[dst], nodes)
 
 
+@readable_help
 def candidates(
     graph: TemporalGraph,
     query: Query,

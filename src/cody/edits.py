@@ -15,11 +15,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cody._help import readable_help
 from cody.errors import CallError, first_line
 
 NOTHING = -1  # an added row replaces no other
 
 
+@readable_help
 class Add(NamedTuple):
     """An event that did not happen. Nodes have the user's names; features are zero unless given."""
 
@@ -29,6 +31,7 @@ class Add(NamedTuple):
     features: Sequence[float] | None = None
 
 
+@readable_help
 class Move(NamedTuple):
     """A real event, at another time."""
 
@@ -36,6 +39,7 @@ class Move(NamedTuple):
     time: Any
 
 
+@readable_help
 class Alter(NamedTuple):
     """A real event, with other features."""
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cody._help import readable_help
 from cody.candidates import Near, Protected, candidates, events_on_paths, groups, surroundings
 from cody.deadline import check_deadline, until
 from cody.decision import flips
@@ -69,6 +70,7 @@ PROBABILITIES = (
 SEARCHING = 0.75  # share of a budget of time; the rest is for the confirmation
 
 
+@readable_help
 def explain(
     model: Model,
     graph: TemporalGraph,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cody import policies, search
+from cody._help import readable_help
 from cody.baselines import tgnnexplainer
 from cody.candidates import Near, Protected, events_among_nodes, events_on_paths
 from cody.errors import CallError, did_you_mean
@@ -25,6 +26,7 @@ from cody.proposals import Proposals, additions, check_proposals, moves, removal
 from cody.search import Search
 
 
+@readable_help
 @dataclass(frozen=True, slots=True)
 class Explainer:
     """A policy and a search under a name, and what they may change. Workers need functions that can be pickled."""
@@ -193,6 +195,7 @@ def find(name: str, policy: str | None = None) -> Entry:
     return entry
 
 
+@readable_help
 def explainer(
     name: str,
     *,

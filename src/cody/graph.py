@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cody._help import readable_help
 from cody.edits import NOTHING, Edit, Imagined, check_features, imagined_rows
 from cody.errors import CallError, DataError, TimeWarning, did_you_mean, first_line
 from cody.words import duration, is_date, moment_and_zone, parse_moment
@@ -32,6 +33,7 @@ LATEST = ("now", "end")  # words for the time of the last event
 LATEST_TIME = 1e19  # above nanoseconds since 1970; float32 models cannot compute with larger times
 
 
+@readable_help
 class Query(NamedTuple):
     """The scored link: would `src` and `dst` interact at `time`, given the first `before` events?
 
@@ -602,7 +604,7 @@ def _labels(names: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
 def _texts(names: NDArray[Any]) -> NDArray[np.str_]:
     """Names as an array of text, if their longest leaves room for all."""
     texts = names if names.dtype.kind == "U" else [_text(node, name) for node, name in enumerate(names)]
-    lengths = np.strings.str_len(names) if texts is names else np.array([len(text) for text in texts], dtype=np.int64)
+    lengths = np.char.str_len(names) if texts is names else np.array([len(text) for text in texts], dtype=np.int64)
     bad = np.flatnonzero(lengths > LONGEST_NAME)
     if bad.size:
         raise DataError(

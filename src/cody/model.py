@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from cody._help import readable_help
 from cody.errors import CallError, ModelError
 from cody.graph import FloatArray, Query, TemporalGraph, whole_number
 
@@ -297,6 +298,7 @@ class FunctionModel:
         return FunctionModel(self.function, graph, self.identity, self.hops)
 
 
+@readable_help
 def as_model(
     function: Callable[[TemporalGraph, Query, Sequence[Change]], Any],
     graph: TemporalGraph,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cody._help import readable_help
 from cody.decision import probability
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph, check_query, warn_if_long_after
@@ -174,6 +175,7 @@ class Predictions:
         return f"Predictions({self.sentence})"
 
 
+@readable_help
 def predict(
     model: Model,
     graph: TemporalGraph,

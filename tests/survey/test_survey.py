@@ -8,13 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import cody
 from cody.data import campus, save_graph
+from cody.errors import CallError
 from cody.evaluate.run import Link, Plan, evaluate
 from cody.explainers import EDITS, explainer
 from cody.graph import TemporalGraph
 from cody.model import as_model
 from cody.models.checkpoint import Checkpoint, save_model
-from cody.survey import cases, compare, survey
+from cody.survey import cases, compare, survey_of
 from cody.survey.cases import DESTINATION, FURTHER, RELATIONS, REVERSE, SAME, SOURCE, Case, columns, relations
 from cody.survey.shares import contrast, mean
 from cody.toy import ToyModel
@@ -63,7 +65,7 @@ def test_on_a_campus_the_survey_says_what_was_planted(made, rule, relation, with
     for case in found:
         if case.size == 1:
             assert set(case.candidates[case.decisive].tolist()) == made.causes[case.event]
-    (part,) = survey(found, graph).parts
+    (part,) = survey_of(found, graph).parts
     assert (part.links, part.explained) == (40, 40)
     assert part.fragility[0].share.value > 0.9  # one event is the cause
     shares = {each.what: each for each in part.relations}
@@ -102,7 +104,7 @@ def test_fragility_counts_links_by_the_size_of_their_counterfactual():
     found = explained(model, graph, links)
     for case in found:
         assert set(case.candidates[case.decisive].tolist()) == set(case.record.rows if case.record.is_necessary else ())
-    (part,) = survey(found, graph).parts
+    (part,) = survey_of(found, graph).parts
     assert max(case.size for case in found) > 1
     for each in part.fragility:
         expected = np.mean([case.record.is_necessary and len(case.record.rows) <= each.edits for case in found])
@@ -115,7 +117,7 @@ def test_fragility_counts_links_by_the_size_of_their_counterfactual():
 
 def test_links_without_a_counterfactual_are_robust_and_say_nothing_about_what_decides(graph):
     always = as_model(lambda graph, query, changes: [3.0] * len(changes), graph, identity="always")
-    (part,) = survey(explained(always, graph, [Link(5, "correct")]), graph).parts
+    (part,) = survey_of(explained(always, graph, [Link(5, "correct")]), graph).parts
     assert (part.explained, part.relations, part.age) == (0, (), None)
     assert all(each.share.value == 0 for each in part.fragility)
     assert part.most_fragile[0].rows == part.most_robust == ()
@@ -132,7 +134,7 @@ def test_nodes_decide_for_links_that_are_not_their_own():
     star = TemporalGraph.from_arrays(src=[9, 1, 2, 3, 1, 2, 3], dst=[8, 9, 9, 9, 4, 5, 6], time=[1, 2, 3, 4, 5, 6, 7])
     model = ToyModel(star, weights=[0, 1, 1, 1, 0, 0, 0], bias=-0.2)
     found = explained(model, star, [Link(4, "correct"), Link(5, "correct"), Link(6, "correct")])
-    (part,) = survey(found, star).parts
+    (part,) = survey_of(found, star).parts
     (decider,) = part.nodes
     assert (decider.name, decider.decides) == ("9", 3)
     assert decider.could == 3
@@ -172,7 +174,7 @@ def test_added_events_are_described_like_others(imagining):
         assert case.record.candidates - 1 <= len(case.candidates) <= case.record.candidates
         times = columns(graph, case).time
         assert (np.diff(times) >= 0).all()
-    (part,) = survey(found, graph).parts
+    (part,) = survey_of(found, graph).parts
     for each in part.fragility:
         expected = np.mean([case.record.is_necessary and case.record.size <= each.edits for case in found])
         assert each.share.value == pytest.approx(expected)
@@ -193,7 +195,7 @@ def test_ages_are_shares_that_add_up(made):
     graph = made.graph
     rows = [row for row, causes in enumerate(made.causes) if causes]
     found = explained(as_model(planted, graph, identity="planted"), graph, [Link(row, "correct") for row in rows[-20:]])
-    (part,) = survey(found, graph).parts
+    (part,) = survey_of(found, graph).parts
     assert sum(each.decisive.value for each in part.ages) == pytest.approx(1)
     assert sum(each.candidates.value for each in part.ages) == pytest.approx(1)
     names = {each.what for each in part.ages}
@@ -281,3 +283,20 @@ def test_a_survey_can_allow_other_edits_than_removals(where):
     assert {event["edit"] for event in events} <= {"added", "moved"}
     assert "changes with " in run(*words)
     assert "--allow 'nothing'" in run(*words_for(where, "tgn"), "--allow", "nothing", code=2)
+
+
+def test_one_call_surveys_a_model_and_gives_what_its_steps_give():
+    graph = cody.load("collegemsg")
+    model = cody.load_model("tgn-collegemsg", graph)
+    rows, seen = [53_852, 53_854, 53_869], []
+    found = cody.survey(model, graph, rows, watch=lambda done, total: seen.append((done, total)), model_name="tgn")
+    assert [(part.kind, part.links) for part in found.parts] == [("correct", 1), ("incorrect", 2)]
+    assert {each.event for part in found.parts for each in part.predictions} == set(rows)
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+    links = [Link(row, "correct" if row == 53_854 else "incorrect") for row in (53_854, 53_852, 53_869)]
+    plan = Plan("the data", "tgn", (explainer("scout"),))
+    assert found == survey_of(cases(evaluate(model, graph, links, plan), graph), graph)
+    drawn = cody.survey(model, graph, instances=2, kinds=["correct"], seed=3)
+    assert [(part.kind, part.links) for part in drawn.parts] == [("correct", 2)]
+    with pytest.raises(CallError, match="no link is given"):
+        cody.survey(model, graph, [])

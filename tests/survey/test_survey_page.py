@@ -10,7 +10,7 @@ from cody.data import save_graph
 from cody.evaluate.run import Link, Plan, evaluate
 from cody.explainers import explainer
 from cody.models.checkpoint import Checkpoint, save_model
-from cody.survey import cases, compare, survey
+from cody.survey import cases, compare, survey_of
 from cody.survey.page import survey_page
 from cody.testing import ToyModel
 from random_events import random_graph, random_network
@@ -39,13 +39,13 @@ def explained(bias, name, names=None):
 
 @cache
 def single():
-    return survey(*explained(-10.0, "toy"))
+    return survey_of(*explained(-10.0, "toy"))
 
 
 @cache
 def double():
     (mine, graph), (theirs, _) = explained(-10.0, "toy"), explained(-14.0, "strict")
-    return survey_page([survey(mine, graph), survey(theirs, graph)], compare(mine, theirs, graph))
+    return survey_page([survey_of(mine, graph), survey_of(theirs, graph)], compare(mine, theirs, graph))
 
 
 class Page:
@@ -134,7 +134,7 @@ def test_two_models_are_shown_side_by_side(browser, tmp_path):
 
 def test_names_cannot_do_anything(browser, tmp_path):
     names = [EVIL, "<b>", "&lt;", *(f"node {number}" for number in range(9))]
-    found = survey(*explained(-10.0, EVIL, names))
+    found = survey_of(*explained(-10.0, EVIL, names))
     with tab(browser) as watched:
         page = watched.open(found, tmp_path)
         assert page.locator("img").count() == 0

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from cody._help import readable_help
 from cody.graph import TemporalGraph
 from cody.inference import Engine, check_belongs, fast_model, open_network
 from cody.model import Model
 from cody.models.folder import SavedModel, read_model
 
 
+@readable_help
 def load_model(
     name: str | Path, graph: TemporalGraph, *, engine: Engine = fast_model, other_data: bool = False
 ) -> Model:

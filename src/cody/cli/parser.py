@@ -95,7 +95,7 @@ class Command(click.Command):
             assert name in known, f"{self.name} has no parameter {name}"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        arguments = [(each.make_metavar(ctx), each.about) for each in self.params if isinstance(each, _Argument)]
+        arguments = [(each.human_readable_name, each.about) for each in self.params if isinstance(each, _Argument)]
         if arguments:
             with formatter.section("Arguments"):
                 formatter.write_dl(arguments)
@@ -226,8 +226,7 @@ def _parameter(parameter: inspect.Parameter, hint: Any) -> click.Parameter:
     (kind,) = get_args(kind) if many else (kind,)
     required = parameter.default is inspect.Parameter.empty
     if isinstance(about, Argument):
-        places = -1 if many else 1
-        return _Argument([parameter.name], type=_type(kind), nargs=places, required=required, about=about.help)
+        return _Argument(parameter.name, about=about.help, many=many, required=required, type=_type(kind))
     words_ = [about.name or f"--{parameter.name.replace('_', '-')}", parameter.name]
     if kind is bool:
         return click.Option(words_, is_flag=True, default=False, help=about.help)
@@ -269,8 +268,10 @@ def _whole(limit: float | None) -> int | None:
 class _Argument(click.Argument):
     """An argument with a line of help; click has its own since 8.5."""
 
-    def __init__(self, *names: Any, about: str, **options: Any) -> None:
-        super().__init__(*names, **options)
+    def __init__(self, name: str, *, about: str, many: bool, required: bool, **options: Any) -> None:
+        shown = name.upper() if required else f"[{name.upper()}]"
+        shown += "..." if many else ""
+        super().__init__([name], metavar=shown, nargs=-1 if many else 1, required=required, **options)
         self.about = about
 
 

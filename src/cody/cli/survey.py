@@ -62,7 +62,7 @@ from cody.explanation import Explanation
 from cody.graph import TemporalGraph
 from cody.model import Model
 from cody.predict import of_node, rows_between
-from cody.survey import Case, Comparison, Part, Survey, cases, compare, survey
+from cody.survey import Case, Comparison, Part, Survey, cases, compare, survey_of
 from cody.survey.report import LISTED, Decider, Example
 from cody.survey.shares import Contrast, Share
 from cody.what_if import read_rows
@@ -142,7 +142,7 @@ def survey_(
             plan = evaluation.Plan(named.data(data), name, (chosen,), seed)
             file = _file(out_ or Path(scratch) / "records.jsonl", number)
             asked.append(_explained(file, named, plan, sample, other_data, workers, ray, keeps=out_ is not None))
-    found = [survey(each.explained, each.graph) for each in asked]
+    found = [survey_of(each.explained, each.graph) for each in asked]
     comparison = compare(asked[0].explained, asked[1].explained, asked[0].graph) if len(asked) == 2 else None
     if html is not None:
         _write_page(html, pages, found, comparison, asked, partial(chosen.explain, seed=seed))

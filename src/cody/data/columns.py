@@ -61,7 +61,8 @@ def _whole_decimals(column: Any, name: str) -> Integers:
 def is_text(kind: Any) -> bool:
     from pyarrow import types
 
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+    is_view = getattr(types, "is_string_view", lambda kind: False)  # since pyarrow 16
+    return bool(types.is_string(kind) or types.is_large_string(kind) or is_view(kind))
 
 
 def _text_ids(column: Any, name: str) -> Any:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cody._help import readable_help
 from cody.data.campus import campus
 from cody.data.readers import (
     ByteStream,
@@ -83,6 +84,7 @@ def is_here(dataset: Dataset) -> bool:
         return False
 
 
+@readable_help
 def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
     """A temporal graph from a name, a file, a saved graph folder, a DataFrame, an Arrow table or a PyG TemporalData.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cody._help import readable_help
 from cody._version import __version__
 from cody.decision import flips
 from cody.errors import CallError, DataError
@@ -222,6 +223,7 @@ class Progress(NamedTuple):
     links: Sequence[Link]  # all that the run is about
 
 
+@readable_help
 def run(
     path: str | Path,
     model: Model,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cody._help import readable_help
 from cody.errors import ModelError
 from cody.files import cache_directory
 from cody.graph import TemporalGraph
@@ -40,6 +41,7 @@ def plain_model(network: Any, graph: TemporalGraph, folder: Path | None = None) 
     return Replay(network, graph)
 
 
+@readable_help
 def load_model(
     name: str | Path, graph: TemporalGraph, *, engine: Engine = fast_model, other_data: bool = False
 ) -> Model:
@@ -59,6 +61,7 @@ def check_belongs(saved: SavedModel, name: str | Path, graph: TemporalGraph, *, 
         )
 
 
+@readable_help
 def open_network(saved: SavedModel, graph: TemporalGraph, engine: Engine = fast_model) -> Model:
     """A saved network of our own, ready to be asked about `graph`."""
     # In the user's own cache: a model folder that is passed on must not carry a table that changes answers.

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cody.graph import FloatArray, IntArray
+from cody.inference.products import matvec, vecmat
 from cody.inference.weights import Weights
 
 NODES_AT_ONCE = 64  # what they attend to stays in the processor's cache
@@ -140,9 +141,9 @@ class Attention:
         question = asked[:, : maps.heads * maps.width].reshape(n, maps.heads, maps.width)
         ends = np.cumsum([part.shape[-1] for part in parts])
         columns = [slice(end - part.shape[-1], end) for end, part in zip(ends, parts, strict=True)]
-        scores = np.matvec(parts[0][:, None], question[..., columns[0]])  # [n, H, K]
+        scores = matvec(parts[0][:, None], question[..., columns[0]])  # [n, H, K]
         for part, column in zip(parts[1:], columns[1:], strict=True):
-            scores += np.matvec(part[:, None], question[..., column])
+            scores += matvec(part[:, None], question[..., column])
         # A node without events sees nothing: its first place gets all, and nothing of it is used.
         np.copyto(scores, -np.inf, where=(self.places >= np.maximum(length, 1)[:, None])[:, None])
         scores -= scores.max(axis=-1, keepdims=True)
@@ -150,7 +151,7 @@ class Attention:
         shares /= shares.sum(axis=-1, keepdims=True)
         seen = np.empty((n, maps.heads, maps.width), dtype=asked.dtype)
         for part, column in zip(parts, columns, strict=True):
-            np.vecmat(shares, part[:, None], out=seen[..., column])
+            vecmat(shares, part[:, None], out=seen[..., column])
         hidden: FloatArray = seen.reshape(n, -1) @ maps.answer
         hidden += maps.answer_bias
         hidden[length == 0] = 0.0

@@ -132,7 +132,7 @@ class Windows:
         self.count = count  # K
         touching = universe.of_nodes(nodes)
         self.touching = touching  # [n, w] the bits of each node's own events
-        lengths = count + np.bitwise_count(touching).sum(axis=1).astype(np.int64)
+        lengths = count + np.unpackbits(touching.view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
         rows = graph.recent(nodes, query.before, int(lengths.max()))
         rows[np.arange(rows.shape[1]) >= lengths[:, None]] = -1
         if len(universe.imagined):

@@ -181,7 +181,7 @@ class Survey:
         return survey_page([self])
 
 
-def survey(explained: Sequence[Case], graph: TemporalGraph) -> Survey:
+def survey_of(explained: Sequence[Case], graph: TemporalGraph) -> Survey:
     """What the cases of one model have in common, links that it predicts and links that it misses apart."""
     kinds = dict.fromkeys(case.record.kind for case in explained)
     first = explained[0].record
