@@ -4,6 +4,7 @@ import io
 import itertools
 import json
 import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -17,7 +18,7 @@ from cody.candidates import Protected, candidates, events_among_nodes
 from cody.cli import show
 from cody.deadline import check_deadline
 from cody.edits import Move
-from cody.errors import CallError, DataError, ModelError, ProbabilityWarning
+from cody.errors import BudgetError, CallError, DataError, ModelError, ProbabilityWarning
 from cody.explain import explain
 from cody.explanation import Explanation
 from cody.graph import TemporalGraph
@@ -139,6 +140,24 @@ def test_what_replay_does_not_confirm_is_no_counterfactual():
     assert why.verdict == "not confirmed"
 
 
+def test_the_prediction_itself_is_confirmed_too():
+    class OtherPrediction(Unfaithful):
+        """On the edge: its plain form does not predict the link in the first place."""
+
+        def logits(self, query, removals):
+            return np.array([-1.0 if removal else 2e-4 for removal in removals])
+
+        def plain(self, query, removal, full):
+            judge = PlainPatient(self)
+            judge.logits = lambda query, removals: np.array([-1.0 if removals[0] else -2e-4])
+            return judge
+
+    why = explain(OtherPrediction(0), GRAPH, QUERY, search=partial(greedy, children=5))
+    assert (why.original, why.verdict) == (2e-4, "not confirmed")
+    assert why.confirmed[1:] == (-2e-4, -1.0)
+    assert not why.is_counterfactual
+
+
 def test_none_among_the_candidates_and_none_within_the_budget_are_different_answers():
     stubborn = toy(bias=5.0)
     proved = explain(stubborn, GRAPH, QUERY)
@@ -238,6 +257,37 @@ def test_what_there_was_no_time_to_confirm_is_not_called_a_counterfactual():
     assert why.sentence.startswith("Not confirmed: without 1 of 7 past events the score falls from 0.92 to 0.18")
     assert "no time left" in str(why)
     assert explain(Patient(bias=-5.5, fast=1.0), GRAPH, QUERY, seconds=30).verdict == "counterfactual"
+
+
+@pytest.mark.parametrize(("plainly", "verdict"), [(0.11, "counterfactual"), (0.13, "not confirmed")])
+def test_a_search_that_uses_all_of_its_time_leaves_a_quarter_for_the_confirmation(monkeypatch, plainly, verdict):
+    clock = [0.0]
+
+    class Ticking(Patient):
+        def logits(self, query, removals):
+            clock[0] += 0.01 * len(removals)
+            return self.toy.logits(query, removals)
+
+        def plain(self, query, removal, full):
+            return TickingPlain(self)
+
+    class TickingPlain(PlainPatient):
+        def logits(self, query, removals):
+            clock[0] += plainly  # for the prediction, and once more for the flip
+            check_deadline()
+            return self.model.toy.logits(query, removals)
+
+    def ask_on_and_on(oracle, ranking):
+        with suppress(BudgetError):
+            for size in range(len(ranking) + 1):
+                for rows in itertools.combinations(ranking.tolist(), size):
+                    oracle.ask([frozenset(rows)])
+        return result(oracle, ranking, (5,), 0, "seconds")
+
+    monkeypatch.setattr("cody.oracle.time.monotonic", lambda: clock[0])
+    why = explain(Ticking(bias=-5.5), GRAPH, QUERY, search=ask_on_and_on, seconds=1.0)
+    assert 0.75 <= 0.01 * why.evaluations < 0.78
+    assert (why.rows, why.verdict) == ((5,), verdict)
 
 
 def test_a_plain_form_that_disagrees_at_the_decision_line_proves_nothing():

@@ -29,27 +29,37 @@ EXAMPLES = int(os.environ.get("CODY_EXAMPLES", "200"))  # for each test with ran
 KINDS = ["tgn", "tgat"]
 
 
+SIZES = {
+    "nodes": [2, 5, 12, 30],
+    "events": [1, 2, 10, 60, 150],
+    "layers": [1, 2],
+    "neighbours": [1, 3, 20],
+    "batch": [1, 7, 32, 200],
+}
+SPARSE = {
+    "nodes": [5, 30, 30, 30],
+    "events": [10, 150, 150],
+    "layers": [1, 1, 2],
+    "neighbours": [1, 1, 3],
+    "batch": [7, 16],
+}
+
+
 @st.composite
-def cases(draw, kind):
+def cases(draw, kind, **sizes):
     """A random graph, network, query, and removal sets from empty to the whole past."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    drawn = {name: draw(st.sampled_from(choice)) for name, choice in (SIZES | sizes).items()}
     graph = random_graph(
         rng,
-        nodes=draw(st.sampled_from([2, 5, 12, 30])),
-        events=draw(st.sampled_from([1, 2, 10, 60, 150])),
+        nodes=drawn.pop("nodes"),
+        events=drawn.pop("events"),
         edge_features=draw(st.sampled_from([0, 2])),
         node_features=draw(st.sampled_from([0, 3])),
         bipartite=draw(st.booleans()),
         ties=draw(st.booleans()),
     )
-    network = random_network(
-        graph,
-        kind,
-        seed=int(rng.integers(1000)),
-        layers=draw(st.sampled_from([1, 2])),
-        neighbours=draw(st.sampled_from([1, 3, 20])),
-        batch=draw(st.sampled_from([1, 7, 32, 200])),
-    )
+    network = random_network(graph, kind, seed=int(rng.integers(1000)), **drawn)
     before = int(rng.integers(0, graph.num_events + 1))
     src, dst = rng.integers(0, graph.num_nodes, 2).tolist()
     query = Query(src, dst, float(graph.time[-1] + rng.random()), before)
@@ -74,6 +84,35 @@ def test_answers_equal_replay_in_single_and_double_precision(kind):
         np.testing.assert_allclose(usual, expected, rtol=0, atol=1e-4)
 
     check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_session_about_some_rows_answers_like_replay(kind):
+    """The fewer rows may change, and the less is attended to, the smaller are masks: one that is too small shows."""
+
+    @settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES == 200, database=None)
+    @given(cases(kind, **SPARSE), st.integers(1, 8), st.integers(0, 2**32 - 1))
+    def check(case, count, seed):
+        graph, network, query, _ = case
+        rng = np.random.default_rng(seed)
+        rows = rng.choice(query.before, min(count, query.before), replace=False).tolist()
+        changes = [frozenset(rows), *(frozenset({row}) for row in rows)]
+        expected = Replay(network, graph, dtype=np.float64).logits(query, changes)
+        answers = engine(network, graph).session(query, rows).logits(changes)
+        np.testing.assert_allclose(answers, expected, rtol=0, atol=1e-9)
+
+    check()
+
+
+def test_a_node_depends_on_what_reached_its_memory_though_no_neighbour_does():
+    """2 knows of the first event through 1; 3, the only one it attends to, met 4 later in the same batch instead."""
+    pairs = np.array([[0, 1], [5, 6], [1, 2], [5, 6], [2, 3], [3, 4]])
+    graph = TemporalGraph.from_arrays(*pairs.T, np.arange(6.0), num_nodes=8)
+    network = random_network(graph, "tgn", batch=2, neighbours=1, layers=1)
+    query, changes = Query(2, 7, 10.0, 6), [frozenset(), frozenset({0})]
+    expected = Replay(network, graph, dtype=np.float64).logits(query, changes)
+    assert abs(expected[0] - expected[1]) > 1e-3
+    np.testing.assert_allclose(engine(network, graph).session(query, [0]).logits(changes), expected, rtol=0, atol=1e-9)
 
 
 def engine(network, graph, dtype=np.float64):
