@@ -1,5 +1,7 @@
 """Records without an evaluation."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from cody.evaluate.record import Record
@@ -33,6 +35,13 @@ def record(**values):
     }
     made = defaults | values
     return Record(**parts(made["explainer"]) | made)
+
+
+def timeless(records):
+    """Records without what differs from run to run, in an order that does not depend on who made them."""
+    return sorted(
+        (replace(one, seconds=None) for one in records), key=lambda one: (one.explainer, one.kind, one.event, one.seed)
+    )
 
 
 def parts(explainer):

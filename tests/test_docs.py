@@ -19,6 +19,7 @@ from cody.data import datasets
 from cody.evaluate.tables import LAYOUTS
 from cody.explainers import POLICIES
 from random_events import random_graph, random_network
+from texts import assert_same
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -81,7 +82,8 @@ def test_the_commands_do_what_the_pages_show(command, shown, files, monkeypatch)
     result = CliRunner().invoke(app, words[1:])
     assert result.exit_code == 0, result.exception or result.output
     if shown:
-        assert list(map(timeless, result.stdout.strip().splitlines())) == list(map(timeless, shown))
+        printed = result.stdout.strip().splitlines()
+        assert_same("\n".join(map(timeless, printed)), "\n".join(map(timeless, shown)))
 
 
 def test_the_tour_can_be_taken_and_finds_what_was_put_into_the_mails(tmp_path, monkeypatch):
@@ -128,7 +130,7 @@ def test_the_python_on_a_page_runs_and_prints_what_it_says(page, capsys, tmp_pat
         for expected, printed in zip(
             re.findall(r"print\(.*\) +# (.*)", block), capsys.readouterr().out.splitlines(), strict=True
         ):
-            assert expected == printed
+            assert_same(printed, expected)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -236,4 +238,4 @@ def test_the_page_of_the_package_index_has_no_links_that_need_the_repository():
 
 def test_the_table_of_figures_is_the_one_of_the_results():
     made = runpy.run_path(str(ROOT / "docs" / "make_bench_table.py"))
-    assert made["TARGET"].read_text(encoding="utf-8") == made["page"](), "run: python docs/make_bench_table.py"
+    assert_same(made["page"](), made["TARGET"].read_text(encoding="utf-8"))  # python docs/make_bench_table.py

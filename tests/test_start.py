@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from interruptible import interruptible
+
 SOURCE = Path(__file__).parents[1] / "src"
 SLOW = 'import time\nprint("importing", flush=True)\ntime.sleep(60)\n'
 SCRIPT = "import sys\nfrom cody.cli import main\nsys.exit(main())\n"  # as installers write it
@@ -19,7 +21,8 @@ def interrupted(folder, words, module):
     (folder / f"{module}.py").write_text(SLOW)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), str(SOURCE)])}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, *words], env=environment, text=True, **pipes) as process:
+    command = interruptible([sys.executable, *words])
+    with subprocess.Popen(command, env=environment, text=True, **pipes) as process:
         assert process.stdout.readline() == "importing\n"
         process.send_signal(signal.SIGINT)
         message = process.communicate(timeout=20)[1]

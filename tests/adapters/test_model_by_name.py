@@ -2,13 +2,13 @@
 
 import json
 import sys
-from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 
 from cody.cli import app
 from cody.evaluate.record_file import read_records
+from some_records import timeless
 
 MODELS = """
 from cody import TemporalGraph
@@ -80,10 +80,7 @@ def test_an_evaluation_makes_the_model_in_each_worker(models, tmp_path):
     assert alone.exit_code == 0, alone.exception
     together = cody(*words, "--out", "together.jsonl", "--json", "--workers", 2)
     assert together.exit_code == 0, together.exception
-    one, other = (
-        sorted(replace(record, seconds=None).to_json() for record in read_records(tmp_path / name))
-        for name in ("alone.jsonl", "together.jsonl")
-    )
+    one, other = (timeless(read_records(tmp_path / name)) for name in ("alone.jsonl", "together.jsonl"))
     assert one == other
     assert one
 

@@ -20,6 +20,7 @@ from cody.evaluate.record_file import read_records
 from cody.evaluate.run import Explainer, Link, Plan, Sample, run
 from cody.inference import fast_model
 from random_events import random_graph, random_network
+from some_records import timeless
 
 try:
     import ray
@@ -58,10 +59,6 @@ def cluster():
     made.wait_for_nodes()
     yield made, nodes
     made.shutdown()
-
-
-def timeless(records):
-    return sorted(replace(record, seconds=None).to_json() for record in records)
 
 
 def dead_nodes():

@@ -27,6 +27,7 @@ from cody.inference import Replay, fast_model
 from cody.model import _AskEachTime, fingerprint
 from cody.testing import ToyModel
 from random_events import random_graph, random_network
+from some_records import timeless
 
 EXPLAINERS = (
     Explainer("cody-temporal", policies.temporal, partial(search.cody, iterations=40), size=12),
@@ -58,10 +59,6 @@ def records(path, *model_and_graph, plan=PLAN, sample=SAMPLE, stop=None):
             break
     steps.close()
     return read_records(path)
-
-
-def timeless(records):
-    return sorted((replace(record, seconds=None) for record in records), key=lambda record: record.to_json())
 
 
 def test_a_record_says_what_the_explanation_and_the_model_say(network):

@@ -17,6 +17,7 @@ from cody.evaluate.tables import LAYOUTS, SPARSITY, Column, paper_figures, table
 from cody.evaluate.typeset import as_csv, as_latex, as_markdown, as_text
 from cody.explainers import POLICIES
 from some_records import random_records, record, small_evaluation
+from texts import assert_same
 
 GOLDEN = """\
 Area under the fidelity-sparsity curve, and characterization
@@ -68,7 +69,7 @@ def cell(made, measure, explainer, data="uci-messages", kind="correct"):
 
 
 def test_a_small_table_reads_as_it_should():
-    assert as_text(tables(small())[:1]) == GOLDEN
+    assert_same(as_text(tables(small())[:1]), GOLDEN)
 
 
 def test_the_documentation_shows_that_table():

@@ -1,8 +1,6 @@
 """Records of earlier versions: they are read, continued, and give the same tables."""
 
-import csv
 import gzip
-import io
 import json
 import re
 from dataclasses import replace
@@ -23,6 +21,7 @@ from cody.files import with_checksum
 from cody.testing import ToyModel
 from random_events import random_graph
 from some_records import record
+from texts import assert_same
 
 RESULTS = Path(__file__).parents[2] / "results" / "reproduction"
 FORMER_NAMES = {"spatio-temporal": "spatio_temporal", "top-share": "top_share", "greedy-then-cody": "greedy_then_cody"}
@@ -64,10 +63,10 @@ def test_former_records_and_the_same_ones_of_today_give_the_same_tables(file, tm
 
 
 def test_former_records_give_the_tables_that_were_made_when_they_were_written():
-    was = list(csv.DictReader(io.StringIO((RESULTS / "tables-test.csv").read_text(encoding="utf-8"))))
+    header, *was = (RESULTS / "tables-test.csv").read_text(encoding="utf-8").splitlines()
     made = tables(read_records(RESULTS / "test-tgn-uci-messages.jsonl.gz"))
-    here = list(csv.DictReader(io.StringIO(as_csv(made))))
-    assert here == [row for row in was if (row["model"], row["data"]) == ("tgn", "uci-messages")]
+    was = [header, *(line for line in was if line.startswith("tgn,uci-messages,"))]
+    assert_same(as_csv(made), "\n".join([*was, ""]))
     names = re.findall(r"^(\S.*?) & .*\\\\$", (RESULTS / "tables-test.tex").read_text(encoding="utf-8"), re.MULTILINE)
     assert set(re.findall(r"^(\S.*?) & .*\\\\$", as_latex(made), re.MULTILINE)) == set(names)
 

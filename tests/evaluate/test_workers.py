@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +20,9 @@ from cody.evaluate.run import Explainer, Link, Plan, evaluate
 from cody.evaluate.scratch import clear_abandoned, scratch_folder
 from cody.evaluate.workers import evaluate_in_processes, open_model
 from cody.models.checkpoint import Checkpoint, save_model
+from interruptible import interruptible
 from random_events import random_graph, random_network
+from some_records import timeless
 
 EXPLAINERS = (
     Explainer("cody-random", policies.random, partial(search.cody, iterations=40), size=12),
@@ -35,10 +36,6 @@ EXPECTED = len(LINKS) * len(EXPLAINERS)
 @pytest.fixture
 def saved(tmp_path):
     return save_graph(random_graph(np.random.default_rng(5), nodes=14, events=200), tmp_path / "graph")
-
-
-def timeless(records):
-    return sorted(replace(record, seconds=None).to_json() for record in records)
 
 
 def by_workers(opener, workers=2, links=LINKS, done=frozenset()):
@@ -172,7 +169,7 @@ def test_a_run_that_is_stopped_ends_its_workers_and_can_go_on(tmp_path, how, cod
     path = tmp_path / "run.jsonl"
     much = ["--instances", "20", "--iterations", "1000"]  # the signal comes long before all of it is done
     words = ["--explainers", "greedy-temporal,cody-random", *much, "--out", str(path)]
-    command = [sys.executable, "-m", "cody", "evaluate", "--workers", "2", *words]
+    command = interruptible([sys.executable, "-m", "cody", "evaluate", "--workers", "2", *words])
     with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True, text=True) as process:
         until = time.monotonic() + 60
         while (not path.exists() or path.read_bytes().count(b"\n") < 3) and time.monotonic() < until:
