@@ -146,7 +146,7 @@ def test_a_saved_explanation_is_not_taken_for_an_unfinished_line(tmp_path, toy):
     path = tmp_path / "why.json"
     path.write_text(explain(*toy, toy[1].query(150)).to_json())
     before = path.read_bytes()
-    with pytest.raises(DataError, match="ends with something that no evaluation wrote"):
+    with pytest.raises(DataError, match="ends with something that this command never writes"):
         records(path, *toy)
     assert path.read_bytes() == before
 
@@ -159,7 +159,7 @@ def test_zeros_that_a_crash_of_the_machine_left_are_cut_off(tmp_path, toy):
 
 
 def test_a_file_that_is_removed_while_it_is_written_is_noticed(tmp_path, toy, monkeypatch):
-    monkeypatch.setattr("cody.evaluate.record_file.SYNC_EVERY", 0.0)
+    monkeypatch.setattr("cody.evaluate.appending.SYNC_EVERY", 0.0)
     steps = run(tmp_path / "run.jsonl", *toy, PLAN, SAMPLE)
     next(steps)
     (tmp_path / "run.jsonl").unlink()

@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -49,6 +49,9 @@ from cody.explainers import COMPARED, EXPLAINERS, SEARCHES, Entry, explainer, fi
 from cody.graph import TemporalGraph
 from cody.model import Model
 from cody.proposals import Proposals
+
+if TYPE_CHECKING:
+    from cody.evaluate.pool import Opener
 
 ALL = "all"
 
@@ -163,21 +166,25 @@ def finish(
     steps: Iterator[evaluation.Progress], sample: evaluation.Sample, *, kept: Path | None, nothing: str
 ) -> Sequence[evaluation.Link]:
     """Do the work, and show how far it is. Returns the links. `kept`: the file that a later run goes on with."""
-    try:
+    with stoppable(kept, nothing):
         with status("Drawing links ..."):
             first = next(steps)
         if sample.events is None:
             say_what_is_missing(first.links, sample)
         follow(first, steps)
+    return first.links
+
+
+@contextmanager
+def stoppable(kept: Path | None, nothing: str) -> Iterator[None]:
+    """Work that Ctrl-C ends with a word about what is kept: a file that the same command resumes, or `nothing`."""
+    try:
+        yield
     except KeyboardInterrupt:
         there = kept is not None and kept.exists()
-        say(
-            f"stopped; what is done is in {words.plain(kept, 2000)}, and the same command continues from there"
-            if there
-            else f"stopped; {nothing}"
-        )
+        file = f"what is done is in {words.plain(kept, 2000)}, and the same command continues from there"
+        say(f"stopped; {file if there else nothing}")
         sys.exit(_start.STOPPED)
-    return first.links
 
 
 def records_of(file: Path, plan: evaluation.Plan, links: Sequence[evaluation.Link]) -> Iterator[Record]:
@@ -211,12 +218,10 @@ def way_to_evaluate(
 ) -> Iterator[evaluation.Evaluate]:
     """Who does the work: this process, several of them, or a cluster."""
     from cody.evaluate.on_ray import connected, evaluate_on_ray
-    from cody.evaluate.scratch import clear_abandoned, scratch_folder
-    from cody.evaluate.workers import evaluate_in_processes, open_model
+    from cody.evaluate.workers import evaluate_in_processes
 
     if ray is not None and workers > 1:
         raise CallError("give --workers or --ray, not both")
-    clear_abandoned()
     if ray is not None:
         with connected(ray):  # a cluster that cannot be reached is noticed before links are drawn
             make = partial(load_factory, model, Path.cwd()) if is_factory(model) else None
@@ -224,10 +229,20 @@ def way_to_evaluate(
     elif workers == 1:
         yield evaluation.evaluate
     else:
-        with scratch_folder() as folder:
-            saved = Path(data) if is_saved_graph(Path(data)) else save_graph(graph, folder / "graph")
-            opener = partial(open_model, saved, model, other_data, Path.cwd())
+        with worker_opener(data, graph, model, other_data) as opener:
             yield partial(evaluate_in_processes, opener, workers)
+
+
+@contextmanager
+def worker_opener(data: str, graph: TemporalGraph, model: str, other_data: bool) -> Iterator[Opener]:
+    """What opens graph and model in each worker, as long as the block lasts."""
+    from cody.evaluate.scratch import clear_abandoned, scratch_folder
+    from cody.evaluate.workers import open_model
+
+    clear_abandoned()
+    with scratch_folder() as folder:
+        saved = Path(data) if is_saved_graph(Path(data)) else save_graph(graph, folder / "graph")
+        yield partial(open_model, saved, model, other_data, Path.cwd())
 
 
 def _entries(names: str) -> list[Entry]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -31,6 +30,7 @@ from cody.cli.links import asked_links
 from cody.cli.options import (
     AllowOption,
     CandidatesOption,
+    CsvOption,
     DstOption,
     EventOption,
     ExplainerOption,
@@ -40,6 +40,7 @@ from cody.cli.options import (
     ProtectOption,
     SrcOption,
     TimeOption,
+    WorkersOption,
 )
 from cody.cli.parser import Option
 from cody.cli.progress import progress, status
@@ -47,8 +48,9 @@ from cody.cli.proof import check_proof
 from cody.cli.protect import protected
 from cody.data import load
 from cody.errors import CallError
+from cody.evaluate.request import Request
 from cody.explain import explain as explain_link
-from cody.explainers import DEFAULT_SEARCH, Explainer, check_options, find
+from cody.explainers import DEFAULT_SEARCH, check_options, find
 from cody.explainers import explainer as choose_explainer
 from cody.explanation import Explanation
 from cody.graph import Query, TemporalGraph
@@ -81,17 +83,20 @@ def demo() -> None:
         "What could be otherwise": "allow why_not protect candidates hops near",
         "The search": "explainer policy count prove evaluations seconds seed",
         "Options of single explainers": "iterations alpha children first sparsity rollouts scorer",
+        "The work": "workers out_",
+        "What comes out": "html csv_ json_",
     },
     examples={
         "cody explain --event 53854": "why the model expects this message",
         "cody explain --src 1772 --dst 9 --time now --why-not": "why it does not expect that one",
+        "cody explain --events rows.txt --workers 4 --out why.jsonl": "many of them; rerun to resume",
     },
 )
 def explain(
     data: DataOption = DEFAULT_DATA,
     model: ModelOption = DEFAULT_MODEL,
     event: EventOption = None,
-    events: Annotated[str | None, Option(help="Several rows, 10,20,30 or a file: one JSON line each.")] = None,
+    events: Annotated[str | None, Option(help="Several rows, 10,20,30, or a file of rows: one JSON line each.")] = None,
     src: SrcOption = None,
     dst: DstOption = None,
     time: TimeOption = None,
@@ -126,13 +131,19 @@ def explain(
     verify: Annotated[
         Replayed, Option(help="Confirm by replay since the oldest removed event, or of everything.")
     ] = Replayed.window,
+    workers: WorkersOption = 1,
+    out_: Annotated[
+        Path | None, Option("--out", help="With --events: write the lines to this file; rerun to resume it.")
+    ] = None,
     html: HtmlOption = None,
     sort: SortOption = False,
     unit: UnitOption = None,
     other_data: OtherDataOption = False,
+    csv_: CsvOption = False,
     json_: JsonOption = False,
 ) -> None:
     """Find what would have had to be otherwise for a model to decide otherwise: past events missing, or others."""
+    _check_call(events, workers, out_, csv_ and json_)
     options = {"iterations": iterations, "alpha": alpha, "children": children, "stop_at_first": first or None}
     options |= {"sparsity": sparsity, "rollouts": rollouts}
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
@@ -161,44 +172,33 @@ def explain(
     }
     chosen = replace(chosen, protect=protected(named.graph, protect or []))
     queries = asked_links(named.graph, event, events, src, dst, time)
-    question = Question(open_model(named, other_data=other_data), named.graph, chosen, wanted, named.data(data), model)
+    request = Request(chosen, wanted, {"data": named.data(data), "model": model})
+    question = Question(open_model(named, other_data=other_data), named.graph, request)
     if prove > 1 and seconds is None and evaluations is None:
         check_proof(question.model, question.graph, chosen, queries, prove)
     if events is not None:
-        _explain_many(question, queries, why_not=why_not)
+        from cody.cli.explain_many import explain_many
+
+        remark = _say_if_predicted if why_not else None
+        explain_many(*question, queries, remark, out=out_, workers=workers, as_csv=csv_, other_data=other_data)
         return
     sets = evaluations or max(iterations or 300, number_of_sets(chosen.size, prove))
     with progress("sets of events tried", sets) as move:
         why = question.about(queries[0], lambda oracle: move(completed=len(oracle.asked)))
     if why_not:
         _say_if_predicted(why)
-    _show(why, question, html, as_json=json_)
+    _show(why, question, html, as_json=json_, as_csv=csv_)
 
 
 class Question(NamedTuple):
-    """What is asked about each link."""
+    """What is asked, and of whom."""
 
     model: Model
     graph: TemporalGraph
-    explainer: Explainer
-    wanted: dict[str, Any]  # how to search, and for what: further arguments of explain
-    data_name: str
-    model_name: str
+    request: Request
 
     def about(self, query: Query, watch: Callable[[Oracle], None] | None = None) -> Explanation:
-        why = self.explainer.explain(self.model, self.graph, query, watch=watch, **self.wanted)
-        return replace(why, parameters=why.parameters | {"data": self.data_name, "model": self.model_name})
-
-
-def _explain_many(question: Question, queries: Sequence[Query], *, why_not: bool) -> None:
-    """One line of JSON for each link, as soon as it is known."""
-    with progress("links", len(queries)) as move:
-        for number, query in enumerate(queries):
-            why = question.about(query)
-            if why_not:
-                _say_if_predicted(why)
-            move(completed=number + 1)
-            print_json(why.to_dict())
+        return self.request.explain(self.model, self.graph, query, watch)
 
 
 def _say_if_predicted(why: Explanation) -> None:
@@ -206,7 +206,7 @@ def _say_if_predicted(why: Explanation) -> None:
         say(f"the model does predict {why.src} → {why.dst}; this is what would have led to the contrary")
 
 
-def _show(why: Explanation, question: Question, html: Path | None, *, as_json: bool) -> None:
+def _show(why: Explanation, question: Question, html: Path | None, *, as_json: bool, as_csv: bool) -> None:
     """Print an explanation, and write its page."""
     if html is not None:
         from cody.view import write_page
@@ -216,11 +216,17 @@ def _show(why: Explanation, question: Question, html: Path | None, *, as_json: b
     if as_json:
         print_json(why.to_dict())
         return
+    if as_csv:
+        from cody.cli.explain_many import print_rows
+        from cody.evaluate.explanations import row_of
+
+        print_rows([row_of(why)])
+        return
     from cody.cli import show
 
     show.print_parts(show.explanation(why))
     if _wants_hint(why):
-        seconds = question.wanted["seconds"]
+        seconds = question.request.options["seconds"]
         left = None if seconds is None else seconds - why.seconds
         show.print_parts(show.addition(why, _addition(question.model, question.graph, why.query, left)))
 
@@ -245,6 +251,15 @@ def _addition(model: Model, graph: TemporalGraph, query: Query, seconds: float |
         return explain_link(model, graph, query, edits=(additions,), size=HINTS, evaluations=HINTS + 1, seconds=seconds)
     except CallError:  # a model that cannot be asked about other logs
         return None
+
+
+def _check_call(events: str | None, workers: int, out: Path | None, both: bool) -> None:
+    """Refuse options that contradict each other."""
+    if events is None and (out is not None or workers > 1):
+        option = "--out" if out is not None else "--workers"
+        raise CallError(f"{option} is for several links: give --events ROWS, or leave it out")
+    if both:
+        raise CallError("give --csv or --json, not both")
 
 
 def _check_page(html: Path, events: str | None) -> None:

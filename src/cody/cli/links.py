@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cody import words
+from cody.cli.messages import say
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
 from cody.what_if import read_rows
@@ -20,12 +21,20 @@ def asked_links(
     if event is not None:
         return [graph.query(event)]
     if events is not None:
-        rows = read_rows(events)
-        if not rows:
-            raise CallError(f"--events {events!r} names no event")
-        return [graph.query(row) for row in rows]
+        return [graph.query(row) for row in named_rows(events)]
     query = graph.link(src, dst, str(time))
     if not query.before:
         began = words.moment_and_zone(float(graph.time[0]))
         raise CallError(f"--time {time!r} is before the first event ({began}): there is no past to explain it by")
     return [query]
+
+
+def named_rows(events: str) -> list[int]:
+    """The rows that `--events` names, each once, in their order."""
+    named = read_rows(events)
+    if not named:
+        raise CallError(f"--events {events!r} names no event")
+    rows = list(dict.fromkeys(named))
+    if len(rows) < len(named):
+        say(f"{words.count(len(named), 'row')} named, {len(rows):,} of them different: each is used once")
+    return rows

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -115,11 +115,17 @@ def status(text: str) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def progress(
-    description: str, total: int | None, *, completed: int = 0, in_bytes: bool = False, at_most: bool = False
+    description: str,
+    total: int | None,
+    *,
+    completed: int = 0,
+    in_bytes: bool = False,
+    at_most: bool = False,
+    drawn: bool = True,
 ) -> Iterator[Update]:
     """A bar, while the block runs; the function that is given moves it. With `at_most` the work may end earlier."""
     work = Work(description, total, completed, in_bytes, at_most)
-    with _entered(work), _drawn(work):
+    with _entered(work), _drawn(work) if drawn else nullcontext():
         yield work.update
 
 
@@ -161,12 +167,12 @@ def _drawn(work: Work) -> Iterator[None]:
         get_renderable=draw,
         console=Console(stderr=True, markup=False, emoji=False, highlight=False),
         transient=True,
-        redirect_stdout=_share_a_terminal(),  # only there: what is printed stands above the bar
+        redirect_stdout=share_a_terminal(),  # only there: what is printed stands above the bar
     ):
         yield
 
 
-def _share_a_terminal() -> bool:
+def share_a_terminal() -> bool:
     """Whether standard output is the terminal on which the bar is drawn."""
     with suppress(OSError, ValueError, AttributeError):  # a stream without a file
         return sys.stdout.isatty() and os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())

@@ -9,16 +9,14 @@ that damage is noticed.
 from __future__ import annotations
 
 import gzip
-import os
-import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from cody import words
-from cody.errors import CallError, CodyError, DataError
+from cody.errors import DataError
+from cody.evaluate.appending import LineAppender, appending_lines
 from cody.evaluate.lines import check_line, is_complete, parse_line, shown, write_line
 from cody.evaluate.record import KINDS, Record, is_count
 from cody.evaluate.upgrade import upgraded_explainer
@@ -28,8 +26,6 @@ HEADER_FIELDS = {
     *("version", "data", "model", "data_identity", "model_identity", "seed", "share"),
     *("period", "margin", "instances", "explainers", "links"),
 }
-BEGINNINGS = (b'{"schema": "cody/evaluation/', b'{"schema": "cody/record/')  # of every line
-SYNC_EVERY = 1.0  # seconds; younger records are lost if the machine crashes, but not if the process does
 LONGEST = 2**28  # bytes of a line; the header of a million links takes 8 million
 
 Header = dict[str, Any]
@@ -98,101 +94,21 @@ def _header(text: str) -> Header:
     return header
 
 
-class Appender:
-    """A file of records that is open for appending, locked against a second run."""
+class Appender(LineAppender[Record | Header]):
+    """A file of records that is open for appending."""
 
-    def __init__(self, path: Path, file: BinaryIO) -> None:
-        self.path = path
-        self.file = file
-        self.synced = time.monotonic()
+    beginnings = (b'{"schema": "cody/evaluation/', b'{"schema": "cody/record/')
 
-    def known(self) -> Iterator[Record | Header]:
-        """What the file holds. Read it to the end before writing anything."""
-        self.file.seek(0)
-        yield from _entries(self.path, self.file)
-        self._cut_incomplete_line()
-
-    def _cut_incomplete_line(self) -> None:
-        """Drop the line that was being written when the last run was killed, if that is what the file ends with."""
-        complete, rest = 0, b""
-        self.file.seek(0)
-        for line in self.file:
-            complete, rest = (complete + len(line), b"") if line.endswith(b"\n") else (complete, line)
-        begun = rest.rstrip(b"\0")  # a crash of the machine can leave zero bytes
-        if not any(begun[: len(beginning)] == beginning[: len(begun)] for beginning in BEGINNINGS):
-            raise DataError(f"{self.path} ends with something that no evaluation wrote: {words.plain(rest[:40])}")
-        self.file.truncate(complete)
-        self.file.seek(complete)
+    def entries(self) -> Iterator[Record | Header]:
+        return _entries(self.path, self.file)
 
     def write_header(self, header: Header) -> None:
-        self._write(write_line({"schema": HEADER, **header}))
+        self.write_line(write_line({"schema": HEADER, **header}))
 
     def write(self, record: Record) -> None:
-        self._write(record.to_json())
-
-    def _write(self, line: str) -> None:
-        try:
-            self.file.write(line.encode() + b"\n")
-            self.file.flush()
-            if time.monotonic() - self.synced > SYNC_EVERY:
-                self.sync()
-        except OSError as error:
-            raise CodyError(
-                f"cannot write {self.path}: {error.strerror}. What it holds is kept, and the same command continues"
-            ) from None
-
-    def sync(self) -> None:
-        os.fsync(self.file.fileno())
-        try:
-            is_there = os.path.samestat(os.fstat(self.file.fileno()), self.path.stat())
-        except OSError:
-            is_there = False
-        if not is_there:
-            raise CodyError(f"{self.path} was removed or replaced while it was being written: its records are lost")
-        self.synced = time.monotonic()
+        self.write_line(record.to_json())
 
 
-@contextmanager
-def appending(path: str | Path) -> Iterator[Appender]:
+def appending(path: str | Path) -> AbstractContextManager[Appender]:
     """Open a file of records, or start one. Only one run at a time can have it open."""
-    path = Path(path)
-    if path.suffix == ".gz":
-        raise CallError(
-            f"records cannot be appended to {path}: write a plain file, and compress it when the run is finished"
-        )
-    try:
-        if path.exists() and not path.is_file():
-            raise CallError(f"cannot write {path}: it is not an ordinary file; --out takes the name of a file")
-        begun = not path.exists()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
-    except OSError as error:
-        reason = f"{path.parent} is not a folder" if path.parent.is_file() else error.strerror
-        raise CallError(f"cannot write {path}: {reason}") from None
-    try:
-        _lock(path, file)
-        try:
-            appender = Appender(path, file)
-            yield appender
-            appender.sync()
-        finally:
-            if begun and not os.fstat(file.fileno()).st_size:
-                path.unlink(missing_ok=True)  # nothing was written
-    finally:
-        with suppress(OSError):  # a failed write has been reported already
-            file.close()
-
-
-def _lock(path: Path, file: BinaryIO) -> None:
-    import fcntl  # reading records needs no lock, and works where there is no fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when the process ends, however it does
-        if not os.fstat(file.fileno()).st_nlink:
-            raise BlockingIOError  # the other run had started the file as well, and has removed it
-    except BlockingIOError:
-        raise CallError(f"another run is writing {path}; wait for it, or choose another file") from None
-    except OSError as error:
-        raise CallError(
-            f"{path} cannot be locked against a second run: {error.strerror}; choose another disk"
-        ) from None
+    return appending_lines(path, Appender)

@@ -1,0 +1,169 @@
+"""Explanations of many links: in this process or in several, and in a file that a later run resumes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cody.decision import probability
+from cody.errors import DataError
+from cody.evaluate.appending import LineAppender, appending_lines
+from cody.evaluate.pool import ATTEMPTS, Opener, run_in_processes
+from cody.evaluate.request import Request
+from cody.explanation import ADDED, REMOVED, Event, Explanation
+from cody.graph import Query, TemporalGraph
+from cody.model import Model, identity_of
+from cody.words import moment
+
+Explain = Callable[[Sequence[Query]], Iterable[Explanation]]
+
+
+def explain_in_processes(
+    opener: Opener, workers: int, queries: Sequence[Query], request: Request
+) -> Iterator[Explanation]:
+    """The explanations of links, made in several processes, each as soon as it is finished."""
+    return run_in_processes(opener, workers, partial(_explain, request), queries, lost=_unexplained)
+
+
+def _explain(request: Request, model: Model, graph: TemporalGraph, query: Query) -> Iterator[Explanation]:
+    yield request.explain(model, graph, query)
+
+
+def _unexplained(queries: Sequence[Query]) -> str:
+    shown = ", ".join(f"{query.src} → {query.dst} before row {query.before}" for query in queries[:5])
+    return f"{len(queries)} links are not explained because their workers died {ATTEMPTS} times: nodes {shown}"
+
+
+def in_order(queries: Sequence[Query], explanations: Iterable[Explanation]) -> Iterator[Explanation]:
+    """The explanations in the order of the links, each as soon as those before it are known."""
+    waiting: dict[Query, Explanation] = {}
+    left = iter(queries)
+    following = next(left, None)
+    for why in explanations:
+        waiting[why.query] = why
+        while following in waiting:
+            yield waiting.pop(following)
+            following = next(left, None)
+
+
+class Progress(NamedTuple):
+    """How far a run has come."""
+
+    finished: int
+    total: int
+    why: Explanation | None  # the latest; None: before the first one
+
+
+class ExplanationFile(LineAppender[Explanation]):
+    """A file of explanations, one a line, that is open for appending."""
+
+    beginnings = (b'{"schema": "cody/explanation/',)
+
+    def entries(self) -> Iterator[Explanation]:
+        for number, line in enumerate(iter(self.file.readline, b""), start=1):
+            if line.endswith(b"\n"):
+                yield _parse(self.path, number, line)
+
+
+def read_explanations(path: str | Path) -> Iterator[Explanation]:
+    """The explanations in a file, one a line."""
+    path = Path(path)
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            yield _parse(path, number, line)
+
+
+def _parse(path: Path, number: int, line: bytes) -> Explanation:
+    try:
+        return Explanation.from_json(line.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise DataError(f"{path}, line {number}: this is not an explanation: not UTF-8") from None
+    except DataError as error:
+        raise DataError(f"{path}, line {number}: {error}") from None
+
+
+def explain_into(
+    path: str | Path, model: Model, graph: TemporalGraph, queries: Sequence[Query], request: Request, explain: Explain
+) -> Iterator[Progress]:
+    """Append the explanation of each link to a file that does not have it yet. Yields at first and after each.
+
+    The same call resumes a run that was stopped, in whatever way; with more links it extends the run. A file of other
+    data, another model or another request is rejected, and so is a file that another run is writing.
+    """
+    with appending_lines(path, ExplanationFile) as file:
+        requested = request.described(model)
+        done: set[Query] = set()
+        for number, why in enumerate(file.known(), start=1):
+            _check_same_run(f"{file.path}, line {number}", why, identity_of(model), graph.identity, requested)
+            done.add(why.query)
+        left = [query for query in queries if query not in done]
+        finished = len(queries) - len(left)
+        yield Progress(finished, len(queries), None)
+        for why in explain(left) if left else ():
+            file.write_line(why.to_json())
+            finished += 1
+            yield Progress(finished, len(queries), why)
+
+
+def _check_same_run(where: str, why: Explanation, model: str, data: str, requested: dict[str, Any]) -> None:
+    """Reject an explanation of another model, of other data, or made with other options."""
+    there = {"the model": why.model, "the data": why.data} | _flat(why.parameters.get("request", {}))
+    here = {"the model": model, "the data": data} | _flat(requested)
+    for name in here | there:
+        if there.get(name) != here.get(name):
+            raise DataError(
+                f"{where} belongs to another run: there {name} is {there.get(name)}, "
+                f"here it is {here.get(name)}; choose another file"
+            )
+
+
+def _flat(given: Any, name: str = "") -> dict[str, Any]:
+    """Nested options with their full names."""
+    if not isinstance(given, dict):
+        return {name: given}
+    return {
+        full: value
+        for key, inner in given.items()
+        for full, value in _flat(inner, key if name in ("", "options") else f"{key} of {name}").items()
+    }
+
+
+COLUMNS = (
+    *("event", "src", "dst", "time", "logit", "score", "predicted", "verdict", "changes", "what"),
+    *("logit_after", "score_after", "minimal", "alternatives", "evaluations", "seconds"),
+)
+
+
+def row_of(why: Explanation) -> dict[str, Any]:
+    """An explanation as a row of a table, with these `COLUMNS`. Sets that only came close are not named."""
+    named = why.is_counterfactual or why.factual
+    after = why.without if named and why.rows else None
+    return {
+        "event": why.event,
+        "src": why.src,
+        "dst": why.dst,
+        "time": moment(why.query.time),
+        "logit": round(why.original, 6),
+        "score": round(probability(why.original), 6),
+        "predicted": why.original > 0,
+        "verdict": why.verdict,
+        "changes": len(why.rows) if named else None,
+        "what": "; ".join(_what(step.event) for step in why.steps) if named else None,
+        "logit_after": None if after is None else round(after, 6),
+        "score_after": None if after is None else round(probability(after), 6),
+        "minimal": why.is_minimal,
+        "alternatives": len(why.alternatives),
+        "evaluations": why.evaluations,
+        "seconds": round(why.seconds, 3),
+    }
+
+
+def _what(event: Event) -> str:
+    """An edit in a few words: the row of an event that is removed, or what else is done."""
+    if event.edit == REMOVED:
+        return f"{event.row}"
+    if event.edit == ADDED:
+        return f"added {event.src} → {event.dst} at {moment(event.time)}"
+    return f"{event.replaces} {event.edit}" + ("" if event.time == event.was else f" to {moment(event.time)}")

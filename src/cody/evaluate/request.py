@@ -1,0 +1,40 @@
+"""How links are explained, in one value that workers and files can have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from cody.candidates import Protected
+from cody.explainers import Explainer, name_of
+from cody.explanation import Explanation
+from cody.graph import Query, TemporalGraph
+from cody.model import Model
+from cody.oracle import Oracle
+
+
+class Request(NamedTuple):
+    """How each link is explained. Workers get it too, so it must be picklable."""
+
+    explainer: Explainer
+    options: dict[str, Any]  # further arguments of explain
+    names: dict[str, str]  # of data and model, as the user gave them
+
+    def explain(
+        self, model: Model, graph: TemporalGraph, query: Query, watch: Callable[[Oracle], None] | None = None
+    ) -> Explanation:
+        """The explanation of a link. Its parameters say what was requested, so that a later run can compare."""
+        why = self.explainer.explain(model, graph, query, watch=watch, **self.options)
+        return replace(why, parameters=why.parameters | self.names | {"request": self.described(model)})
+
+    def described(self, model: Model) -> dict[str, Any]:
+        """All of it but the names, as JSON has it."""
+        given = self.explainer.options(model) | {
+            name: value.as_parameters() if isinstance(value, Protected) else value
+            for name, value in self.options.items()
+        }
+        parts = {"search": name_of(self.explainer.search), "policy": name_of(self.explainer.policy)}
+        described: dict[str, Any] = json.loads(json.dumps(parts | {"options": given}))
+        return described
