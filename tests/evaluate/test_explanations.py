@@ -98,7 +98,7 @@ def test_a_file_of_other_data_or_of_something_else_is_refused(where, tmp_path):
     with pytest.raises(DataError, match="there the model is"):
         explain([], "--out", file, rows=[53854])
     file.write_text("years of work")
-    with pytest.raises(DataError, match="never writes: .*years of work"):
+    with pytest.raises(DataError, match=r"never writes: .*years of work"):
         explain(where, "--out", file)
     assert file.read_text() == "years of work"
 

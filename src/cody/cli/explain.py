@@ -42,7 +42,7 @@ from cody.cli.options import (
     TimeOption,
     WorkersOption,
 )
-from cody.cli.parser import Option
+from cody.cli.parser import LINES, Option
 from cody.cli.progress import progress, status
 from cody.cli.proof import check_proof
 from cody.cli.protect import protected
@@ -133,7 +133,8 @@ def explain(
     ] = Replayed.window,
     workers: WorkersOption = 1,
     out_: Annotated[
-        Path | None, Option("--out", help="With --events: write the lines to this file; rerun to resume it.")
+        Path | None,
+        Option("--out", writes=LINES, help="With --events: write the lines to this file; rerun to resume it."),
     ] = None,
     html: HtmlOption = None,
     sort: SortOption = False,
