@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from cody.candidates import Protected
 from cody.explainers import Explainer, name_of
 from cody.explanation import Explanation
 from cody.graph import Query, TemporalGraph
@@ -19,7 +18,7 @@ class Request(NamedTuple):
     """How each link is explained. Workers get it too, so it must be picklable."""
 
     explainer: Explainer
-    options: dict[str, Any]  # further arguments of explain
+    options: dict[str, Any]  # further arguments of explain, all of them plain data
     names: dict[str, str]  # of data and model, as the user gave them
 
     def explain(
@@ -31,10 +30,7 @@ class Request(NamedTuple):
 
     def described(self, model: Model) -> dict[str, Any]:
         """All of it but the names, as JSON has it."""
-        given = self.explainer.options(model) | {
-            name: value.as_parameters() if isinstance(value, Protected) else value
-            for name, value in self.options.items()
-        }
         parts = {"search": name_of(self.explainer.search), "policy": name_of(self.explainer.policy)}
-        described: dict[str, Any] = json.loads(json.dumps(parts | {"options": given}))
+        options = self.explainer.options(model) | self.options
+        described: dict[str, Any] = json.loads(json.dumps(parts | {"options": options}))
         return described
