@@ -750,7 +750,7 @@ def test_a_factual_explainer_says_what_it_names_and_not_that_it_found_no_counter
 def test_what_was_protected_is_said():
     protected = Protected(events=[0, 1, 2, 3, 4], nodes=[5], times=[(0.0, 1.0)])
     why = explain(toy(), GRAPH, QUERY, protect=protected)
-    assert why.protection == ("Protected: events 0, 1, 2, 3, …; node 5; time 0 to 1.")
+    assert why.protection == ("Protected: events 0, 1, 2, 3 and 1 more; node 5; time 0 to 1.")
     for text in (str(why), why._repr_html_()):
         assert why.protection in text
     assert explain(toy(), GRAPH, QUERY).protection == ""

@@ -405,7 +405,8 @@ class Explanation:
             entries = protected.get(name, [])
             shown = [" to ".join(map(moment, entry)) if name == "times" else plain(entry, 24) for entry in entries[:4]]
             if shown:
-                parts.append(f"{thing if len(entries) == 1 else name} {', '.join(shown)}{', …' * (len(entries) > 4)}")
+                more = f" and {len(entries) - 4} more" if len(entries) > 4 else ""
+                parts.append(f"{thing if len(entries) == 1 else name} {', '.join(shown)}{more}")
         return f"Protected: {'; '.join(parts)}." if parts else ""
 
     @property

@@ -169,8 +169,7 @@ def finish(
     with stoppable(kept, nothing):
         with status("Drawing links ..."):
             first = next(steps)
-        if sample.events is None:
-            say_what_is_missing(first.links, sample)
+        say_what_is_missing(first.links, sample)
         follow(first, steps)
     return first.links
 
@@ -205,6 +204,12 @@ def _print(summaries: dict[metrics.Group, metrics.Summary], *, as_json: bool) ->
 
 
 def say_what_is_missing(links: Sequence[evaluation.Link], sample: evaluation.Sample) -> None:
+    """Say which links that were asked for are not explained: too few exist, or too many were named."""
+    if sample.events is not None:
+        if len(links) < len(sample.events):
+            limits = f"at most {sample.instances:,} of each kind (--instances), {' and '.join(sample.kinds)} (--kinds)"
+            say(f"{len(links):,} of {words.count(len(sample.events), 'link')} are explained: {limits}")
+        return
     for kind in sample.kinds:
         found = sum(link.kind == kind for link in links)
         if found < sample.instances:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from cody import words
 from cody.cli.messages import say
 from cody.errors import CallError
-from cody.graph import Query, TemporalGraph
+from cody.graph import IntArray, Query, TemporalGraph
+from cody.predict import of_node
 from cody.what_if import read_rows
 
 
@@ -38,3 +39,15 @@ def named_rows(events: str) -> list[int]:
     if len(rows) < len(named):
         say(f"{words.count(len(named), 'row')} named, {len(rows):,} of them different: each is used once")
     return rows
+
+
+def rows_of_node(graph: TemporalGraph, rows: IntArray, node: str, *, by_default: bool) -> IntArray:
+    """Those of the rows that are events of a node. `by_default`: nobody asked for this period, so it is said."""
+    chosen = of_node(graph, rows, node)
+    if not len(chosen):
+        raise CallError(f"there are no events of node {node!r} in this period")
+    every = len(graph.history(graph.node(node), graph.num_events))
+    if by_default and len(chosen) < every:
+        these = f"{len(chosen):,} of the {words.count(every, 'event')} of {words.plain(node)}"
+        say(f"{these}: those of the test period, the last 15 % of the log (--period 0..1 takes all)")
+    return chosen

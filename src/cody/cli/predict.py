@@ -23,15 +23,16 @@ from cody.cli.common import (
     open_model,
     parse_shares,
     print_json,
+    say,
 )
+from cody.cli.links import named_rows, rows_of_node
 from cody.cli.options import CsvOption, EventsOption, NodeOption, PeriodOption
 from cody.cli.parser import Option
 from cody.cli.progress import progress
 from cody.data import load
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
-from cody.predict import PERIOD, Prediction, Predictions, of_node, predict, rows_between, rows_of_links
-from cody.what_if import read_rows
+from cody.predict import PERIOD, Prediction, Predictions, predict, rows_between, rows_of_links
 
 SHOWN = 20  # links in a table
 OF_LINKS = ("event", "happened", "right")  # columns that mean nothing for forecasts
@@ -98,6 +99,8 @@ def predict_(
             time=time or "now",
             watch=lambda done, total: move(completed=done, total=total),
         )
+    if next_ is not None and len(found) < next_:
+        say(f"{words.plain(node)} has only {words.count(len(found), 'possible partner')} at that time")
     shown = found.wrong if wrong else found
     most = last or (len(shown) if csv_ or json_ or next_ is not None else SHOWN)
     shown = shown.at(range(max(0, len(shown) - most), len(shown)))
@@ -148,7 +151,7 @@ def _links(
 ) -> list[int | Query]:
     """The links that were asked about."""
     if events is not None:
-        return list(read_rows(events))
+        return list(named_rows(events))
     if links is not None:
         return rows_of_links(graph, links)
     if since is None and until is None:
@@ -157,10 +160,11 @@ def _links(
         rows = graph.rows_within(
             None if since is None else graph.when(since), None if until is None else words.end_of(until, graph.when)
         )
-    chosen = rows if node is None else of_node(graph, rows, node)
-    if not len(chosen):
-        raise CallError(f"there are no events{'' if node is None else f' of node {node!r}'} in this period")
-    return list(chosen.tolist())
+    if node is not None:
+        rows = rows_of_node(graph, rows, node, by_default=period is None and since is None and until is None)
+    if not len(rows):
+        raise CallError("there are no events in this period")
+    return list(rows.tolist())
 
 
 def _rows(shown: Predictions, *, with_contacts: bool) -> list[dict[str, Any]]:

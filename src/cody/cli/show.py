@@ -172,7 +172,8 @@ def predictions(found: Predictions, shown: Predictions, options: str) -> Iterabl
     yield rows
     yield ""
     if len(shown) < len(found):
-        yield Text(f"{count(len(shown), 'link')} shown: --last N shows more, --wrong the wrong ones, --csv all.")
+        shown_of_all = f"{len(shown):,} of {count(len(found), 'link')} shown"
+        yield Text(f"{shown_of_all}: --last N shows more, --wrong the wrong ones, --csv all.")
     latest = min(reversed(list(shown)), key=lambda each: each.event is None)  # of events, if there are any
     yield f"Ask why:  cody explain {_asked(latest)}{options}"
 

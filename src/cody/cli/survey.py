@@ -34,6 +34,7 @@ from cody.cli.common import (
     use_threads,
 )
 from cody.cli.evaluate import finish, named_kinds, records_of, way_to_evaluate
+from cody.cli.links import named_rows, rows_of_node
 from cody.cli.options import (
     AllowOption,
     CandidatesOption,
@@ -61,11 +62,12 @@ from cody.explainers import DEFAULT_SEARCH, explainer, find
 from cody.explanation import Explanation
 from cody.graph import TemporalGraph
 from cody.model import Model
-from cody.predict import of_node, rows_between
+from cody.predict import rows_between
 from cody.survey import Case, Comparison, Part, Survey, cases, compare, survey_of
 from cody.survey.report import LISTED, Decider, Example
 from cody.survey.shares import Contrast, Share
-from cody.what_if import read_rows
+
+INSTANCES = 50  # predictions of each kind
 
 
 class Asked(NamedTuple):
@@ -95,7 +97,9 @@ def survey_(
         list[str] | None,
         Option(help=f"As in explain; a second one is asked about the same links. Default: {DEFAULT_MODEL}."),
     ] = None,
-    instances: Annotated[int, Option(min=1, help="Predictions of each kind.")] = 50,
+    instances: Annotated[
+        int | None, Option(min=1, help=f"Predictions of each kind. Default: {INSTANCES}; with --events all of them.")
+    ] = None,
     kinds: KindsOption = "correct,incorrect",
     period: PeriodOption = None,
     node: NodeOption = None,
@@ -227,22 +231,19 @@ def _check_call(
 
 
 def _sample(
-    graph: TemporalGraph, instances: int, kinds: str, period: str | None, node: str | None, events: str | None
+    graph: TemporalGraph, instances: int | None, kinds: str, period: str | None, node: str | None, events: str | None
 ) -> evaluation.Sample:
-    """Which links are drawn."""
+    """Which links are drawn. Events that are named one by one are all explained, unless fewer are asked for."""
     shares = TEST_PERIOD if period is None else parse_shares(period)
     rows: tuple[int, ...] | None = None
     if events is not None:
-        shares, rows = (0.0, 1.0), tuple(sorted(set(read_rows(events))))
+        shares, rows = (0.0, 1.0), tuple(sorted(named_rows(events)))
         for row in rows:
             graph.query(row)  # raises an error if there is no such event
     elif node is not None:
-        rows = tuple(of_node(graph, rows_between(graph, shares), node).tolist())
-    if rows is not None and not rows:
-        raise CallError(
-            f"there are no events of node {node!r} in this period" if events is None else "no event is named"
-        )
-    return evaluation.Sample(instances, named_kinds(kinds), shares, events=rows)
+        rows = tuple(rows_of_node(graph, rows_between(graph, shares), node, by_default=period is None).tolist())
+    most = INSTANCES if events is None or rows is None else len(rows)
+    return evaluation.Sample(instances or most, named_kinds(kinds), shares, events=rows)
 
 
 def _same_links(other: Asked) -> evaluation.Sample:

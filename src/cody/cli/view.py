@@ -20,7 +20,9 @@ def view(
     out_: Annotated[
         Path | None, Option("--out", writes=PAGE, help="The page. Default: the same name, ending in .html.")
     ] = None,
-    line: Annotated[int, Option(min=1, help="Which, if the file has one explanation a line.")] = 1,
+    line: Annotated[
+        int | None, Option(min=1, help="Which, if the file has one explanation a line. Default: the first.")
+    ] = None,
     open_: Annotated[bool, Option("--open", help="Show the page in the browser.")] = False,
 ) -> None:
     """Make a page of an explanation: one HTML file that shows it, and lets events be switched off and on."""
@@ -35,8 +37,8 @@ def view(
         webbrowser.open(page.absolute().as_uri())
 
 
-def _read(file: Path, line: int) -> Explanation:
-    """One explanation of a file that has one, or one a line."""
+def _read(file: Path, line: int | None) -> Explanation:
+    """One explanation of a file that has one, or one a line. If there are several and none was chosen, that is said."""
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -44,6 +46,8 @@ def _read(file: Path, line: int) -> Explanation:
     lines = [entry for entry in text.splitlines() if entry.strip()]
     whole = len(lines) > 1 and lines[0].strip() == "{"  # written over several lines by somebody else
     documents = [text] if whole else lines
-    if not 0 < line <= len(documents):
-        raise CallError(f"--line {line} is out of range: {file} has {count(len(documents), 'explanation')}")
-    return Explanation.from_json(documents[line - 1])
+    if not 0 < (line or 1) <= len(documents):
+        raise CallError(f"--line {line or 1} is out of range: {file} has {count(len(documents), 'explanation')}")
+    if line is None and len(documents) > 1:
+        say(f"line 1 of {len(documents):,}: --line N makes a page of another")
+    return Explanation.from_json(documents[(line or 1) - 1])

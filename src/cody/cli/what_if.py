@@ -41,6 +41,7 @@ from cody.edits import Add, Edit, Move
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
 from cody.what_if import Case, answer_cases, effects, parse_add, parse_move, parse_rows, read_cases, unseen
+from cody.words import count
 
 
 @app.command(
@@ -88,6 +89,7 @@ def what_if(
     graph = named.graph
     if cases is not None:
         asked = read_cases(cases, graph)
+        _say_which_cases_are_too_late(graph, asked, new_node or [])
     else:
         (query,) = asked_links(graph, event, None, src, dst, time)
         edits: tuple[Edit, ...] = (
@@ -120,13 +122,29 @@ def _say_what_is_too_late(
     new_nodes: Sequence[str],
 ) -> None:
     """Say which changes the question does not see, because they lie after it."""
-    later = [row for row in removed if query.before <= row < graph.num_events]
-    if later:
-        what = f"event {event}" if event is not None else "the link"
-        say(f"event {min(later)} does not lie before {what}: leaving it out changes nothing")
+    later = sorted(row for row in removed if query.before <= row < graph.num_events)
+    what = f"event {event}" if event is not None else "the link"
+    if len(later) == 1:
+        say(f"event {later[0]} does not lie before {what}: leaving it out changes nothing")
+    elif later:
+        some = f"{len(later):,} of {count(len(removed), 'event')}, from {later[0]} on,"
+        say(f"{some} do not lie before {what}: leaving them out changes nothing")
     for edit in edits:
         if said := unseen(graph, query, edit, new_nodes):
             say(said)
+
+
+def _say_which_cases_are_too_late(graph: TemporalGraph, cases: Sequence[Case], new_nodes: Sequence[str]) -> None:
+    """Say in how many cases something is changed that the question does not see, and name the first."""
+    late = [
+        number
+        for number, case in enumerate(cases)
+        if any(case.query.before <= row < graph.num_events for row in case.removed)
+        or any(unseen(graph, case.query, edit, new_nodes) for edit in case.edits)
+    ]
+    if late:
+        of_all = f"{len(late):,} of {count(len(cases), 'case')}, the first of them case {late[0]}"
+        say(f"{of_all}, change something that does not lie before the link: that has no effect")
 
 
 def _answer(graph: TemporalGraph, case: Case, logit: float) -> dict[str, Any]:
