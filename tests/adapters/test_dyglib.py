@@ -1,5 +1,7 @@
 """The adapter for DyGLib, on stand-ins of our own that are called as its models are."""
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from torch import nn
 
 from cody import Add, TemporalGraph
 from cody.adapters import dyglib
-from cody.errors import CallError, ModelError
+from cody.errors import CallError, ModelError, SlowModelWarning
 from cody.testing import check_model
 from random_events import random_graph
 
@@ -107,6 +109,127 @@ class WithMemory(WithoutMemory):
         return tuple(embeddings)
 
 
+class LastMessage(WithoutMemory):
+    """A memory that is written when a node's next event comes, from a message that waits; `TGN` and `DyRep` in small.
+
+    Messages are made of memories, or, `of_embeddings`, of the embedding of the other end.
+    """
+
+    def __init__(self, graph, of_embeddings=False):
+        super().__init__(graph)
+        self.of_embeddings = of_embeddings
+        self.memory_bank = WaitingBank(graph.num_nodes + 1)
+        self.embedding_module = Neighbours(self.neighbor_sampler, self.node_raw_features)
+        del self.neighbor_sampler
+        self.update = nn.GRUCell(2 * WIDTH + 2, WIDTH)
+
+    def get_updated_memories(self, node_ids):
+        memories = self.memory_bank.node_memories.data.clone()
+        for node in node_ids:
+            if self.memory_bank.node_raw_messages[node]:
+                message = self.memory_bank.node_raw_messages[node][-1]
+                memories[node] = self.update(message[None], memories[node][None])[0]
+        return memories, self.memory_bank.node_last_updated_times
+
+    def compute_src_dst_node_temporal_embeddings(
+        self, src_node_ids, dst_node_ids, node_interact_times, edge_ids, edges_are_positive=True, num_neighbors=20
+    ):
+        bank, nodes = self.memory_bank, np.concatenate([src_node_ids, dst_node_ids])
+        memories, _ = self.get_updated_memories(node_ids=np.arange(len(bank.node_memories)))
+        both = self.embedding_module.compute_node_temporal_embeddings(
+            node_memories=memories,
+            node_ids=nodes,
+            node_interact_times=np.concatenate([node_interact_times] * 2),
+            num_neighbors=num_neighbors,
+        ).chunk(2)
+        if edges_are_positive:
+            for node in np.unique(nodes):
+                if bank.node_raw_messages[node]:
+                    message = bank.node_raw_messages[node][-1]
+                    bank.node_memories.data[node] = self.update(message[None], bank.node_memories[node][None])[0]
+                bank.node_raw_messages[node] = []
+            features = self.edge_raw_features[torch.from_numpy(edge_ids)]
+            for own, other, embedded in ((src_node_ids, dst_node_ids, both[1]), (dst_node_ids, src_node_ids, both[0])):
+                others = embedded if self.of_embeddings else bank.node_memories[torch.from_numpy(other)]
+                messages = torch.cat([bank.node_memories[torch.from_numpy(own)], others, features], dim=1)
+                for node, message in zip(own, messages, strict=True):
+                    bank.node_raw_messages[node].append(message)
+        return both
+
+
+class WaitingBank(Bank):
+    """Memories, and messages that wait."""
+
+    def __init__(self, nodes):
+        super().__init__(nodes)
+        self.node_last_updated_times = nn.Parameter(torch.zeros(nodes), requires_grad=False)
+        self.node_raw_messages = defaultdict(list)
+
+    def __init_memory_bank__(self):
+        super().__init_memory_bank__()
+        self.node_raw_messages = defaultdict(list)
+
+    def backup_memory_bank(self):
+        waiting = {node: list(messages) for node, messages in self.node_raw_messages.items()}
+        return self.node_memories.data.clone(), waiting
+
+    def reload_memory_bank(self, backup_memory_bank):
+        super().reload_memory_bank(backup_memory_bank)
+        self.node_raw_messages = defaultdict(list, {node: list(some) for node, some in backup_memory_bank[1].items()})
+
+
+class Neighbours(nn.Module):
+    """A node and its recent neighbours."""
+
+    def __init__(self, sampler, features):
+        super().__init__()
+        self.neighbor_sampler, self.node_raw_features, self.computed = sampler, features, 0
+
+    def compute_node_temporal_embeddings(self, node_memories, node_ids, node_interact_times, num_neighbors):
+        self.computed += 1
+        nodes, _, _ = self.neighbor_sampler.get_historical_neighbors(
+            node_ids=node_ids, node_interact_times=node_interact_times, num_neighbors=num_neighbors
+        )
+        features = node_memories + self.node_raw_features
+        around = features[torch.from_numpy(nodes)] * torch.from_numpy(nodes > 0)[..., None]
+        return features[torch.from_numpy(node_ids)] + around.sum(1)
+
+
+class PaddedToTheLongest(WithoutMemory):
+    """Padded to the longest history of a batch, without a mask, as DyGFormer does it."""
+
+    patch_size, max_input_sequence_length = 2, 9
+
+    def compute_src_dst_node_temporal_embeddings(self, src_node_ids, dst_node_ids, node_interact_times):
+        return tuple(self._embed(node_ids, node_interact_times, 0) for node_ids in (src_node_ids, dst_node_ids))
+
+    def pad_sequences(self, node_ids, histories, patch_size, max_input_sequence_length):
+        most = max_input_sequence_length - 1
+        histories = [[node, *history[-most:]] for node, history in zip(node_ids, histories, strict=True)]
+        longest = -(-max(map(len, histories)) // patch_size) * patch_size
+        return (np.array([history + [0] * (longest - len(history)) for history in histories]),)
+
+    def _embed(self, node_ids, times, _):
+        histories, _, _ = self.neighbor_sampler.get_all_first_hop_neighbors(
+            node_ids=node_ids, node_interact_times=times
+        )
+        (padded,) = self.pad_sequences(
+            node_ids,
+            [history.tolist() for history in histories],
+            patch_size=self.patch_size,
+            max_input_sequence_length=self.max_input_sequence_length,
+        )
+        return self.node_raw_features[torch.from_numpy(padded)].mean(1)
+
+
+class ComparedWithItsBatch(WithoutMemory):
+    """Embeddings less the mean of the batch."""
+
+    def _embed(self, node_ids, times, count):
+        embedded = super()._embed(node_ids, times, count)
+        return embedded - embedded.mean(0)
+
+
 class Merge(nn.Module):
     def __init__(self):
         super().__init__()
@@ -121,6 +244,17 @@ def some_graph(events=50):
     return random_graph(np.random.default_rng(0), events=events, edge_features=2, ties=False)
 
 
+def use_sampler(backbone, sampler):
+    """What `set_neighbor_sampler` does there."""
+    for module in backbone.modules():
+        if hasattr(module, "neighbor_sampler"):
+            module.neighbor_sampler = sampler
+
+
+def of_embeddings(graph):
+    return LastMessage(graph, of_embeddings=True)
+
+
 @torch.no_grad()
 def from_kept(backbone, predictor, graph, query, removed, batch=7):
     """What a model says that never heard of the removed events: the definition, in the model's own terms."""
@@ -133,16 +267,18 @@ def from_kept(backbone, predictor, graph, query, removed, batch=7):
     )
     past = dyglib.Past(small, small.query(len(kept)), small.outcome(frozenset(), small.query(len(kept))))
 
-    class NumberedAsBefore(dyglib.PastSampler):
-        def find_neighbors_before(self, *asked):
-            nodes, events, *others = super().find_neighbors_before(*asked)
-            return nodes, kept[events - 1] + 1, *others
+    numbered = np.concatenate([[0], kept + 1])
 
-    backbone.neighbor_sampler = NumberedAsBefore(past)
+    class NumberedAsBefore(dyglib.PastSampler):
+        def get_historical_neighbors(self, *asked, **named):
+            nodes, events, times = super().get_historical_neighbors(*asked, **named)
+            return nodes, numbered[events], times
+
+    use_sampler(backbone, NumberedAsBefore([past]))
     more = {}
     if hasattr(backbone, "memory_bank"):
         backbone.memory_bank.__init_memory_bank__()
-        for first in range(0, query.before, batch):
+        for first in range(0, query.before // batch * batch, batch):  # not that of the link itself
             rows = kept[(kept >= first) & (kept < first + batch)]
             if len(rows):
                 ends = graph.src[rows].astype(int) + 1, graph.dst[rows].astype(int) + 1
@@ -154,7 +290,10 @@ def from_kept(backbone, predictor, graph, query, removed, batch=7):
     return float(predictor(one, other))
 
 
-@pytest.mark.parametrize("kind", [WithoutMemory, WithMemory])
+KINDS = [WithoutMemory, WithMemory, LastMessage, of_embeddings]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_answers_are_those_of_a_model_that_never_saw_the_removed_events(kind):
     graph, rng = some_graph(), np.random.default_rng(1)
     backbone, predictor = kind(graph), Merge()
@@ -167,11 +306,91 @@ def test_answers_are_those_of_a_model_that_never_saw_the_removed_events(kind):
         np.testing.assert_allclose(model.logits(query, changes), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [WithoutMemory, WithMemory])
+@pytest.mark.parametrize("kind", KINDS)
 def test_it_keeps_all_rules_of_a_model(kind):
     graph = some_graph(25)
-    model = dyglib.wrap(kind(graph), Merge(), data=graph, batch=7, num_neighbors=4)
+    model = dyglib.wrap(kind(graph), Merge(), data=graph, batch=7, sees_own_batch=True, num_neighbors=4)
     check_model(model, graph, quick=True, tolerance=1e-5).raise_if_failed()
+
+
+@torch.no_grad()
+def in_batches(backbone, predictor, graph, batch, **options):
+    """The scores of all events in the library's own loop: each batch is scored with the memory before it."""
+    everything = graph.query(graph.num_events - 1)._replace(before=graph.num_events, time=np.inf)
+    past = dyglib.Past(graph, everything, graph.outcome(frozenset(), everything))
+    use_sampler(backbone, RowByRow([past]))
+    scores = []
+    for first in range(0, graph.num_events, batch):
+        rows = np.arange(first, min(first + batch, graph.num_events))
+        ends = graph.src[rows].astype(int) + 1, graph.dst[rows].astype(int) + 1
+        more = {"edge_ids": rows + 1} if hasattr(backbone, "memory_bank") else {}
+        embedded = backbone.compute_src_dst_node_temporal_embeddings(*ends, graph.time[rows], **more, **options)
+        scores.append(predictor(*embedded).numpy().ravel())
+    return np.concatenate(scores)
+
+
+class RowByRow(dyglib.PastSampler):
+    """One past for all rows of a call."""
+
+    def _past_of(self, nodes):
+        return np.zeros(len(nodes), dtype=int)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, PaddedToTheLongest])
+def test_a_link_gets_the_score_of_the_librarys_own_loop(kind):
+    graph = some_graph()
+    backbone, predictor = kind(graph), Merge()
+    options = {} if kind is PaddedToTheLongest else {"num_neighbors": 4}
+    model = dyglib.wrap(backbone, predictor, data=graph, batch=7, **options)
+    expected = in_batches(backbone.eval(), predictor, graph, 7, **options)
+    rows = np.arange(35, 49)  # in whose batches a history has the full length
+    answers = [model.logits(graph.query(row), [frozenset()])[0] for row in rows.tolist()]
+    np.testing.assert_allclose(answers, expected[rows], atol=1e-5)
+
+
+def test_a_memory_that_has_the_earlier_events_of_the_batch_gives_another_score():
+    graph = some_graph()
+    answers = [
+        dyglib.wrap(LastMessage(graph), Merge(), data=graph, batch=7, sees_own_batch=sees, num_neighbors=4).logits(
+            graph.query(47), [frozenset()]
+        )[0]
+        for sees in (False, True)
+    ]
+    assert abs(answers[0] - answers[1]) > 1e-4
+
+
+def test_hops_are_how_far_the_backbone_asks_for_neighbours():
+    graph = some_graph()
+    assert dyglib.wrap(WithoutMemory(graph), Merge(), data=graph, num_neighbors=4).hops == 2
+    assert dyglib.wrap(PaddedToTheLongest(graph), Merge(), data=graph).hops == 1
+    assert dyglib.wrap(LastMessage(graph), Merge(), data=graph, num_neighbors=4).hops == 1
+    assert dyglib.wrap(WithoutMemory(graph), Merge(), data=graph, num_neighbors=4, hops=3).hops == 3
+
+
+def test_embeddings_that_no_message_needs_are_not_computed_to_replay_events():
+    graph = some_graph()
+    for of_embeddings, needed in ((False, 1), (True, 3)):
+        model = dyglib.wrap(LastMessage(graph, of_embeddings), Merge(), data=graph, batch=20, num_neighbors=4)
+        module = model.steps.score.__self__.backbone.embedding_module
+        module.computed = 0
+        model.logits(graph.query(45), [frozenset()])
+        assert module.computed == needed  # to score; and for each of two batches
+
+
+def test_a_backbone_that_looks_at_the_rest_of_a_batch_is_asked_link_by_link_with_a_warning():
+    graph = some_graph()
+    with pytest.warns(SlowModelWarning, match="depends on the other links of its batch"):
+        model = dyglib.wrap(ComparedWithItsBatch(graph), Merge(), data=graph, num_neighbors=4)
+    changes = [frozenset({row}) for row in range(30, 40)]
+    together = model.logits(graph.query(40), changes)
+    assert together.tolist() == [model.logits(graph.query(40), [change])[0] for change in changes]
+
+
+def test_a_long_wait_is_announced_with_an_estimate(monkeypatch):
+    monkeypatch.setattr(dyglib, "LONG", 0.0)
+    graph = some_graph()
+    with pytest.warns(SlowModelWarning, match=r"300 sets may take \d.* (s|min|hours)"):
+        dyglib.wrap(WithMemory(graph), Merge(), data=graph, batch=7, num_neighbors=4)
 
 
 def test_the_users_modules_are_left_as_they_were():

@@ -5,26 +5,41 @@
 DyGLib counts nodes and events from 1: row r of the graph is its event r + 1, node v its node v + 1. Neighbours come
 from the past that is asked about, the most recent ones, so that nothing is drawn at random; which of them a time sees
 is decided as there: events that are strictly earlier.
+
+An answer does not depend on what else is asked. DyGFormer pads histories to the longest one of a batch and gives no
+mask to its attention, so there a score depends on the other links of its batch. Here histories are padded to the
+longest that the model takes (`max_input_sequence_length`), as they are in a batch with one such history.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cody.adapters.dyglib_sampler import PastSampler, Probe, Sampler
+from cody.adapters.dyglib_trials import answers_alone, expected_seconds, keeps_state_without_embeddings, replays_rightly
 from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
 from cody.adapters.past import Events, Past
-from cody.errors import CallError, ModelError, did_you_mean
+from cody.errors import CallError, ModelError, SlowModelWarning, did_you_mean
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
-from cody.model import fingerprint
+from cody.model import HOPS, fingerprint
+from cody.words import duration
+
+__all__ = ["DyglibSteps", "Past", "PastSampler", "wrap"]
 
 STATE = "memory_bank."  # of names of parameters that are no weights
 TABLES = ("neighbor_sampler", "node_raw_features", "edge_raw_features")  # large, and never changed
+TOGETHER = 16  # links that are given to a model at once
+LONG = 30.0  # seconds of an explanation, from which on a warning is due
 
 
 def wrap(
@@ -33,13 +48,15 @@ def wrap(
     *,
     data: TemporalGraph,
     batch: int = 200,
-    hops: int = 2,
+    sees_own_batch: bool = False,
+    hops: int | None = None,
     snapshot_bytes: int = SNAPSHOT_BYTES,
     **options: Any,
 ) -> HistoryModel:
     """A trained model of DyGLib (there, `model[0]` and `model[1]`) as one that can be explained.
 
-    The modules are copied, and the copies are in evaluation mode; yours stay as they are.
+    The modules are copied, and the copies are in evaluation mode; yours stay as they are. A `SlowModelWarning` says so
+    where an explanation will take long.
 
     Args:
         backbone: has `compute_src_dst_node_temporal_embeddings`.
@@ -47,7 +64,10 @@ def wrap(
         data: the graph of the events that the model was trained on, for example `cody.load("ml_wikipedia.csv")`, which
             is a processed file of DyGLib's.
         batch: of a model with memory, how many events it was fed at a time.
-        hops: how far the model looks: its number of layers or the length of its walks.
+        sees_own_batch: of a model with memory, whether the memory has the earlier events of a link's own batch. In the
+            library's loops it does not; neighbours of the same batch are seen in any case.
+        hops: how far the model looks. By default that is found out by trying: how many steps from the link it asks for
+            neighbours.
         snapshot_bytes: how much memory states of the model may take.
         options: what the model is asked with there, such as `num_neighbors=20` or `time_gap=2000`.
     """
@@ -59,47 +79,119 @@ def wrap(
                 f"backbone and link_predictor must be torch modules (model[0], model[1]), not {module!r:.60}"
             )
     _check(backbone, data, options)
-    steps = DyglibSteps(_copied(backbone), _copied(link_predictor), options)
-    given: dict[str, Any] = {"score": steps.score, "identity": steps.identity(batch), "batch": batch, "hops": hops}
-    if steps.bank is not None:
-        given |= {"start": steps.start, "observe": steps.observe, "snapshot_bytes": snapshot_bytes}
-        given |= {"save": steps.bank.backup_memory_bank, "restore": steps.bank.reload_memory_bank}
-    return from_steps(data, **given)
+    steps = DyglibSteps(_copied(backbone), _copied(link_predictor), options, batch, sees_own_batch)
+    given: dict[str, Any] = {"score": steps.score, "identity": steps.identity(), "batch": batch}
+    given["hops"] = steps.find_hops() if hops is None else hops
+    if steps.bank is None:
+        model = _without_memory(data, steps, given)
+    else:
+        model = _with_memory(data, steps, given, snapshot_bytes)
+    seconds = expected_seconds(model)
+    if seconds > LONG:
+        warnings.warn(
+            f"an explanation of 300 sets may take {duration(seconds)} with this {steps.name}; evaluations=… and "
+            "seconds=… limit it",
+            SlowModelWarning,
+            stacklevel=2,
+        )
+    return model
+
+
+def _without_memory(graph: TemporalGraph, steps: DyglibSteps, given: dict[str, Any]) -> HistoryModel:
+    """Many sets at once, if the model answers alone as it does in company."""
+    if answers_alone(steps, graph):
+        return from_steps(graph, **given, score_many=steps.score_many)
+    warnings.warn(
+        f"explanations will be slow: the score that {steps.name} gives a link depends on the other links of its batch. "
+        "Here each link is scored alone, so scores may differ from those of your loop",
+        SlowModelWarning,
+        stacklevel=3,
+    )
+    return from_steps(graph, **given)
+
+
+def _with_memory(graph: TemporalGraph, steps: DyglibSteps, given: dict[str, Any], snapshot_bytes: int) -> HistoryModel:
+    """Where it gives the same answers, only events that can reach the link are replayed, and without embeddings."""
+    given |= {"start": steps.start, "observe": steps.observe, "save": steps.save, "restore": steps.restore}
+    given["snapshot_bytes"] = snapshot_bytes
+    everything = from_steps(graph, **given)
+    steps.embeds = not keeps_state_without_embeddings(steps, everything)
+    if steps.embeds:  # a message may depend on the memories of others than its nodes
+        return everything
+    model = from_steps(graph, **given, reads=steps.reads)
+    return model if replays_rightly(model) else everything
 
 
 class DyglibSteps:
     """What the frame asks of the user's modules."""
 
-    def __init__(self, backbone: Any, link_predictor: Any, options: dict[str, Any]) -> None:
+    def __init__(
+        self, backbone: Any, link_predictor: Any, options: dict[str, Any], batch: int, sees_own_batch: bool
+    ) -> None:
         self.backbone, self.link_predictor, self.options = backbone, link_predictor, options
+        self.batch, self.sees_own_batch = batch, sees_own_batch
+        self.name = type(backbone).__name__
         self.bank: Any = getattr(backbone, "memory_bank", None)
         self.samplers = [module for module in backbone.modules() if hasattr(module, "neighbor_sampler")]
         self.tables = [module for module in backbone.modules() if hasattr(module, "edge_raw_features")]
         self.events: Tensor = backbone.edge_raw_features  # [E + 1, F], the first of no event
+        self.embeds = True  # whether embeddings are computed when a batch is observed
+        self.probe = Probe()
+        _pad_to_full_length(backbone)
 
     def start(self) -> None:
         self.bank.__init_memory_bank__()
 
+    def save(self) -> Any:
+        return self.bank.backup_memory_bank()
+
+    def restore(self, saved: Any) -> None:
+        self.bank.reload_memory_bank(saved)
+
     @torch.no_grad()
     def observe(self, events: Events) -> None:
         assert events.past is not None
-        self._embed(events.past, events.src, events.dst, events.time, {"edge_ids": events.rows + 1})
+        if self._is_own_batch(events, events.past):
+            return
+        with self._without_embeddings() if not self.embeds else nullcontext():
+            links = events.src, events.dst, events.time
+            sampler, features = PastSampler([events.past]), self._features(events.graph)
+            self._embed(sampler, features, *links, edge_ids=events.rows + 1)
+
+    def _is_own_batch(self, events: Events, past: Past) -> bool:
+        """Whether these are events of the batch that the link itself belongs to, and are not in its memory."""
+        before, graph = past.query.before, events.graph
+        if self.sees_own_batch or before == graph.num_events:
+            return False
+        return int(graph.place(events.rows[:1])[0]) // self.batch == before // self.batch
 
     @torch.no_grad()
     def score(self, query: Query, past: Past) -> float:
-        more = {} if self.bank is None else {"edge_ids": None, "edges_are_positive": False}
-        ends = np.array([query.src]), np.array([query.dst])
-        source, target = self._embed(past, *ends, np.array([query.time]), more)
-        logit = self.link_predictor(input_1=source, input_2=target)
-        if logit.numel() != 1:
-            raise ModelError(f"link_predictor(input_1=…, input_2=…) gave {tuple(logit.shape)} for one link")
-        return float(logit.reshape(-1)[0])
+        return float(self._score(query, [past])[0])
 
-    def _embed(self, past: Past, src: IntArray, dst: IntArray, time: FloatArray, more: dict[str, Any]) -> Any:
-        sampler = PastSampler(past)
+    @torch.no_grad()
+    def score_many(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
+        """Many at once, for a model without memory."""
+        parts = [pasts[first : first + TOGETHER] for first in range(0, len(pasts), TOGETHER)]
+        return np.concatenate([self._score(query, part) for part in parts])
+
+    def _score(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
+        links = (np.full(len(pasts), value) for value in (query.src, query.dst, query.time))
+        source, target = self._embed(PastSampler(pasts), self._features(pasts[0].graph), *links, **self._scoring())
+        logits = self.link_predictor(input_1=source, input_2=target)
+        if logits.numel() != len(pasts):
+            raise ModelError(f"link_predictor(input_1=…, input_2=…) gave {tuple(logits.shape)} for {len(pasts)} links")
+        numbers: FloatArray = logits.detach().cpu().double().numpy().reshape(-1)
+        return numbers
+
+    def _scoring(self) -> dict[str, Any]:
+        return {} if self.bank is None else {"edge_ids": None, "edges_are_positive": False}
+
+    def _embed(
+        self, sampler: Sampler, features: Tensor, src: IntArray, dst: IntArray, time: FloatArray, **more: Any
+    ) -> Any:
         for module in self.samplers:
             module.neighbor_sampler = sampler
-        features = self._features(past.graph)
         for module in self.tables:
             module.edge_raw_features = features
         nodes = {"src_node_ids": src.astype(np.int64) + 1, "dst_node_ids": dst.astype(np.int64) + 1}
@@ -116,81 +208,70 @@ class DyglibSteps:
             rows[:, : graph.imagined.features.shape[1]] = torch.as_tensor(graph.imagined.features).to(rows)
         return torch.cat([self.events, rows])
 
-    def identity(self, batch: int) -> str:
+    @contextmanager
+    def _without_embeddings(self) -> Iterator[None]:
+        """Inside, memories stand for the embeddings that are computed from them, and waiting messages are left to wait.
+
+        It is for models whose messages are made of memories alone; `keeps_state_without_embeddings` tries that.
+        """
+        embedding = self.backbone.embedding_module
+        vars(embedding)["compute_node_temporal_embeddings"] = _memories_of
+        vars(self.backbone)["get_updated_memories"] = self._memories
+        try:
+            yield
+        finally:
+            del vars(embedding)["compute_node_temporal_embeddings"], vars(self.backbone)["get_updated_memories"]
+
+    def _memories(self, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        return self.bank.node_memories, self.bank.node_last_updated_times
+
+    @torch.no_grad()
+    def find_hops(self) -> int:
+        """How many steps from a link the model asks for neighbours, found out by giving it some; at least 1."""
+        if self.bank is not None:
+            self.start()
+        link = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64), np.full(2, Probe.NOW)
+        try:
+            self._embed(self.probe, self.events, *link, **self._scoring())
+        except Exception:  # it does not take made-up neighbours
+            return HOPS
+        return max(1, self.probe.hops)
+
+    def reads(self, query: Query, past: Past) -> IntArray:
+        """The nodes whose memories a score depends on."""
+        sampler, count = PastSampler([past]), self.probe.neighbours
+        nodes, times = np.array([query.src, query.dst]) + 1, np.full(2, query.time)
+        read = [nodes]
+        for _ in range(self.probe.hops):
+            neighbours, _, when = sampler.get_historical_neighbors(nodes, times, count)
+            nodes, times = neighbours[neighbours > 0], when[neighbours > 0].astype(np.float64)
+            read.append(nodes)
+        return np.unique(np.concatenate(read)) - 1
+
+    def identity(self) -> str:
         weights = {**self.backbone.state_dict(prefix="0."), **self.link_predictor.state_dict(prefix="1.")}
         arrays = [weight.cpu().numpy() for name, weight in weights.items() if STATE not in name]
-        described = f"{type(self.backbone).__name__} {sorted(self.options.items())} {batch if self.bank else 0}"
+        fed = f"{self.batch} {self.sees_own_batch}" if self.bank else "0"
+        described = f"{self.name} {sorted(self.options.items())} {fed}"
         return f"dyglib-{fingerprint(*arrays, np.frombuffer(described.encode(), np.uint8))}"
 
 
-class PastSampler:
-    """What DyGLib's `NeighborSampler` with the strategy "recent" gives, of the past that is asked about."""
+def _memories_of(node_memories: Tensor, node_ids: IntArray, **_: Any) -> Tensor:
+    return node_memories[torch.from_numpy(node_ids)]
 
-    sample_neighbor_strategy = "recent"
-    seed = 0
 
-    def __init__(self, past: Past) -> None:
-        self.past = past
-        self._known: dict[int, tuple[IntArray, IntArray, FloatArray]] = {}
+def _pad_to_full_length(backbone: nn.Module) -> None:
+    """Let histories be padded to the longest that a model takes, and not to the longest of a batch."""
+    for module in backbone.modules():
+        if hasattr(type(module), "pad_sequences"):
+            vars(module)["pad_sequences"] = partial(_padded, module)
 
-    def reset_random_state(self) -> None:
-        """Nothing is random."""
 
-    def find_neighbors_before(
-        self, node_id: int, interact_time: float, return_sampled_probabilities: bool = False
-    ) -> tuple[IntArray, IntArray, FloatArray, FloatArray | None]:
-        """Neighbours, events and times of a node before a time, oldest first."""
-        if return_sampled_probabilities:
-            raise ModelError("neighbours drawn with probabilities are not supported; use those that are most recent")
-        neighbours, events, times = self._of(int(node_id) - 1)
-        count = int(np.searchsorted(times, interact_time))
-        return neighbours[:count], events[:count], times[:count], None
-
-    def _of(self, node: int) -> tuple[IntArray, IntArray, FloatArray]:
-        if node not in self._known:
-            if node < 0:  # there, node 0 stands for none
-                nothing = np.empty(0, dtype=np.int64)
-                self._known[node] = nothing, nothing, np.empty(0)
-            else:
-                graph = self.past.graph
-                rows = self.past.of_node(node)
-                self._known[node] = graph.other_end(rows, node).astype(np.int64) + 1, rows + 1, graph.time[rows]
-        return self._known[node]
-
-    def get_historical_neighbors(
-        self, node_ids: IntArray, node_interact_times: FloatArray, num_neighbors: int = 20
-    ) -> tuple[IntArray, IntArray, FloatArray]:
-        """The most recent ones, in the last of `num_neighbors` places each. [n, K] three times"""
-        shape = len(node_ids), num_neighbors
-        nodes, events, times = (np.zeros(shape, dtype) for dtype in (np.int64, np.int64, np.float32))
-        for place, (node, time) in enumerate(zip(node_ids.tolist(), node_interact_times.tolist(), strict=True)):
-            columns = self.find_neighbors_before(node, time)
-            first = num_neighbors - min(len(columns[0]), num_neighbors)
-            nodes[place, first:] = columns[0][-num_neighbors:]
-            events[place, first:] = columns[1][-num_neighbors:]
-            times[place, first:] = columns[2][-num_neighbors:]
-        return nodes, events, times
-
-    def get_multi_hop_neighbors(
-        self, num_hops: int, node_ids: IntArray, node_interact_times: FloatArray, num_neighbors: int = 20
-    ) -> tuple[list[IntArray], list[IntArray], list[FloatArray]]:
-        """The same, of neighbours of neighbours too: a list of hops each."""
-        hops = [self.get_historical_neighbors(node_ids, node_interact_times, num_neighbors)]
-        while len(hops) < num_hops:
-            nodes, _, times = hops[-1]
-            further = self.get_historical_neighbors(nodes.ravel(), times.ravel(), num_neighbors)
-            hops.append(tuple(table.reshape(len(node_ids), -1) for table in further))  # type: ignore[arg-type]
-        nodes_, events, times_ = zip(*hops, strict=True)
-        return list(nodes_), list(events), list(times_)
-
-    def get_all_first_hop_neighbors(
-        self, node_ids: IntArray, node_interact_times: FloatArray
-    ) -> tuple[list[IntArray], list[IntArray], list[FloatArray]]:
-        """All neighbours of each node before its time."""
-        asked = zip(node_ids.tolist(), node_interact_times.tolist(), strict=True)
-        found = [self.find_neighbors_before(node, time)[:3] for node, time in asked]
-        nodes, events, times = zip(*found, strict=True)
-        return list(nodes), list(events), list(times)
+def _padded(module: Any, *given: Any, **named: Any) -> tuple[Any, ...]:
+    tables = type(module).pad_sequences(module, *given, **named)
+    patch, longest = named.get("patch_size", 1), named.get("max_input_sequence_length", 0)
+    full = -(-longest // patch) * patch
+    return tuple(np.pad(table, ((0, 0), (0, max(0, full - table.shape[1])))) for table in tables)
 
 
 def _copied(module: Any) -> Any:

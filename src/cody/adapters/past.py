@@ -82,13 +82,24 @@ class Past:
         return recent([self], np.zeros_like(nodes), nodes, count)
 
 
-def recent(pasts: Sequence[Past], of: IntArray, nodes: IntArray, count: int) -> IntArray:
-    """What `Past.recent` gives, for nodes each of which is asked of one of several pasts of one query. [n, count]"""
-    graph, before = pasts[0].graph, pasts[0].query.before
+def recent(
+    pasts: Sequence[Past], of: IntArray, nodes: IntArray, count: int, *, until: FloatArray | None = None
+) -> IntArray:
+    """What `Past.recent` gives, for nodes each of which is asked of one of several pasts of one query. [n, count]
+
+    With `until`, a time for each node, only events that are strictly earlier count.
+    """
+    graph = pasts[0].graph
+    before: IntArray | int = pasts[0].query.before
+    if until is not None:
+        before = np.minimum(before, np.searchsorted(graph.time[: graph.num_events], until))
     absent = [(number, row) for number, past in enumerate(pasts) for row in past.outcome.absent]
     most = max(len(past.outcome.absent) for past in pasts)
-    distinct, place = np.unique(nodes, return_inverse=True)
-    rows = graph.recent(distinct, before, count + most)[place]  # [n, count + most]
+    if until is None:
+        distinct, place = np.unique(nodes, return_inverse=True)
+        rows = graph.recent(distinct, before, count + most)[place]  # [n, count + most]
+    else:
+        rows = graph.recent(nodes, before, count + most)
     if absent:
         keys = np.array([number * graph.num_rows + row for number, row in absent])
         rows[np.isin(of[:, None] * graph.num_rows + rows, keys) & (rows >= 0)] = -1
@@ -97,6 +108,8 @@ def recent(pasts: Sequence[Past], of: IntArray, nodes: IntArray, count: int) -> 
         present = np.array([[row in past.outcome.present for row in imagined] for past in pasts])  # [B, k]
         more = np.array(imagined)
         touches = (graph.src[more] == nodes[:, None]) | (graph.dst[more] == nodes[:, None])
+        if until is not None:
+            touches &= graph.time[more] < until[:, None]
         rows = np.concatenate([rows, np.where(touches & present[of], more, -1)], axis=1)
     if not absent and not imagined:
         return rows

@@ -1,0 +1,127 @@
+"""What is tried on a model of DyGLib when it is wrapped: which shortcuts are right for it, and how long it takes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from cody.adapters.history import HistoryModel
+from cody.adapters.past import Events, Past
+from cody.candidates import candidates
+from cody.graph import IntArray, Outcome, Query, TemporalGraph
+from cody.model import Change
+
+if TYPE_CHECKING:
+    from cody.adapters.dyglib import DyglibSteps
+
+TOLERANCE = 1e-4  # of logits; rounding moves them by less
+TRIED = 3  # links, and batches
+SETS = 300  # of an explanation
+
+
+def answers_alone(steps: DyglibSteps, graph: TemporalGraph) -> bool:
+    """Whether sets that are asked together get the answers that each gets alone."""
+    for row in _some_rows(graph):
+        query = graph.query(row)
+        recent = [graph.history(node, row)[-3:].tolist() for node in (query.src, query.dst)]
+        absent = [frozenset(rows) for rows in ((), recent[0], recent[1], range(row))]
+        pasts = [Past(graph, query, Outcome(rows, ())) for rows in absent]
+        try:
+            together = steps.score_many(query, pasts)
+        except Exception:
+            return False
+        if not np.allclose(together, [steps.score(query, past) for past in pasts], rtol=0, atol=TOLERANCE):
+            return False
+    return True
+
+
+def keeps_state_without_embeddings(steps: DyglibSteps, model: HistoryModel) -> bool:
+    """Whether the first batches leave the same state if no embeddings are computed while they are observed."""
+    states = []
+    with model.borrowed():
+        for steps.embeds in (True, False):
+            try:
+                states.append(_after_the_first_batches(steps, model))
+            except Exception:  # there is nothing to leave out, or it is needed
+                steps.embeds = True
+                return False
+    return _same(*states)
+
+
+def replays_rightly(model: HistoryModel) -> bool:
+    """Whether a replay of the events that can reach a link gives the answers of a full one, on the first batches."""
+    rng, graph = np.random.default_rng(0), model.graph
+    row = min(TRIED * model.batch + model.batch // 2, graph.num_events - 1)
+    query = graph.query(row)
+    changes: list[Change] = [frozenset(rng.integers(0, row, size).tolist()) for size in (0, 1, row // 10) if row]
+    full = model.plain(query, frozenset(), full=True).logits(query, changes)
+    return np.allclose(model.logits(query, changes), full, rtol=0, atol=TOLERANCE)
+
+
+def expected_seconds(model: HistoryModel) -> float:
+    """About how long an explanation takes at most: half of the candidates' batches are replayed for each set."""
+    graph = model.graph
+    if not graph.num_events:
+        return 0.0
+    batch, seconds = _batch_in_the_middle(model), []
+    with model.borrowed():
+        if model.steps.start is not None:
+            model.steps.start()
+        for row in _some_rows(graph):
+            query = graph.query(row)
+            past = Past(graph, query, Outcome(frozenset(), ()))
+            once = _seconds_of_a_set(model, past)
+            if model.steps.observe is not None and len(batch):
+                rows = candidates(graph, query, model.hops, 64)
+                between = (row - int(rows[0])) / model.batch if len(rows) else 0.0
+                once += between / 2 * _seconds(lambda past=past: model.steps.observe(Events(graph, batch, past)))
+            seconds.append(SETS * once)
+    return float(np.median(seconds))
+
+
+def _batch_in_the_middle(model: HistoryModel) -> IntArray:
+    first = model.graph.num_events // 2 // model.batch * model.batch
+    return np.arange(first, min(first + model.batch, model.graph.num_events))
+
+
+def _seconds_of_a_set(model: HistoryModel, past: Past) -> float:
+    if model.steps.score_many is None:
+        return _seconds(lambda: model.score(past))
+    many, together = model.steps.score_many, [past] * 8
+    return _seconds(lambda: many(past.query, together)) / len(together)
+
+
+def _seconds(action: Any) -> float:
+    began = time.thread_time()
+    action()
+    return time.thread_time() - began
+
+
+def _some_rows(graph: TemporalGraph) -> list[int]:
+    """Rows of the last tenth of a log."""
+    last = np.linspace(graph.num_events * 9 // 10, graph.num_events - 1, TRIED, dtype=int)
+    return sorted(set(last.tolist())) if graph.num_events else []
+
+
+def _after_the_first_batches(steps: DyglibSteps, model: HistoryModel) -> Any:
+    steps.start()
+    for first in range(0, min(TRIED * model.batch, model.graph.num_events), model.batch):
+        rows = np.arange(first, min(first + model.batch, model.graph.num_events))
+        past = Past(model.graph, Query(0, 0, np.inf, model.graph.num_events), Outcome(frozenset(), ()))
+        steps.observe(Events(model.graph, rows, past))
+    return steps.save()
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two states are equal, whatever they are made of."""
+    if isinstance(one, torch.Tensor):
+        return one.shape == other.shape and bool(torch.allclose(one, other, rtol=0, atol=1e-6))
+    if isinstance(one, dict):  # a node without messages may have an empty list, or none
+        some, others = ({key: value for key, value in each.items() if len(value)} for each in (one, other))
+        return some.keys() == others.keys() and all(_same(value, others[key]) for key, value in some.items())
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(_same(*pair) for pair in zip(one, other, strict=True))
+    return bool(np.all(one == other))
