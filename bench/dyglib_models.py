@@ -36,12 +36,13 @@ def models(graph: cody.TemporalGraph, short: cody.TemporalGraph, chosen: list[st
     from models.CAWN import CAWN
     from models.DyGFormer import DyGFormer
     from models.GraphMixer import GraphMixer
-    from models.MemoryModel import MemoryModel
+    from models.MemoryModel import MemoryModel, compute_src_dst_node_time_shifts
     from models.TCL import TCL
     from models.TGAT import TGAT
 
     def with_memory(name: str) -> Any:
-        return lambda: MemoryModel(*tables(short), None, TIME, name, num_layers=1)
+        shifts = compute_src_dst_node_time_shifts(short.src, short.dst, short.time)  # means and deviations
+        return lambda: MemoryModel(*tables(short), None, TIME, name, 1, 2, 0.1, *shifts)
 
     made = {
         "TGAT": (lambda: TGAT(*tables(graph), None, TIME, num_layers=2), {"num_neighbors": 20}),
@@ -91,7 +92,7 @@ def measure(name: str, make: Any, options: Any, graph: cody.TemporalGraph, links
 
     torch.manual_seed(0)
     backbone, predictor = make().eval(), MergeLayer(WIDTH, WIDTH, WIDTH, 1).eval()
-    model = dyglib.wrap(backbone, predictor, data=graph, batch=BATCH, **options)
+    model = dyglib.wrap(backbone, predictor, data=graph, batch=BATCH, splits=(), **options)
     first = graph.num_events * 9 // 10 // BATCH * BATCH
     own = own_scores(backbone, predictor, graph, first, options)
     here = [model.logits(graph.query(row), [frozenset()])[0] for row in range(first, first + BATCH)]

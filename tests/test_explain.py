@@ -814,10 +814,23 @@ def test_logits_that_happen_to_lie_between_0_and_1_are_not_warned_of():
     assert all(0 < logit < 1 for _, logit in why.explored)
 
 
-def test_probabilities_of_few_sets_or_of_a_model_that_knows_one_link_only_say_nothing():
+@pytest.mark.parametrize("bias", [0.0, -12.0], ids=["usual", "nearly zero"])
+def test_probabilities_that_round_to_zero_or_of_few_sets_are_warned_of(bias):
     graph = random_graph(np.random.default_rng(0))
-    model = Squashed(graph)
-    explain(model, graph, graph.query(79), evaluations=10)
+    model = Squashed(graph, weights=np.random.default_rng(1).normal(size=80) * 3, bias=bias)
+    with pytest.warns(ProbabilityWarning, match="a counterfactual that is found all the same is none"):
+        why = explain(model, graph, graph.query(79), evaluations=10)
+    assert bias == 0.0 or any(logit == 0.0 for _, logit in why.explored)
+
+
+def test_labels_and_probabilities_of_a_model_that_knows_one_link_only_say_nothing():
+    graph = random_graph(np.random.default_rng(0))
+
+    class Labels(ToyModel):
+        def logits(self, query, changes):
+            return (super().logits(query, changes) > 0).astype(float)
+
+    explain(Labels(graph, weights=np.random.default_rng(1).normal(size=80)), graph, graph.query(79))
 
     class OneLink(Squashed):
         def logits(self, query, changes):

@@ -61,10 +61,11 @@ from cody.search.prove import number_of_sets
 from cody.search.result import best_asked, lower_bound, met, result
 
 CONTRADICTION = 1e-3  # rounding moves a logit by far less
-MANY_ANSWERS, OTHER_LINKS = 20, 5  # all between 0 and 1: hardly by chance
+MANY_ANSWERS, OTHER_LINKS = 20, 5  # all between 0 and 1, of so many links: hardly by chance
 PROBABILITIES = (
-    "all answers of the model lie between 0 and 1, so each of them predicts the link, and no counterfactual can be "
-    "found. If they are probabilities, let the model return logits: log(p / (1 - p)); "
+    "all answers of the model lie between 0 and 1. Taken for logits, each of them predicts the link, and a "
+    "counterfactual that is found all the same is none. If they are probabilities, let the model return logits: "
+    "log(p / (1 - p)); "
     "cody.adapters.from_probabilities(model) does"
 )
 SEARCHING = 0.75  # share of a budget of time; the rest is for the confirmation
@@ -380,21 +381,23 @@ def _search(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle
 def _are_probabilities(model: Model, graph: TemporalGraph, answers: list[float]) -> bool:
     """Whether a model seems to answer with probabilities: then each of them means "link", and none flips another.
 
-    Logits may lie there by chance, so if those of a search do, the model is asked about a few other links. Our own
-    networks are known to give logits.
+    Logits may lie there by chance, so if those of a search do, the model is asked about other links: a few, or as many
+    as there must be answers. Only 0 and 1 are labels, and decide rightly. Our own networks are known to give logits.
     """
     surely = isinstance(model, GivesLogits) and model.gives_logits
-    if surely or len(answers) < MANY_ANSWERS or not min(answers) > 0:
+    if surely:
         return False
+    others = max(OTHER_LINKS, min(MANY_ANSWERS - len(answers), graph.num_events))
     try:
-        for row in np.linspace(graph.num_events - 1, 0, OTHER_LINKS, dtype=int).tolist():
+        for row in np.linspace(graph.num_events - 1, 0, others, dtype=int).tolist():
             if not looks_like_probabilities(answers):
                 return False
             check_deadline()
             answers += as_floats(model.logits(graph.query(row), [frozenset()]))
     except Exception:  # no time left, or a model that answers about this link only
         return False
-    return looks_like_probabilities(answers)
+    within = any(0 < answer < 1 for answer in answers)
+    return within and len(answers) >= MANY_ANSWERS and looks_like_probabilities(answers)
 
 
 def _along(oracle: Oracle, rows: tuple[int, ...]) -> tuple[float | None, ...]:

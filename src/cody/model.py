@@ -148,6 +148,15 @@ class SeesPart(Protocol):
 
 
 @runtime_checkable
+class LacksOwnBatch(Protocol):
+    """A model whose state lacks the events of the batch that a query is in, though it looks at them in other ways."""
+
+    def state_before(self, query: Query) -> int:
+        """The first row that the state does not have, at most `query.before`."""
+        ...
+
+
+@runtime_checkable
 class OffersEstimates(Protocol):
     """A slow model with a cheap estimate of its answers: it is searched by that. What is reported is asked exactly."""
 

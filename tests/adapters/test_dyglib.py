@@ -297,7 +297,7 @@ KINDS = [WithoutMemory, WithMemory, LastMessage, of_embeddings]
 def test_answers_are_those_of_a_model_that_never_saw_the_removed_events(kind):
     graph, rng = some_graph(), np.random.default_rng(1)
     backbone, predictor = kind(graph), Merge()
-    model = dyglib.wrap(backbone, predictor, data=graph, batch=7, num_neighbors=4)
+    model = dyglib.wrap(backbone, predictor, data=graph, batch=7, splits=(), num_neighbors=4)
     backbone.eval()
     for row in (49, 30, 12):
         query = graph.query(row)
@@ -309,7 +309,7 @@ def test_answers_are_those_of_a_model_that_never_saw_the_removed_events(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_keeps_all_rules_of_a_model(kind):
     graph = some_graph(25)
-    model = dyglib.wrap(kind(graph), Merge(), data=graph, batch=7, sees_own_batch=True, num_neighbors=4)
+    model = dyglib.wrap(kind(graph), Merge(), data=graph, batch=7, splits=(), num_neighbors=4)
     check_model(model, graph, quick=True, tolerance=1e-5).raise_if_failed()
 
 
@@ -341,7 +341,7 @@ def test_a_link_gets_the_score_of_the_librarys_own_loop(kind):
     graph = some_graph()
     backbone, predictor = kind(graph), Merge()
     options = {} if kind is PaddedToTheLongest else {"num_neighbors": 4}
-    model = dyglib.wrap(backbone, predictor, data=graph, batch=7, **options)
+    model = dyglib.wrap(backbone, predictor, data=graph, batch=7, splits=(), **options)
     expected = in_batches(backbone.eval(), predictor, graph, 7, **options)
     rows = np.arange(35, 49)  # in whose batches a history has the full length
     answers = [model.logits(graph.query(row), [frozenset()])[0] for row in rows.tolist()]
@@ -351,9 +351,9 @@ def test_a_link_gets_the_score_of_the_librarys_own_loop(kind):
 def test_a_memory_that_has_the_earlier_events_of_the_batch_gives_another_score():
     graph = some_graph()
     answers = [
-        dyglib.wrap(LastMessage(graph), Merge(), data=graph, batch=7, sees_own_batch=sees, num_neighbors=4).logits(
-            graph.query(47), [frozenset()]
-        )[0]
+        dyglib.wrap(
+            LastMessage(graph), Merge(), data=graph, batch=7, splits=(), sees_own_batch=sees, num_neighbors=4
+        ).logits(graph.query(47), [frozenset()])[0]
         for sees in (False, True)
     ]
     assert abs(answers[0] - answers[1]) > 1e-4
@@ -370,7 +370,9 @@ def test_hops_are_how_far_the_backbone_asks_for_neighbours():
 def test_embeddings_that_no_message_needs_are_not_computed_to_replay_events():
     graph = some_graph()
     for of_embeddings, needed in ((False, 1), (True, 3)):
-        model = dyglib.wrap(LastMessage(graph, of_embeddings), Merge(), data=graph, batch=20, num_neighbors=4)
+        model = dyglib.wrap(
+            LastMessage(graph, of_embeddings), Merge(), data=graph, batch=20, splits=(), num_neighbors=4
+        )
         module = model.steps.score.__self__.backbone.embedding_module
         module.computed = 0
         model.logits(graph.query(45), [frozenset()])
@@ -390,7 +392,7 @@ def test_a_long_wait_is_announced_with_an_estimate(monkeypatch):
     monkeypatch.setattr(dyglib, "LONG", 0.0)
     graph = some_graph()
     with pytest.warns(SlowModelWarning, match=r"300 sets may take \d.* (s|min|hours)"):
-        dyglib.wrap(WithMemory(graph), Merge(), data=graph, batch=7, num_neighbors=4)
+        dyglib.wrap(WithMemory(graph), Merge(), data=graph, batch=7, splits=(), num_neighbors=4)
 
 
 def test_the_users_modules_are_left_as_they_were():
@@ -398,7 +400,7 @@ def test_the_users_modules_are_left_as_they_were():
     backbone, predictor = WithMemory(graph), Merge()
     backbone.memory_bank.node_memories.data.fill_(3.0)
     before = {name: weight.clone() for name, weight in backbone.state_dict().items()}
-    model = dyglib.wrap(backbone, predictor, data=graph, batch=7, num_neighbors=4)
+    model = dyglib.wrap(backbone, predictor, data=graph, batch=7, splits=(), num_neighbors=4)
     model.logits(graph.query(40), [frozenset(), frozenset({3})])
     assert all(torch.equal(weight, before[name]) for name, weight in backbone.state_dict().items())
     assert isinstance(backbone.neighbor_sampler, RecordedSampler)
@@ -408,7 +410,7 @@ def test_the_users_modules_are_left_as_they_were():
 
 def test_imagined_events_have_features_of_their_own():
     graph = some_graph()
-    model = dyglib.wrap(WithMemory(graph), Merge(), data=graph, batch=7, num_neighbors=4)
+    model = dyglib.wrap(WithMemory(graph), Merge(), data=graph, batch=7, splits=(), num_neighbors=4)
     query = graph.query(40)
     edits = [Add(str(query.src), str(query.dst), query.time - 0.01, features) for features in ([0.0, 0.0], [2.0, -1.0])]
     answers = model.on(graph.imagine(edits)).logits(query, [frozenset(), frozenset({50}), frozenset({51})])

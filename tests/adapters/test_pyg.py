@@ -180,8 +180,8 @@ def test_a_predictor_that_ends_with_a_sigmoid_can_be_wrapped_too():
     other = tgn._replace(link_predictor=Sigmoid(tgn.link_predictor))
     query, changes = usual.graph.query(60), [frozenset(), frozenset({50, 55})]
     expected = usual.logits(query, changes)
-    np.testing.assert_allclose(wrapped(other, data, probabilities=True).logits(query, changes), expected, atol=1e-4)
-    chances = wrapped(other, data)
+    np.testing.assert_allclose(wrapped(other, data, probabilities=True).logits(query, changes), expected, atol=1e-6)
+    chances = wrapped(other, data, probabilities=False)
     np.testing.assert_allclose(from_probabilities(chances).logits(query, changes), expected, atol=1e-4)
     np.testing.assert_allclose(from_probabilities(chances).session(query).logits(changes), expected, atol=1e-4)
 
@@ -189,7 +189,7 @@ def test_a_predictor_that_ends_with_a_sigmoid_can_be_wrapped_too():
 def test_an_explanation_of_probabilities_for_logits_warns():
     graph = random_graph(np.random.default_rng(4), events=120)
     tgn, data = random_tgn(graph)
-    model = wrapped(tgn._replace(link_predictor=Sigmoid(tgn.link_predictor)), data)
+    model = wrapped(tgn._replace(link_predictor=Sigmoid(tgn.link_predictor)), data, probabilities=False)
     with pytest.warns(ProbabilityWarning, match=r"cody.adapters.from_probabilities\(model\) does"):
         explain(model, model.graph, model.graph.query(110), evaluations=40)
 

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,8 +27,10 @@ from torch import Tensor, nn
 
 from cody.adapters.dyglib_sampler import PastSampler, Probe, Sampler
 from cody.adapters.dyglib_trials import answers_alone, expected_seconds, keeps_state_without_embeddings, replays_rightly
+from cody.adapters.grid import make_grid, usual_splits
 from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
 from cody.adapters.past import Events, Past
+from cody.adapters.predictor import LogitPredictor
 from cody.errors import CallError, ModelError, SlowModelWarning, did_you_mean
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.model import HOPS, fingerprint
@@ -48,8 +50,10 @@ def wrap(
     *,
     data: TemporalGraph,
     batch: int = 200,
+    splits: Sequence[int] | None = None,
     sees_own_batch: bool = False,
     hops: int | None = None,
+    probabilities: bool | None = None,
     snapshot_bytes: int = SNAPSHOT_BYTES,
     **options: Any,
 ) -> HistoryModel:
@@ -64,10 +68,14 @@ def wrap(
         data: the graph of the events that the model was trained on, for example `cody.load("ml_wikipedia.csv")`, which
             is a processed file of DyGLib's.
         batch: of a model with memory, how many events it was fed at a time.
+        splits: of a model with memory, rows at which your loop begins a new batch because it has a loader for each part
+            of the data. None: 70, 15 and 15 % by time, as in the library. `()`: one loader for all.
         sees_own_batch: of a model with memory, whether the memory has the earlier events of a link's own batch. In the
             library's loops it does not; neighbours of the same batch are seen in any case.
         hops: how far the model looks. By default that is found out by trying: how many steps from the link it asks for
             neighbours.
+        probabilities: whether the link predictor ends with a sigmoid; the library's does not. None: that is found out
+            by trying, and a `ProbabilityWarning` says so.
         snapshot_bytes: how much memory states of the model may take.
         options: what the model is asked with there, such as `num_neighbors=20` or `time_gap=2000`.
     """
@@ -79,9 +87,13 @@ def wrap(
                 f"backbone and link_predictor must be torch modules (model[0], model[1]), not {module!r:.60}"
             )
     _check(backbone, data, options)
-    steps = DyglibSteps(_copied(backbone), _copied(link_predictor), options, batch, sees_own_batch)
-    given: dict[str, Any] = {"score": steps.score, "identity": steps.identity(), "batch": batch}
-    given["hops"] = steps.find_hops() if hops is None else hops
+    steps = DyglibSteps(_copied(backbone), _copied(link_predictor), options)
+    grid = make_grid(batch, usual_splits(data) if splits is None else splits)
+    feeding = {"batch": grid.size, "splits": grid.splits, "feeds_own_batch": bool(sees_own_batch)}
+    given: dict[str, Any] = {"score": steps.score, "identity": steps.identity(feeding), **feeding}
+    found = steps.try_out(probabilities)
+    steps.predict.warn()
+    given |= {"hops": found.hops if hops is None else hops, "gives_logits": found.gives_logits}
     if steps.bank is None:
         model = _without_memory(data, steps, given)
     else:
@@ -122,14 +134,19 @@ def _with_memory(graph: TemporalGraph, steps: DyglibSteps, given: dict[str, Any]
     return model if replays_rightly(model) else everything
 
 
+class Found(NamedTuple):
+    """What a trial of a model tells."""
+
+    hops: int
+    gives_logits: bool
+
+
 class DyglibSteps:
     """What the frame asks of the user's modules."""
 
-    def __init__(
-        self, backbone: Any, link_predictor: Any, options: dict[str, Any], batch: int, sees_own_batch: bool
-    ) -> None:
+    def __init__(self, backbone: Any, link_predictor: Any, options: dict[str, Any]) -> None:
         self.backbone, self.link_predictor, self.options = backbone, link_predictor, options
-        self.batch, self.sees_own_batch = batch, sees_own_batch
+        self.predict = LogitPredictor(link_predictor, "link_predictor(input_1=…, input_2=…)")
         self.name = type(backbone).__name__
         self.bank: Any = getattr(backbone, "memory_bank", None)
         self.samplers = [module for module in backbone.modules() if hasattr(module, "neighbor_sampler")]
@@ -151,19 +168,10 @@ class DyglibSteps:
     @torch.no_grad()
     def observe(self, events: Events) -> None:
         assert events.past is not None
-        if self._is_own_batch(events, events.past):
-            return
         with self._without_embeddings() if not self.embeds else nullcontext():
             links = events.src, events.dst, events.time
             sampler, features = PastSampler([events.past]), self._features(events.graph)
             self._embed(sampler, features, *links, edge_ids=events.rows + 1)
-
-    def _is_own_batch(self, events: Events, past: Past) -> bool:
-        """Whether these are events of the batch that the link itself belongs to, and are not in its memory."""
-        before, graph = past.query.before, events.graph
-        if self.sees_own_batch or before == graph.num_events:
-            return False
-        return int(graph.place(events.rows[:1])[0]) // self.batch == before // self.batch
 
     @torch.no_grad()
     def score(self, query: Query, past: Past) -> float:
@@ -178,11 +186,7 @@ class DyglibSteps:
     def _score(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
         links = (np.full(len(pasts), value) for value in (query.src, query.dst, query.time))
         source, target = self._embed(PastSampler(pasts), self._features(pasts[0].graph), *links, **self._scoring())
-        logits = self.link_predictor(input_1=source, input_2=target)
-        if logits.numel() != len(pasts):
-            raise ModelError(f"link_predictor(input_1=…, input_2=…) gave {tuple(logits.shape)} for {len(pasts)} links")
-        numbers: FloatArray = logits.detach().cpu().double().numpy().reshape(-1)
-        return numbers
+        return self.predict(len(pasts), input_1=source, input_2=target)
 
     def _scoring(self) -> dict[str, Any]:
         return {} if self.bank is None else {"edge_ids": None, "edges_are_positive": False}
@@ -226,16 +230,18 @@ class DyglibSteps:
         return self.bank.node_memories, self.bank.node_last_updated_times
 
     @torch.no_grad()
-    def find_hops(self) -> int:
-        """How many steps from a link the model asks for neighbours, found out by giving it some; at least 1."""
+    def try_out(self, probabilities: bool | None) -> Found:
+        """How many steps from a link the model asks for neighbours, found out by giving it some, and what it gives."""
         if self.bank is not None:
             self.start()
         link = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64), np.full(2, Probe.NOW)
         try:
-            self._embed(self.probe, self.events, *link, **self._scoring())
+            source, _ = self._embed(self.probe, self.events, *link, **self._scoring())
         except Exception:  # it does not take made-up neighbours
-            return HOPS
-        return max(1, self.probe.hops)
+            self.predict.probabilities = bool(probabilities)
+            return Found(HOPS, gives_logits=bool(probabilities))
+        surely = self.predict.settle(probabilities, source, ("input_1", "input_2"))
+        return Found(max(1, self.probe.hops), surely)
 
     def reads(self, query: Query, past: Past) -> IntArray:
         """The nodes whose memories a score depends on."""
@@ -248,11 +254,10 @@ class DyglibSteps:
             read.append(nodes)
         return np.unique(np.concatenate(read)) - 1
 
-    def identity(self) -> str:
+    def identity(self, feeding: dict[str, Any]) -> str:
         weights = {**self.backbone.state_dict(prefix="0."), **self.link_predictor.state_dict(prefix="1.")}
         arrays = [weight.cpu().numpy() for name, weight in weights.items() if STATE not in name]
-        fed = f"{self.batch} {self.sees_own_batch}" if self.bank else "0"
-        described = f"{self.name} {sorted(self.options.items())} {fed}"
+        described = f"{self.name} {sorted(self.options.items())} {feeding if self.bank else 0}"
         return f"dyglib-{fingerprint(*arrays, np.frombuffer(described.encode(), np.uint8))}"
 
 

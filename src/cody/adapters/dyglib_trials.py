@@ -54,7 +54,7 @@ def keeps_state_without_embeddings(steps: DyglibSteps, model: HistoryModel) -> b
 def replays_rightly(model: HistoryModel) -> bool:
     """Whether a replay of the events that can reach a link gives the answers of a full one, on the first batches."""
     rng, graph = np.random.default_rng(0), model.graph
-    row = min(TRIED * model.batch + model.batch // 2, graph.num_events - 1)
+    row = min(TRIED * model.grid.size + model.grid.size // 2, graph.num_events - 1)
     query = graph.query(row)
     changes: list[Change] = [frozenset(rng.integers(0, row, size).tolist()) for size in (0, 1, row // 10) if row]
     full = model.plain(query, frozenset(), full=True).logits(query, changes)
@@ -76,15 +76,14 @@ def expected_seconds(model: HistoryModel) -> float:
             once = _seconds_of_a_set(model, past)
             if model.steps.observe is not None and len(batch):
                 rows = candidates(graph, query, model.hops, 64)
-                between = (row - int(rows[0])) / model.batch if len(rows) else 0.0
+                between = (row - int(rows[0])) / model.grid.size if len(rows) else 0.0
                 once += between / 2 * _seconds(lambda past=past: model.steps.observe(Events(graph, batch, past)))
             seconds.append(SETS * once)
     return float(np.median(seconds))
 
 
 def _batch_in_the_middle(model: HistoryModel) -> IntArray:
-    first = model.graph.num_events // 2 // model.batch * model.batch
-    return np.arange(first, min(first + model.batch, model.graph.num_events))
+    return model.grid.rows(model.grid.number(model.graph.num_events // 2), model.graph.num_events)
 
 
 def _seconds_of_a_set(model: HistoryModel, past: Past) -> float:
@@ -107,11 +106,11 @@ def _some_rows(graph: TemporalGraph) -> list[int]:
 
 
 def _after_the_first_batches(steps: DyglibSteps, model: HistoryModel) -> Any:
+    graph, grid = model.graph, model.grid
+    past = Past(graph, Query(0, 0, np.inf, graph.num_events), Outcome(frozenset(), ()))
     steps.start()
-    for first in range(0, min(TRIED * model.batch, model.graph.num_events), model.batch):
-        rows = np.arange(first, min(first + model.batch, model.graph.num_events))
-        past = Past(model.graph, Query(0, 0, np.inf, model.graph.num_events), Outcome(frozenset(), ()))
-        steps.observe(Events(model.graph, rows, past))
+    for number in grid.batches(graph.num_events)[:TRIED]:
+        steps.observe(Events(graph, grid.rows(number, graph.num_events), past))
     return steps.save()
 
 

@@ -10,7 +10,7 @@ from typing import overload
 import numpy as np
 
 from cody.errors import CallError
-from cody.graph import IntArray, whole_number
+from cody.graph import IntArray, TemporalGraph, whole_number
 
 
 @dataclass(frozen=True)
@@ -79,3 +79,12 @@ def make_grid(batch: int, splits: Iterable[int] = ()) -> Grid:
     if any(row < 0 for row in rows):
         raise CallError(f"splits must be rows of events, and {min(rows)} is negative")
     return Grid(size, tuple(sorted(rows - {0})))
+
+
+def usual_splits(graph: TemporalGraph) -> tuple[int, ...]:
+    """The first rows of validation and test, as PyG, TGB and DyGLib divide events: 70, 15 and 15 % by time."""
+    times = graph.time[: graph.num_events]
+    if not len(times):
+        return ()
+    limits = np.quantile(times, [1.0 - 0.15 - 0.15, 1.0 - 0.15])
+    return tuple(np.searchsorted(times, limits, side="right").tolist())

@@ -56,6 +56,7 @@ def from_steps(
     batch: int = 200,
     splits: Iterable[int] = (),
     sees_own_batch: bool = True,
+    feeds_own_batch: bool = True,
     hops: int = HOPS,
     gives_logits: bool = False,
     snapshot_bytes: int = SNAPSHOT_BYTES,
@@ -73,7 +74,8 @@ def from_steps(
 
     `splits` are rows from which batches are counted anew, as a loader does that is made for each part of the data. With
     `sees_own_batch=False`, a link sees no event of the batch that it belongs to, as in a loop that scores a batch of
-    links and feeds it to the model afterwards; a link after the last event sees all of them.
+    links and feeds it to the model afterwards; a link after the last event sees all of them. With
+    `feeds_own_batch=False`, only the state lacks these events: `score` finds them in `past`.
 
     `reads(query, past)` names the nodes whose state `score` reads. Give it only if an event changes the state of its
     own two nodes and of no others, from their states before the batch: then events that cannot reach these nodes are
@@ -99,7 +101,7 @@ def from_steps(
     hops = whole_number("hops", hops)
     if hops < 1:
         raise CallError(f"hops must be at least 1, not {hops}")
-    feeding = Feeding(make_grid(batch, splits), bool(sees_own_batch))
+    feeding = Feeding(make_grid(batch, splits), bool(sees_own_batch), bool(feeds_own_batch))
     return HistoryModel(graph, steps, str(identity), feeding, hops=hops, snapshots=Snapshots(snapshot_bytes // 2))
 
 
@@ -109,10 +111,17 @@ class Feeding:
 
     grid: Grid
     sees_own_batch: bool = True
+    feeds_own_batch: bool = True  # whether the state has them, where it matters that it sees them
 
     def sees_before(self, graph: TemporalGraph, query: Query) -> int:
         """The row from which on a query sees nothing."""
         if self.sees_own_batch or query.before == graph.num_events:
+            return query.before
+        return self.grid.line(query.before)
+
+    def fed_before(self, graph: TemporalGraph, query: Query) -> int:
+        """The row from which on the state has nothing."""
+        if self.feeds_own_batch or query.before == graph.num_events:
             return query.before
         return self.grid.line(query.before)
 
@@ -142,6 +151,10 @@ class HistoryModel:
     def sees_before(self, query: Query) -> int:
         """The row from which on nothing matters to a query."""
         return self.feeding.sees_before(self.graph, query)
+
+    def state_before(self, query: Query) -> int:
+        """The row from which on the state has nothing when a query is scored."""
+        return self.feeding.fed_before(self.graph, query)
 
     def as_fed(self, query: Query) -> Query:
         """The query, with what the model sees before it."""
@@ -226,6 +239,9 @@ class HistoryModel:
     def feed(self, past: Past, line: int, *, everything: bool, fed: IntArray | None = None) -> None:
         """Let happen what the past has from a line on, batch by batch; if rows `fed` are given, only these."""
         rows = past.rows(line)
+        fed_before = self.state_before(past.query)
+        if fed_before < past.query.before:
+            rows = rows[self.graph.place(rows) < fed_before]
         if fed is not None:
             rows = rows[np.isin(rows, fed)]
         batches = np.split(rows, np.flatnonzero(np.diff(self.grid.number(self.graph.place(rows)))) + 1)

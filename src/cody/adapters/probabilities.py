@@ -12,21 +12,28 @@ from cody.errors import ModelError
 from cody.graph import FloatArray, Query, TemporalGraph
 from cody.model import Change, Model, SeesPart, Session, graph_of, identity_of, model_on, open_session, reach
 
-NEAREST = 1e-7  # to 0 and to 1; beyond it, single precision knows no probabilities
-
 
 def to_logits(probabilities: ArrayLike) -> FloatArray:
-    """log(p / (1 - p)), of probabilities that are neither 0 nor 1.
+    """log(p / (1 - p)), in double precision.
 
-    >>> to_logits([0.5, 0.75]).round(4).tolist()
-    [0.0, 1.0986]
+    A probability of exactly 0 or 1 has been rounded. It gets the logit of a number halfway to the nearest one that its
+    type has, so that it lies beyond all others: in single precision -104.0 and 17.3.
+
+    >>> to_logits([0.5, 0.75, 1e-30]).round(4).tolist()
+    [0.0, 1.0986, -69.0776]
+    >>> to_logits(np.array([0.0, 1 - 2**-24, 1.0], dtype=np.float32)).round(1).tolist()
+    [-104.0, 16.6, 17.3]
     """
-    values = np.asarray(probabilities, dtype=np.float64)
+    given = np.asarray(probabilities)
+    precision = np.finfo(given.dtype if given.dtype.kind == "f" else np.float64)
+    values = given.astype(np.float64)
     bad = values[(values < 0) | (values > 1)]
     if bad.size:
         raise ModelError(f"a probability must lie between 0 and 1, and the model gave {bad[0]:.6g}")
-    clipped = np.clip(values, NEAREST, 1 - NEAREST)
-    logits: FloatArray = np.log(clipped / (1 - clipped))
+    with np.errstate(divide="ignore"):
+        logits: FloatArray = np.log(values) - np.log1p(-values)
+    logits[values == 0] = np.log(float(precision.smallest_subnormal)) - np.log(2)
+    logits[values == 1] = np.log(2) - np.log(float(precision.epsneg))
     return logits
 
 
@@ -39,6 +46,10 @@ class FromProbabilities:
     @property
     def identity(self) -> str:
         return f"{identity_of(self.model)}-logits"
+
+    @property
+    def gives_logits(self) -> bool:
+        return True
 
     @property
     def hops(self) -> int:

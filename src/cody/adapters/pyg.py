@@ -27,10 +27,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cody.adapters.grid import make_grid
+from cody.adapters.grid import make_grid, usual_splits
 from cody.adapters.history import SNAPSHOT_BYTES, Feeding, HistoryModel
 from cody.adapters.past import Events, Past, recent
-from cody.adapters.probabilities import to_logits
+from cody.adapters.predictor import LogitPredictor
 from cody.adapters.pyg_ways import Frame, choose_way, updater
 from cody.adapters.sourced import SourcedModel
 from cody.errors import CallError, ModelError, SlowModelWarning
@@ -57,7 +57,7 @@ def wrap(
     hops: int = 1,
     start: float = 0.0,
     message: float | None = None,
-    probabilities: bool = False,
+    probabilities: bool | None = None,
     fast: bool = True,
     snapshot_bytes: int = SNAPSHOT_BYTES,
 ) -> HistoryModel | SourcedModel:
@@ -84,18 +84,21 @@ def wrap(
         hops: how far the GNN is given events: 1, those of the query's nodes; 2, those of their neighbours too.
         start: the time in `data` that the model counts as 0.
         message: what the model got as message of every event, where `data` has no features.
-        probabilities: whether the link predictor ends with a sigmoid, as TGB's does.
+        probabilities: whether the link predictor ends with a sigmoid, as TGB's does; logits are what it is fed. None:
+            that is found out by trying, and a `ProbabilityWarning` says so.
         fast: compute only what a change changes. It needs a memory that keeps the last message of each node, as
             `TGNMemory` with `LastAggregator` does; with another one a `SlowModelWarning` says why it is not possible.
         snapshot_bytes: how much memory states of the model may take.
     """
     graph = data if isinstance(data, TemporalGraph) else _graph(data, memory, node_features)
     modules = Modules(*(_copied(module) for module in (memory, gnn, link_predictor)))
-    options = Options(neighbours, hops, float(start), None if message is None else float(message), probabilities)
+    options = Options(neighbours, hops, float(start), None if message is None else float(message))
     _check(modules, graph, node_features, options)
     steps = PygSteps(modules, _rows_of_nodes(node_features), options)
+    gives_logits = steps.gives_logits(graph, probabilities)
+    steps.predict.warn()
     feeding = Feeding(make_grid(batch, usual_splits(graph) if splits is None else splits), bool(sees_own_batch))
-    given = {"identity": _identity(steps, feeding), "hops": hops, "gives_logits": steps.gives_logits(graph)}
+    given = {"identity": _identity(steps, feeding), "hops": hops, "gives_logits": gives_logits}
     frame = Frame(steps, feeding, given, snapshot_bytes)
     if memory is None:
         return frame.without_memory(graph)
@@ -103,13 +106,6 @@ def wrap(
     if reason:
         warnings.warn(f"explanations will be slow: {reason} (fast=False: no warning)", SlowModelWarning, stacklevel=2)
     return way(frame, graph)
-
-
-def usual_splits(graph: TemporalGraph) -> tuple[int, ...]:
-    """The first rows of validation and test, as PyG and TGB divide events by default: 70, 15 and 15 % by time."""
-    times = graph.time[: graph.num_events]
-    limits = np.quantile(times, [1.0 - 0.15 - 0.15, 1.0 - 0.15])
-    return tuple(np.searchsorted(times, limits, side="right").tolist())
 
 
 class Modules(NamedTuple):
@@ -127,7 +123,7 @@ class Options(NamedTuple):
     hops: int
     start: float
     message: float | None
-    probabilities: bool
+    probabilities: bool = False
 
 
 class State(NamedTuple):
@@ -168,6 +164,7 @@ class PygSteps:
     def __init__(self, modules: Modules, node_features: Tensor | None, options: Options) -> None:
         self.memory, self.gnn, self.link_predictor = modules
         self.node_features, self.options = node_features, options
+        self.predict = LogitPredictor(self.link_predictor, "link_predictor(z_src, z_dst)")
         self.first_counts = False
         some = next(iter([*self.gnn.parameters(), *self.link_predictor.parameters()]), torch.zeros(0))
         self.device, self.dtype = some.device, some.dtype
@@ -236,14 +233,8 @@ class PygSteps:
         if count == 1 or len(subgraph.rows) == 1:
             subgraph, z, last_update = twice(subgraph), torch.cat([z, z]), torch.cat([last_update, last_update])
         z = self.embed(subgraph, graph, z, last_update)
-        logits = self.link_predictor(*(z[self._long(end)] for end in subgraph.ends))
-        if logits.numel() != subgraph.ends.shape[1]:
-            raise ModelError(
-                f"link_predictor(z_src, z_dst) gave {tuple(logits.shape)} for {subgraph.ends.shape[1]} links; "
-                "it must give one number for each"
-            )
-        numbers: FloatArray = logits.detach().cpu().double().numpy().reshape(-1)[:count]
-        return to_logits(numbers) if self.options.probabilities else numbers
+        logits = self.predict(subgraph.ends.shape[1], *(z[self._long(end)] for end in subgraph.ends))
+        return logits[:count]
 
     def embed(self, subgraph: Subgraph, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> Tensor:
         if self.memory is not None and self.node_features is not None:
@@ -255,17 +246,16 @@ class PygSteps:
         return embedded
 
     @torch.no_grad()
-    def gives_logits(self, graph: TemporalGraph) -> bool:
-        """Whether the link predictor leaves the range of probabilities if it is given large numbers."""
-        if not graph.num_events or self.options.probabilities:
-            return self.options.probabilities
+    def gives_logits(self, graph: TemporalGraph, probabilities: bool | None) -> bool:
+        """Whether answers are surely logits, after the link predictor was tried."""
+        if not graph.num_events:
+            return False
         query = graph.query(0)
         subgraph = self.subgraph(query, [Past(graph, query, Outcome(frozenset(), ()))])
         state = self._without_memory(query, subgraph) if self.memory is None else self.read(subgraph.nodes)
-        width = self.embed(subgraph, graph, *state).size(-1)
-        large = torch.as_tensor(np.random.default_rng(0).normal(0, 1e3, (2, 64, width)), device=self.device)
-        answers = self.link_predictor(*large.to(self.dtype))
-        return bool(((answers < 0) | (answers > 1)).any())
+        surely = self.predict.settle(probabilities, self.embed(subgraph, graph, *state))
+        self.options = self.options._replace(probabilities=self.predict.probabilities)
+        return surely
 
     def times(self, graph: TemporalGraph) -> NDArray[Any]:
         return np.asarray(torch.tensor(graph.time - self.options.start).to(self.time_dtype))

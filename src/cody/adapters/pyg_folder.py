@@ -18,7 +18,7 @@ from torch_geometric.nn import TGNMemory, TransformerConv
 from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator
 
 from cody.adapters import pyg
-from cody.adapters.grid import make_grid
+from cody.adapters.grid import make_grid, usual_splits
 from cody.errors import CallError, ModelError
 from cody.graph import TemporalGraph
 from cody.inference import plain_model
@@ -91,7 +91,7 @@ def import_pyg(
     """
     check_free(folder, "model", "model")
     weights = as_numbers(_recognized(read_foreign_weights(file)), str(file))
-    grid = make_grid(batch, pyg.usual_splits(graph) if splits is None else splits)
+    grid = make_grid(batch, usual_splits(graph) if splits is None else splits)
     fed = {"batch": grid.size, "splits": grid.splits, "sees_own_batch": sees_own_batch}
     sizes = _sizes(weights, heads=heads, neighbours=neighbours, start=start, message=message, **fed)
     check_shapes({name: tuple(weight.shape) for name, weight in weights.items()}, pyg_shapes(sizes), str(file))

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from cody.graph import Query
-from cody.model import Change, as_seen, looks_like_probabilities
+from cody.model import Change, LacksOwnBatch, as_seen, looks_like_probabilities
 from cody.testing.check import Check, add_to
 from cody.testing.trial import (
     LARGE,
@@ -166,12 +166,22 @@ def _own_answers(trial: Trial, query: Query, changes: list[Change]) -> Iterable[
 )
 def _unseen(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
     lengths = sorted({max(query.before - 1, 0), max(query.before - LARGE, query.before // 2)})
+    lengths = sorted({_with_the_same_state(trial, query, before) for before in lengths})
     seen = [as_seen(trial.model, trial.graph, query._replace(before=before)).before for before in lengths]
     removed = [frozenset(range(before, query.before)) for before in seen]
     answers = trial.ask(query, removed)
     for before, change, answer in zip(lengths, removed, answers, strict=True):
         unseen = trial.ask_hypothetical(query._replace(before=before), [UNCHANGED])
         yield Pair(query, [change], np.array([answer]), unseen, "", f"with before={before} and nothing removed")
+
+
+def _with_the_same_state(trial: Trial, query: Query, before: int) -> int:
+    """A row at or before `before` where a state without these events is one that some batch begins with."""
+    model = trial.model
+    if not isinstance(model, LacksOwnBatch):
+        return before
+    own, there = model.state_before(query), model.state_before(query._replace(before=before))
+    return before if own == there else there
 
 
 @_rule(
