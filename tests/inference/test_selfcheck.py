@@ -8,7 +8,7 @@ import torch
 
 from cody.explain import explain
 from cody.graph import Query, TemporalGraph
-from cody.inference import FastTGN, Replay, fast, selfcheck
+from cody.inference import FastTGN, Replay, fast, fast_model, selfcheck
 from cody.inference.selfcheck import SelfCheck
 from cody.oracle import Oracle
 from random_events import random_graph, random_network
@@ -90,7 +90,7 @@ def amplifying():
     """A TGN whose memory makes small changes larger instead of forgetting them: two nodes that met 900 times."""
     graph = random_graph(np.random.default_rng(31), nodes=2, events=900)
     network = random_network(graph, "tgn", seed=31, layers=1, heads=2, dimension=24, neighbours=1, batch=1)
-    return FastTGN(network, graph, table_dtype=np.float64)
+    return fast_model(network, graph)
 
 
 ROWS = list(range(100, 890, 26))

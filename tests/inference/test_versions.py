@@ -109,6 +109,21 @@ def test_a_damaged_table_changes_no_answer_and_is_repaired(tgn, tmp_path, monkey
     assert not built
 
 
+def test_versions_are_kept_in_double_precision_where_the_memory_amplifies_rounding(tmp_path, monkeypatch):
+    graph = random_graph(np.random.default_rng(31), nodes=2, events=900)
+    network = random_network(graph, "tgn", seed=31, layers=1, heads=2, dimension=24, neighbours=1, batch=1)
+    query, changes = graph.query(890), [frozenset(), frozenset({500}), frozenset({850, 851})]
+    expected = Replay(network, graph, dtype=np.float64).logits(query, changes)
+    rounded = FastTGN(network, graph, table_dtype=np.float32).logits(query, changes)
+    assert np.abs(rounded - expected).max() > 1.0, "in single precision not even the prediction is right"
+    for folder in (None, tmp_path):
+        model = FastTGN(network, graph, folder=folder)
+        assert model.table.dtype == np.float64
+        np.testing.assert_allclose(model.logits(query, changes), expected, rtol=0, atol=1e-4)
+    monkeypatch.setattr(versions, "precision_for", lambda *_: pytest.fail("it was looked at again"))
+    assert FastTGN(network, graph, folder=tmp_path).table.file == only_file(tmp_path)
+
+
 def test_a_table_that_is_damaged_while_it_is_in_use_changes_no_answer(tgn, tmp_path):
     graph, network = tgn
     model = FastTGN(network, graph, folder=tmp_path)

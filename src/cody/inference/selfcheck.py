@@ -59,13 +59,13 @@ class SelfCheck:
         answers = np.array(workspace.answer(changes))
         changes = changes[: len(answers)]
         places = np.flatnonzero(self._sample(changes) | (np.abs(answers) <= NEAR))
-        exact = _all(workspace.exactly, [changes[place] for place in places.tolist()])
+        exact = answer_all(workspace.exactly, [changes[place] for place in places.tolist()])
         worst = max(self.worst, float(np.abs(answers[places] - exact).max(initial=0.0)))
         answers[places] = exact
         if worst > PROMISE:
             before = list(self.answers)
-            self.corrections = dict(zip(before, _all(workspace.exactly, before).tolist(), strict=True))
-            answers = _all(workspace.exactly, changes)
+            self.corrections = dict(zip(before, answer_all(workspace.exactly, before).tolist(), strict=True))
+            answers = answer_all(workspace.exactly, changes)
         self.answers |= self.corrections | dict(zip(changes, answers.tolist(), strict=True))
         self.worst, self.oldest = worst, min(self.oldest, *(min(change, default=sys.maxsize) for change in changes))
 
@@ -78,7 +78,8 @@ class SelfCheck:
         return sample
 
 
-def _all(workspace: Workspace, changes: Sequence[Change]) -> FloatArray:
+def answer_all(workspace: Workspace, changes: Sequence[Change]) -> FloatArray:
+    """The logits of all of these changes, however many are computed at once. [n]"""
     answers: list[float] = []
     while len(answers) < len(changes):
         answers += workspace.answer(changes[len(answers) :])

@@ -251,9 +251,9 @@ class Gates:
 class FastTGN(FastModel):
     """A TGN, equal to its `Replay`; where histories are long, as nearly as `SMALL_CHANGE` says.
 
-    The table of all versions is made in memory, or kept in `folder` for the next time. It is large, so it is in single
-    precision by default, whatever the engine computes in. `watch` is called while it is made, with how many events it
-    has.
+    The table of all versions is made in memory, or kept in `folder` for the next time. It is large, so by default it is
+    in single precision, whatever the engine computes in, unless the memory amplifies rounding. `watch` is called while
+    it is made, with how many events it has.
     """
 
     def __init__(
@@ -263,13 +263,13 @@ class FastTGN(FastModel):
         *,
         folder: Path | None = None,
         dtype: Any = np.float64,
-        table_dtype: Any = np.float32,
+        table_dtype: Any = None,
         watch: Watch | None = None,
     ) -> None:
         super().__init__(network, graph, has_inputs=True, dtype=dtype)
         self.gates = GateMaps(self.weights)
         self.rough_gates = GateMaps(self.weights.astype(np.float32))
-        kept = np.dtype(table_dtype)
+        kept = None if table_dtype is None else np.dtype(table_dtype)
         self.table: VersionTable = (
             versions_in_memory(self.weights, graph, kept, watch)
             if folder is None

@@ -6,6 +6,9 @@ node before any row is then the version that its last event before that row wrot
 The table is written in event order, a batch at a time, so that building it needs memory for one version of each node
 only, and a table larger than the machine's memory is still written and read without harm.
 
+Versions are kept in single precision, as long as that is enough: a memory that amplifies small changes would make
+rounding visible, so its versions are kept in double precision.
+
 Every version carries a checksum of its values, its place, and what the table belongs to (weights, data, grid). It is
 compared whenever a version is read, so a damaged file never changes an answer: damaged versions are computed anew.
 """
@@ -28,10 +31,13 @@ from cody.errors import ModelError
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.inference.weights import Weights
 
-SCHEMA = "cody/versions/3"
+SCHEMA = "cody/versions/4"
 UNUSED = 90 * 86_400.0  # seconds after which a table that nobody opened is removed
 MOST_KEPT = 4 * 10**9  # bytes of all tables together, before those that were not used for longest are removed
 ROWS_AT_ONCE = 1 << 14  # whose checksums are compared at once
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+ROUNDING = 1e-5  # that single precision may move a memory, whose numbers are at most 1; a trained one moves by 2e-7
+EVENTS_COMPARED = 10_000  # in both precisions, before a table is built
 
 Words = NDArray[np.uint32]
 Watch = Callable[[int], None]
@@ -98,7 +104,8 @@ class VersionTable:
             rows = _batch_rows(self.graph, self.network, batch * self.network.sizes.batch)
             nodes, other = _ends(self.graph, rows)
             memory, updated = self._before(nodes, rows[0])
-            self.write(batch * width, _next_versions(self, rows, memory, self._before(other, rows[0])[0], updated))
+            parents = memory, self._before(other, rows[0])[0]
+            self.write(batch * width, _next_versions(self.network, self.graph, rows, *parents, updated))
         self._repair_file([slice(batch * width, (batch + 1) * width) for batch in damaged])
 
     def damaged(self) -> Iterator[int]:
@@ -152,19 +159,35 @@ def _scatter(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def build_versions(table: VersionTable, watch: Watch | None = None) -> None:
     """Let all events happen, and write every version into the table. `watch` is called with how many have."""
-    network, graph = table.network, table.graph
-    memory = np.zeros((graph.num_nodes, network.sizes.dimension), dtype=table.dtype)
+    for rows, versions in _happen(table.network, table.graph, table.dtype):
+        table.write(2 * int(rows[0]), versions)
+        if watch is not None:
+            watch(int(rows[-1]) + 1)
+
+
+def _happen(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> Iterator[tuple[IntArray, FloatArray]]:
+    """The rows of each batch, each row twice, and the versions that they write. [n], [n, d]"""
+    memory = np.zeros((graph.num_nodes, network.sizes.dimension), dtype=dtype)
     updated = np.zeros(graph.num_nodes)
     for first in range(0, graph.num_events, network.sizes.batch):
         rows = _batch_rows(graph, network, first)
         nodes, other = _ends(graph, rows)
-        versions = _next_versions(table, rows, memory[nodes], memory[other], updated[nodes])
-        table.write(2 * first, versions)
+        versions = _next_versions(network, graph, rows, memory[nodes], memory[other], updated[nodes])
         last = len(nodes) - 1 - np.unique(nodes[::-1], return_index=True)[1]  # a node keeps its last version
         memory[nodes[last]] = versions[last]
         updated[nodes[last]] = graph.time[rows[last]]
-        if watch is not None:
-            watch(int(rows[-1]) + 1)
+        yield rows, versions
+
+
+def precision_for(network: Weights, graph: TemporalGraph) -> np.dtype[Any]:
+    """The precision to keep versions in: single, unless rounding is amplified in the first events."""
+    both = zip(_happen(network, graph, SINGLE), _happen(network, graph, DOUBLE), strict=True)
+    for (rows, single), (_, double) in both:
+        if np.abs(single - double).max() > ROUNDING:
+            return DOUBLE
+        if rows[-1] >= EVENTS_COMPARED:
+            break
+    return SINGLE
 
 
 def _batch_rows(graph: TemporalGraph, network: Weights, first: int) -> IntArray:
@@ -179,42 +202,49 @@ def _ends(graph: TemporalGraph, rows: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _next_versions(
-    table: VersionTable, rows: IntArray, own: FloatArray, other: FloatArray, updated: FloatArray
+    network: Weights, graph: TemporalGraph, rows: IntArray, own: FloatArray, other: FloatArray, updated: FloatArray
 ) -> FloatArray:
     """The versions that a batch writes, from those at its start. → [n, d]
 
-    They are rounded to the precision of the table, as are versions that a session computes: then a version is the same
-    number whether it was read or computed.
+    They are rounded to the precision of these, that of the table, as are versions that a session computes: then a
+    version is the same number whether it was read or computed.
     """
-    graph, network = table.graph, table.network
     elapsed = (graph.time[rows] - updated).astype(network.dtype)
     parents = own.astype(network.dtype), other.astype(network.dtype)
-    versions = network.remember(*parents, network.edge(graph, rows), elapsed).astype(table.dtype)
+    versions = network.remember(*parents, network.edge(graph, rows), elapsed).astype(own.dtype)
     if not np.isfinite(versions).all():
         raise ModelError(f"the model's memory is not finite after events {rows[0]} to {rows[-1]}; train it anew")
     return versions
 
 
 def versions_in_memory(
-    network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], watch: Watch | None = None
+    network: Weights, graph: TemporalGraph, dtype: np.dtype[Any] | None, watch: Watch | None = None
 ) -> VersionTable:
-    """The table of a model and a graph, built now."""
+    """The table of a model and a graph, built now; in the precision that it needs unless one is given."""
+    dtype = precision_for(network, graph) if dtype is None else dtype
     table = VersionTable(network, graph, dtype, np.empty(_shape(network, graph, dtype), dtype=np.uint32))
     build_versions(table, watch)
     return table
 
 
 def open_versions(
-    network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], folder: Path, watch: Watch | None = None
+    network: Weights, graph: TemporalGraph, dtype: np.dtype[Any] | None, folder: Path, watch: Watch | None = None
 ) -> VersionTable:
     """The table in `folder`, named after what it belongs to; built if it is not there.
 
     It is memory-mapped, so that all processes on a machine share one copy. Where the folder cannot be written, or has
-    no room, the table is made in memory.
+    no room, the table is made in memory. Without a `dtype` it has the precision that it needs.
     """
-    file = folder / f"{_digest(network, graph, dtype)}.versions"
+    files = {
+        kept: folder / f"{_digest(network, graph, kept)}.versions"
+        for kept in ((DOUBLE, SINGLE) if dtype is None else (dtype,))
+    }
     try:
-        return _open(network, graph, dtype, file) or _build_on_disk(network, graph, dtype, file, watch)
+        for kept, file in files.items():
+            if (opened := _open(network, graph, kept, file)) is not None:
+                return opened
+        dtype = precision_for(network, graph) if dtype is None else dtype
+        return _build_on_disk(network, graph, dtype, files[dtype], watch)
     except OSError:
         return versions_in_memory(network, graph, dtype, watch)
 

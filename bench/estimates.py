@@ -1,0 +1,109 @@
+"""How far a TGN's estimates about long histories are off, and whether any of them is on the wrong side of the line.
+
+    python bench/estimates.py --models collegemsg=tgn-collegemsg,wikipedia=runs/tgn-wikipedia --out figures.json
+
+Links are drawn from the log without its first tenth, every second one of two nodes that did not meet then, until enough
+of them have a history so long that the engine approximates. Of each, every single removal of a candidate and some
+larger sets are computed three times: as an estimate, exactly, and as a session answers, which checks itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cody import load, load_model
+from cody.candidates import candidates
+from cody.graph import Query, TemporalGraph
+from cody.inference import FastTGN
+from cody.inference.fast import Workspace
+from cody.inference.selfcheck import PROMISE, answer_all
+from cody.model import Change
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default="collegemsg=tgn-collegemsg", help="DATA=MODEL, separated by commas")
+    parser.add_argument("--links", type=int, default=1000, help="to draw of each data set at least")
+    parser.add_argument("--long", type=int, default=100, help="of them with a long history; more are drawn if need be")
+    parser.add_argument("--most", type=int, default=8000, help="links to draw of each data set at most")
+    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
+    options = parser.parse_args()
+    rows = []
+    for pair in options.models.split(","):
+        data, name = pair.split("=")
+        graph = load(data)
+        model = load_model(name, graph)
+        assert isinstance(model, FastTGN)
+        row = {"data": data, "dimension": model.weights.sizes.dimension} | measure(model, options)
+        print(row, flush=True)
+        rows.append(row)
+    if options.out is not None:
+        options.out.write_text(json.dumps({"promise": PROMISE, "rows": rows}, indent=1) + "\n")
+
+
+def measure(model: FastTGN, options: argparse.Namespace) -> dict[str, Any]:
+    """The figures of one model."""
+    rng = np.random.default_rng(0)
+    drawn = answers = wrong = session_wrong = exact_sessions = 0
+    single: list[float] = []  # the largest error of a single removal, of each link
+    larger: list[float] = []  # that of a larger set
+    for query in links(model.graph, rng, options.most):
+        if drawn >= options.links and len(single) >= options.long:
+            break
+        drawn += 1
+        rows = candidates(model.graph, query).tolist()
+        workspace = Workspace(model, query, rows)
+        if workspace.exact:
+            continue
+        sets = some_sets(rows, rng)
+        estimates, exact = answer_all(workspace, sets), answer_all(workspace.exactly, sets)
+        session = model.session(query, rows)
+        given = session.logits(sets)
+        apart = np.abs(estimates - exact)
+        single.append(float(apart[: len(rows)].max()))
+        larger.append(float(apart[len(rows) :].max(initial=0.0)))
+        answers += len(sets)
+        wrong += int(((estimates > 0) != (exact > 0)).sum())
+        session_wrong += int(((given > 0) != (exact > 0)).sum())
+        exact_sessions += session._workspace is not None and session._workspace.exact
+    return {
+        "links": drawn,
+        "long": len(single),
+        "answers": answers,
+        "single": spread(single),
+        "larger": spread(larger),
+        "estimates on the wrong side": wrong,
+        "answers on the wrong side": session_wrong,
+        "sessions that became exact": int(exact_sessions),
+    }
+
+
+def links(graph: TemporalGraph, rng: np.random.Generator, most: int) -> Iterator[Query]:
+    """Events, and in turn links at their times between nodes of two other events before."""
+    for number in range(most):
+        row = int(rng.integers(graph.num_events // 10, graph.num_events))
+        src, dst = rng.integers(0, row, 2).tolist()
+        made_up = Query(int(graph.src[src]), int(graph.dst[dst]), float(graph.time[row]), row)
+        yield made_up if number % 2 else graph.query(row)
+
+
+def some_sets(rows: list[int], rng: np.random.Generator) -> list[Change]:
+    """Each candidate alone, and two dozen random sets of any size."""
+    sizes = rng.integers(2, max(3, len(rows)), 24)
+    larger = [frozenset(rng.choice(rows, min(size, len(rows)), replace=False).tolist()) for size in sizes.tolist()]
+    return [*(frozenset({row}) for row in rows), *larger]
+
+
+def spread(errors: list[float]) -> dict[str, float]:
+    """Median and largest."""
+    return {"median": float(f"{np.median(errors):.2g}"), "largest": float(f"{max(errors):.2g}")} if errors else {}
+
+
+if __name__ == "__main__":
+    main()
