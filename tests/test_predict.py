@@ -280,3 +280,16 @@ def test_times_may_be_words(made, graph):
     assert at_the_end == json.loads(run(*base, "--time", float(graph.time[-1])))
     result = CliRunner().invoke(cli.app, [*map(str, base), "--time", "soon"])
     assert "'soon' is not a time" in str(result.exception)
+
+
+def test_times_in_csv_are_dates_that_can_be_read_back(tmp_path):
+    where = ("--events", "53854,53855", "--csv")
+    text = run("predict", *where)
+    rows = list(csv.DictReader(text.splitlines()))
+    assert [row["time"] for row in rows] == ["2004-07-28 05:08:00+00:00", "2004-07-28 05:12:00+00:00"]
+    (tmp_path / "links.csv").write_text(text)
+    again = json.loads(run("predict", "--links", tmp_path / "links.csv", "--json"))
+    assert [row["event"] for row in again] == [53_854, 53_855]
+    partners = list(csv.DictReader(run("predict", "--node", 1772, "--next", 3, "--csv").splitlines()))
+    assert all(row["time"].startswith("2004-10-26 ") for row in partners)
+    assert any(row["last"].startswith("2004-") for row in partners)

@@ -82,6 +82,15 @@ def moment(time: float) -> str:
     return datetime.fromtimestamp(time, zone()).strftime("%Y-%m-%d %H:%M") if is_date(time) else f"{time:.15g}"
 
 
+def timestamp(time: float) -> str:
+    """A unix time as a date with all its digits and its offset, for csv; any other time as a number.
+
+    >>> timestamp(1_082_040_961.0), timestamp(1_082_040_961.5), timestamp(12.5)
+    ('2004-04-15 14:56:01+00:00', '2004-04-15 14:56:01.500000+00:00', '12.5')
+    """
+    return datetime.fromtimestamp(time, zone()).isoformat(" ") if is_date(time) else f"{time:.17g}"
+
+
 def moment_and_zone(time: float) -> str:
     """The same with the time zone, for sentences.
 

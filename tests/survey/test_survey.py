@@ -11,6 +11,7 @@ import pytest
 import cody
 from cody.data import campus, save_graph
 from cody.errors import CallError
+from cody.evaluate.record_file import read_runs
 from cody.evaluate.run import Link, Plan, evaluate
 from cody.explainers import EDITS, explainer
 from cody.graph import TemporalGraph
@@ -234,7 +235,7 @@ def test_a_survey_goes_on_from_its_records(where):
 def test_every_figure_is_in_the_csv(where):
     rows = list(csv.DictReader(run(*words_for(where, "tgn"), "--csv").splitlines()))
     assert {"flipped by at most 1", "flipped by at most 10"} <= {row["figure"] for row in rows}
-    assert all(float(row["low"]) <= float(row["value"]) <= float(row["high"]) for row in rows)
+    assert all(float(row["low"]) <= float(row["value"]) <= float(row["high"]) for row in rows if not row["of"])
 
 
 def test_two_models_are_asked_about_the_same_links(where):
@@ -300,3 +301,52 @@ def test_one_call_surveys_a_model_and_gives_what_its_steps_give():
     assert [(part.kind, part.links) for part in drawn.parts] == [("correct", 2)]
     with pytest.raises(CallError, match="no link is given"):
         cody.survey(model, graph, [])
+
+
+def test_halves_of_a_survey_made_apart_are_one(where, tmp_path):
+    base = ("survey", "--data", where / "events", "--explainer", "scout")
+    rows = list(range(150, 190))
+    for name, part in (("whole", rows), ("first", rows[:25]), ("second", rows[20:])):  # some are in both halves
+        listed = ",".join(map(str, part))
+        run(*base, "--model", where / "tgn", "--events", listed, "--out", tmp_path / f"{name}.jsonl", "--instances", 40)
+    halves = [tmp_path / "first.jsonl", tmp_path / "second.jsonl"]
+    merged = run("survey", *halves, "--data", where / "events", "--json")
+    assert json.loads(merged) == json.loads(
+        run("survey", tmp_path / "whole.jsonl", "--data", where / "events", "--json")
+    )
+    parts = json.loads(merged)["surveys"][0]["parts"]
+    assert sum(part["links"] for part in parts) == len(rows)
+    run("survey", *halves, "--data", where / "events", "--html", tmp_path / "both.html")
+    assert (tmp_path / "both.html").exists()
+    assert len(read_runs(halves)) == len(rows)  # what is in both counts once, in tables and figures too
+
+
+def test_files_that_cannot_be_counted_together_are_refused(where, tmp_path):
+    base = ("survey", "--data", where / "events", "--model", where / "tgn", "--events", "150,151,152")
+    run(*base, "--out", tmp_path / "one.jsonl")
+    run(*base, "--candidates", 8, "--out", tmp_path / "other.jsonl")
+    run(*base, "--explainer", "greedy", "--out", tmp_path / "greedy.jsonl")
+    (tmp_path / "empty.jsonl").write_text("")
+    here = ("--data", where / "events")
+    for files, options, message in [
+        (["one", "other"], here, "cannot be counted together: candidates is"),
+        (["one", "greedy"], here, "records of 2 explainers: choose with --explainer"),
+        (["one"], (*here, "--explainer", "cody"), "no records of cody: only of scout"),
+        (["empty"], here, "the files have no records: none at all"),
+        (["one"], (), "are about other data"),
+        (["one"], (*here, "--instances", 3), "--instances is for a survey that is made now"),
+        (["one"], (*here, "--pages", "x", "--html", "x.html"), "--pages is for a survey that is made now"),
+    ]:
+        assert message in run("survey", *(tmp_path / f"{name}.jsonl" for name in files), *options, code=2)
+
+
+def test_the_csv_says_who_decides(where, tmp_path):
+    words = (*words_for(where, "tgn"), "--out", tmp_path / "records.jsonl")
+    (found,) = json.loads(run(*words, "--json"))["surveys"]
+    rows = [row for row in csv.DictReader(run(*words, "--csv").splitlines()) if row["of"]]
+    assert {row["figure"] for row in rows} <= {
+        f"{kind}: {w}" for kind in ("node", "event") for w in ("decides", "could decide")
+    }
+    listed = {(part["kind"], each["name"], each["decides"]) for part in found["parts"] for each in part["nodes"]}
+    assert listed
+    assert {(row["kind"], row["of"], int(row["value"])) for row in rows if row["figure"] == "node: decides"} == listed

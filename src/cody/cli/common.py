@@ -183,12 +183,12 @@ def naming_what_was_left_out(model: str, graph: TemporalGraph) -> Iterator[None]
     try:
         yield
     except ModelError:
-        if not _belongs(model, graph) and _is_left_out("data"):
+        if not _belongs(model, graph) and is_left_out("data"):
             raise CallError(
                 f"--data is missing: without it the data are {DEFAULT_DATA}, and the model {model!r} was made for "
                 "others; give those that it was made for, or use it on these anyway with --other-data"
             ) from None
-        if not _belongs(model, graph) and _is_left_out("model"):
+        if not _belongs(model, graph) and is_left_out("model"):
             raise CallError(
                 f"--model is missing: without it the model is {DEFAULT_MODEL}, which was not made for these data; "
                 "give yours (cody train makes one), or use that one anyway with --other-data"
@@ -206,7 +206,7 @@ def _belongs(model: str, graph: TemporalGraph) -> bool:
         return True
 
 
-def _is_left_out(option: str) -> bool:
+def is_left_out(option: str) -> bool:
     """Whether the command that is running has its own default for an option."""
     context = click.get_current_context(silent=True)
     source = None if context is None else context.get_parameter_source(option)

@@ -299,10 +299,10 @@ def tables_(
 ) -> None:
     """Compare explainers as the paper's tables do."""
     from cody.evaluate import typeset
-    from cody.evaluate.record_file import read_records
+    from cody.evaluate.record_file import read_runs
     from cody.evaluate.tables import tables
 
-    records = [record for file in files for record in read_records(file)]
+    records = read_runs(files)
     made = tables(records, paper=paper, rng=np.random.default_rng(0) if intervals else None)
     writers = {
         TableFormat.text: typeset.as_text,
@@ -322,8 +322,8 @@ def figures(
 ) -> None:
     """Draw the figures of the paper's evaluation."""
     from cody.evaluate.figures import save_figures
-    from cody.evaluate.record_file import read_records
+    from cody.evaluate.record_file import read_runs
 
-    records = [record for file in files for record in read_records(file)]
+    records = read_runs(files)
     for path in save_figures(records, out_):
         print(path)

@@ -182,7 +182,9 @@ def _print_csv(rows: list[dict[str, Any]], *, with_contacts: bool) -> None:
     names = [name for name in Prediction._fields if not (with_contacts and name in OF_LINKS)]
     writer = csv.DictWriter(sys.stdout, [*names, *(["last", "next"] if with_contacts else [])], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    for row in rows:
+        times = {name: words.timestamp(row[name]) for name in ("time", "last", "next") if row.get(name) is not None}
+        writer.writerow(row | times)
 
 
 def _as_options(data: str, model: str, *, sort: bool, unit: str | None) -> str:

@@ -27,6 +27,7 @@ from cody.cli.common import (
     SortOption,
     UnitOption,
     app,
+    is_left_out,
     open_model,
     parse_shares,
     print_json,
@@ -49,7 +50,7 @@ from cody.cli.options import (
     SeedOption,
     WorkersOption,
 )
-from cody.cli.parser import FOLDER, LINES, Option
+from cody.cli.parser import FOLDER, LINES, Argument, Option
 from cody.cli.progress import progress
 from cody.cli.protect import protected
 from cody.cli.show import print_parts, table
@@ -64,6 +65,7 @@ from cody.graph import TemporalGraph
 from cody.model import Model
 from cody.predict import rows_between
 from cody.survey import Case, Comparison, Part, Survey, cases, compare, survey_of
+from cody.survey.merge import records_of_models
 from cody.survey.report import LISTED, Decider, Example
 from cody.survey.shares import Contrast, Share
 
@@ -73,7 +75,7 @@ INSTANCES = 50  # predictions of each kind
 class Asked(NamedTuple):
     """A model that was asked, and what it decided why."""
 
-    model: Model
+    model: Model | None  # None: its records were read
     graph: TemporalGraph
     explained: list[Case]
 
@@ -89,9 +91,14 @@ class Asked(NamedTuple):
     examples={
         "cody survey --instances 100 --html survey.html": "a page that shows what decides, and where",
         "cody survey --node 1118": "what matters for this node in general",
+        "cody survey first.jsonl second.jsonl": "two surveys (--out FILE) as one: nothing is explained anew",
     },
 )
 def survey_(
+    files: Annotated[
+        list[Path] | None,
+        Argument(help="Records of surveys that were made (--out), to be counted together. Default: explain now."),
+    ] = None,
     data: DataOption = DEFAULT_DATA,
     model: Annotated[
         list[str] | None,
@@ -131,6 +138,13 @@ def survey_(
     json_: JsonOption = False,
 ) -> None:
     """Explain many predictions, and say what decides in general."""
+    if files:
+        _check_nothing_is_asked()
+        _check_pages(html, None)
+        wanted = None if is_left_out("explainer_") else explainer_
+        read = _read(files, data, load(data, sort=sort, unit=unit), wanted)
+        _report(read, html, None, None, as_json=json_, as_csv=csv_)
+        return
     names = list(model or [DEFAULT_MODEL])
     _check_call(names, explainer_, period, node, events, csv_ and json_)
     _check_pages(html, pages)
@@ -146,11 +160,53 @@ def survey_(
             plan = evaluation.Plan(named.data(data), name, (chosen,), seed)
             file = _file(out_ or Path(scratch) / "records.jsonl", number)
             asked.append(_explained(file, named, plan, sample, other_data, workers, ray, keeps=out_ is not None))
+    _report(asked, html, pages, partial(chosen.explain, seed=seed), as_json=json_, as_csv=csv_)
+
+
+ASKED = (  # options that say what to explain, and how: records are what they are
+    *("model", "instances", "kinds", "period", "node", "events", "allow", "protect", "candidates", "evaluations"),
+    *("seed", "workers", "ray", "out_", "pages", "other_data"),
+)
+
+
+def _check_nothing_is_asked() -> None:
+    for name in ASKED:
+        if not is_left_out(name):
+            option = f"--{name.rstrip('_').replace('_', '-')}"
+            raise CallError(f"{option} is for a survey that is made now; records in files are counted as they are")
+
+
+def _read(files: Sequence[Path], data: str, graph: TemporalGraph, wanted: str | None) -> list[Asked]:
+    """What was explained before, of each model."""
+    models = records_of_models(files, wanted)
+    if len(models) > 2:
+        raise CallError(f"a survey compares at most two models, and the files have records of {len(models)}")
+    first = models[0][0]
+    if first.data_identity != graph.identity:
+        raise CallError(
+            f"the files are about other data ({words.plain(first.data)}) than {data}: give them with --data"
+        )
+    return [
+        Asked(None, graph, cases([replace(each, data=data, model=of_model[0].model) for each in of_model], graph))
+        for of_model in models
+    ]
+
+
+def _report(
+    asked: Sequence[Asked],
+    html: Path | None,
+    pages: Path | None,
+    explain: Callable[..., Explanation] | None,
+    *,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    """Print what the explained links have in common, and write its page."""
     found = [survey_of(each.explained, each.graph) for each in asked]
     comparison = compare(asked[0].explained, asked[1].explained, asked[0].graph) if len(asked) == 2 else None
     if html is not None:
-        _write_page(html, pages, found, comparison, asked, partial(chosen.explain, seed=seed))
-    _print(found, comparison, as_json=json_, as_csv=csv_)
+        _write_page(html, pages, found, comparison, asked, explain)
+    _print(found, comparison, as_json=as_json, as_csv=as_csv)
 
 
 def _print(found: Sequence[Survey], comparison: Comparison | None, *, as_json: bool, as_csv: bool) -> None:
@@ -185,7 +241,7 @@ def _write_page(
     found: Sequence[Survey],
     comparison: Comparison | None,
     asked: Sequence[Asked],
-    explain: Callable[..., Explanation],
+    explain: Callable[..., Explanation] | None,
 ) -> None:
     """The survey's page, and if they are wanted, the pages of its explanations."""
     from cody.survey.page import survey_page
@@ -194,7 +250,7 @@ def _write_page(
     def address(place: int, event: int) -> str:
         return quote(Path(os.path.relpath(_page(folder, place, event), html.absolute().parent)).as_posix())
 
-    if pages is None:
+    if pages is None or explain is None:
         write_html(survey_page(found, comparison), html)
     else:
         folder = pages.absolute()
@@ -279,7 +335,7 @@ def _explained(
 def _print_csv(found: Sequence[Survey]) -> None:
     rows = [row for each in found for row in each.rows()]
     writer = csv.DictWriter(
-        sys.stdout, ["data", "model", "kind", "figure", "value", "low", "high"], lineterminator="\n"
+        sys.stdout, ["data", "model", "kind", "figure", "value", "low", "high", "of"], lineterminator="\n"
     )
     writer.writeheader()
     writer.writerows(rows)

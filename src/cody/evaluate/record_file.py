@@ -9,8 +9,9 @@ that damage is noticed.
 from __future__ import annotations
 
 import gzip
+import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -34,6 +35,25 @@ Header = dict[str, Any]
 def read_records(path: str | Path) -> list[Record]:
     """The records in a file, which may be compressed (`.gz`) or still being written."""
     return list(iterate_records(path))
+
+
+def read_runs(paths: Iterable[str | Path]) -> list[Record]:
+    """The records of several files together, for example of parts of a run that were made on different machines.
+
+    The same answer may be in several of them, and counts once.
+    """
+    known: dict[Hashable, Record] = {}
+    for record in (record for path in paths for record in iterate_records(path)):
+        of_model = record.data_identity, record.model_identity
+        made_by = (
+            record.explainer,
+            record.search,
+            record.policy,
+            json.dumps(record.options, sort_keys=True),
+            record.seed,
+        )
+        known.setdefault((of_model, made_by, record.kind, record.event), record)
+    return list(known.values())
 
 
 def iterate_records(path: str | Path) -> Iterator[Record]:

@@ -167,11 +167,15 @@ class Survey:
         return {"schema": SCHEMA, **_plain(self)}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Every figure as one row, for csv: kind, figure, value, low, high."""
+        """Every figure as one row, for csv: kind, figure, value, low, high, and the node or event that it is about."""
         return [
-            {"data": self.data, "model": self.model, "kind": part.kind, "figure": name, **share._asdict()}
+            {"data": self.data, "model": self.model, "kind": part.kind, **row}
             for part in self.parts
-            for name, share in _figures(part)
+            for row in [
+                *({"figure": name, **share._asdict(), "of": ""} for name, share in _figures(part)),
+                *_counts("node", part.nodes),
+                *_counts("event", part.events),
+            ]
         ]
 
     def to_html(self) -> str:
@@ -391,6 +395,19 @@ def _figures(part: Part) -> list[tuple[str, Share]]:
         found += [(f"{each.what}: decisive", each.decisive), (f"{each.what}: candidates", each.candidates)]
         found += [] if each.ratio is None else [(f"{each.what}: ratio", each.ratio)]
     return found
+
+
+def _counts(kind: str, deciders: Sequence[Decider]) -> list[dict[str, Any]]:
+    """Who decides for others how often, and how often it could: numbers of links."""
+    return [
+        {
+            "figure": f"{kind}: {what}",
+            "value": value,
+            "of": each.name if each.row is None else f"{each.row}, {each.name}",
+        }
+        for each in deciders
+        for what, value in (("decides", each.decides), ("could decide", each.could))
+    ]
 
 
 def _plain(value: Any) -> Any:
