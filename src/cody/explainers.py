@@ -80,7 +80,9 @@ class Explainer:
             "evaluations": self.evaluations,
             "edits": [describe(propose)["name"] for propose in self.edits],
         }
-        return given if self.protect is None else given | {"protect": self.protect.as_parameters()}
+        if self.protect is None:
+            return given
+        return given | {"protect": {name: value for name, value in self.protect.as_parameters().items() if value}}
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 SCHEMA = "cody/explanation/2"
 LONGEST_ALTERNATIVE = 6  # lines that an alternative takes in a table
 LONGEST_FAILURE = 8  # edits in a table of what came closest
-MANY_SIMULTANEOUS, DECISIVE_SIMULTANEOUS = 0.25, 0.5  # shares of events of the moment of the link that are remarked on
+MANY_SIMULTANEOUS = 0.1  # share of events of the very moment of the link that is remarked on
 ONE_ACTION = (
     "If they are one action, such as a mail to many people, leave them out: --protect simultaneous (Python: "
     "Protected(simultaneous=True))."
@@ -389,8 +389,7 @@ class Explanation:
         past = [event for event in self.candidates if event.edit == REMOVED]
         same = {event.row for event in past if event.time == self.query.time}
         decisive = [row in same for row in self.removed] if self.is_counterfactual else []
-        many = len(same) >= MANY_SIMULTANEOUS * len(past)
-        if not same or not (many or sum(decisive) > DECISIVE_SIMULTANEOUS * len(decisive)):
+        if not same or (len(same) < MANY_SIMULTANEOUS * len(past) and 2 * sum(decisive) <= len(decisive)):
             return ""
         among = f", {sum(decisive)} of {count(len(decisive), 'decisive one')} among them" if any(decisive) else ""
         share = f"{len(same)} of {count(len(past), 'past event')}"
@@ -399,15 +398,7 @@ class Explanation:
     @property
     def protection(self) -> str:
         """What was not allowed to be removed; empty if everything was."""
-        protected = self.parameters.get("protect") or {}
-        parts = ["events of the moment of the link"] if protected.get("simultaneous") else []
-        for name, thing in (("events", "event"), ("nodes", "node"), ("times", "time")):
-            entries = protected.get(name, [])
-            shown = [" to ".join(map(moment, entry)) if name == "times" else plain(entry, 24) for entry in entries[:4]]
-            if shown:
-                more = f" and {len(entries) - 4} more" if len(entries) > 4 else ""
-                parts.append(f"{thing if len(entries) == 1 else name} {', '.join(shown)}{more}")
-        return f"Protected: {'; '.join(parts)}." if parts else ""
+        return protected_in_words(self.parameters.get("protect"))
 
     @property
     def lines(self) -> list[Line]:
@@ -612,6 +603,23 @@ def changed_in_words(edits: Sequence[str], past: int) -> str:
     numbers = {edit: edits.count(edit) for edit in parts}
     said = {edit: f"{number}" if edit == REMOVED else count(number, "event") for edit, number in numbers.items()}
     return " and ".join(words.format(said[edit]) for edit, words in parts.items() if numbers[edit])
+
+
+def protected_in_words(protected: dict[str, Any] | None) -> str:
+    """What was not allowed to be removed, from the parameters of an explanation; empty if everything was.
+
+    >>> protected_in_words({"events": [3, 7], "simultaneous": True})
+    'Protected: events of the moment of the link; events 3, 7.'
+    """
+    given = protected or {}
+    parts = ["events of the moment of the link"] if given.get("simultaneous") else []
+    for name, thing in (("events", "event"), ("nodes", "node"), ("times", "time")):
+        entries = given.get(name, [])
+        shown = [" to ".join(map(moment, entry)) if name == "times" else plain(entry, 24) for entry in entries[:4]]
+        if shown:
+            more = f" and {len(entries) - 4} more" if len(entries) > 4 else ""
+            parts.append(f"{thing if len(entries) == 1 else name} {', '.join(shown)}{more}")
+    return f"Protected: {'; '.join(parts)}." if parts else ""
 
 
 def moved_in_words(first: float, last: float) -> str:

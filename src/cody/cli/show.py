@@ -23,7 +23,7 @@ from cody.data import Dataset, Summary, is_here
 from cody.decision import decision, flips, probability, scores, shift
 from cody.edits import Add, Move
 from cody.explainers import DEFAULT_SEARCH
-from cody.explanation import MANY_SIMULTANEOUS, Explanation
+from cody.explanation import Explanation
 from cody.graph import TemporalGraph
 from cody.predict import Prediction, Predictions
 from cody.search.result import SECONDS
@@ -107,8 +107,8 @@ def summary(name: str, graph: TemporalGraph, facts: Summary) -> Table:
 
 def _simultaneous(share: float) -> str:
     """How many events have another one of their source at the same time, and what that means if they are many."""
-    advice = " (see --protect simultaneous)" if share >= MANY_SIMULTANEOUS else ""
-    return f"{100 * share:.1f} % of the events have another of the same source at their time{advice}"
+    advice = "\n(--protect simultaneous: those of a link are no candidates)" if share >= 0.25 else ""
+    return f"{100 * share:.1f} % of events share time and source with another{advice}"
 
 
 def epoch(step: Progress) -> str:

@@ -370,7 +370,9 @@ def _shown(found: Survey) -> Iterable[Any]:
     """A survey for a person, one kind of prediction after the other."""
     for part in found.parts:
         name = f"{words.plain(found.model, 30)} on {words.plain(found.data, 30)}"
-        yield f"{name}: {words.count(part.links, f'{part.kind} prediction')}, {part.explained} with a counterfactual\n"
+        yield f"{name}: {words.count(part.links, f'{part.kind} prediction')}, {part.explained} with a counterfactual"
+        yield from ([found.protected] if found.protected else [])
+        yield ""
         yield from _fragility(part, found)
         if part.relations:
             yield from _decisive(part)

@@ -14,7 +14,7 @@ from cody.survey.report import LATEST, LISTED, Decisive, Example, Part, Survey
 from cody.survey.shares import Contrast
 from cody.view.markup import Child, Markup, element, join, link
 from cody.view.page import data_block, document
-from cody.words import count, earlier, moment_and_zone, plain
+from cody.words import count, earlier, is_date, moment, plain, zone_name
 
 HERE = Path(__file__).parent
 TITLES = {"correct": "Predicted links", "incorrect": "Missed links"}
@@ -116,6 +116,8 @@ def _head(surveys: Sequence[Survey], panels: Sequence[Panel], comparison: Compar
     badges = [count(asked, "explained prediction"), f"search: {plain(surveys[0].explainer, 30)}", "intervals: 95 %"]
     if surveys[0].allowed != ("removals",):
         badges.append(f"allowed: {', '.join(surveys[0].allowed)}")
+    badges += [surveys[0].protected.rstrip(".")] if surveys[0].protected else []
+    badges += [f"times: {zone_name()}"] if any(is_date(each.time) for each in panels[0].part.predictions) else []
     words = element(
         "div",
         element("p", f"Survey · {plain(surveys[0].data, 40)} · {names}", class_="occasion"),
@@ -392,6 +394,7 @@ def _formulas(surveys: Sequence[Survey]) -> Markup:
         ("Decides, of", "predictions in whose X, and among whose candidates, a node or an event occurs"),
         ("Intervals", "95 %, from 1,000 bootstrap samples of predictions; they cover the choice of predictions only"),
         ("Allowed", ", ".join(surveys[0].allowed)),
+        *([("Protected", surveys[0].protected.removeprefix("Protected: "))] if surveys[0].protected else []),
         *(("Model", plain(each.model, 80)) for each in surveys),
         ("Data", plain(surveys[0].data, 80)),
         ("Search", plain(surveys[0].explainer, 80)),
@@ -436,7 +439,7 @@ def _items(panels: Sequence[Panel], page_of: PageOf | None, *, several: bool) ->
 
 def _item(number: int, each: Example, panel: Panel, href: str | None, *, several: bool) -> Markup:
     said = "predicted" if panel.part.kind == "correct" else "missed"
-    about = f"event {each.event} · {moment_and_zone(each.time)} · {said}, score {each.score:.2f}"
+    about = f"event {each.event} · {moment(each.time)} · {said}, score {each.score:.2f}"
     shown = [_event(event, each) for event in each.events[:MOST_EVENTS]]
     if len(each.events) > MOST_EVENTS:
         shown.append(element("li", f"and {len(each.events) - MOST_EVENTS} more", class_="more"))

@@ -13,7 +13,6 @@ import numpy as np
 
 from cody.decision import probability
 from cody.explanation import (
-    DECISIVE_SIMULTANEOUS,
     MANY_SIMULTANEOUS,
     ONE_ACTION,
     REMOVED,
@@ -21,6 +20,7 @@ from cody.explanation import (
     capital,
     changed_in_words,
     moved_in_words,
+    protected_in_words,
 )
 from cody.graph import BoolArray, TemporalGraph
 from cody.survey.cases import (
@@ -65,7 +65,7 @@ class Simultaneous(NamedTuple):
     def advice(self) -> str:
         """What to do about it if they are many; else empty."""
         share = 0.0 if self.decisive is None else self.decisive.value
-        if self.candidates.value < MANY_SIMULTANEOUS and share <= DECISIVE_SIMULTANEOUS:
+        if max(self.candidates.value, share) < MANY_SIMULTANEOUS:
             return ""
         among = "" if self.decisive is None else f" and {100 * share:.0f} % of the decisive events"
         many = f"{100 * self.candidates.value:.0f} % of the candidates{among}"
@@ -161,6 +161,7 @@ class Survey:
     explainer: str
     allowed: tuple[str, ...]  # "removals", "additions", "moves": what could be otherwise
     parts: tuple[Part, ...]
+    protected: str = ""  # what was not allowed to be removed, in words
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -192,7 +193,8 @@ def survey_of(explained: Sequence[Case], graph: TemporalGraph) -> Survey:
     parts = tuple(
         _part(kind, [case for case in explained if case.record.kind == kind], graph) for kind in sorted(kinds)
     )
-    return Survey(first.data, first.model, first.explainer, first.allowed, parts)
+    protected = protected_in_words(first.options.get("protect"))
+    return Survey(first.data, first.model, first.explainer, first.allowed, parts, protected)
 
 
 def _part(kind: str, of_kind: Sequence[Case], graph: TemporalGraph) -> Part:
