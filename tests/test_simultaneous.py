@@ -17,7 +17,7 @@ from cody.graph import TemporalGraph
 from cody.models.checkpoint import Checkpoint, save_model
 from cody.proposals import moves, removals
 from cody.serve import Live
-from cody.survey import cases, survey
+from cody.survey import cases, survey_of
 from cody.toy import ToyModel
 from cody.what_if import Case
 from random_events import random_network
@@ -131,7 +131,7 @@ def explained(protect=None):
 
 
 def test_a_survey_recommends_it_and_says_what_was_protected():
-    found = survey(explained(), GRAPH)
+    found = survey_of(explained(), GRAPH)
     (part,) = found.parts
     assert part.simultaneous.candidates.value == pytest.approx(5 / 20)
     assert "25 % of the candidates" in part.simultaneous.advice
@@ -139,7 +139,7 @@ def test_a_survey_recommends_it_and_says_what_was_protected():
     assert part.simultaneous.advice in found.to_html()
     assert found.to_dict()["parts"][0]["simultaneous"]["candidates"]["value"] == pytest.approx(0.25)
     assert "simultaneous: candidates" in {row["figure"] for row in found.rows()}
-    protected = survey(explained(Protected(simultaneous=True)), GRAPH)
+    protected = survey_of(explained(Protected(simultaneous=True)), GRAPH)
     assert protected.parts[0].simultaneous.candidates.value == 0
     assert protected.parts[0].simultaneous.advice == ""
     assert protected.protected == "Protected: events of the moment of the link."
