@@ -16,7 +16,7 @@ INTRODUCTION = """# Command line
 *Made from `--help` by `python docs/make_cli_reference.py`; a test fails when it is out of date.*
 
 Answers go to standard output; progress and messages go to standard error: a bar on a terminal, elsewhere a line a
-minute. Exit codes: 0 done, 1 something failed, 2 the call was wrong.
+minute. `-v` logs what is done, `-vv` in detail. Exit codes: 0 done, 1 something failed, 2 the call was wrong.
 """
 
 

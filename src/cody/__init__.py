@@ -1,5 +1,6 @@
 """CoDy: which past events, had they not happened, would have changed this prediction?"""
 
+import logging as _logging
 from typing import TYPE_CHECKING
 
 from cody import _lazy, _start  # noqa: F401  (before anything that takes time)
@@ -38,6 +39,8 @@ __all__ = [
     "predict",
     "survey",
 ]
+
+_logging.getLogger(__name__).addHandler(_logging.NullHandler())  # silent, unless a program asks
 
 _lazy.import_on_demand(
     __name__,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ PERIOD = (
     1.0,
 )  # shares of the events whose links are scored unless others are asked for: no model was fit to them
 LINKS_AT_ONCE = 1024  # between two reports of progress
+
+logger = logging.getLogger(__name__)
 
 Watch = Callable[[int, int], None]  # how many links are scored, of how many
 
@@ -282,6 +285,7 @@ def _scored(
     for query in queries:
         check_query(graph, query)
     logits: list[float] = []
+    logger.debug("scoring %d links", len(queries))
     for first in range(0, len(queries), LINKS_AT_ONCE):
         logits += logits_of_links(model, queries[first : first + LINKS_AT_ONCE])
         if watch is not None:

@@ -58,12 +58,13 @@ def test_workers_leave_out_what_is_done(saved):
     assert not done & {(record.explainer, record.kind, record.event) for record in found}
 
 
-def test_a_worker_that_is_killed_loses_nothing(tmp_path, saved):
+def test_a_worker_that_is_killed_loses_nothing_and_is_mentioned(tmp_path, saved, caplog):
     deaths = tmp_path / "deaths"
     deaths.mkdir()
     (deaths / "1").touch()
     found = timeless(by_workers(partial(open_deadly, saved, deaths, 103)))
     assert not list(deaths.iterdir()), "no worker was killed"
+    assert "a worker died with exit code -9 on Link(event=103, kind='correct'): it is tried again" in caplog.text
     model, graph = open_deadly(saved, deaths, 103)  # there is no death left
     assert found == timeless(evaluate(model, graph, LINKS, PLAN))
 

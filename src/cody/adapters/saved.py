@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,8 @@ from cody.graph import TemporalGraph
 from cody.inference import Engine, check_belongs, fast_model, open_network
 from cody.model import Model
 from cody.models.folder import SavedModel, read_model
+
+logger = logging.getLogger(__name__)
 
 
 @readable_help
@@ -21,9 +25,12 @@ def load_model(
     A model belongs to the events it was trained on. To ask it about others, for example about the same log some weeks
     later, say `other_data=True`.
     """
+    started = time.monotonic()
     saved = read_model(name)
     check_belongs(saved, name, graph, other_data=other_data)
-    return OPENERS[saved.kind](saved, graph, engine)
+    model = OPENERS[saved.kind](saved, graph, engine)
+    logger.info("model %s (%s) opened in %.1f s", name, saved.kind, time.monotonic() - started)
+    return model
 
 
 def _open_pyg(saved: SavedModel, graph: TemporalGraph, engine: Engine) -> Model:

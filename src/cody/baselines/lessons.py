@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from cody.graph import IntArray, Query
 from cody.models.sizes import Sizes
 
 Lesson = TypeVar("Lesson")
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +104,8 @@ def draw_links(
     known = [number for number, events in enumerate(near) if len(events)]
     if not known:
         raise DataError("none of the links to learn from has a past event that could explain it")
+    if len(known) < settings.links:
+        logger.warning("learning from %d of %d links: there are no more with a past event", len(known), settings.links)
     for start in range(0, len(known), settings.batch):
         part = known[start : start + settings.batch]
         yield [queries[number] for number in part], [near[number] for number in part]
@@ -118,7 +124,9 @@ def run_epochs(
         sums = np.zeros(4)
         for number in order:
             sums += learn(lessons[number], epoch, generator)
-        yield Progress(epoch + 1, *(sums[:3] / sums[3]).tolist())
+        progress = Progress(epoch + 1, *(sums[:3] / sums[3]).tolist())
+        logger.info("epoch %d: loss %.4f", progress.epoch, progress.loss)
+        yield progress
 
 
 def take_step(optimizer: torch.optim.Optimizer, loss: Tensor, epoch: int, advice: str) -> None:

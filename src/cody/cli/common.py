@@ -21,7 +21,7 @@ from click.core import ParameterSource
 from cody import _start, install, words
 from cody._version import __version__
 from cody.cli.messages import say as say  # commands import it from here
-from cody.cli.parser import Commands, Listed, Option
+from cody.cli.parser import Commands, Listed, Option, verbose_option
 from cody.cli.progress import progress
 from cody.errors import CallError, CodyError, CodyWarning, ModelError
 
@@ -68,6 +68,7 @@ app = Commands(
         "cache": Listed("cody.cli.cache", "Show or clear what is kept so that answers come sooner."),
     },
 )
+app.params.append(verbose_option())
 click.version_option(__version__, prog_name="cody", message="%(prog)s %(version)s", help="Print the version.")(app)
 
 DEFAULT_DATA, DEFAULT_MODEL = "collegemsg", "tgn-collegemsg"

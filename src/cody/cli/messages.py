@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
 import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -37,3 +41,31 @@ def wrapped(message: str, beside: str = "") -> str:
         for line in (beside + message).split("\n")
     ]
     return "\n".join(lines).removeprefix(beside)
+
+
+LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)  # without -v, with one, with two
+
+
+@contextmanager
+def logged(verbosity: int) -> Iterator[None]:
+    """What the package logs is said, as long as the block runs: warnings, with -v what is done, with -vv in detail."""
+    logger, handler = logging.getLogger("cody"), _Saying()
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(LEVELS[min(verbosity, len(LEVELS) - 1)])
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
+class _Saying(logging.Handler):
+    """Says what is logged; what is not a warning with the time and the part of the package it comes from."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = words.plain(record.getMessage(), 2000)
+        if record.levelno >= logging.WARNING:
+            say(message, before="warning: ")
+        else:
+            say(f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {record.name}: {message}")

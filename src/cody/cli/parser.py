@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin
 import click
 
 from cody import _start, words
-from cody.cli import progress
+from cody.cli import messages, progress
 from cody.cli.messages import wrapped
 from cody.errors import did_you_mean
 
@@ -31,6 +31,7 @@ else:
     AnyType, AnyChoice = click.ParamType, click.Choice  # they take no parameters before click 8.2
 
 LARGE = 10**9  # nobody reaches such a limit by accident
+VERBOSITY = "cody.verbosity"  # where a context has it
 HELP = {"help_option_names": ["-h", "--help"]}
 Function = TypeVar("Function", bound=Callable[..., None])
 Groups = Mapping[str, str]  # the title of a group of options → the parameters in it, with blanks between
@@ -108,7 +109,7 @@ class Command(click.Command):
             formatter.write_dl(list(rows.values()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        with progress.command(ctx.command_path):
+        with messages.logged(ctx.meta.get(VERBOSITY, 0)), progress.command(ctx.command_path):
             return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -212,10 +213,20 @@ def _command(function: Callable[..., None], name: str, groups: Groups, examples:
         groups=groups,
         examples=examples,
         callback=function,
-        params=parameters,
+        params=[*parameters, verbose_option()],
         help=function.__doc__,
         context_settings=HELP,
     )
+
+
+def verbose_option() -> click.Option:
+    """`-v`, which every command has, and the command line as such: `cody -v explain` and `cody explain -v`."""
+
+    def remember(ctx: click.Context, param: click.Parameter, value: int) -> None:
+        ctx.meta[VERBOSITY] = ctx.meta.get(VERBOSITY, 0) + value
+
+    text = "Log what is done; -vv: in detail."
+    return click.Option(["-v", "--verbose"], count=True, expose_value=False, callback=remember, help=text)
 
 
 def _parameter(parameter: inspect.Parameter, hint: Any) -> click.Parameter:

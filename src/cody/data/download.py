@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
+import logging
 import re
 import urllib.error
 import urllib.request
@@ -25,6 +26,8 @@ Progress = Callable[[int, int | None], None]  # bytes done, bytes in all if know
 PINS = "downloads.json"
 SCHEMA = "cody/downloads/1"
 BLOCK = 1 << 16
+
+logger = logging.getLogger(__name__)
 TIMEOUT = 30  # seconds without a byte
 
 
@@ -45,6 +48,7 @@ def download(url: str, target: Path, largest: int, progress: Progress | None = N
                     progress(done, total)
     except (http.client.HTTPException, ValueError) as error:  # the answer is not HTTP, or has an invalid address
         raise OSError(f"the server's answer makes no sense: {plain(error, 200) or type(error).__name__}") from error
+    logger.info("%d bytes downloaded from %s", done, url)
     if total is not None and done != total:
         raise OSError(f"the connection broke after {done:,} of {total:,} bytes")
     return digest.hexdigest()

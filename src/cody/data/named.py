@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -36,12 +38,16 @@ from cody.data.summary import summarise
 from cody.errors import CallError, DataError, did_you_mean, first_line
 from cody.files import cache_directory, replacing
 from cody.graph import TemporalGraph
+from cody.words import plain
 
 if TYPE_CHECKING:
     from cody.data.download import Progress
 
 PACIFIC_DAYLIGHT_TIME = 7 * 3600.0  # SNAP counts UCI-Messages in UTC, the original in local time
 LARGEST_TEXT = 64 * 2**20  # bytes that a named data set may unpack to; the largest unpacks to 2 MB
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,17 @@ def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
     >>> load("collegemsg")
     TemporalGraph(1,899 nodes, 59,835 events)
     """
+    started = time.monotonic()
+    graph = _load(source, columns)
+    logger.info("%s, from %s, in %.1f s", graph, _described(source), time.monotonic() - started)
+    return graph
+
+
+def _described(source: Any) -> str:
+    return plain(source, 200) if isinstance(source, str | os.PathLike) else type(source).__name__
+
+
+def _load(source: Any, columns: dict[str, Any]) -> TemporalGraph:
     if isinstance(source, str) and source in _names():
         _reject_columns(columns, f"{source!r} is a data set with known columns")
         return _load_named(_named(source))

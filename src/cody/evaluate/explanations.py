@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,8 @@ from cody.explanation import ADDED, REMOVED, Event, Explanation
 from cody.graph import Query, TemporalGraph
 from cody.model import Model, identity_of
 from cody.words import moment
+
+logger = logging.getLogger(__name__)
 
 Explain = Callable[[Sequence[Query]], Iterable[Explanation]]
 
@@ -100,6 +103,7 @@ def explain_into(
             done.add(why.query)
         left = [query for query in queries if query not in done]
         finished = len(queries) - len(left)
+        logger.info("%s: %d of %d explanations are done", file.path, finished, len(queries))
         yield Progress(finished, len(queries), None)
         for why in explain(left) if left else ():
             file.write_line(why.to_json())

@@ -104,6 +104,7 @@ class _Pool:
             process.start()
         theirs.close()  # so that the pipe ends when the worker does
         self.workers[ours] = _Worker(process)
+        logger.debug("worker %s started", process.pid)
 
     def receive(self, connection: Connection) -> Iterator[_Result]:
         """Take one message of a worker: a result, an error, or that it is ready for the next task."""
@@ -138,9 +139,8 @@ class _Pool:
         if worker.task is not None:
             try_again = self.deaths[worker.task] < ATTEMPTS
             (self.queue if try_again else self.lost).append(worker.task)
-            logger.warning(
-                "a worker died (exit code %s) on %s%s", code, worker.task, ", which is tried again" * try_again
-            )
+            then = "it is tried again" if try_again else "it is given up"
+            logger.warning("a worker died with exit code %s on %s: %s", code, worker.task, then)
         elif not worker.ready and self.deaths[None] >= FAILED_STARTS:
             raise CodyError(f"workers die while they load the model, the last one with exit code {code}")
 

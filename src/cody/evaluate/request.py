@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -12,6 +13,8 @@ from cody.explanation import Explanation
 from cody.graph import Query, TemporalGraph
 from cody.model import Model
 from cody.oracle import Oracle
+
+logger = logging.getLogger(__name__)
 
 
 class Request(NamedTuple):
@@ -26,6 +29,9 @@ class Request(NamedTuple):
     ) -> Explanation:
         """The explanation of a link. Its parameters say what was requested, so that a later run can compare."""
         why = self.explainer.explain(model, graph, query, watch=watch, **self.options)
+        logger.debug(
+            "%s → %s: %s, %d evaluations in %.2f s", why.src, why.dst, why.verdict, why.evaluations, why.seconds
+        )
         return replace(why, parameters=why.parameters | self.names | {"request": self.described(model)})
 
     def described(self, model: Model) -> dict[str, Any]:

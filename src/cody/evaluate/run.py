@@ -7,6 +7,7 @@ appends each record as it comes. Other ways to do the work (`workers.py`, `on_ra
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,8 @@ from cody.model import (
     identity_of,
     logit_of_only,
 )
+
+logger = logging.getLogger(__name__)
 
 
 class Link(NamedTuple):
@@ -247,6 +250,7 @@ def run(
         wanted = set().union(*(keys_of(link, plan) for link in links))
         done = known & wanted
         finished = len(done)
+        logger.info("%s: %d of %d records about %d links are done", file.path, finished, len(wanted), len(links))
         yield Progress(finished, len(wanted), None, links)
         for record in evaluate(model, graph, links, plan, done):
             if _contradicts_kind(record):
@@ -255,8 +259,14 @@ def run(
                     f"{record.original}: the file belongs to another run; choose another file"
                 )
             file.write(record)
+            logger.debug("%s, event %d: %s after %d evaluations", *_logged(record))
             finished += 1
             yield Progress(finished, len(wanted), record, links)
+
+
+def _logged(record: Record) -> tuple[str, int, str, int]:
+    found = f"{len(record.rows) + len(record.imagined)} changes flip it" if record.is_necessary else record.ended
+    return record.explainer, record.event, found, record.evaluations
 
 
 def _settings(model: Model, graph: TemporalGraph, plan: Plan, sample: Sample) -> Header:

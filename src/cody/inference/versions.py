@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.errors import ModelError
+from cody.errors import ModelError, first_line
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.inference.weights import Weights
 
@@ -53,6 +54,9 @@ def latest_event(graph: TemporalGraph, nodes: IntArray, before: IntArray | int) 
     """The last real event of each node before row `before`; -1 where there is none. [n] → [n]"""
     ends = graph.ends(nodes, before)
     return np.where(ends > graph.offsets[nodes], graph.incidence[ends - 1], -1)
+
+
+logger = logging.getLogger(__name__)
 
 
 class VersionTable:
@@ -100,6 +104,7 @@ class VersionTable:
             self.words = self.words.copy()
         width = 2 * self.network.sizes.batch
         damaged = sorted({int(index) // width for index in self.damaged()})
+        logger.warning("%d damaged batches of the memory table %s are computed anew", len(damaged), self.file or "")
         for batch in damaged:
             rows = _batch_rows(self.graph, self.network, batch * self.network.sizes.batch)
             nodes, other = _ends(self.graph, rows)
@@ -245,7 +250,8 @@ def open_versions(
                 return opened
         dtype = precision_for(network, graph) if dtype is None else dtype
         return _build_on_disk(network, graph, dtype, files[dtype], watch)
-    except OSError:
+    except OSError as error:
+        logger.warning("the memory table cannot be kept in %s (%s): it is built in memory", folder, first_line(error))
         return versions_in_memory(network, graph, dtype, watch)
 
 
@@ -259,6 +265,7 @@ def _open(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], file: Pa
         return None
     with suppress(OSError):
         os.utime(file)  # it is in use
+    logger.debug("memory table %s opened", file)
     return VersionTable(network, graph, dtype, words, file)
 
 
@@ -275,8 +282,10 @@ def _build_on_disk(
             shape = _shape(network, graph, dtype)
             _reserve(partial, 4 * shape[0] * shape[1])
             words = np.memmap(partial, dtype=np.uint32, mode="r+", shape=shape)
+            started = time.monotonic()
             build_versions(VersionTable(network, graph, dtype, np.asarray(words)), watch)
             words.flush()
+            logger.info("memory table of %d events built in %.1f s", graph.num_events, time.monotonic() - started)
             partial.replace(file)
         except BaseException:
             partial.unlink(missing_ok=True)

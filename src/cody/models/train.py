@@ -6,6 +6,7 @@ and some of the later nodes are hidden from training, to see how the network doe
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,6 +27,8 @@ from cody.models.resume import LENGTH, ResumeFile, clear_up
 from cody.models.sizes import Sizes, edge_width
 from cody.models.tgat import TGAT, FeatureStream
 from cody.models.tgn import TGN, MemoryStream
+
+logger = logging.getLogger(__name__)
 
 
 def link_logits(
@@ -187,6 +190,7 @@ def _train(
             yield progress
         quality = measure(network, graph, parts.validation, parts.unseen, settings.seed)
         better = state.finish_epoch(progress.loss, quality)
+        logger.info("epoch %d: loss %.4f, validation AP %.4f", progress.epoch, progress.loss, quality.average_precision)
         yield replace(progress, validation=quality, best=better)
     network.load_state_dict(state.best)
     test = measure(network, graph, parts.test, parts.unseen, settings.seed)
@@ -254,6 +258,7 @@ class TrainingState:
         if before:
             notes, self.best = before
             self.history, self.best_epoch = notes["history"], notes["best_epoch"]
+            logger.info("%s: resuming after epoch %d", folder, self.epoch)
 
     @property
     def epoch(self) -> int:
