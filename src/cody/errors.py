@@ -9,6 +9,7 @@
 and what it warns of:
 
     CodyWarning
+    ├── PrecisionWarning     a model in half precision is computed in single precision
     ├── ProbabilityWarning   the answers of a model look like probabilities, not like logits
     ├── SlowModelWarning     a model of another library cannot be asked in the fast way
     └── TimeWarning          times look like milliseconds, or a question lies long after the log
@@ -67,6 +68,10 @@ class CodyWarning(UserWarning):
 
 class ProbabilityWarning(CodyWarning):
     """Answers that look like probabilities: each of them says "link", so nothing can change the decision."""
+
+
+class PrecisionWarning(CodyWarning):
+    """A model in half precision, which is computed in single precision."""
 
 
 class SlowModelWarning(CodyWarning):

@@ -19,6 +19,7 @@ from cody.adapters.sourced import SourcedModel
 from cody.cli import app
 from cody.errors import CallError, ModelError
 from cody.inference import load_model, plain_model
+from cody.models.folder import read_model
 from random_events import random_graph
 
 FED = {"heads": 2, "neighbours": 5, "batch": 7}
@@ -82,6 +83,36 @@ def test_parts_that_users_name_themselves_are_recognized(saved):
     assert models[0].identity == models[1].identity
 
 
+def named(some, start):
+    return {f"{start}{name}": weight for name, weight in some.items()}
+
+
+def flat(whole):
+    return {f"{part}.{name}": weight for part, some in whole.items() for name, weight in some.items()}
+
+
+def test_a_checkpoint_of_a_training_and_names_that_wrappers_give_are_read(saved):
+    graph, tgn, folder = saved
+    whole = parts(tgn)
+    optimizer = torch.optim.Adam(tgn.gnn.parameters()).state_dict()
+    besides = {"optimizer": optimizer, "epoch": 7, "best": 0.9, "args": {"lr": 1e-3}}
+    files = {
+        "plain": whole,
+        "parts": {**whole, **besides},
+        "nested": {"model": whole, **besides},
+        "one": {"model_state_dict": flat(whole), **besides},
+        "compiled": {part: named(some, "_orig_mod.") for part, some in whole.items()},
+        "distributed": named(flat(whole), "module."),
+        "both": {"state_dict": named(flat(whole), "module._orig_mod."), **besides},
+    }
+    for name, content in files.items():
+        torch.save(content, folder / f"{name}.pt")
+        import_pyg(folder / f"{name}.pt", graph, folder / name, **FED)
+    assert len({cody.load_model(folder / name, graph).identity for name in files}) == 1
+    assert read_model(folder / "parts").origin["left_out"] == list(besides)
+    assert read_model(folder / "compiled").origin["left_out"] == []
+
+
 def without(some, start):
     return {name: weight for name, weight in some.items() if not name.startswith(start)}
 
@@ -99,7 +130,11 @@ def test_what_is_not_the_tgn_of_the_example_is_refused(saved):
         (whole | {"gnn": without(whole["gnn"], "conv.lin_key")}, "no weight 'gnn.conv.lin_key.weight'"),
         ({"memory": {"gru.weight_hh": torch.ones(3)}}, "no weight 'memory.gru.weight_hh'"),
         ({"memory": 5, "gnn": 6}, "does not hold a state dict"),
-        ({"epoch": 3, "model": whole}, r"'epoch' is of type int; save the state_dict\(\) of the model alone"),
+        (
+            {"epoch": 3, "optimizer": {"state": {}}},
+            r"'epoch' is of type int; save the state_dict\(\) of the model alone",
+        ),
+        (whole | {"module.gnn": whole["gnn"]}, "holds 'gnn.time_enc.lin.weight' twice"),
         ([1, 2], "'the whole' is of type list"),
     ):
         torch.save(wrong, folder / "wrong.pt")
@@ -154,10 +189,11 @@ def test_every_command_takes_an_imported_model(tmp_path, monkeypatch):
     lines = (f"{a},{b},{1_600_000_000 + 60 * row}\n" for row, (a, b) in enumerate(zip(src, dst, strict=True)))
     (tmp_path / "events.csv").write_text("src,dst,time\n" + "".join(lines))
     graph = cody.load("events.csv")
-    pyg_tgn.save(random_tgn(graph)[0], tmp_path / "tgn.pt")
+    torch.save({**parts(random_tgn(graph)[0]), "epoch": 7}, tmp_path / "tgn.pt")
     sizes = ["--heads", "2", "--neighbours", "5", "--batch", "7", "--start", "first", "--message", "1"]
     asked = "--data", "events.csv", "--model", "mine"
-    run("import-model", "tgn.pt", "--from", "pyg", "--data", "events.csv", "--out", "mine", *sizes)
+    said = run("import-model", "tgn.pt", "--from", "pyg", "--data", "events.csv", "--out", "mine", *sizes)
+    assert "Left out of it, since these are no weights: epoch" in said
     (answer,) = json.loads(run("what-if", "--event", 80, *asked, "--json"))
     why = json.loads(run("explain", "--event", 80, *asked, "--json", "--evaluations", 60))
     assert why["logits"][0] == pytest.approx(answer["logit"], abs=1e-4)

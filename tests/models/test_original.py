@@ -72,6 +72,18 @@ def test_both_forms_of_the_projections_can_be_imported(kind, stacked):
     np.testing.assert_array_equal(Replay(imported, graph).logits(graph.query(70), queries), expected)
 
 
+def test_a_checkpoint_of_a_training_on_several_devices_is_read_without_its_optimizer(tmp_path):
+    graph = random_graph(np.random.default_rng(0))
+    weights = original_weights(random_network(graph, "tgn"), stacked=True)
+    optimizer = torch.optim.Adam(random_network(graph, "tgn").parameters()).state_dict()
+    wrapped = {f"module._orig_mod.{name}": weight for name, weight in weights.items()}
+    torch.save({"model": wrapped, "optimizer": optimizer, "epoch": 3}, tmp_path / "weights.pth")
+    torch.save(weights, tmp_path / "plain.pth")
+    for name in ("weights", "plain"):
+        import_original(tmp_path / f"{name}.pth", graph, tmp_path / name, **SIZES)
+    assert load_model(tmp_path / "weights", graph).identity == load_model(tmp_path / "plain", graph).identity
+
+
 def test_a_torch_checkpoint_is_read_without_unpickling_objects(tmp_path):
     graph = random_graph(np.random.default_rng(0))
     torch.save(original_weights(random_network(graph, "tgn"), stacked=True), tmp_path / "weights.pth")

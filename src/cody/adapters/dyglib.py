@@ -13,7 +13,6 @@ longest that the model takes (`max_input_sequence_length`), as they are in a bat
 
 from __future__ import annotations
 
-import copy
 import inspect
 import warnings
 from collections.abc import Iterator, Sequence
@@ -29,6 +28,7 @@ from cody.adapters.dyglib_sampler import PastSampler, Probe, Sampler
 from cody.adapters.dyglib_trials import answers_alone, expected_seconds, keeps_state_without_embeddings, replays_rightly
 from cody.adapters.grid import make_grid, usual_splits
 from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
+from cody.adapters.modules import check_modules, copied, evaluating, unwrapped, warn_of_half_precision
 from cody.adapters.past import Events, Past
 from cody.adapters.predictor import LogitPredictor
 from cody.errors import CallError, ModelError, SlowModelWarning, did_you_mean
@@ -86,6 +86,9 @@ def wrap(
             raise CallError(
                 f"backbone and link_predictor must be torch modules (model[0], model[1]), not {module!r:.60}"
             )
+    backbone, link_predictor = unwrapped(backbone), unwrapped(link_predictor)
+    check_modules(backbone=backbone, link_predictor=link_predictor)
+    warn_of_half_precision(backbone, link_predictor)
     _check(backbone, data, options)
     steps = DyglibSteps(_copied(backbone), _copied(link_predictor), options)
     grid = make_grid(batch, usual_splits(data) if splits is None else splits)
@@ -281,9 +284,8 @@ def _padded(module: Any, *given: Any, **named: Any) -> tuple[Any, ...]:
 
 def _copied(module: Any) -> Any:
     """A copy in evaluation mode; tables and the neighbour sampler, which are never written to, are shared."""
-    shared = [getattr(part, name) for part in module.modules() for name in TABLES if hasattr(part, name)]
-    busy = {id(tensor): tensor.detach().clone() for tensor in module.buffers() if tensor.grad_fn is not None}
-    return copy.deepcopy(module, busy | {id(table): table for table in shared}).eval().requires_grad_(False)
+    tables = [getattr(part, name) for part in module.modules() for name in TABLES if hasattr(part, name)]
+    return evaluating(copied(module, tables))
 
 
 def _check(backbone: Any, graph: TemporalGraph, options: dict[str, Any]) -> None:

@@ -17,7 +17,6 @@ is given twice, and the copy of the result is dropped.
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -29,6 +28,7 @@ from torch import Tensor, nn
 
 from cody.adapters.grid import make_grid, usual_splits
 from cody.adapters.history import SNAPSHOT_BYTES, Feeding, HistoryModel
+from cody.adapters.modules import check_modules, copied, evaluating, warn_of_half_precision
 from cody.adapters.past import Events, Past, recent
 from cody.adapters.predictor import LogitPredictor
 from cody.adapters.pyg_ways import Frame, choose_way, updater
@@ -92,6 +92,8 @@ def wrap(
     """
     graph = data if isinstance(data, TemporalGraph) else _graph(data, memory, node_features)
     modules = Modules(*(_copied(module) for module in (memory, gnn, link_predictor)))
+    check_modules(**modules._asdict())
+    warn_of_half_precision(memory, gnn, link_predictor)
     options = Options(neighbours, hops, float(start), None if message is None else float(message))
     _check(modules, graph, node_features, options)
     steps = PygSteps(modules, _rows_of_nodes(node_features), options)
@@ -354,17 +356,14 @@ def _copied(module: Any) -> Any:
         return None
     if not isinstance(module, nn.Module):
         raise CallError(f"memory, gnn and link_predictor must be torch modules, not {module!r:.60}")
-    # What is in the middle of a gradient computation refuses to be copied, so it is copied beforehand.
-    busy = [tensor for tensor in module.buffers() if tensor.grad_fn is not None]
-    copied: Any = copy.deepcopy(module, {id(tensor): tensor.detach().clone() for tensor in busy})
-    if hasattr(copied, "reset_state"):
-        copied.reset_state()  # first: a TGNMemory that is switched to evaluation applies the messages that wait
-    if hasattr(copied, "_update_msg_store"):
-        copied._update_msg_store = _update_in_order
+    same = copied(module)
+    if hasattr(same, "reset_state"):
+        same.reset_state()  # first: a TGNMemory that is switched to evaluation applies the messages that wait
+    if hasattr(same, "_update_msg_store"):
+        same._update_msg_store = _update_in_order
         for name in ROW_BY_ROW:
-            _never_alone(getattr(copied, name, None))
-    copied.eval()  # that of a TGNMemory returns nothing
-    return copied.requires_grad_(False)
+            _never_alone(getattr(same, name, None))
+    return evaluating(same)
 
 
 class AtLeastTwoRows:

@@ -90,13 +90,16 @@ def import_pyg(
     The options are those of `pyg.wrap`; they are saved with the weights.
     """
     check_free(folder, "model", "model")
-    weights = as_numbers(_recognized(read_foreign_weights(file)), str(file))
+    tensors, left_out = read_foreign_weights(file)
+    weights = as_numbers(_recognized(tensors), str(file))
     grid = make_grid(batch, usual_splits(graph) if splits is None else splits)
     fed = {"batch": grid.size, "splits": grid.splits, "sees_own_batch": sees_own_batch}
     sizes = _sizes(weights, heads=heads, neighbours=neighbours, start=start, message=message, **fed)
     check_shapes({name: tuple(weight.shape) for name, weight in weights.items()}, pyg_shapes(sizes), str(file))
     _check_messages(file, sizes, graph)
-    saved = SavedModel(KIND, sizes, as_arrays(weights), graph.identity, {"imported_from": file.name})
+    saved = SavedModel(
+        KIND, sizes, as_arrays(weights), graph.identity, {"imported_from": file.name, "left_out": list(left_out)}
+    )
     write_model(folder, saved)
     return sizes
 

@@ -181,7 +181,10 @@ def train_explainer(
 
 @app.command("import-model")
 def import_model(
-    weights: Annotated[Path, Argument(help="State dicts: safetensors, or .pth with nothing but tensors.")],
+    weights: Annotated[
+        Path,
+        Argument(help="State dicts, or a checkpoint of a training with them: safetensors, or .pth without objects."),
+    ],
     data: DataOption,
     out_: Annotated[Path, Option("--out", writes=FOLDER, help="Folder for the model.")],
     heads: Annotated[int, Option(min=1, help="Attention heads (n_head).")],
@@ -218,6 +221,11 @@ def import_model(
     sizes = importers[from_](weights, load(data, sort=sort, unit=unit), out_, given, asked)
     known = ", ".join(f"{name} {value}" for name, value in asdict(sizes).items() if value is not None)
     print(f"Imported {weights.name} into {out_}: {known}")
+    from cody.models.folder import read_model
+
+    left_out = read_model(out_).origin["left_out"]
+    if left_out:
+        print(f"Left out of it, since these are no weights: {', '.join(left_out)}")
 
 
 def _import_original(

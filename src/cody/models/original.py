@@ -56,10 +56,11 @@ def import_original(
 ) -> Sizes:
     """Save the weights in `file` as a model for `graph`."""
     check_free(folder, "model", "model")
-    weights = read_foreign_weights(file)
+    weights, left_out = read_foreign_weights(file)
     network = network_from_original(weights, layers=layers, heads=heads, neighbours=neighbours, batch=batch)
     node_inputs(graph, network.sizes)  # raises an error if the graph does not fit
-    save_model(folder, Checkpoint(network, graph.identity, {"imported_from": file.name}))
+    origin = {"imported_from": file.name, "left_out": list(left_out)}
+    save_model(folder, Checkpoint(network, graph.identity, origin))
     return network.sizes
 
 
