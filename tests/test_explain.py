@@ -119,6 +119,41 @@ def test_a_model_that_contradicts_itself_is_refused_with_the_set():
         explain(Unfaithful(3.0), GRAPH, QUERY, search=partial(greedy, children=5))
 
 
+class FastAndWrong(Unfaithful):
+    """Its sessions are off by something that the definition of its answers does not have."""
+
+    def plain(self, query, change, *, full=False):
+        judge = toy(bias=-5.5)
+        judge.since = 0
+        return judge
+
+
+def test_where_a_fast_answer_is_wrong_the_replayed_one_is_reported_with_a_remark():
+    right = explain(toy(bias=-5.5), GRAPH, QUERY, search=partial(greedy, children=5))
+    wrong = FastAndWrong(0.0)
+    wrong.logits = lambda query, changes: wrong.toy.logits(query, changes) + [0.1 * bool(each) for each in changes]
+    why = explain(wrong, GRAPH, QUERY, search=partial(greedy, children=5))
+    assert why.is_counterfactual
+    assert (why.original, why.without) == (right.original, right.without)
+    assert f"({right.without:.5f}, which counts; the search had {right.without + 0.1:.5f})" in why.certainty
+    assert type(why).from_json(why.to_json()) == why
+
+
+def test_where_replay_does_not_agree_at_all_there_is_no_counterfactual_and_no_error():
+    wrong = FastAndWrong(0.0)
+    wrong.logits = lambda query, changes: wrong.toy.logits(query, changes) * [-1 if each else 1 for each in changes]
+    why = explain(wrong, GRAPH, QUERY, search=partial(greedy, children=5))
+    assert why.verdict in ("not confirmed", "counterfactual")
+    assert (why.verdict == "counterfactual") == ((why.confirmed.without > 0) != (why.original > 0))
+
+
+def test_a_prediction_that_replay_denies_is_an_error_that_does_not_blame_the_users_model():
+    wrong = FastAndWrong(0.0)
+    wrong.logits = lambda query, changes: -wrong.toy.logits(query, changes)
+    with pytest.raises(ModelError, match="a fault of the fast computation, not of your modules"):
+        explain(wrong, GRAPH, QUERY, search=partial(greedy, children=5))
+
+
 def test_large_logits_may_differ_by_more_before_a_model_contradicts_itself():
     class Large:
         def logits(self, query, removals):

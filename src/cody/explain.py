@@ -40,6 +40,7 @@ from cody.model import (
     GivesLogits,
     Model,
     OffersEstimates,
+    OffersPlain,
     as_floats,
     as_seen,
     check_is_model,
@@ -267,6 +268,7 @@ def _confirm_all(query: Query, searched: Searched, wanted: Wanted) -> Said:
     model, found, oracle = searched.model, searched.found, searched.oracle
     logits = _along(oracle, found.rows)
     confirmed = _confirm(model, query, found.rows, logits[0], logits[-1], wanted.full_replay)
+    logits = _as_confirmed(logits, confirmed)
     without_all = None if confirmed else _in_time(oracle, [frozenset(searched.events.tolist())])[0]
     others = _alternatives(model, query, found, confirmed, wanted.full_replay, wanted.count) if confirmed else ()
     return Said(logits, confirmed, without_all, others)
@@ -435,12 +437,36 @@ def _confirm(
     except BudgetError:
         return None
     for answered, confirmed in ((original, before), (without, after)):
-        if abs(answered - confirmed) > CONTRADICTION * max(1.0, abs(confirmed)):
-            raise ModelError(
-                f"the model contradicts itself about {query} and the change {sorted(change)}: {answered} and, "
-                f"{by}, {confirmed:.5f}; cody.testing.check_model tells which rule it breaks"
-            )
+        if _differ(answered, confirmed):
+            _check_difference(model, query, change, original, before, f"{answered} and, {by}, {confirmed:.5f}")
+            by += f" ({confirmed:.5f}, which counts; the search had {answered:.5f})"
     return Confirmation(by, round(before, 5), round(after, 5))
+
+
+def _differ(answered: float, confirmed: float) -> bool:
+    """Whether two computations of a logit differ by more than rounding."""
+    return abs(answered - confirmed) > CONTRADICTION * max(1.0, abs(confirmed))
+
+
+def _check_difference(model: Model, query: Query, change: Change, original: float, before: float, answers: str) -> None:
+    """Reject answers that differ, unless there is a definition that says which of them is right."""
+    about = f"about {query} and the change {sorted(change)}: {answers}"
+    if not isinstance(model, OffersPlain):
+        raise ModelError(f"the model contradicts itself {about}; cody.testing.check_model tells which rule it breaks")
+    if flips(original, before):
+        raise ModelError(
+            f"the fast computation and the replay that defines an answer disagree {about}; so it is not certain what "
+            "the prediction is. This is a fault of the fast computation, not of your modules: please report it"
+        )
+
+
+def _as_confirmed(logits: tuple[float | None, ...], confirmed: Confirmation | None) -> tuple[float | None, ...]:
+    """The logits along the answer; where its confirmation gave others, these."""
+    if confirmed is None or not flips(confirmed.original, confirmed.without):
+        return logits
+    ends = (logits[0], confirmed.original), (logits[-1], confirmed.without)
+    first, last = (sure if said is None or _differ(said, sure) else said for said, sure in ends)
+    return first, *logits[1:-1], last
 
 
 def _ask_plainly(model: Model, query: Query, change: Change, full: bool) -> tuple[float, str]:
