@@ -15,7 +15,7 @@ from adapters.test_pyg import wrapped
 from adapters.test_pyg_folder import FED, parts
 from cody import Add, Move, TemporalGraph
 from cody.adapters import from_steps, pyg
-from cody.adapters.grid import Grid, make_grid
+from cody.adapters.grid import Grid, make_grid, usual_splits
 from cody.adapters.pyg_folder import import_pyg
 from cody.adapters.sourced import SourcedModel
 from cody.cli import app
@@ -177,7 +177,7 @@ def test_the_command_line_imports_and_keeps_the_options(loop, tmp_path):
         done = CliRunner().invoke(app, [*command, "--out", str(tmp_path / name), *more])
         assert done.exit_code == 0, done.output
     models = {name: cody.load_model(tmp_path / name, graph) for name in ("usual", "none", "two")}
-    assert models["usual"].grid.splits == pyg.usual_splits(graph)
+    assert models["usual"].grid.splits == usual_splits(graph)
     assert models["none"].grid.splits == ()
     assert models["none"].sees_before(graph.query(33)) == 33
     assert models["two"].grid.splits == (9, 50)
@@ -244,4 +244,4 @@ def test_usual_splits_are_those_of_the_library():
         graph = TemporalGraph.from_arrays(rng.integers(0, 9, 97), rng.integers(0, 9, 97), times)
         _, data = random_tgn(graph)
         train, val, _ = data.train_val_test_split(0.15, 0.15)
-        assert pyg.usual_splits(graph) == (len(train.src), len(train.src) + len(val.src))
+        assert usual_splits(graph) == (len(train.src), len(train.src) + len(val.src))

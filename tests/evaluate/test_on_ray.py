@@ -90,13 +90,18 @@ def test_a_cluster_gives_the_same_records_though_a_node_is_killed(made, cluster,
 
 @needs_ray
 @pytest.mark.filterwarnings("default")
-def test_an_error_of_an_explainer_ends_the_run(made, cluster):
+@pytest.mark.parametrize("error", [ModelError, CallError])
+def test_an_error_about_a_link_is_recorded_and_one_about_the_call_ends_the_run(made, cluster, error):
     def confused(graph, query, events, oracle, rng):
-        raise ModelError("this policy has a headache")
+        raise error("this policy has a headache")
 
     plan = replace(PLAN, explainers=(Explainer("confused", confused, search.greedy),))
-    with pytest.raises(CodyError, match="headache"):
-        list(evaluate_on_ray(cluster[0].address, *made, [Link(200, "correct")], plan))
+    entries = evaluate_on_ray(cluster[0].address, *made, [Link(200, "correct")], plan)
+    if error is ModelError:
+        assert [entry.reason for entry in entries] == ["this policy has a headache"]
+    else:
+        with pytest.raises(CodyError, match="headache"):
+            list(entries)
 
 
 def test_without_ray_the_error_says_how_to_install_it(made, monkeypatch):

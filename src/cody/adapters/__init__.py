@@ -4,8 +4,18 @@
 """
 
 from cody.adapters.approximate import approximately
+from cody.adapters.compare import Comparison, compare
 from cody.adapters.history import HistoryModel, from_steps
 from cody.adapters.past import Events, Past
 from cody.adapters.probabilities import from_probabilities
 
-__all__ = ["Events", "HistoryModel", "Past", "approximately", "from_probabilities", "from_steps"]
+__all__ = [
+    "Comparison",
+    "Events",
+    "HistoryModel",
+    "Past",
+    "approximately",
+    "compare",
+    "from_probabilities",
+    "from_steps",
+]

@@ -134,6 +134,7 @@ class HistoryModel:
     ) -> None:
         self.graph, self.steps, self.identity, self.feeding, self.hops = graph, steps, identity, feeding, hops
         self.grid = feeding.grid
+        self.modules: Any = None  # of an adapter: what is behind its functions
         self.snapshots = snapshots  # of the log as it is
         self._turn = threading.RLock()
 
@@ -182,8 +183,15 @@ class HistoryModel:
             hops=self.hops,
             snapshots=self.snapshots if graph.log == self.graph.log else Snapshots(self.snapshots.most),
         )
-        other._turn = self._turn  # the functions are the same
+        other._turn, other.modules = self._turn, self.modules  # the functions are the same
         return other
+
+    def fed(self, feeding: Feeding) -> HistoryModel:
+        """The same functions, fed in another way; not the same model any more."""
+        name = f"{self.identity} {feeding}"
+        return HistoryModel(
+            self.graph, self.steps, name, feeding, hops=self.hops, snapshots=Snapshots(self.snapshots.most)
+        )
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:

@@ -196,8 +196,11 @@ class PygSteps:
     @torch.no_grad()
     def score(self, query: Query, past: Past) -> float:
         subgraph = self.subgraph(query, [past])
-        state = self._without_memory(query, subgraph) if self.memory is None else self.read(subgraph.nodes)
-        return float(self.answers(subgraph, past.graph, *state)[0])
+        return float(self.answers(subgraph, past.graph, *self.state_of(query, subgraph))[0])
+
+    def state_of(self, query: Query, subgraph: Subgraph) -> tuple[Tensor, Tensor]:
+        """`z` and the last update of the nodes of a subgraph, from the memory as it is, or without one."""
+        return self._without_memory(query, subgraph) if self.memory is None else self.read(subgraph.nodes)
 
     def read(self, nodes: IntArray) -> tuple[Tensor, Tensor]:
         """What the memory says of some nodes: `z`, and when it was last updated."""
@@ -254,8 +257,8 @@ class PygSteps:
             return False
         query = graph.query(0)
         subgraph = self.subgraph(query, [Past(graph, query, Outcome(frozenset(), ()))])
-        state = self._without_memory(query, subgraph) if self.memory is None else self.read(subgraph.nodes)
-        surely = self.predict.settle(probabilities, self.embed(subgraph, graph, *state))
+        embedded = self.embed(subgraph, graph, *self.state_of(query, subgraph))
+        surely = self.predict.settle(probabilities, embedded)
         self.options = self.options._replace(probabilities=self.predict.probabilities)
         return surely
 

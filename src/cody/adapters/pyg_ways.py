@@ -42,7 +42,9 @@ class Frame(NamedTuple):
         """The frame around the user's modules, with functions that depend on the way."""
         grid, steps = self.feeding.grid, self.steps
         fed: dict[str, Any] = {"batch": grid.size, "splits": grid.splits, "sees_own_batch": self.feeding.sees_own_batch}
-        return from_steps(graph, score=steps.score, snapshot_bytes=self.snapshot_bytes, **fed, **self.given, **more)
+        made = from_steps(graph, score=steps.score, snapshot_bytes=self.snapshot_bytes, **fed, **self.given, **more)
+        made.modules = steps
+        return made
 
     def without_memory(self, graph: TemporalGraph) -> HistoryModel:
         return self.model(graph, score_many=self.steps.score_many)

@@ -42,9 +42,10 @@ from cody.data.storage import is_saved_graph
 from cody.errors import CallError
 from cody.evaluate import metrics
 from cody.evaluate import run as evaluation
+from cody.evaluate.failure import Failure, in_words
 from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD
 from cody.evaluate.record import Record
-from cody.evaluate.record_file import iterate_records
+from cody.evaluate.record_file import iterate_records, read_failures
 from cody.explainers import COMPARED, EXPLAINERS, SEARCHES, Entry, explainer, find
 from cody.graph import TemporalGraph
 from cody.model import Model
@@ -139,7 +140,9 @@ def evaluate(
     with way_to_evaluate(plan.data, named.graph, model, other_data, workers, ray) as way:
         steps = evaluation.run(out_, loaded, named.graph, plan, sample, evaluate=way)
         links = finish(steps, sample, kept=out_, nothing="nothing was done yet")
-    _print(metrics.summaries(records_of(out_, plan, links)), as_json=json_)
+    failures = failures_of(out_, plan, links)
+    _print(metrics.summaries(records_of(out_, plan, links), failures), as_json=json_)
+    say_failures(failures)
     if not json_ and edits != parse_edits(DEFAULT_EDITS):
         print(f"Allowed were {allow}: do not compare this with explainers that only remove events.")
 
@@ -192,6 +195,18 @@ def records_of(file: Path, plan: evaluation.Plan, links: Sequence[evaluation.Lin
     for record in iterate_records(file):
         if evaluation.key_of(record) in wanted:
             yield replace(record, data=plan.data, model=plan.model)
+
+
+def failures_of(file: Path, plan: evaluation.Plan, links: Sequence[evaluation.Link]) -> list[Failure]:
+    """What a run could not explain."""
+    wanted = {evaluation.key(each.name, link) for each in plan.explainers for link in links}
+    failed = (failure for failure in read_failures(file) if evaluation.key_of(failure) in wanted)
+    return [replace(failure, data=plan.data, model=plan.model) for failure in failed]
+
+
+def say_failures(failures: Sequence[Failure]) -> None:
+    for sentence in in_words(failures):
+        say(sentence)
 
 
 def _print(summaries: dict[metrics.Group, metrics.Summary], *, as_json: bool) -> None:
@@ -303,7 +318,9 @@ def tables_(
     from cody.evaluate.tables import tables
 
     records = read_runs(files)
-    made = tables(records, paper=paper, rng=np.random.default_rng(0) if intervals else None)
+    failures = [failure for file in files for failure in read_failures(file)]
+    rng = np.random.default_rng(0) if intervals else None
+    made = tables(records, paper=paper, rng=rng, failures=failures)
     writers = {
         TableFormat.text: typeset.as_text,
         TableFormat.markdown: typeset.as_markdown,

@@ -34,7 +34,7 @@ from cody.cli.common import (
     say,
     use_threads,
 )
-from cody.cli.evaluate import finish, named_kinds, records_of, way_to_evaluate
+from cody.cli.evaluate import failures_of, finish, named_kinds, records_of, say_failures, way_to_evaluate
 from cody.cli.links import named_rows, rows_of_node
 from cody.cli.options import (
     AllowOption,
@@ -55,7 +55,7 @@ from cody.cli.progress import progress
 from cody.cli.protect import protected
 from cody.cli.show import print_parts, table
 from cody.data import load
-from cody.errors import CallError
+from cody.errors import CallError, ModelError
 from cody.evaluate import run as evaluation
 from cody.evaluate.instances import TEST_PERIOD
 from cody.evaluate.record import REMOVALS
@@ -329,7 +329,12 @@ def _explained(
     with way_to_evaluate(plan.data, graph, plan.model, other_data, workers, ray) as way:
         steps = evaluation.run(file, loaded, graph, plan, sample, evaluate=way)
         links = finish(steps, sample, kept=file if keeps else None, nothing="nothing was kept (--out keeps it)")
-    return Asked(loaded, graph, cases(records_of(file, plan, links), graph))
+    failures = failures_of(file, plan, links)
+    say_failures(failures)
+    explained = cases(records_of(file, plan, links), graph)
+    if not explained:
+        raise ModelError(f"no prediction could be explained, the first one: {failures[0].reason}")
+    return Asked(loaded, graph, explained)
 
 
 def _print_csv(found: Sequence[Survey]) -> None:

@@ -8,6 +8,7 @@ Some projects call fidelity- what is fidelity+ here: go by the formulas.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import product
@@ -17,6 +18,7 @@ import numpy as np
 
 from cody.decision import probability, shift
 from cody.errors import CallError
+from cody.evaluate.failure import Failure
 from cody.evaluate.record import Record
 from cody.graph import FloatArray, IntArray
 
@@ -304,9 +306,10 @@ class Summary:
     evaluations: float | None
     seconds: float | None
     found: float | None
+    failed: int = 0  # links that could not be explained, and are in none of these figures
 
 
-def summary(records: Records) -> Summary:
+def summary(records: Records, failed: int = 0) -> Summary:
     """All metrics of one group of records."""
     group = columns(records)
     return Summary(
@@ -323,6 +326,7 @@ def summary(records: Records) -> Summary:
         evaluations=mean_evaluations(group),
         seconds=mean_seconds(group),
         found=found_share(group),
+        failed=failed,
     )
 
 
@@ -334,6 +338,7 @@ def groups(records: Iterable[Record]) -> dict[Group, list[Record]]:
     return found
 
 
-def summaries(records: Iterable[Record]) -> dict[Group, Summary]:
-    """The summary of each group."""
-    return {group: summary(members) for group, members in groups(records).items()}
+def summaries(records: Iterable[Record], failures: Iterable[Failure] = ()) -> dict[Group, Summary]:
+    """The summary of each group. One of which everything failed has none."""
+    failed = Counter(Group(each.data, each.model, each.kind, each.explainer) for each in failures)
+    return {group: summary(members, failed[group]) for group, members in groups(records).items()}

@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any
 
 from cody.errors import CallError, CodyError, first_line
+from cody.evaluate.failure import Failure
 from cody.evaluate.record import Record
 from cody.evaluate.run import Key, Link, Plan, evaluate, keys_of
 from cody.graph import TemporalGraph
@@ -50,7 +51,7 @@ def evaluate_on_ray(
     done: Set[Key] = frozenset(),
     *,
     load: Load | None = None,
-) -> Iterator[Record]:
+) -> Iterator[Record | Failure]:
     """Does the work of `evaluate` on the cluster at `address` ("local": one on this machine); records in another order.
 
     The nodes need this package and nothing else. A model of your own must be picklable; or `load(graph)` makes it, once
@@ -84,7 +85,7 @@ def connected(address: str) -> Iterator[Any]:
 
 def _submit(
     ray: Any, model: Model | Load, graph: TemporalGraph, links: Sequence[Link], plan: Plan, done: Set[Key]
-) -> Iterator[Record]:
+) -> Iterator[Record | Failure]:
     shared = ray.put((model, graph, plan))  # together, because the model holds the graph too
     task = ray.remote(num_cpus=1, max_retries=RETRIES)(_evaluate_link)
     queue = deque(link for link in links if keys_of(link, plan) - done)
@@ -113,7 +114,7 @@ def _submit(
         )
 
 
-def _evaluate_link(shared: list[Any], link: Link, done: Set[Key]) -> list[Record]:
+def _evaluate_link(shared: list[Any], link: Link, done: Set[Key]) -> list[Record | Failure]:
     """A task. The reference comes in a list, so that Ray does not fetch it for every task; `_open` does, once."""
     (reference,) = shared
     model, graph, plan = _open(reference)

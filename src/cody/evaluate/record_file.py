@@ -1,7 +1,8 @@
 """The file of an evaluation: JSON Lines, one record a line, appended while it runs.
 
 A line counts once its newline is written, so a run that is killed loses at most the line it was writing. Besides
-records there are headers (`"schema": "cody/evaluation/2"`): what was asked for, and which links were drawn. The first
+records there are failures (`failure.py`), and headers (`"schema": "cody/evaluation/2"`): what was asked for, and which
+links were drawn. The first
 line is one; a run that is continued with more links or more explainers adds another. Each line ends with a checksum, so
 that damage is noticed.
 """
@@ -18,6 +19,8 @@ from typing import Any, BinaryIO, cast
 
 from cody.errors import DataError
 from cody.evaluate.appending import LineAppender, appending_lines
+from cody.evaluate.failure import SCHEMA as FAILURE
+from cody.evaluate.failure import Failure
 from cody.evaluate.lines import check_line, is_complete, parse_line, shown, write_line
 from cody.evaluate.record import KINDS, Record, is_count
 from cody.evaluate.upgrade import upgraded_explainer
@@ -58,11 +61,25 @@ def read_runs(paths: Iterable[str | Path]) -> list[Record]:
 
 def iterate_records(path: str | Path) -> Iterator[Record]:
     """The records one at a time, for files larger than memory."""
+    return (entry for entry in _read(path) if isinstance(entry, Record))
+
+
+def read_failures(path: str | Path) -> list[Failure]:
+    """What could not be explained, and still has no record."""
+    failed: dict[tuple[str, str, int], Failure] = {}
+    for entry in _read(path):
+        if isinstance(entry, Record):
+            failed.pop((entry.explainer, entry.kind, entry.event), None)
+        elif isinstance(entry, Failure):
+            failed[entry.explainer, entry.kind, entry.event] = entry
+    return list(failed.values())
+
+
+def _read(path: str | Path) -> Iterator[Record | Failure | Header]:
     path = Path(path)
     try:
         with gzip.open(path) if _is_compressed(path) else path.open("rb") as file:
-            entries = _entries(path, cast(BinaryIO, file), last=True)  # gzip's files are binary too
-            yield from (entry for entry in entries if isinstance(entry, Record))
+            yield from _entries(path, cast(BinaryIO, file), last=True)  # gzip's files are binary too
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
 
@@ -74,7 +91,7 @@ def _is_compressed(path: Path) -> bool:
         return file.read(2) == b"\x1f\x8b"
 
 
-def _entries(path: Path, file: BinaryIO, *, last: bool = False) -> Iterator[Record | Header]:
+def _entries(path: Path, file: BinaryIO, *, last: bool = False) -> Iterator[Record | Failure | Header]:
     """All complete lines; with `last` also the last one if only its newline is missing."""
     for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), start=1):
         if len(line) == LONGEST:
@@ -85,7 +102,8 @@ def _entries(path: Path, file: BinaryIO, *, last: bool = False) -> Iterator[Reco
         try:
             text = line.decode("utf-8")
             is_header = any(f'"{schema}"' in text[:100] for schema in (HEADER, OLD_HEADER))
-            yield _header(text) if is_header else Record.from_json(text)
+            is_failure = f'"{FAILURE}"' in text[:100]
+            yield _header(text) if is_header else (Failure if is_failure else Record).from_json(text)
         except UnicodeDecodeError:
             raise DataError(f"{path}, line {number}: this is not a record: it is not UTF-8") from None
         except DataError as error:
@@ -114,19 +132,19 @@ def _header(text: str) -> Header:
     return header
 
 
-class Appender(LineAppender[Record | Header]):
+class Appender(LineAppender[Record | Failure | Header]):
     """A file of records that is open for appending."""
 
-    beginnings = (b'{"schema": "cody/evaluation/', b'{"schema": "cody/record/')
+    beginnings = (b'{"schema": "cody/evaluation/', b'{"schema": "cody/record/', b'{"schema": "cody/failure/')
 
-    def entries(self) -> Iterator[Record | Header]:
+    def entries(self) -> Iterator[Record | Failure | Header]:
         return _entries(self.path, self.file)
 
     def write_header(self, header: Header) -> None:
         self.write_line(write_line({"schema": HEADER, **header}))
 
-    def write(self, record: Record) -> None:
-        self.write_line(record.to_json())
+    def write(self, entry: Record | Failure) -> None:
+        self.write_line(entry.to_json())
 
 
 def appending(path: str | Path) -> AbstractContextManager[Appender]:

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from cody._help import readable_help
 from cody._version import __version__
 from cody.decision import flips
-from cody.errors import CallError, DataError
+from cody.errors import BudgetError, CallError, CodyError, DataError, ModelError, first_line
 from cody.evaluate.arrange import setting
+from cody.evaluate.failure import Failure
 from cody.evaluate.instances import TEST_PERIOD, check_sample, rows_of, sample_kinds
 from cody.evaluate.record import KINDS, Record, is_count
 from cody.evaluate.record_file import Appender, Header, appending
@@ -37,6 +38,9 @@ from cody.model import (
 )
 
 logger = logging.getLogger(__name__)
+
+NOT_OF_A_LINK = (CallError, DataError, BudgetError, MemoryError, OSError)  # errors that the next link would get too
+NOTHING_WORKS = 5  # links that fail before any is explained: then the model does not work at all
 
 
 class Link(NamedTuple):
@@ -104,13 +108,15 @@ def _make_whole(settings: Plan | Sample, name: str) -> None:
 
 
 Key = tuple[str, str, int]  # what a record is about: explainer, kind, event
-Evaluate = Callable[[Model, TemporalGraph, Sequence[Link], Plan, Set[Key]], Iterator[Record]]
+Evaluate = Callable[[Model, TemporalGraph, Sequence[Link], Plan, Set[Key]], Iterator[Record | Failure]]
 
 
 def evaluate(
     model: Model, graph: TemporalGraph, links: Iterable[Link], plan: Plan, done: Set[Key] = frozenset()
-) -> Iterator[Record]:
+) -> Iterator[Record | Failure]:
     """One record for each link and explainer, except those in `done`, each as soon as it is finished.
+
+    Where an explainer ends with an error that is not about the call or the data, there is a `Failure` instead.
 
     >>> from cody.policies import temporal
     >>> from cody.search import greedy
@@ -127,7 +133,12 @@ def evaluate(
         answers: dict[Change, float] | None = {} if plan.share else None
         for explainer in plan.explainers:
             if key(explainer.name, link) not in done:
-                yield _record(model, graph, link, plan, explainer, answers)
+                try:
+                    yield _record(model, graph, link, plan, explainer, answers)
+                except NOT_OF_A_LINK:
+                    raise
+                except Exception as error:
+                    yield _failure(model, graph, link, plan, explainer, error)
 
 
 def check_identity(model: Model) -> None:
@@ -144,8 +155,8 @@ def key(explainer: str, link: Link) -> Key:
     return explainer, link.kind, link.event
 
 
-def key_of(record: Record) -> Key:
-    return record.explainer, record.kind, record.event
+def key_of(entry: Record | Failure) -> Key:
+    return entry.explainer, entry.kind, entry.event
 
 
 def keys_of(link: Link, plan: Plan) -> set[Key]:
@@ -191,6 +202,23 @@ def _record(
     )
 
 
+def _failure(
+    model: Model, graph: TemporalGraph, link: Link, plan: Plan, explainer: Explainer, error: Exception
+) -> Failure:
+    return Failure(
+        data=plan.data,
+        model=plan.model,
+        explainer=explainer.name,
+        kind=link.kind,
+        event=link.event,
+        reason=str(error) if isinstance(error, CodyError) else f"{type(error).__name__}: {first_line(error)}",
+        seed=plan.seed,
+        model_identity=identity_of(model),
+        data_identity=graph.identity,
+        version=__version__,
+    )
+
+
 def _edit(event: Event) -> dict[str, Any]:
     """An imagined event as a record keeps it: its row means nothing to others."""
     return {name: value for name, value in event._asdict().items() if name != "row"}
@@ -222,7 +250,7 @@ class Progress(NamedTuple):
 
     finished: int
     total: int
-    record: Record | None  # the latest; None: before the first one
+    record: Record | Failure | None  # the latest; None: before the first one
     links: Sequence[Link]  # all that the run is about
 
 
@@ -241,6 +269,9 @@ def run(
     The same call continues a run that was stopped, in whatever way. With more links or more explainers it extends the
     run. A file that belongs to another run (other data, weights, seed, period, margin or options) is rejected, and so
     is a file that another run is writing.
+
+    A link that cannot be explained is written down with the reason, and the run goes on; this version does not try it
+    again. Where nothing can be explained at all, the run ends with the reason.
     """
     check_identity(model)
     settings = _settings(model, graph, plan, sample)
@@ -252,19 +283,25 @@ def run(
         finished = len(done)
         logger.info("%s: %d of %d records about %d links are done", file.path, finished, len(wanted), len(links))
         yield Progress(finished, len(wanted), None, links)
-        for record in evaluate(model, graph, links, plan, done):
-            if _contradicts_kind(record):
+        failed = 0
+        for entry in evaluate(model, graph, links, plan, done):
+            if isinstance(entry, Record) and _contradicts_kind(entry):
                 raise DataError(
-                    f"{file.path} has event {record.event} among the {record.kind} predictions, but its logit is "
-                    f"{record.original}: the file belongs to another run; choose another file"
+                    f"{file.path} has event {entry.event} among the {entry.kind} predictions, but its logit is "
+                    f"{entry.original}: the file belongs to another run; choose another file"
                 )
-            file.write(record)
-            logger.debug("%s, event %d: %s after %d evaluations", *_logged(record))
+            file.write(entry)
+            logger.debug("%s, event %d: %s after %d evaluations", *_logged(entry))
             finished += 1
-            yield Progress(finished, len(wanted), record, links)
+            failed += isinstance(entry, Failure)
+            if isinstance(entry, Failure) and failed == finished == NOTHING_WORKS:
+                raise ModelError(f"the first {failed} links could not be explained, the last one: {entry.reason}")
+            yield Progress(finished, len(wanted), entry, links)
 
 
-def _logged(record: Record) -> tuple[str, int, str, int]:
+def _logged(record: Record | Failure) -> tuple[str, int, str, int]:
+    if isinstance(record, Failure):
+        return record.explainer, record.event, f"failed, {record.reason}", 0
     found = f"{len(record.rows) + len(record.imagined)} changes flip it" if record.is_necessary else record.ended
     return record.explainer, record.event, found, record.evaluations
 
@@ -303,8 +340,12 @@ def _read_back(
     last: Record | None = None
     links: set[Link] = set()
     done: set[Key] = set()
+    failed: set[Key] = set()
     for entry in file.known():
-        if isinstance(entry, Record):
+        if isinstance(entry, Failure):
+            _check_belongs(file, entry, settings, links)
+            failed |= {key_of(entry)} if entry.version == __version__ else set()
+        elif isinstance(entry, Record):
             _check_record(file, entry, settings, explainers, links)
             if key_of(entry) in done:
                 raise DataError(f"{file.path} holds two records of {entry.explainer} about event {entry.event}")
@@ -316,7 +357,7 @@ def _read_back(
             links |= _links_of(file, entry, rows_of(sample.period, graph))
     if last is not None:
         _check_answer(file, last, model, graph)
-    return latest, done
+    return latest, done | failed
 
 
 def _check_header(file: Appender, header: Header, settings: Header, explainers: dict[str, Any]) -> None:
@@ -361,12 +402,19 @@ def _setting(given: dict[str, Any]) -> dict[str, str]:
 def _check_record(
     file: Appender, record: Record, settings: Header, explainers: dict[str, Any], links: Set[Link]
 ) -> None:
-    agrees = all(getattr(record, name) == settings[name] for name in ("data_identity", "model_identity", "seed"))
-    agrees = agrees and Link(record.event, record.kind) in links and not _contradicts_kind(record)
     given = {"search": record.search, "policy": record.policy, "options": record.options}
-    if not agrees or _setting(given) != _setting(explainers.get(record.explainer, {})):
+    agrees = not _contradicts_kind(record) and _setting(given) == _setting(explainers.get(record.explainer, {}))
+    _check_belongs(file, record, settings, links, agrees=agrees)
+
+
+def _check_belongs(
+    file: Appender, entry: Record | Failure, settings: Header, links: Set[Link], *, agrees: bool = True
+) -> None:
+    names = ("data_identity", "model_identity", "seed")
+    agrees = agrees and all(getattr(entry, name) == settings[name] for name in names)
+    if not agrees or Link(entry.event, entry.kind) not in links:
         raise DataError(
-            f"{file.path} holds a record of another run: {record.explainer}, event {record.event}; choose another file"
+            f"{file.path} holds a record of another run: {entry.explainer}, event {entry.event}; choose another file"
         )
 
 

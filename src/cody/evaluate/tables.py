@@ -13,6 +13,7 @@ import numpy as np
 
 from cody.evaluate import metrics
 from cody.evaluate.arrange import DATA, MODELS, Parts, arrange, explainers_in_order, in_order
+from cody.evaluate.failure import Failure, in_words
 from cody.evaluate.metrics import Columns, Interval, Metric, columns, interval
 from cody.evaluate.record import KINDS, REMOVALS, Record
 from cody.evaluate.remarks import Groups, beyond_removals, built_with_other_settings, follows_paper, missing
@@ -145,9 +146,17 @@ class Table:
 
 
 def tables(
-    records: Sequence[Record], *, paper: bool = False, rng: np.random.Generator | None = None, level: float = 0.95
+    records: Sequence[Record],
+    *,
+    paper: bool = False,
+    rng: np.random.Generator | None = None,
+    level: float = 0.95,
+    failures: Sequence[Failure] = (),
 ) -> list[Table]:
-    """Every table of every model; with `paper`, the paper's figures beside ours; with `rng`, bootstrap intervals."""
+    """Every table of every model; with `paper`, the paper's figures beside ours; with `rng`, bootstrap intervals.
+
+    Links that could not be explained, in `failures`, are mentioned below.
+    """
     published = paper_figures() if paper else {}
     made = []
     arranged = arrange(records)
@@ -159,6 +168,7 @@ def tables(
                 groups.setdefault((record.data, record.kind), {}).setdefault(record.explainer, []).append(record)
         cells = _cells(model, groups, parts, published, rng, level)
         remarks = (
+            *in_words(failure for failure in failures if failure.model == model),
             *missing(model, groups),
             *beyond_removals(groups),
             *(_about_paper(model, groups, cells) if paper else ()),

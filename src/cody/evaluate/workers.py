@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cody.adapters.named import NamedModel
 from cody.data import open_graph
+from cody.evaluate.failure import Failure
 from cody.evaluate.pool import ATTEMPTS, Opener, run_in_processes
 from cody.evaluate.record import Record
 from cody.evaluate.run import Key, Link, Plan, evaluate, key_of, keys_of
@@ -31,7 +32,7 @@ def evaluate_in_processes(
     links: Sequence[Link],
     plan: Plan,
     done: Set[Key] = frozenset(),
-) -> Iterator[Record]:
+) -> Iterator[Record | Failure]:
     """Does the work of `evaluate` in `workers` processes: the same records, in another order.
 
     `opener` is called once in each of them. It and the plan must be picklable: functions of a module, or
@@ -42,7 +43,7 @@ def evaluate_in_processes(
     def with_what_is_done(link: Link) -> tuple[Link, Set[Key]]:
         return link, known & keys_of(link, plan)
 
-    records: Iterator[Record] = run_in_processes(
+    records: Iterator[Record | Failure] = run_in_processes(
         opener,
         workers,
         partial(_evaluate_link, plan),
@@ -55,7 +56,9 @@ def evaluate_in_processes(
         yield record
 
 
-def _evaluate_link(plan: Plan, model: Model, graph: TemporalGraph, task: tuple[Link, Set[Key]]) -> Iterator[Record]:
+def _evaluate_link(
+    plan: Plan, model: Model, graph: TemporalGraph, task: tuple[Link, Set[Key]]
+) -> Iterator[Record | Failure]:
     link, done = task
     return evaluate(model, graph, [link], plan, done)
 

@@ -62,9 +62,17 @@ def survey(
     if not asked:
         raise CallError(f"there is no {' or '.join(kinds)} link among those asked for")
     plan = Plan(data_name, model_name, (explainer or named_explainer(DEFAULT_SEARCH),), seed)
-    records = []
-    for record in evaluate(model, graph, asked, plan):
-        records.append(record)
+    records: list[Record] = []
+    failures: list[Failure] = []
+    for entry in evaluate(model, graph, asked, plan):
+        if isinstance(entry, Record):
+            records.append(entry)
+        else:
+            failures.append(entry)
         if watch is not None:
-            watch(len(records), len(asked))
+            watch(len(records) + len(failures), len(asked))
+    if not records:
+        raise ModelError(f"no prediction could be explained, the first one: {failures[0].reason}")
+    for sentence in in_words(failures):
+        warnings.warn(sentence, FailedLinksWarning, stacklevel=2)
     return survey_of(cases(records, graph), graph)

@@ -1,0 +1,272 @@
+"""Whether the prediction that is explained is the one of your own loop, and if it is not, why.
+
+    memory_then = copy.deepcopy(memory)            # after training, before your test loop
+    scores = …                                     # one for each row, from your test loop
+    print(cody.adapters.compare(model, rows, scores, memory=memory_then, since=rows[0]))
+
+Each cause that is known to make a difference is tried: the modules are fed once more as a loop with that cause feeds
+them, alone and together with others, until each of your scores is met.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cody.adapters.grid import Grid, make_grid, usual_splits
+from cody.adapters.history import Feeding, HistoryModel
+from cody.adapters.probabilities import to_logits
+from cody.decision import flips
+from cody.errors import CallError
+from cody.graph import FloatArray, TemporalGraph, check_query
+from cody.model import Model, graph_of, logits_of_links
+from cody.words import count
+
+MOVED = "the memory was built while the weights still moved"
+LAZY = "the events before the test were fed in train() mode"
+RESTARTS = "batches begin at other rows"
+OWN_BATCH = "links see earlier events of their own batch, or the other way round"
+LIBRARY = "LastNeighborLoader and the unstable sort of TGNMemory"
+CAUSES = (MOVED, LAZY, RESTARTS, OWN_BATCH, LIBRARY)
+TOLERANCE = 1e-4
+
+
+class Loop(NamedTuple):
+    """How a loop feeds a model and asks it."""
+
+    feeding: Feeding
+    since: int = 0  # the row that the test begins with
+    memory: Any = None  # as it was then; None: it is built from the first event on
+    lazily: bool = False  # in train() mode until then
+    library: bool = False  # with the library's own loader and sort
+
+
+class Effect(NamedTuple):
+    """What a cause does on its own to the scores of the model, over all links."""
+
+    cause: str
+    changed: int  # links whose score it changes
+    decisions: int  # links whose decision it changes
+    worst: float  # the largest difference of a logit
+    explains: int  # of the scores that differ, those that need it (perhaps with others) to be met
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Your scores beside those of the model, and what explains the difference. `print` shows a table."""
+
+    rows: tuple[int, ...]
+    given: FloatArray  # [n] your scores, as logits
+    ours: FloatArray  # [n]
+    causes: tuple[
+        tuple[str, ...] | None, ...
+    ]  # [n] the fewest causes that lead to your score; (): equal; None: unknown
+    effects: tuple[Effect, ...]  # of each cause that was tried
+    tolerance: float
+    remark: str = ""
+
+    @property
+    def agree(self) -> int:
+        """How many of your scores are those of the model."""
+        return sum(causes == () for causes in self.causes)
+
+    @property
+    def unexplained(self) -> tuple[int, ...]:
+        """The rows of scores that no cause explains."""
+        return tuple(row for row, causes in zip(self.rows, self.causes, strict=True) if causes is None)
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions differ."""
+        return sum(flips(mine, ours) for mine, ours in zip(self.given, self.ours, strict=True))
+
+    @property
+    def worst(self) -> float:
+        return float(np.abs(self.given - self.ours).max(initial=0.0))
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+def compare(
+    model: Model,
+    rows: Sequence[int],
+    scores: Any,
+    *,
+    memory: Any = None,
+    since: int | None = None,
+    splits: Sequence[int] | None = None,
+    probabilities: bool = False,
+    tolerance: float = TOLERANCE,
+) -> Comparison:
+    """Which of your scores are those of the model, and which causes explain the others.
+
+    Args:
+        model: from `pyg.wrap`. Of other models only the scores are compared, and of `from_steps` the batches tried.
+        rows: the events whose links you scored.
+        scores: one for each row; logits.
+        memory: your `TGNMemory` as it was before you scored the first of them (`copy.deepcopy`), to find out whether
+            it was built by other weights than it has now. Without it, that cause is not tried.
+        since: the row at which it was like that, where training ended; default: the first of `rows`.
+        splits: rows at which your loader starts anew, if you know; default: the usual ones are tried.
+        probabilities: whether the scores are probabilities, after a sigmoid.
+        tolerance: how much two logits may differ and count as equal; more for logits above 1 in size, in proportion.
+    """
+    graph = graph_of(model)
+    if graph is None:
+        raise CallError("compare needs a model that knows its graph, as those of cody.adapters do")
+    wanted, given = _checked(graph, rows, scores, probabilities)
+    ours = np.array(logits_of_links(model, [graph.query(row) for row in wanted]))
+    trial = _Trial(model, graph, wanted, given, ours, tolerance)
+    start = min(wanted, default=0) if since is None else since
+    return trial.result(_variants(model, graph, wanted, memory, start, splits) if not trial.all_agree else {})
+
+
+def _checked(
+    graph: TemporalGraph, rows: Sequence[int], scores: Any, probabilities: bool
+) -> tuple[list[int], FloatArray]:
+    wanted = [int(row) for row in rows]
+    for row in wanted:
+        check_query(graph, graph.query(row))
+    numbers = scores.detach().cpu().double().numpy() if hasattr(scores, "detach") else scores
+    given = np.asarray(numbers, dtype=np.float64).reshape(-1)
+    if len(given) != len(wanted):
+        raise CallError(f"compare needs one score for each row: there are {len(wanted)} rows and {len(given)} scores")
+    return wanted, to_logits(given) if probabilities else given
+
+
+def _variants(
+    model: Model, graph: TemporalGraph, rows: list[int], memory: Any, since: int, splits: Sequence[int] | None
+) -> dict[str, list[dict[str, Any]]]:
+    """For each cause that can be tried, the ways in which a loop could have it."""
+    frame = _frame(model)
+    if frame is None:
+        return {}
+    modules, others = frame.modules, list(_grids(graph, frame.grid, rows, since, splits))
+    found: dict[str, list[dict[str, Any]]] = {
+        RESTARTS: [{"grid": grid} for grid in others if grid != frame.grid],
+        OWN_BATCH: [{"sees_own_batch": not frame.feeding.sees_own_batch}],
+    }
+    if modules is not None and modules.memory is not None:
+        found[LAZY] = [{"lazily": True, "since": since}]
+        found[MOVED] = [{"memory": memory, "since": since}] if memory is not None else []
+    if modules is not None and modules.options.hops == 1:
+        found[LIBRARY] = [{"library": True}]
+    return {cause: found[cause] for cause in CAUSES if found.get(cause)}
+
+
+def _frame(model: Any) -> HistoryModel | None:
+    """The frame around a user's functions, if that is what a model is."""
+    frame = getattr(model, "frame", model)
+    return frame if isinstance(frame, HistoryModel) else None
+
+
+def _grids(
+    graph: TemporalGraph, grid: Grid, rows: list[int], since: int, splits: Sequence[int] | None
+) -> Iterator[Grid]:
+    """Where the batches of a loop may begin."""
+    if splits is not None:
+        yield make_grid(grid.size, splits)
+        return
+    usual = usual_splits(graph)
+    guesses = (), usual, (since,), (usual[0], since), (min(rows),)
+    yield from dict.fromkeys(make_grid(grid.size, guess) for guess in guesses)
+
+
+Way = tuple[tuple[str, int], ...]  # causes, and which form of each
+
+
+@dataclass(slots=True)
+class _Trial:
+    """Scores to meet, and those that loops with one cause or another give."""
+
+    model: Model
+    graph: TemporalGraph
+    rows: list[int]
+    given: FloatArray
+    ours: FloatArray
+    tolerance: float
+
+    @property
+    def all_agree(self) -> bool:
+        return bool(self._close(self.given, self.ours).all())
+
+    def _close(self, one: FloatArray, other: FloatArray) -> Any:
+        return np.abs(one - other) <= self.tolerance * np.maximum(1.0, np.abs(other))
+
+    def result(self, variants: dict[str, list[dict[str, Any]]]) -> Comparison:
+        """Try loops with ever more causes until one gives all scores; the best of them explains as many as it does."""
+        played: dict[Way, FloatArray] = {(): self.ours}
+        for number in range(1, len(variants) + 1):
+            if self._close(self.given, played[self._best(played)]).all() and number > 1:
+                break
+            for some in itertools.combinations(variants, number):
+                if not {MOVED, LAZY} <= set(some):  # a memory that is given was built already
+                    for numbers in itertools.product(*(range(len(variants[cause])) for cause in some)):
+                        way = tuple(zip(some, numbers, strict=True))
+                        played[way] = self._play([variants[cause][which] for cause, which in way])
+        best = self._best(played)
+        within = [way for way in played if set(way) <= set(best)]  # fewest causes first
+        met = {way: self._close(self.given, played[way]) for way in within}
+        causes = [next((_named(way) for way in within if met[way][place]), None) for place in range(len(self.rows))]
+        alone = {cause: {way: played[way] for way in played if _named(way) == (cause,)} for cause in variants}
+        alone |= {cause: {((cause, which),): played[((cause, which),)]} for cause, which in best}
+        effects = tuple(self._effect(cause, some[self._best(some)], causes) for cause, some in alone.items())
+        return Comparison(tuple(self.rows), self.given, self.ours, tuple(causes), effects, self.tolerance)
+
+    def _best(self, played: dict[Way, FloatArray]) -> Way:
+        """The way that gives most of the scores; of equally good ones the first, which has the fewest causes."""
+        return max(played, key=lambda way: int(self._close(self.given, played[way]).sum()))
+
+    def _effect(self, cause: str, scores: FloatArray, causes: Sequence[tuple[str, ...] | None]) -> Effect:
+        changed = ~self._close(scores, self.ours)
+        decided = sum(flips(one, other) for one, other in zip(scores[changed], self.ours[changed], strict=True))
+        worst = float(np.abs(scores - self.ours).max(initial=0.0))
+        return Effect(cause, int(changed.sum()), decided, worst, sum(cause in (some or ()) for some in causes))
+
+    def _play(self, way: Sequence[dict[str, Any]]) -> FloatArray:
+        frame = _frame(self.model)
+        assert frame is not None  # nothing is tried of other models
+        asked: dict[str, Any] = {name: value for part in way for name, value in part.items()}
+        grid, sees = asked.pop("grid", frame.grid), asked.pop("sees_own_batch", frame.feeding.sees_own_batch)
+        loop = Loop(Feeding(grid, sees), **asked)
+        if frame.modules is None:
+            other = frame.fed(loop.feeding)
+            return np.array(logits_of_links(other, [self.graph.query(row) for row in self.rows]))
+        from cody.adapters.loops import play
+
+        return play(frame, self.graph, loop, self.rows)
+
+
+def _named(way: Way) -> tuple[str, ...]:
+    return tuple(cause for cause, _ in way)
+
+
+def _lines(comparison: Comparison) -> Iterator[str]:
+    total = len(comparison.rows)
+    equal = f"within {comparison.tolerance:g}, worst difference {comparison.worst:.2g}"
+    if comparison.agree == total:
+        yield f"All {count(total, 'score')} agree ({equal})."
+        return
+    yield (
+        f"{comparison.agree} of {count(total, 'score')} agree ({equal}); {comparison.decisions} decisions differ; "
+        f"{len(comparison.unexplained)} unexplained."
+    )
+    yield ""
+    width = max(len(effect.cause) for effect in comparison.effects) if comparison.effects else 0
+    if comparison.effects:
+        yield f"{'cause':<{width}}  alone it changes  decisions  worst logit  explains"
+    for effect in comparison.effects:
+        changed = f"{effect.changed} of {total}"
+        figures = f"{changed:>16}  {effect.decisions:>9}  {effect.worst:>11.3g}  {effect.explains:>8}"
+        yield f"{effect.cause:<{width}}  {figures}"
+    if comparison.unexplained:
+        shown = ", ".join(map(str, comparison.unexplained[:8]))
+        tried = {effect.cause for effect in comparison.effects}
+        hint = "" if MOVED in tried else f" Give memory=, to try whether {MOVED}."
+        yield ""
+        yield f"Unexplained: event {shown}{', …' if len(comparison.unexplained) > 8 else ''}.{hint}"

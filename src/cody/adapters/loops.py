@@ -1,0 +1,156 @@
+"""A user's test loop, played once more: memory and neighbours fed batch by batch, links scored before their batch."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from cody.adapters.compare import Loop
+from cody.adapters.history import HistoryModel
+from cody.adapters.past import Events, Past
+from cody.adapters.pyg import PygSteps, Subgraph
+from cody.errors import CallError
+from cody.graph import FloatArray, IntArray, Outcome, Query, TemporalGraph
+
+
+@torch.no_grad()
+def play(frame: HistoryModel, graph: TemporalGraph, loop: Loop, rows: Sequence[int]) -> FloatArray:
+    """The logit of the link of each row, as the loop gives it."""
+    steps: PygSteps = frame.modules
+    with frame.borrowed(), _as_fed(steps, loop):
+        player = _Player(steps, graph, loop)
+        scores = dict(player.scores(sorted(set(rows))))
+    return np.array([scores[row] for row in rows])
+
+
+@contextmanager
+def _as_fed(steps: PygSteps, loop: Loop) -> Iterator[None]:
+    """The copied modules with the library's own sort, if the loop has it; afterwards as they were."""
+    memory = steps.memory
+    ours = vars(memory).pop("_update_msg_store", None) if loop.library and memory is not None else None
+    try:
+        yield
+    finally:
+        if ours is not None:
+            memory._update_msg_store = ours
+        if memory is not None:
+            memory.reset_state()
+            memory.eval()
+
+
+class _Player:
+    """The state of a loop."""
+
+    def __init__(self, steps: PygSteps, graph: TemporalGraph, loop: Loop) -> None:
+        self.steps, self.graph, self.loop = steps, graph, loop
+        self.neighbours = LibraryNeighbours(steps, graph) if loop.library else ExactNeighbours(steps, graph)
+
+    def scores(self, rows: Sequence[int]) -> Iterator[tuple[int, float]]:
+        """Each of some ascending rows with its logit."""
+        grid, wanted = self.loop.feeding.grid, np.array(rows)
+        self._begin()
+        for batch in grid.batches(rows[-1] + 1 if rows else 0):
+            events = grid.rows(batch, self.graph.num_events)
+            asked = wanted[(wanted >= events[0]) & (wanted <= events[-1])]
+            self._switch(int(events[0]))
+            for row in asked.tolist():
+                yield row, self._score_within(row, events) if self.loop.feeding.sees_own_batch else self._score(row)
+            self._feed(events)
+
+    def _begin(self) -> None:
+        memory = self.steps.memory
+        if memory is not None:
+            memory.reset_state()
+            memory.train(self.loop.lazily and self.loop.since > 0)
+        self.given = False
+
+    def _switch(self, first: int) -> None:
+        """Training ends: the memory is as it was then, and in evaluation mode, which applies messages that wait."""
+        if self.given or first < self.loop.since or self.steps.memory is None:
+            return
+        self.given = True
+        if self.loop.memory is not None:
+            _take_over(self.steps.memory, self.loop.memory)
+        self.steps.memory.eval()
+
+    def _feed(self, events: IntArray) -> None:
+        self.neighbours.insert(events)
+        if self.steps.memory is None:
+            return
+        if self.loop.memory is not None:
+            events = events[events >= self.loop.since]
+        if len(events):
+            self.steps.observe(Events(self.graph, events))
+
+    def _score(self, row: int) -> float:
+        query = self.graph.query(row)
+        subgraph = self.neighbours.subgraph(query)
+        state = self.steps.state_of(query, subgraph)
+        return float(self.steps.answers(subgraph, self.graph, *state)[0])
+
+    def _score_within(self, row: int, events: IntArray) -> float:
+        """Where a link sees what came before it in its batch."""
+        kept = self.steps.save() if self.steps.memory is not None else None
+        neighbours = self.neighbours
+        self.neighbours = neighbours.copy()
+        if row > events[0]:
+            self._feed(events[events < row])
+        score = self._score(row)
+        self.neighbours = neighbours
+        if kept is not None:
+            self.steps.restore(kept)
+        return score
+
+
+def _take_over(memory: Any, given: Any) -> None:
+    """The state of the user's memory, messages that wait included."""
+    for name in ("memory", "last_update", "msg_s_store", "msg_d_store"):
+        if not hasattr(given, name):
+            raise CallError(f"memory must be a copy of your TGNMemory; {type(given).__name__} has no {name!r}")
+    memory.train(given.training)
+    memory.memory.copy_(given.memory.detach())
+    memory.last_update.copy_(given.last_update)
+    memory.msg_s_store, memory.msg_d_store = dict(given.msg_s_store), dict(given.msg_d_store)
+
+
+class ExactNeighbours:
+    """The most recent events of each node."""
+
+    def __init__(self, steps: PygSteps, graph: TemporalGraph, before: int = 0) -> None:
+        self.steps, self.graph, self.before = steps, graph, before
+
+    def copy(self) -> ExactNeighbours:
+        return ExactNeighbours(self.steps, self.graph, self.before)
+
+    def insert(self, rows: IntArray) -> None:
+        self.before = int(rows[-1]) + 1
+
+    def subgraph(self, query: Query) -> Subgraph:
+        query = query._replace(before=self.before)
+        return self.steps.subgraph(query, [Past(self.graph, query, Outcome(frozenset(), ()))])
+
+
+class LibraryNeighbours:
+    """What the library's `LastNeighborLoader` gives."""
+
+    def __init__(self, steps: PygSteps, graph: TemporalGraph) -> None:
+        from torch_geometric.nn.models.tgn import LastNeighborLoader
+
+        self.graph = graph
+        self.loader: Any = LastNeighborLoader(graph.num_nodes, steps.options.neighbours)
+
+    def copy(self) -> LibraryNeighbours:
+        return copy.deepcopy(self)
+
+    def insert(self, rows: IntArray) -> None:
+        self.loader.insert(*(torch.as_tensor(end[rows].astype(np.int64)) for end in (self.graph.src, self.graph.dst)))
+
+    def subgraph(self, query: Query) -> Subgraph:
+        nodes, edges, rows = (part.numpy() for part in self.loader(torch.tensor(sorted({query.src, query.dst}))))
+        ends = np.searchsorted(nodes, np.array([[query.src], [query.dst]]))
+        return Subgraph(nodes, np.zeros_like(nodes), edges, rows, ends)
