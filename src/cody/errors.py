@@ -11,6 +11,7 @@ and what it warns of:
     CodyWarning
     ├── PrecisionWarning     a model in half precision is computed in single precision
     ├── ProbabilityWarning   the answers of a model look like probabilities, not like logits
+    ├── FailedLinksWarning   some links of a survey could not be explained
     ├── SlowModelWarning     a model of another library cannot be asked in the fast way
     └── TimeWarning          times look like milliseconds, or a question lies long after the log
 
@@ -72,6 +73,8 @@ class ProbabilityWarning(CodyWarning):
 
 class PrecisionWarning(CodyWarning):
     """A model in half precision, which is computed in single precision."""
+class FailedLinksWarning(CodyWarning):
+    """Links that could not be explained, and why; the others were."""
 
 
 class SlowModelWarning(CodyWarning):

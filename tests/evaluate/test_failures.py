@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from cody.cli import app
 from cody.data import save_graph
-from cody.errors import CallError, DataError, ModelError
+from cody.errors import CallError, DataError, FailedLinksWarning, ModelError
 from cody.evaluate import metrics, run
 from cody.evaluate.failure import Failure, in_words
 from cody.evaluate.record import Record
@@ -18,6 +18,7 @@ from cody.evaluate.tables import tables
 from cody.evaluate.typeset import as_text
 from cody.evaluate.workers import evaluate_in_processes
 from cody.explainers import explainer
+from cody.survey import survey
 from cody.testing import ToyModel
 from random_events import random_graph
 
@@ -155,3 +156,11 @@ def test_the_commands_say_what_failed(tmp_path, monkeypatch):
         assert sentence in surveyed.stderr
     alone = CliRunner().invoke(app, ["survey", "--data", "events", "--model", "breaking:made", "--events", "50"])
     assert "no prediction could be explained" in str(alone.exception)
+
+
+def test_a_survey_in_python_warns_of_what_failed():
+    with pytest.warns(FailedLinksWarning, match="scout-spatio-temporal failed on 1 link"):
+        (part,) = survey(broken_model(), GRAPH, [48, FAILING, 52], kinds=("correct",)).parts
+    assert part.links == 2
+    with pytest.raises(ModelError, match="no prediction could be explained, the first one: RuntimeError"):
+        survey(broken_model(), GRAPH, [FAILING])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 
 from cody._help import readable_help
-from cody.errors import CallError
+from cody.errors import CallError, FailedLinksWarning, ModelError
+from cody.evaluate.failure import Failure, in_words
 from cody.evaluate.instances import TEST_PERIOD, sample_kinds
-from cody.evaluate.record import KINDS
+from cody.evaluate.record import KINDS, Record
 from cody.evaluate.run import Link, Plan, evaluate
 from cody.explainers import DEFAULT_SEARCH, Explainer
 from cody.explainers import explainer as named_explainer
