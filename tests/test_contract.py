@@ -19,7 +19,7 @@ SOURCE = Path(cody.__file__).parent
 # Each line may import from the lines above it, and from itself.
 ORDER = [
     {"cody._start", "cody._version", "cody._lazy", "cody._help", "cody.errors"},
-    {"cody.words", "cody.files", "cody.deadline", "cody.decision", "cody.edits", "cody.install"},
+    {"cody.words", "cody.files", "cody.deadline", "cody.decision", "cody.edits", "cody.install", "cody.locks"},
     {"cody.document"},
     {"cody.graph"},
     {"cody.candidates"},

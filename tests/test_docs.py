@@ -6,6 +6,7 @@ import runpy
 import shlex
 import subprocess
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 from click.testing import CliRunner
 
 import cody
+from cody import _start
 from cody.cli import app
 from cody.data import datasets
 from cody.evaluate.tables import LAYOUTS
@@ -154,9 +156,27 @@ def exists(name):
         found = getattr(found, part, None)
     home, _, last = name.rpartition(".")
     try:
-        return found is not None or hasattr(importlib.import_module(home), last)
+        return found is not None or hasattr(importlib.import_module(home), last) or find_spec(name) is not None
     except ModuleNotFoundError:
         return False
+
+
+def test_the_page_about_what_is_stable_has_every_public_name_schema_and_exit_code():
+    text = (DOCS / "stability.md").read_text(encoding="utf-8")
+    (names,) = re.findall(r"^\| names in Python \|(.*)\|$", text, re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", names)) == set(cody.__all__)
+    files = [file for file in Path(cody.__file__).parent.rglob("*.*") if file.suffix in (".py", ".json")]
+    schemas = {found for file in files for found in re.findall(r'"(cody/[a-z]+/\d+)"', file.read_text("utf-8"))}
+    assert set(re.findall(r"`(cody/[a-z]+/\d+)`", text)) == schemas
+    assert f"{_start.STOPPED} stopped by Ctrl-C" in text
+
+
+def test_the_oldest_versions_on_the_page_are_those_that_are_allowed():
+    text = " ".join((DOCS / "stability.md").read_text(encoding="utf-8").split()).lower()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    for need in [*project["dependencies"], *extras["figures"], *extras["serve"]]:
+        assert need.replace(">=", " ") in text
 
 
 UNWRAPPED = {"cli.md"}  # cli.md is the output of --help

@@ -22,7 +22,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def _is_command() -> bool:
     """Whether this process is `cody` or `python -m cody`; the latter is called "-m" until its module is found."""
-    name = Path((sys.argv or [""])[0]).name
+    name = Path((sys.argv or [""])[0]).name.removesuffix(".exe")
     if name != "-m":
         return name == "cody"
     modules = (word for option, word in pairwise(sys.orig_argv) if option.startswith("-") and option.endswith("m"))

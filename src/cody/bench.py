@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -260,6 +259,8 @@ def _compiled_in(folder: str) -> dict[str, str]:
 
 
 def _process_seconds(words: list[str], environment: dict[str, str]) -> float:
+    import resource  # where there is none, the other measurements can be made
+
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *words], env=environment, capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -89,7 +89,7 @@ def replacing(file: Path) -> Iterator[Path]:
 
 def flush(file: Path) -> None:
     """Wait until the file is on the disk, so that nothing points at it before it is safe from a power cut."""
-    with file.open("rb") as stream:
+    with file.open("r+b") as stream:  # Windows flushes only what is open for writing
         os.fsync(stream.fileno())
 
 

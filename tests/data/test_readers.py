@@ -204,7 +204,9 @@ def test_categories_are_text() -> None:
     assert ends(from_table(frame)) == [("b", "a"), ("a", "c")]
 
 
-TEXT = [pa.array(["b", "a"], kind) for kind in (pa.string(), pa.large_string(), pa.string_view())]
+BINARY_VIEW = pa.binary_view() if hasattr(pa, "binary_view") else pa.binary()
+STRING_VIEW = pa.string_view() if hasattr(pa, "string_view") else pa.string()  # since pyarrow 16
+TEXT = [pa.array(["b", "a"], kind) for kind in (pa.string(), pa.large_string(), STRING_VIEW)]
 NUMBERS = [
     *(pa.array([7, 5], kind) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())),
     *(pa.array([7, 5], kind) for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())),
@@ -219,7 +221,7 @@ NO_IDS = [
     pa.array([2**60, 2]).cast(pa.duration("s")),
     pa.array([b"a", b"b"]),
     pa.array([b"a", b"b"], pa.large_binary()),
-    pa.array([b"a", b"b"], pa.binary_view()),
+    pa.array([b"a", b"b"], BINARY_VIEW),
     pa.array([b"a", b"b"], pa.binary(1)),
     pa.array([[1], [2]]),
     pa.array([["a"], ["b"]], pa.list_view(pa.string())),
@@ -282,7 +284,7 @@ def test_bad_text_and_bad_decimals_are_refused_with_column_and_row() -> None:
         (half, r"'src' must hold integer node ids up to 9223372036854775807; row 1 has 1\.5"),
         ({"src": pa.array([Decimal(10) ** 30, Decimal(1)]), "dst": [0, 1]}, "row 0 has 1000000"),
         ({"src": empty}, "column 'src' has no id in row 1"),
-        ({"dst": pa.array(["a", ""], pa.string_view())}, "column 'dst' has no id in row 1"),
+        ({"dst": pa.array(["a", ""], STRING_VIEW)}, "column 'dst' has no id in row 1"),
         ({"dst": pa.nulls(2)}, "column 'dst' has no id in row 0"),
     ]:
         with pytest.raises(DataError, match=message):
@@ -318,7 +320,7 @@ def test_a_long_name_is_refused_with_row_and_column_before_it_fills_the_memory(t
     frame = pd.DataFrame({"src": names, "dst": [*names[:-1], LONG], "t": range(4_000)})
     frame.to_csv(tmp_path / "x.csv", index=False)
     frame.to_parquet(tmp_path / "x.parquet")
-    view = pa.table({"src": names, "dst": pa.array(frame["dst"].tolist(), pa.string_view()), "t": range(4_000)})
+    view = pa.table({"src": names, "dst": pa.array(frame["dst"].tolist(), STRING_VIEW), "t": range(4_000)})
     with peak_below(20 * 2**20):
         for source in (str(tmp_path / "x.csv"), str(tmp_path / "x.parquet"), frame, view):
             with pytest.raises(DataError, match=r"column 'dst' has a name of 500,000 characters in row 3999; .* 1,000"):

@@ -124,7 +124,7 @@ def _load(source: Any, columns: dict[str, Any]) -> TemporalGraph:
     if isinstance(source, TemporalGraph):
         _reject_columns(columns, "this is already a TemporalGraph")
         return source
-    if hasattr(source, "__arrow_c_stream__"):  # pandas, pyarrow, polars, …
+    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "iloc"):  # pyarrow, polars, …; any version of pandas
         return from_table(source, **columns)
     if all(hasattr(source, name) for name in ("src", "dst", "t")):
         return from_temporal_data(source, **columns)

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 
 from cody import words
 from cody.errors import CallError, CodyError, DataError
+from cody.locks import lock
 
 SYNC_EVERY = 1.0  # seconds; younger lines are lost if the machine crashes, but not if the process does
 
@@ -88,7 +89,7 @@ def appending_lines(path: str | Path, kind: Callable[[Path, BinaryIO], Appender]
             raise CallError(f"cannot write {path}: it is not an ordinary file; --out takes the name of a file")
         begun = not path.exists()
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666), "r+b")
     except OSError as error:
         reason = f"{path.parent} is not a folder" if path.parent.is_file() else error.strerror
         raise CallError(f"cannot write {path}: {reason}") from None
@@ -107,10 +108,8 @@ def appending_lines(path: str | Path, kind: Callable[[Path, BinaryIO], Appender]
 
 
 def _lock(path: Path, file: BinaryIO) -> None:
-    import fcntl  # reading records needs no lock, and works where there is no fcntl
-
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when the process ends, however it does
+        lock(file.fileno(), wait=False)
         if not os.fstat(file.fileno()).st_nlink:
             raise BlockingIOError  # the other run had started the file as well, and has removed it
     except BlockingIOError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -11,46 +10,48 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from cody.locks import lock
+
 PREFIX = "cody-workers-"
 
 
 def clear_abandoned() -> None:
     """Remove the folders that killed runs left behind."""
     for folder in filter(_is_scratch, Path(tempfile.gettempdir()).glob(f"{PREFIX}*")):
-        lock = _lock(folder, fcntl.LOCK_NB)
-        if lock is not None:  # no run uses it
+        opened = _lock(folder, wait=False)
+        if opened is not None:  # no run uses it
             shutil.rmtree(folder, ignore_errors=True)
-            os.close(lock)
+            os.close(opened)
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
     """A folder for the graph that the workers of a run share, locked as long as the run lasts."""
-    folder, lock = _new_folder()
+    folder, opened = _new_folder()
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
+        if opened is not None:
+            os.close(opened)
 
 
 def _new_folder() -> tuple[Path, int | None]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        lock = _lock(folder)
+        opened = _lock(folder, wait=True)
         if folder.exists():
-            return folder, lock
-        if lock is not None:
-            os.close(lock)  # another run found the folder before it was locked, and removed it
+            return folder, opened
+        if opened is not None:
+            os.close(opened)  # another run found the folder before it was locked, and removed it
 
 
-def _lock(folder: Path, flags: int = 0) -> int | None:
-    """Lock a folder until this process ends, however it does. None: it cannot be locked."""
+def _lock(folder: Path, *, wait: bool) -> int | None:
+    """Lock a folder until this process ends, however it does. None: it cannot be locked, as on Windows."""
     opened = None
     with suppress(OSError):
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        fcntl.flock(opened, fcntl.LOCK_EX | flags)
+        opened = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0))
+        lock(opened, wait=wait)
         return opened
     if opened is not None:
         os.close(opened)

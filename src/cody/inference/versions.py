@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from cody.errors import ModelError, first_line
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.inference.weights import Weights
+from cody.locks import lock
 
 SCHEMA = "cody/versions/4"
 UNUSED = 90 * 86_400.0  # seconds after which a table that nobody opened is removed
@@ -302,7 +303,7 @@ def _locked(file: Path) -> Iterator[None]:
     """Make a file, and keep other processes from working on it. The lock is gone when the process is."""
     while True:
         with file.open("ab") as opened:
-            _lock(opened.fileno(), wait=True)
+            lock(opened.fileno(), wait=True)
             if _is_same(file, opened.fileno()):  # else it was renamed or removed by who had the lock before
                 try:
                     yield
@@ -317,14 +318,6 @@ def _is_same(file: Path, opened: int) -> bool:
         return os.path.samestat(file.stat(), os.fstat(opened))
     except FileNotFoundError:
         return False
-
-
-def _lock(opened: int, *, wait: bool) -> None:
-    try:
-        import fcntl
-    except ImportError:  # elsewhere several processes may build the same table, one after the other gives it its name
-        return
-    fcntl.flock(opened, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _reserve(file: Path, size: int) -> None:
@@ -346,7 +339,7 @@ def _clear_unused(newest: Path) -> None:
             file.unlink(missing_ok=True)  # a process that has it open keeps it until it ends
     for partial in folder.glob("*.partial"):
         with suppress(OSError), partial.open("r+b") as opened:
-            _lock(opened.fileno(), wait=False)  # fails while it is being built
+            lock(opened.fileno(), wait=False)  # fails while it is being built
             if _is_same(partial, opened.fileno()):
                 partial.unlink()
 
