@@ -93,3 +93,15 @@ def test_links_long_after_the_log_are_remarked_on_once(tmp_path):
     (tmp_path / "links.csv").write_text("\n".join(["src,dst,time", *rows]))
     _, said = process("predict", "--links", tmp_path / "links.csv")
     assert said.count("warning:") == 1
+
+
+def test_a_table_for_programs_has_times_with_their_offset(monkeypatch):
+    words = ("explain", "--events", 53854, "--csv")
+    assert ",2004-07-28 05:08:00+00:00," in run(*words)
+    monkeypatch.setenv("CODY_TIMEZONE", "Europe/Berlin")
+    assert ",2004-07-28 07:08:00+02:00," in run(*words)
+
+
+def test_the_command_that_asks_why_names_the_very_moment_that_was_asked_about():
+    shown = run("predict", "--node", 1772, "--next", 1, "--time", "2004-07-28 06:00:30")
+    assert "--time '2004-07-28 06:00:30+00:00'" in shown

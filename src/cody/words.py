@@ -92,7 +92,7 @@ def timestamp(time: float) -> str:
 
 
 def moment_and_zone(time: float) -> str:
-    """The same with the time zone, for sentences.
+    """A time as `moment` has it, with the time zone, for sentences.
 
     >>> moment_and_zone(1_082_040_960.0), moment_and_zone(12.5)
     ('2004-04-15 14:56 UTC', '12.5')

@@ -28,7 +28,19 @@ from cody.graph import TemporalGraph
 from cody.predict import Prediction, Predictions
 from cody.search.result import SECONDS
 from cody.what_if import Case, Effects
-from cody.words import ago, count, duration, earlier, from_to, heading_of_times, is_date, moment, moment_and_zone, plain
+from cody.words import (
+    ago,
+    count,
+    duration,
+    earlier,
+    from_to,
+    heading_of_times,
+    is_date,
+    moment,
+    moment_and_zone,
+    plain,
+    timestamp,
+)
 
 if TYPE_CHECKING:
     from cody.bench import Row
@@ -206,7 +218,7 @@ def partners(shown: Predictions, node: str, options: str) -> Iterable[Renderable
     yield rows
     yield ""
     src, dst = (shlex.quote(plain(shown.graph.name(end))) for end in (first.src, first.dst))
-    asked = f"--src {src} --dst {dst} --time {'now' if now else shlex.quote(moment(when))}"
+    asked = f"--src {src} --dst {dst} --time {'now' if now else shlex.quote(timestamp(when))}"
     yield f"Ask why:  cody explain {asked}{options}"
 
 

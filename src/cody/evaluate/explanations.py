@@ -16,7 +16,7 @@ from cody.evaluate.request import Request
 from cody.explanation import ADDED, REMOVED, Event, Explanation
 from cody.graph import Query, TemporalGraph
 from cody.model import Model, identity_of
-from cody.words import moment
+from cody.words import timestamp
 
 logger = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ def row_of(why: Explanation) -> dict[str, Any]:
         "event": why.event,
         "src": why.src,
         "dst": why.dst,
-        "time": moment(why.query.time),
+        "time": timestamp(why.query.time),
         "logit": round(why.original, 6),
         "score": round(probability(why.original), 6),
         "predicted": why.original > 0,
@@ -169,5 +169,5 @@ def _what(event: Event) -> str:
     if event.edit == REMOVED:
         return f"{event.row}"
     if event.edit == ADDED:
-        return f"added {event.src} → {event.dst} at {moment(event.time)}"
-    return f"{event.replaces} {event.edit}" + ("" if event.time == event.was else f" to {moment(event.time)}")
+        return f"added {event.src} → {event.dst} at {timestamp(event.time)}"
+    return f"{event.replaces} {event.edit}" + ("" if event.time == event.was else f" to {timestamp(event.time)}")
