@@ -1,5 +1,6 @@
 """What a user names is used, or it is said how much of it is not."""
 
+import html
 import json
 
 import numpy as np
@@ -74,10 +75,31 @@ def test_a_survey_of_a_node_says_how_many_of_its_links_it_explains(where):
 def test_a_page_of_one_line_of_many_says_so(where, tmp_path):
     lines = run("explain", *where, "--events", "250,251,252", "--candidates", 3).stdout
     (tmp_path / "why.jsonl").write_text(lines)
-    assert "line 1 of 3: --line N makes a page of another" in run("view", tmp_path / "why.jsonl").stderr
+    assert (
+        "line 1 of 3: --line N makes a page of another, --all one of each" in run("view", tmp_path / "why.jsonl").stderr
+    )
     assert "line 1 of" not in run("view", tmp_path / "why.jsonl", "--line", 1).stderr
     (tmp_path / "one.jsonl").write_text(lines.splitlines()[0])
     assert "line 1 of" not in run("view", tmp_path / "one.jsonl").stderr
+
+
+def test_pages_of_all_lines_are_linked_from_a_list(where, tmp_path):
+    lines = run("explain", *where, "--events", "250,251,252", "--candidates", 3).stdout
+    (tmp_path / "my why.jsonl").write_text(lines)
+    said = run("view", tmp_path / "my why.jsonl", "--all").stderr
+    assert f"Page: {tmp_path / 'my why.html'}" in said
+    listed = (tmp_path / "my why.html").read_text()
+    for number, line in enumerate(lines.splitlines(), start=1):
+        assert f'href="my%20why/{number}.html"' in listed
+        assert html.escape(json.loads(line)["sentence"]) in listed
+        assert (tmp_path / "my why" / f"{number}.html").read_text().startswith("<!doctype html>")
+    (tmp_path / "empty.jsonl").touch()
+    for words, says in (
+        (["empty.jsonl", "--all"], "has no explanations"),
+        (["my why.jsonl", "--all", "--line", "2"], "not both"),
+    ):
+        refused = CliRunner().invoke(cli.app, ["view", str(tmp_path / words[0]), *words[1:]])
+        assert says in str(refused.exception)
 
 
 def test_rows_that_lie_after_the_link_are_counted(where, tmp_path):
