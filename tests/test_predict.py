@@ -75,14 +75,14 @@ def test_predicting_a_link_that_did_not_happen_is_a_false_alarm(meetings):
     assert found.counts == (2, 1, 2, 1)
     assert (found.counts.recall, found.counts.precision) == (2 / 3, 0.5)
     assert "of 3 that happened, 2 predicted, 1 missed (recall 66.7 %); " in found.sentence
-    assert "of 3 that did not happen, 2 false alarms (precision 50.0 %)." in found.sentence
+    assert "of 3 that did not happen at that time, 2 false alarms (precision 50.0 %)." in found.sentence
 
 
 def test_precision_needs_links_of_both_kinds(meetings):
     model = as_model(repeats, meetings, identity="repeats")
     only = cody.predict(model, meetings, [meetings.link(0, 2, 5), meetings.link(1, 2, 5)])
     assert (only.counts.recall, only.counts.precision) == (None, None)
-    assert only.sentence == "2 links from 5 to 5: of 2 that did not happen, 1 false alarm."
+    assert only.sentence == "2 links from 5 to 5: of 2 that did not happen at that time, 1 false alarm."
     none = cody.predict(model, meetings, [0, meetings.link(1, 2, 5)])
     assert none.counts.precision is None  # nothing is predicted
     assert "precision" not in none.sentence

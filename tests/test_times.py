@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
+import cody
 from cody.errors import TimeWarning
+from cody.toy import ToyModel
+from cody.view.axes import axes
 from test_cli import run
 
 MILLISECONDS = [1_741_000_000_000 + 1000 * second for second in range(0, 3600, 60)]  # an hour
@@ -105,3 +108,15 @@ def test_a_table_for_programs_has_times_with_their_offset(monkeypatch):
 def test_the_command_that_asks_why_names_the_very_moment_that_was_asked_about():
     shown = run("predict", "--node", 1772, "--next", 1, "--time", "2004-07-28 06:00:30")
     assert "--time '2004-07-28 06:00:30+00:00'" in shown
+
+
+def test_a_page_is_in_the_zone_that_was_chosen_and_its_ticks_are_round_there(monkeypatch):
+    monkeypatch.setenv("CODY_TIMEZONE", "Asia/Kolkata")  # half an hour off
+    graph = cody.load("collegemsg")
+    page = cody.explain(ToyModel(graph), graph, graph.query(53_854)).to_html()
+    assert "2004-07-28 10:38 IST" in page
+    assert "when (Asia/Kolkata)" in page
+    now = float(graph.time[53_854])
+    calendar = axes([now - 20 * 3600, now - 3600], now)[2]
+    assert [tick.label for tick in calendar.ticks]
+    assert all(tick.label.endswith(":00") for tick in calendar.ticks)

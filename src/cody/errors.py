@@ -73,6 +73,8 @@ class ProbabilityWarning(CodyWarning):
 
 class PrecisionWarning(CodyWarning):
     """A model in half precision, which is computed in single precision."""
+
+
 class FailedLinksWarning(CodyWarning):
     """Links that could not be explained, and why; the others were."""
 

@@ -149,7 +149,7 @@ class Predictions:
         if known.did_not_happen:
             alarms = count(known.false_alarms, "false alarm")
             precision = "" if known.precision is None else f" (precision {_percent(known.precision)})"
-            yield f"of {known.did_not_happen:,} that did not happen, {alarms}{precision}"
+            yield f"of {known.did_not_happen:,} that did not happen at that time, {alarms}{precision}"
         if unknown:
             which = "" if unknown == len(self) else f"of {unknown:,} that the log does not decide, "
             predicted = sum(each.predicted and each.happened is None for each in self)

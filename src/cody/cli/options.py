@@ -15,7 +15,12 @@ EventOption = Annotated[int | None, Option("--event", help="Row of the event who
 SrcOption = Annotated[str | None, Option("--src", help="Source of a link that need not have happened.")]
 DstOption = Annotated[str | None, Option("--dst", help="Destination of that link.")]
 TimeOption = Annotated[
-    str | None, Option("--time", help="When: a date like '2004-07-28 05:08', a number, or now, the end of the log.")
+    str | None,
+    Option(
+        "--time",
+        help="When: a date like '2004-07-28 05:08' (UTC unless CODY_TIMEZONE names a zone), a number, or now, the end of "
+        "the log.",
+    ),
 ]
 
 # Many links.
