@@ -71,25 +71,28 @@ explainers: .venv/installed-dev  ## train the shipped explainers anew (minutes)
 reproduce: .venv/installed-dev  ## the paper's comparison, after `make models` (hours; goes on if interrupted)
 	bash reproduce/reproduce.sh
 
+# What an installation is made from: it is done again when one of them changes.
+INSTALLED_FROM := .venv/python pyproject.toml setup.py constraints.txt src/cody/inference/follow.c
+
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit("CoDy needs Python 3.11 or later; this is %d.%d. Try: make PYTHON=python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv .venv
 	@touch $@
 
-.venv/installed: .venv/python pyproject.toml constraints.txt
+.venv/installed: $(INSTALLED_FROM)
 	@echo "Installing CoDy into .venv ..."
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	@touch $@
 
-.venv/installed-dev: .venv/python pyproject.toml constraints.txt
+.venv/installed-dev: $(INSTALLED_FROM)
 	@echo "Installing CoDy and what its tests need into .venv ..."
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@ .venv/installed
 
-.venv/installed-docs: .venv/python pyproject.toml constraints.txt
+.venv/installed-docs: $(INSTALLED_FROM)
 	@echo "Installing CoDy and what its documentation needs into .venv ..."
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	@touch $@ .venv/installed
 
 clean:
-	rm -rf .venv build dist docs/_build *.egg-info src/*.egg-info
+	rm -rf .venv build dist docs/_build *.egg-info src/*.egg-info src/cody/inference/follow.*.so

@@ -1,4 +1,4 @@
-"""Check what is in a wheel: the package, what it reads, and nothing else."""
+"""Check what is in wheels: the package, what it reads, and nothing else."""
 
 import re
 import sys
@@ -6,11 +6,14 @@ import zipfile
 
 ALLOWED = re.compile(
     r"cody/(.*\.py|py\.typed|(models|baselines)/shipped/.*\.(json|safetensors)|data/shipped/.*\.(npz|md)"
-    r"|evaluate/paper/.*\.csv|(view|survey)/.*\.(css|js))|cody_explain-[^/]*\.dist-info/.*"
+    r"|evaluate/paper/.*\.csv|(view|survey)/.*\.(css|js)|inference/follow\.(c|.*\.so))|cody_explain-[^/]*\.dist-info/.*"
 )
 
-names = zipfile.ZipFile(sys.argv[1]).namelist()
-surplus = [name for name in names if not ALLOWED.fullmatch(name)]
-if surplus:
-    sys.exit(f"{sys.argv[1]} has files that the package does not need: {', '.join(surplus)}")
-print(f"{sys.argv[1]}: {len(names)} files, all of them needed")
+for wheel in sys.argv[1:]:
+    names = [name for name in zipfile.ZipFile(wheel).namelist() if not name.endswith("/")]
+    surplus = [name for name in names if not ALLOWED.fullmatch(name)]
+    if surplus:
+        sys.exit(f"{wheel} has files that the package does not need: {', '.join(surplus)}")
+    if any(name.endswith(".so") for name in names) == wheel.endswith("-none-any.whl"):
+        sys.exit(f"{wheel}: a wheel for one kind of machine has the compiled library, one for any has not")
+    print(f"{wheel}: {len(names)} files, all of them needed")

@@ -27,6 +27,7 @@ from cody.explain import explain
 from cody.graph import Query, TemporalGraph
 from cody.inference import load_model
 from cody.inference.attention import Attention, Decoder
+from cody.inference.compiled import CompiledFollow
 from cody.inference.fast import Events, FastModel, Known, Layer, Workspace
 from cody.inference.lineage import Lineage
 from cody.inference.links import LinkScorer
@@ -43,6 +44,8 @@ PARTS = {
         (Products, "of"),
         (Gates, "events"),
         (Gates, "remember"),
+        (CompiledFollow, "_multiply"),
+        (CompiledFollow, "_compute"),
         (Decoder, "score"),
         (LinkScorer, "_embed"),
     ],

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from cody.cli import app, show
 from cody.data import load, save_graph
 from cody.errors import CallError
 from cody.inference import tgn
+from cody.inference.compiled import form
 from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.folder import shipped_models
 from random_events import random_graph, random_network
@@ -23,6 +25,7 @@ from random_events import random_graph, random_network
 SHIPPED = shipped_models()["tgn-collegemsg"].parent
 CAMPUS = "--students 30 --epochs 1 --scorer-links 5 --links 1 --out out.json"
 ROOT = Path(__file__).parent.parent
+compiled_only = pytest.mark.skipif(form() != "compiled", reason="the compiled library is not built")
 
 
 @pytest.fixture
@@ -42,6 +45,7 @@ def test_the_usual_measurements_have_a_row_each_and_agree_with_replay(small, mon
     monkeypatch.setattr("cody.bench.QUESTIONS", 30)
     document = measured("--data", small)
     assert {"cpu", "cores", "torch"} <= document["machine"].keys()
+    assert document["machine"]["changes_followed_by"] == form()
     assert document["left_out"] == ["tail", "growth"]
     rows = document["rows"]
     assert [(row["row"], row.get("model")) for row in rows] == [
@@ -102,7 +106,9 @@ def test_figures_fit_eighty_columns(monkeypatch):
         Row("growth", "TGN, 10,000,000 events: table on disk", "12.97 GiB in 12,345 s", {}),
     ]
     monkeypatch.setattr(show, "out", Console(width=80, file=io.StringIO()))
-    show.print_parts(show.bench(rows, {"cpu": "A processor", "cores": 2, "torch": "2"}, ["startup"]))
+    show.print_parts(
+        show.bench(rows, {"cpu": "A processor", "cores": 2, "torch": "2", "changes_followed_by": "numpy"}, ["startup"])
+    )
     lines = show.out.file.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert all(any(row.what in line and row.figure in line for line in lines) for row in rows)
@@ -114,6 +120,7 @@ def test_figures_fit_eighty_columns(monkeypatch):
         ("bench/training.py", ["--preset", "compact", "--batches", "1"]),
         ("bench/graph_scale.py", ["--events", "20000", "--queries", "3"]),
         ("bench/fading.py", ["--data", "collegemsg", "--model", "tgn-collegemsg", "--events", "53854"]),
+        pytest.param("bench/follow.py", ["--links", "2", "--evaluations", "20"], marks=compiled_only),
         ("reproduce/campus.py", CAMPUS.split()),
         (
             "reproduce/searches.py",
@@ -129,6 +136,7 @@ def test_the_scripts_run(script, words, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [script, *words])
     monkeypatch.syspath_prepend(ROOT / Path(script).parent)  # as Python does with a script's folder
+    monkeypatch.setenv("CODY_PURE", os.environ.get("CODY_PURE", "0"))
     for limit in ("MANY_VERSIONS", "SMALL_CHANGE"):
         monkeypatch.setattr(tgn, limit, getattr(tgn, limit))  # a script that sets it does so for itself
     runpy.run_path(str(ROOT / script), run_name="__main__")

@@ -31,6 +31,7 @@ from cody.explainers import DEFAULT_SEARCH, explainer
 from cody.graph import Query, TemporalGraph
 from cody.inference import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, tgn
 from cody.inference.attention import Attention, Decoder
+from cody.inference.compiled import CompiledFollow, form
 from cody.inference.fast import FastModel
 from cody.inference.vectors import Products
 from cody.inference.weights import Weights
@@ -85,7 +86,8 @@ def machine() -> dict[str, Any]:
     if info.exists():
         names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line]
         cpu = names[0] if names else cpu
-    return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version(), "torch": torch.__version__}
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    return {"cpu": cpu, "cores": os.cpu_count(), **versions, "changes_followed_by": form()}
 
 
 def questions(rng: np.random.Generator, events: list[int], count: int = QUESTIONS) -> list[Change]:
@@ -457,6 +459,8 @@ KERNELS: list[tuple[Any, str]] = [
     (Products, "of"),
     (fast.Events, "_compute"),
     (tgn.Gates, "remember"),
+    (CompiledFollow, "_multiply"),
+    (CompiledFollow, "_compute"),
     (Weights, "attend"),
     (Weights, "remember"),
     (Weights, "score"),

@@ -26,6 +26,7 @@ from cody.testing import check_model
 from random_events import random_graph, random_network
 
 EXAMPLES = int(os.environ.get("CODY_EXAMPLES", "200"))  # for each test with random cases; raise it to search longer
+pytestmark = pytest.mark.usefixtures("form")  # each test in the compiled form, and in numpy
 KINDS = ["tgn", "tgat"]
 
 
@@ -350,8 +351,14 @@ def test_of_long_histories_small_changes_are_left_out_and_answers_hardly_move(mo
 def test_of_long_histories_the_gates_compute_in_single_precision(monkeypatch, edge_features):
     graph = random_graph(np.random.default_rng(3), nodes=20, events=300, edge_features=edge_features)
     model = engine(random_network(graph, "tgn", batch=8), graph)
-    used, gated = set(), tgn.gated
+    used, gated, events = set(), tgn.gated, tgn.Gates.events
+
+    def events_watched(*given):
+        used.add(events(*given).dtype)  # in either form; what is added to it has to be the same
+        return events(*given)
+
     monkeypatch.setattr(tgn, "gated", lambda *given: used.update(part.dtype for part in given) or gated(*given))
+    monkeypatch.setattr(tgn.Gates, "events", events_watched)
     for many, expected in ((0, np.float32), (10**9, np.float64)):
         monkeypatch.setattr(tgn, "MANY_VERSIONS", many)
         used.clear()

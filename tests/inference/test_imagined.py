@@ -15,6 +15,7 @@ from cody.model import model_on
 from random_events import random_graph, random_network
 
 EXAMPLES = int(os.environ.get("CODY_EXAMPLES", "200"))
+pytestmark = pytest.mark.usefixtures("form")  # each test in the compiled form, and in numpy
 KINDS = ["tgn", "tgat"]
 
 

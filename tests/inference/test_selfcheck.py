@@ -13,6 +13,7 @@ from cody.inference.selfcheck import SelfCheck
 from cody.oracle import Oracle
 from random_events import random_graph, random_network
 
+pytestmark = pytest.mark.usefixtures("form")  # each test in the compiled form, and in numpy
 NOTHING = frozenset()
 LINK = 1190
 OLD = 688  # an event with a long history since

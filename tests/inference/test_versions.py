@@ -16,6 +16,7 @@ from cody.inference import tgn as engine
 from cody.models.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
 
+in_each_form = pytest.mark.usefixtures("form")
 SETS = [frozenset(), frozenset({250, 270}), frozenset({40, 41, 120})]
 
 
@@ -92,6 +93,7 @@ def damage(table, how, rng):
     return content
 
 
+@in_each_form
 @pytest.mark.parametrize("how", ["bit", "page", "zeros", "swapped"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_damaged_table_changes_no_answer_and_is_repaired(tgn, tmp_path, monkeypatch, how, dtype):
@@ -124,6 +126,7 @@ def test_versions_are_kept_in_double_precision_where_the_memory_amplifies_roundi
     assert FastTGN(network, graph, folder=tmp_path).table.file == only_file(tmp_path)
 
 
+@in_each_form
 def test_a_table_that_is_damaged_while_it_is_in_use_changes_no_answer(tgn, tmp_path):
     graph, network = tgn
     model = FastTGN(network, graph, folder=tmp_path)
@@ -142,6 +145,7 @@ def test_the_confirmation_notices_a_damaged_table_too(tgn, tmp_path):
     np.testing.assert_array_equal(model.plain(query, removal).logits(query, [removal]), expected)
 
 
+@in_each_form
 def test_a_table_that_cannot_be_written_is_repaired_for_the_process(tgn, tmp_path, monkeypatch):
     graph, network = tgn
     expected = FastTGN(network, graph, folder=tmp_path).logits(graph.query(280), SETS)
@@ -279,6 +283,7 @@ def test_processes_that_build_at_once_build_one_table_and_get_the_same_answers(t
     assert only_file(tmp_path).suffix == ".versions"
 
 
+@in_each_form
 def test_the_cached_values_of_a_query_are_freed_at_once(tgn):
     graph, network = tgn
     for model in (FastTGN(network, graph), FastTGN(random_network(graph, "tgn", layers=1), graph)):
@@ -297,6 +302,7 @@ def test_the_cached_values_of_a_query_are_freed_at_once(tgn):
             gc.enable()
 
 
+@in_each_form
 def test_an_answer_does_not_depend_on_what_else_a_session_may_be_asked(tgn, monkeypatch):
     """A version is the same number whether it was read from the table or computed, unless the history is long."""
     monkeypatch.setattr(engine, "MANY_VERSIONS", 10**9)

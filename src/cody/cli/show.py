@@ -346,7 +346,8 @@ RANDOM = {"sets", "explanation", "scoring", "growth"}  # measurements that need 
 
 
 def bench(measured: Sequence[Row], machine: dict[str, Any], left_out: Sequence[str]) -> Iterable[RenderableType]:
-    yield f"{machine['cpu']}, {machine['cores']} cores, one used; torch {machine['torch']}\n"
+    yield f"{machine['cpu']}, {machine['cores']} cores, one used; torch {machine['torch']}"
+    yield f"Changes of a TGN's memory are followed in the {machine['changes_followed_by']} form.\n"
     rows = table("what", "figure")
     rows.columns[1].no_wrap = True
     for row in measured:

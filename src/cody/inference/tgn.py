@@ -13,6 +13,7 @@ import numpy as np
 
 from cody.deadline import check_deadline
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, ascending
+from cody.inference.compiled import CompiledFollow, library
 from cody.inference.fast import Asked, FastModel, Inputs, Known
 from cody.inference.lineage import Lineage
 from cody.inference.masks import Masks, Universe, distinct
@@ -58,6 +59,8 @@ class MemoryInputs:
         self.sum_ids: dict[tuple[int, int], int] = {}  # node and id of its memory → id
         self.sums = Vectors(width, dtype)
         self.gates = Gates(model.gates if exact else model.rough_gates, self.memory)
+        loaded = library()
+        self.compiled = None if loaded is None else CompiledFollow(loaded, self)
 
     def exactly(self) -> MemoryInputs:
         return MemoryInputs(self.model, self.lineage, self.features, exact=True)
@@ -83,7 +86,11 @@ class MemoryInputs:
             self._follow(masks[first : first + at_once])
 
     def _follow(self, masks: Masks) -> None:
-        """Forward in time, until the changes have faded."""
+        ids = self._levels(masks) if self.compiled is None else self.compiled.follow(masks)
+        self._keep(masks, ids)
+
+    def _levels(self, masks: Masks) -> IntArray:
+        """Forward in time, until the changes have faded. → [last, n] ids of `Lineage.last`; `follow.c` does the same"""
         lineage = self.lineage
         waiting = np.zeros((len(lineage.index), len(masks)), dtype=bool)  # [V, n] what a change may have reached
         waiting[lineage.first_affected(masks)] = True
@@ -100,9 +107,9 @@ class MemoryInputs:
             ids[versions, change] = made[changed]
             children, whose = lineage.children.of(versions)
             waiting[children, change[whose]] = True
-        self._keep(masks, ids)
         if self.alike is not None:
             self.alike.sort()
+        return ids[lineage.last]
 
     def _settle(self, versions: IntArray, masks: Masks, change: IntArray, ids: IntArray) -> IntArray:
         """What versions are under changes, given `ids` of all that they may be computed from. [m], [n, w], [m] → [m]"""
@@ -128,12 +135,12 @@ class MemoryInputs:
         return np.array([made_of[content] for content in contents], dtype=np.int64)
 
     def _keep(self, masks: Masks, ids: IntArray) -> None:
-        """Remember what the nodes of the query may have after these changes."""
-        place, change = np.nonzero(ids[self.lineage.last])
+        """Remember what the nodes of the query may have after these changes. [n, w], [last, n]"""
+        place, change = np.nonzero(ids)
         versions = self.lineage.last[place]
         asked = self.versions.find(versions, masks[change] & self.lineage.parents[versions])
         made, new = np.zeros(len(asked.nodes), dtype=np.int64), asked.ids < 0
-        made[~asked.ids[new]] = ids[versions[new], change[new]]
+        made[~asked.ids[new]] = ids[place[new], change[new]]
         self.versions.add(asked, made)
 
     def _memories(self, values: IntArray) -> IntArray:

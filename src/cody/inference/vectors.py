@@ -25,13 +25,17 @@ class Vectors:
 
     def append(self, count: int) -> FloatArray:
         """Room for more vectors, to be filled in."""
+        self.reserve(count)
+        self.length += count
+        return self.values[self.length - count : self.length]
+
+    def reserve(self, count: int) -> None:
+        """Make room for more vectors, which are not there yet."""
         stop = self.length + count
         if stop > len(self.values):
             grown = np.empty((max(stop, 2 * len(self.values)), self.values.shape[1]), dtype=self.values.dtype)
             grown[: self.length] = self.values[: self.length]
             self.values = grown
-        self.length = stop
-        return self.values[stop - count : stop]
 
 
 class Products:

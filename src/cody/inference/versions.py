@@ -150,9 +150,14 @@ def checksums(words: Words, index: IntArray, key: np.uint64) -> NDArray[np.uint6
     The words are weighted with odd numbers, so that one changed bit changes the sum, and of other changes one in 2^64
     goes unnoticed. It is no protection against somebody who can write files as you; tables lie in your own cache.
     """
-    weights = _scatter(np.arange(words.shape[1], dtype=np.uint64)) | np.uint64(1)
+    weights = checksum_weights(words.shape[1])
     sums: NDArray[np.uint64] = words.astype(np.uint64) @ weights + _scatter(index.astype(np.uint64) + key)
     return sums
+
+
+def checksum_weights(width: int) -> NDArray[np.uint64]:
+    """An odd number for each word of a version. [W]"""
+    return _scatter(np.arange(width, dtype=np.uint64)) | np.uint64(1)
 
 
 def _scatter(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -1,0 +1,606 @@
+/* Following changes of the past through versions of memories: the compiled form of `MemoryInputs._levels` in tgn.py.
+
+   That function says what is computed and why. Here the bookkeeping of one level of versions is a loop instead of some
+   dozens of calls of numpy; compiled.py calls it level by level, and multiplies matrices in between. It knows nothing
+   of Python: it is a plain library, loaded with ctypes.
+
+   Nothing here may depend on the processor: no -march, no -ffast-math, no contraction of products and sums. */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* The same function for several processors, chosen when the library is loaded; the numbers are the same. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
+#else
+#define FOR_EACH_PROCESSOR
+#endif
+
+enum { UNCHANGED = 0, PENDING = INT32_MIN, NONE = -1 };
+enum { NO_ROOM = -1, DAMAGED = -2 };  /* what functions return instead of a count */
+enum { MOST_COMPARED = 256 };         /* values of a version that a new one is compared with, the latest first */
+
+/* What compiled.py passes, in the same order; every field takes 8 bytes. V = versions, d = dimensions of a memory. */
+typedef struct {
+    int64_t versions, dimensions, levels, capacity, at_once;
+    const int64_t *own, *other, *previous, *bit;  /* [V] see `Lineage` */
+    const int64_t *usual_own, *usual_other;       /* [V] parents with nothing changed */
+    const int64_t *index;                         /* [V] place in the table */
+    const double *time;                           /* [V] of the event */
+    const uint8_t *imagined;                      /* [V] */
+    const int64_t *children, *child_start, *child_count;
+    const int64_t *order, *level_start;           /* versions, lowest level first; [levels + 1] */
+    int64_t *usual;                               /* [V] id of the memory with nothing changed, -1 until it is read */
+    const uint32_t *table;                        /* rows of `row_words` words: values, then a checksum of two words */
+    int64_t row_words, table_rows;
+    const uint64_t *checksum_weights;             /* [row_words - 2] */
+    uint64_t key;
+    int64_t table_is_double, memory_is_double, gates_are_double;
+    int64_t shares;                               /* whether values that differ by at most `most` are the same */
+    double most;
+    const double *direction;                      /* [d] see `Alike` */
+    void *gathered_own, *gathered_other;          /* [at_once, d] memories whose products are missing */
+    void *own_parts, *other_parts, *event_parts;  /* [capacity, 4d], [capacity, 3d], [capacity, 3d] products */
+    const void *kept_bias;                        /* [d] */
+    int64_t *new_versions;                        /* [at_once] of events whose part is missing */
+    double *new_elapsed;                          /* [at_once] */
+} Setup;
+
+/* The memories of a session, by id; both sides append. */
+typedef struct {
+    void *values;     /* [room, d] */
+    double *written;  /* [room] when */
+    int64_t length, room;
+} Memories;
+
+/* What has to be multiplied before `follow_compute`: products `first` to `first + count` of each kind. */
+typedef struct {
+    int64_t own_first, own_count, other_first, other_count, event_first, event_count;
+} Missing;
+
+typedef struct { int32_t version, own, other, id; } Content;  /* of which parents a version is made; an id, or -place */
+typedef struct { int32_t version, change, content; } Pair;    /* a version that a change may have reached */
+
+typedef struct {
+    Setup s;
+    Content *contents;
+    int32_t *buckets;  /* places in `contents` by hash, NONE where free */
+    int64_t content_count, content_room, bucket_count;
+    const uint64_t *masks;
+    int64_t changes, mask_words, change_words;
+    uint64_t *waiting, *changed;  /* [V, change_words] */
+    int64_t *first_id;            /* [V] where the ids of a version's changed values begin in `ids`, in order of changes */
+    int32_t *ids;
+    int64_t id_count, id_room;
+    Pair *pairs;
+    int64_t pair_count, pair_room;
+    uint8_t *busy;     /* [levels] */
+    int32_t *level_of; /* [V] */
+    int64_t level, computed, chunk;
+    int32_t *own_slot, *other_slot, *alike_next;  /* [slot_room] by id of the memory */
+    double *point;
+    int64_t slot_room, own_used, other_used, event_used;
+    int32_t *alike_head, *event_head;  /* [V] */
+    int32_t *event_next;               /* [capacity] */
+    double *event_elapsed;
+    int32_t *own_id, *other_id, *event_slot; /* [at_once] */
+    double *value, *usual_value;             /* [d] */
+} Follow;
+
+/* ---- arrays that grow ---- */
+
+static int grow(void **array, int64_t *room, int64_t wanted, size_t size) {
+    if (wanted <= *room) return 1;
+    int64_t larger = *room * 2 > wanted ? *room * 2 : wanted;
+    void *moved = realloc(*array, (size_t)larger * size);
+    if (!moved) return 0;
+    *array = moved;
+    *room = larger;
+    return 1;
+}
+
+static int32_t *filled(int32_t *array, int64_t from, int64_t to) {
+    for (int64_t place = from; place < to; place++) array[place] = NONE;
+    return array;
+}
+
+static int32_t *nones(int64_t count) {
+    int32_t *array = malloc((size_t)(count + 1) * sizeof(int32_t));
+    return array ? filled(array, 0, count) : NULL;
+}
+
+static int grow_slots(Follow *f, int64_t room) {
+    int32_t **columns[] = {&f->own_slot, &f->other_slot, &f->alike_next};
+    if (room <= f->slot_room) return 1;
+    for (int column = 0; column < 3; column++) {
+        int32_t *moved = realloc(*columns[column], (size_t)room * sizeof(int32_t));
+        if (!moved) return 0;
+        *columns[column] = filled(moved, f->slot_room, room);
+    }
+    double *points = realloc(f->point, (size_t)room * sizeof(double));
+    if (!points) return 0;
+    f->point = points;
+    f->slot_room = room;
+    return 1;
+}
+
+/* ---- the life of a session ---- */
+
+EXPORT void follow_close(Follow *f) {
+    if (!f) return;
+    void *arrays[] = {f->contents, f->buckets, f->waiting, f->changed, f->first_id, f->ids, f->pairs, f->busy,
+                      f->level_of, f->own_slot, f->other_slot, f->alike_next, f->point, f->alike_head, f->event_head,
+                      f->event_next, f->event_elapsed, f->own_id, f->other_id, f->event_slot, f->value,
+                      f->usual_value};
+    for (size_t place = 0; place < sizeof(arrays) / sizeof(arrays[0]); place++) free(arrays[place]);
+    free(f);
+}
+
+EXPORT Follow *follow_open(const Setup *setup) {
+    Follow *f = calloc(1, sizeof(Follow));
+    if (!f) return NULL;
+    f->s = *setup;
+    int64_t V = setup->versions;
+    f->bucket_count = 1024;
+    f->buckets = nones(f->bucket_count);
+    f->alike_head = nones(V);
+    f->event_head = nones(V);
+    f->level_of = nones(V);
+    f->first_id = malloc((size_t)V * sizeof(int64_t));
+    f->busy = calloc((size_t)setup->levels + 1, 1);
+    f->event_next = nones(setup->capacity);
+    f->event_elapsed = malloc((size_t)setup->capacity * sizeof(double));
+    f->own_id = nones(setup->at_once);
+    f->other_id = nones(setup->at_once);
+    f->event_slot = nones(setup->at_once);
+    f->value = malloc((size_t)setup->dimensions * sizeof(double));
+    f->usual_value = malloc((size_t)setup->dimensions * sizeof(double));
+    if (!f->buckets || !f->alike_head || !f->event_head || !f->level_of || !f->first_id || !f->busy || !f->event_next ||
+        !f->event_elapsed || !f->own_id || !f->other_id || !f->event_slot || !f->value || !f->usual_value) {
+        follow_close(f);
+        return NULL;
+    }
+    for (int64_t level = 0; level < setup->levels; level++)
+        for (int64_t place = setup->level_start[level]; place < setup->level_start[level + 1]; place++)
+            f->level_of[setup->order[place]] = (int32_t)level;
+    return f;
+}
+
+/* The table after it was repaired. */
+EXPORT void follow_table(Follow *f, const uint32_t *table) { f->s.table = table; }
+
+static void wait_for(Follow *f, int64_t version) {
+    if (f->level_of[version] >= 0) f->busy[f->level_of[version]] = 1;
+}
+
+/* Begin with the versions that changes affect at first hand: `count` pairs of a version and the number of a change. */
+EXPORT int64_t follow_begin(Follow *f, int64_t changes, int64_t mask_words, const uint64_t *masks,
+                            const int64_t *versions, const int64_t *which, int64_t count) {
+    size_t cells = (size_t)f->s.versions * (size_t)((changes + 63) / 64);
+    f->masks = masks;
+    f->changes = changes;
+    f->mask_words = mask_words;
+    f->change_words = (changes + 63) / 64;
+    free(f->waiting);
+    free(f->changed);
+    f->waiting = calloc(cells + 1, sizeof(uint64_t));
+    f->changed = calloc(cells + 1, sizeof(uint64_t));
+    if (!f->waiting || !f->changed) return NO_ROOM;
+    memset(f->busy, 0, (size_t)f->s.levels);
+    f->level = f->id_count = f->pair_count = 0;
+    for (int64_t place = 0; place < count; place++) {
+        f->waiting[versions[place] * f->change_words + which[place] / 64] |= (uint64_t)1 << which[place] % 64;
+        wait_for(f, versions[place]);
+    }
+    return 0;
+}
+
+/* ---- which parents a version has under a change ---- */
+
+/* The latest version at or before this one whose event happened: `Lineage.kept`. */
+static int64_t kept(const Follow *f, int64_t version, int64_t change) {
+    const uint64_t *mask = f->masks + change * f->mask_words;
+    int64_t bit;
+    while ((bit = f->s.bit[version]) >= 0) {
+        int is_set = mask[bit / 64] >> bit % 64 & 1;
+        if (is_set == f->s.imagined[version]) break; /* a real event that stays, or an imagined one that is added */
+        version = f->s.previous[version];
+    }
+    return version;
+}
+
+/* The id of a version under a change, or minus its place where it is what it was. */
+static int32_t value_of(const Follow *f, int64_t version, int64_t change) {
+    const uint64_t *changed = f->changed + version * f->change_words;
+    int64_t word = change / 64;
+    uint64_t bit = (uint64_t)1 << change % 64;
+    if (!(changed[word] & bit)) return (int32_t)-version;
+    int64_t before = __builtin_popcountll(changed[word] & (bit - 1));
+    while (word--) before += __builtin_popcountll(changed[word]);
+    return f->ids[f->first_id[version] + before];
+}
+
+/* ---- what is made of the same parents is the same ---- */
+
+static uint64_t hash_of(int32_t version, int32_t own, int32_t other) {
+    uint64_t mixed = ((uint64_t)(uint32_t)version << 32 | (uint32_t)own) * 0x9E3779B97F4A7C15u;
+    mixed = (mixed ^ mixed >> 29) + (uint32_t)other;
+    mixed *= 0xBF58476D1CE4E5B9u;
+    return mixed ^ mixed >> 32;
+}
+
+static int grow_contents(Follow *f) {
+    if (!grow((void **)&f->contents, &f->content_room, f->content_count + 1, sizeof(Content))) return 0;
+    if (2 * f->content_count < f->bucket_count) return 1;
+    int64_t count = 4 * f->bucket_count;
+    int32_t *buckets = nones(count);
+    if (!buckets) return 0;
+    for (int64_t place = 0; place < f->content_count; place++) {
+        const Content *content = f->contents + place;
+        uint64_t bucket = hash_of(content->version, content->own, content->other);
+        while (buckets[bucket & (uint64_t)(count - 1)] != NONE) bucket++;
+        buckets[bucket & (uint64_t)(count - 1)] = (int32_t)place;
+    }
+    free(f->buckets);
+    f->buckets = buckets;
+    f->bucket_count = count;
+    return 1;
+}
+
+/* The place of a content; a new one is pending. */
+static int64_t find_content(Follow *f, int32_t version, int32_t own, int32_t other) {
+    if (!grow_contents(f)) return NO_ROOM;
+    uint64_t last = (uint64_t)f->bucket_count - 1, bucket = hash_of(version, own, other) & last;
+    for (; f->buckets[bucket] != NONE; bucket = (bucket + 1) & last) {
+        const Content *content = f->contents + f->buckets[bucket];
+        if (content->version == version && content->own == own && content->other == other) return f->buckets[bucket];
+    }
+    f->contents[f->content_count] = (Content){version, own, other, PENDING};
+    f->buckets[bucket] = (int32_t)f->content_count;
+    return f->content_count++;
+}
+
+/* ---- level by level ---- */
+
+/* Take in what the pairs of the last level turned out to be, and let their children wait. */
+static int spread(Follow *f) {
+    if (!grow((void **)&f->ids, &f->id_room, f->id_count + f->pair_count, sizeof(int32_t))) return 0;
+    for (int64_t place = 0; place < f->pair_count;) {
+        int64_t version = f->pairs[place].version, first = f->id_count;
+        uint64_t *changed = f->changed + version * f->change_words;
+        f->first_id[version] = first;
+        for (; place < f->pair_count && f->pairs[place].version == version; place++) {
+            int32_t id = f->contents[f->pairs[place].content].id, change = f->pairs[place].change;
+            if (id == UNCHANGED) continue;
+            changed[change / 64] |= (uint64_t)1 << change % 64;
+            f->ids[f->id_count++] = id;
+        }
+        if (f->id_count == first) continue;
+        for (int64_t child = 0; child < f->s.child_count[version]; child++) {
+            int64_t waits = f->s.children[f->s.child_start[version] + child];
+            for (int64_t word = 0; word < f->change_words; word++)
+                f->waiting[waits * f->change_words + word] |= changed[word];
+            wait_for(f, waits);
+        }
+    }
+    f->pair_count = 0;
+    return 1;
+}
+
+/* The contents that one version has under all changes that may have reached it. */
+static int settle(Follow *f, int64_t version) {
+    const Setup *s = &f->s;
+    const uint64_t *waiting = f->waiting + version * f->change_words;
+    int64_t own = s->own[version], other = s->other[version];
+    int own_may_be_absent = s->bit[own] >= 0, other_may_be_absent = s->bit[other] >= 0;
+    Content last = {NONE, 0, 0, 0};
+    int64_t content = NONE;
+    for (int64_t word = 0; word < f->change_words; word++)
+        for (uint64_t left = waiting[word]; left; left &= left - 1) {
+            int64_t change = 64 * word + __builtin_ctzll(left);
+            int32_t mine = value_of(f, own_may_be_absent ? kept(f, own, change) : own, change);
+            int32_t theirs = value_of(f, other_may_be_absent ? kept(f, other, change) : other, change);
+            if (mine == -s->usual_own[version] && theirs == -s->usual_other[version] && !s->imagined[version]) continue;
+            if (content == NONE || mine != last.own || theirs != last.other) {
+                content = find_content(f, (int32_t)version, mine, theirs);
+                if (content < 0) return 0;
+                last.own = mine;
+                last.other = theirs;
+            }
+            if (!grow((void **)&f->pairs, &f->pair_room, f->pair_count + 1, sizeof(Pair))) return 0;
+            f->pairs[f->pair_count++] = (Pair){(int32_t)version, (int32_t)change, (int32_t)content};
+        }
+    return 1;
+}
+
+/* Go on to the next level that a change may have reached: 1, or 0 at the end. `todo` contents are to be computed. */
+EXPORT int64_t follow_advance(Follow *f, int64_t *todo) {
+    *todo = 0;
+    if (!spread(f)) return NO_ROOM;
+    while (f->level < f->s.levels && !f->busy[f->level]) f->level++;
+    if (f->level == f->s.levels) return 0;
+    f->computed = f->content_count;
+    for (int64_t place = f->s.level_start[f->level]; place < f->s.level_start[f->level + 1]; place++)
+        if (!settle(f, f->s.order[place])) return NO_ROOM;
+    f->level++;
+    *todo = f->content_count - f->computed;
+    return 1;
+}
+
+/* The ids of some versions under each change, UNCHANGED where they are what they were. [count], → [count, changes] */
+EXPORT void follow_result(const Follow *f, const int64_t *versions, int64_t count, int32_t *ids) {
+    for (int64_t place = 0; place < count; place++)
+        for (int64_t change = 0; change < f->changes; change++) {
+            int32_t value = value_of(f, versions[place], change);
+            ids[place * f->changes + change] = value > 0 ? value : UNCHANGED;
+        }
+}
+
+/* ---- numbers ---- */
+
+static uint64_t scatter(uint64_t number) { /* as in versions.py */
+    uint64_t mixed = number * 0x9E3779B97F4A7C15u + 0x9E3779B97F4A7C15u;
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9u;
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EBu;
+    return mixed ^ mixed >> 31;
+}
+
+/* Whether a version stands in the table as it was written. */
+static int is_right(const Setup *s, int64_t version) {
+    int64_t index = s->index[version], words = s->row_words - 2;
+    if (index < 0 || index >= s->table_rows) return 0;
+    const uint32_t *row = s->table + index * s->row_words;
+    uint64_t sum = scatter((uint64_t)index + s->key), stored;
+    for (int64_t word = 0; word < words; word++) sum += row[word] * s->checksum_weights[word];
+    memcpy(&stored, row + words, sizeof(stored));
+    return stored == sum;
+}
+
+static void read_table(const Setup *s, int64_t version, double *values) {
+    const uint32_t *row = s->table + s->index[version] * s->row_words;
+    if (s->table_is_double) {
+        memcpy(values, row, (size_t)s->dimensions * sizeof(double));
+        return;
+    }
+    const float *singles = (const float *)(const void *)row;
+    for (int64_t place = 0; place < s->dimensions; place++) values[place] = singles[place];
+}
+
+static int32_t append(Follow *f, Memories *memories, int64_t version, const double *values) {
+    int64_t id = memories->length++, d = f->s.dimensions;
+    if (f->s.memory_is_double)
+        memcpy((double *)memories->values + id * d, values, (size_t)d * sizeof(double));
+    else
+        for (int64_t place = 0; place < d; place++) ((float *)memories->values)[id * d + place] = (float)values[place];
+    memories->written[id] = f->s.time[version];
+    return (int32_t)id;
+}
+
+/* The id of a parent: it has one, or it is read from the table. */
+static int32_t memory_of(Follow *f, Memories *memories, int32_t value) {
+    if (value > 0) return value;
+    if (f->s.usual[-value] < 0) {
+        read_table(&f->s, -value, f->usual_value);
+        f->s.usual[-value] = append(f, memories, -value, f->usual_value);
+    }
+    return (int32_t)f->s.usual[-value];
+}
+
+static void gather(const Follow *f, const Memories *memories, int32_t id, void *into, int64_t row) {
+    int64_t d = f->s.dimensions;
+    for (int64_t place = 0; place < d; place++) {
+        double value = f->s.memory_is_double ? ((const double *)memories->values)[id * d + place]
+                                             : ((const float *)memories->values)[id * d + place];
+        if (f->s.gates_are_double)
+            ((double *)into)[row * d + place] = value;
+        else
+            ((float *)into)[row * d + place] = (float)value;
+    }
+}
+
+/* Where the part stands that an event adds to the gates: the same for all changes, unless they change the time since. */
+static int32_t slot_of_event(Follow *f, Missing *missing, int64_t version, double elapsed) {
+    int32_t slot = f->event_head[version];
+    while (slot != NONE && f->event_elapsed[slot] != elapsed) slot = f->event_next[slot];
+    if (slot != NONE) return slot;
+    slot = (int32_t)f->event_used++;
+    f->event_elapsed[slot] = elapsed;
+    f->event_next[slot] = f->event_head[version];
+    f->event_head[version] = slot;
+    f->s.new_versions[missing->event_count] = version;
+    f->s.new_elapsed[missing->event_count++] = elapsed;
+    return slot;
+}
+
+/* Products are remembered up to `capacity` of each kind; what the next contents need is there at the same time. */
+static void forget_products(Follow *f, int64_t length) {
+    if (f->own_used + f->chunk > f->s.capacity) {
+        filled(f->own_slot, 0, length);
+        f->own_used = 0;
+    }
+    if (f->other_used + f->chunk > f->s.capacity) {
+        filled(f->other_slot, 0, length);
+        f->other_used = 0;
+    }
+    if (f->event_used + f->chunk > f->s.capacity) {
+        filled(f->event_head, 0, f->s.versions);
+        f->event_used = 0;
+    }
+}
+
+/* Whether all that the next contents read from the table is right. */
+static int all_right(const Follow *f, const Content *contents) {
+    for (int64_t place = 0; place < f->chunk; place++) {
+        const Content *content = contents + place;
+        if (!f->s.imagined[content->version] && !is_right(&f->s, content->version)) return 0;
+        if (content->own <= 0 && f->s.usual[-content->own] < 0 && !is_right(&f->s, -content->own)) return 0;
+        if (content->other <= 0 && f->s.usual[-content->other] < 0 && !is_right(&f->s, -content->other)) return 0;
+    }
+    return 1;
+}
+
+/* Say which products the next contents need that are not there. There must be room for three memories each. */
+EXPORT int64_t follow_prepare(Follow *f, Memories *memories, Missing *missing) {
+    const Content *contents = f->contents + f->computed;
+    int64_t left = f->content_count - f->computed;
+    f->chunk = left < f->s.at_once ? left : f->s.at_once;
+    if (!grow_slots(f, memories->room)) return NO_ROOM;
+    if (!all_right(f, contents)) return DAMAGED;
+    forget_products(f, memories->length);
+    *missing = (Missing){f->own_used, 0, f->other_used, 0, f->event_used, 0};
+    for (int64_t place = 0; place < f->chunk; place++) {
+        int32_t own = f->own_id[place] = memory_of(f, memories, contents[place].own);
+        int32_t other = f->other_id[place] = memory_of(f, memories, contents[place].other);
+        if (f->own_slot[own] == NONE) {
+            f->own_slot[own] = (int32_t)f->own_used++;
+            gather(f, memories, own, f->s.gathered_own, missing->own_count++);
+        }
+        if (f->other_slot[other] == NONE) {
+            f->other_slot[other] = (int32_t)f->other_used++;
+            gather(f, memories, other, f->s.gathered_other, missing->other_count++);
+        }
+        double elapsed = f->s.time[contents[place].version] - memories->written[own];
+        f->event_slot[place] = slot_of_event(f, missing, contents[place].version, elapsed);
+    }
+    return f->chunk;
+}
+
+/* exp(x), to the last bit or two, in steps that compilers turn into vectors. x = n·ln 2 + r, and 2^n by its bits. */
+static inline float exp_float(float x) {
+    union { float number; uint32_t bits; } shifted, power;
+    x = x < 88.0f ? x : 88.0f;
+    x = x > -87.0f ? x : -87.0f;
+    shifted.number = x * 1.44269504f + 12582912.0f;
+    float n = shifted.number - 12582912.0f, r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    power.bits = (shifted.bits + 127u) << 23;
+    float sum = 1.0f / 720 + r * (1.0f / 5040);
+    sum = 1.0f / 120 + r * sum;
+    sum = 1.0f / 24 + r * sum;
+    sum = 1.0f / 6 + r * sum;
+    sum = 0.5f + r * sum;
+    return power.number * (1.0f + (r + r * r * sum));
+}
+
+static inline double exp_double(double x) {
+    union { double number; uint64_t bits; } shifted, power;
+    x = x < 709.0 ? x : 709.0;
+    x = x > -708.0 ? x : -708.0;
+    shifted.number = x * 1.4426950408889634 + 6755399441055744.0;
+    double n = shifted.number - 6755399441055744.0;
+    double r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
+    power.bits = (shifted.bits + 1023u) << 52;
+    double sum = 1.0 / 479001600 + r * (1.0 / 6227020800);
+    sum = 1.0 / 39916800 + r * sum;
+    sum = 1.0 / 3628800 + r * sum;
+    sum = 1.0 / 362880 + r * sum;
+    sum = 1.0 / 40320 + r * sum;
+    sum = 1.0 / 5040 + r * sum;
+    sum = 1.0 / 720 + r * sum;
+    sum = 1.0 / 120 + r * sum;
+    sum = 1.0 / 24 + r * sum;
+    sum = 1.0 / 6 + r * sum;
+    sum = 0.5 + r * sum;
+    return power.number * (1.0 + (r + r * r * sum));
+}
+
+/* The gates of a GRU, as in `Gates.remember`; tanh(x) = 1 - 2 / (1 + exp(2x)). `own`, `other`, `event`: what is added
+   to reset gate, update gate and new memory, d numbers each; the last d of `own` are what the reset gate lets through. */
+#define GATES(REAL, EXP)                                                                                             \
+    FOR_EACH_PROCESSOR static void gates_##REAL(int64_t d, const REAL *restrict own, const REAL *restrict other,     \
+                                                const REAL *restrict event, const REAL *restrict bias,               \
+                                                const double *restrict memory, double *restrict value) {             \
+        for (int64_t i = 0; i < d; i++) {                                                                            \
+            REAL reset = 1 / (1 + EXP(-(event[i] + other[i] + own[i])));                                             \
+            REAL update = 1 / (1 + EXP(-(event[d + i] + other[d + i] + own[d + i])));                                \
+            REAL given = event[2 * d + i] + other[2 * d + i] + own[2 * d + i] + reset * (own[3 * d + i] + bias[i]);  \
+            REAL new = 1 - 2 / (1 + EXP(2 * given));                                                                 \
+            value[i] = new + update * ((REAL)memory[i] - new);                                                       \
+        }                                                                                                            \
+    }
+GATES(float, exp_float)
+GATES(double, exp_double)
+
+/* The next memory, in the precision of the table. */
+static void compute_value(Follow *f, const Memories *memories, int64_t place) {
+    const Setup *s = &f->s;
+    int64_t d = s->dimensions, own = f->own_slot[f->own_id[place]], other = f->other_slot[f->other_id[place]];
+    int64_t event = f->event_slot[place], id = f->own_id[place];
+    const double *memory = f->usual_value;
+    if (s->memory_is_double)
+        memory = (const double *)memories->values + id * d;
+    else
+        for (int64_t i = 0; i < d; i++) f->usual_value[i] = ((const float *)memories->values)[id * d + i];
+    if (s->gates_are_double)
+        gates_double(d, (const double *)s->own_parts + own * 4 * d, (const double *)s->other_parts + other * 3 * d,
+                     (const double *)s->event_parts + event * 3 * d, s->kept_bias, memory, f->value);
+    else
+        gates_float(d, (const float *)s->own_parts + own * 4 * d, (const float *)s->other_parts + other * 3 * d,
+                    (const float *)s->event_parts + event * 3 * d, s->kept_bias, memory, f->value);
+    if (!s->table_is_double)
+        for (int64_t i = 0; i < d; i++) f->value[i] = (float)f->value[i];
+}
+
+static int differs(const double *one, const double *other, int64_t d, double most) {
+    int further = 0;
+    for (int64_t i = 0; i < d; i++) further |= fabs(one[i] - other[i]) > most;
+    return further;
+}
+
+/* The id of a value of the version that is nearly the same, or NONE. Only those are compared that have been appended,
+   so that none stands for another that is further away, however many lie between. */
+static int32_t find_alike(const Follow *f, const Memories *memories, int64_t version, double point) {
+    int64_t d = f->s.dimensions;
+    int compared = 0;
+    for (int32_t id = f->alike_head[version]; id != NONE && compared < MOST_COMPARED; id = f->alike_next[id]) {
+        compared++;
+        if (fabs(f->point[id] - point) > f->s.most) continue;
+        int further = 0;
+        for (int64_t i = 0; i < d && !further; i++) {
+            double value = f->s.memory_is_double ? ((const double *)memories->values)[id * d + i]
+                                                 : ((const float *)memories->values)[id * d + i];
+            further = fabs(value - f->value[i]) > f->s.most;
+        }
+        if (!further) return id;
+    }
+    return NONE;
+}
+
+/* Remember a value; where many versions may change, one that is nearly the same stands for it. */
+static int32_t share(Follow *f, Memories *memories, int64_t version) {
+    if (!f->s.shares) return append(f, memories, version, f->value);
+    double point = 0.0;
+    for (int64_t i = 0; i < f->s.dimensions; i++) point += f->value[i] * f->s.direction[i];
+    int32_t id = find_alike(f, memories, version, point);
+    if (id != NONE) return id;
+    id = append(f, memories, version, f->value);
+    f->point[id] = point;
+    f->alike_next[id] = f->alike_head[version];
+    f->alike_head[version] = id;
+    return id;
+}
+
+/* Compute what `follow_prepare` prepared, once the products are there. → how many contents are left */
+EXPORT int64_t follow_compute(Follow *f, Memories *memories) {
+    for (int64_t place = 0; place < f->chunk; place++) {
+        Content *content = f->contents + f->computed + place;
+        int changed = f->s.imagined[content->version];
+        compute_value(f, memories, place);
+        if (!changed) {
+            read_table(&f->s, content->version, f->usual_value);
+            changed = differs(f->value, f->usual_value, f->s.dimensions, f->s.most);
+        }
+        content->id = changed ? share(f, memories, content->version) : UNCHANGED;
+    }
+    f->computed += f->chunk;
+    return f->content_count - f->computed;
+}
+
+/* Which source this was built from, and whether both sides mean the same by what is passed. */
+#ifndef SOURCE
+#define SOURCE 0
+#endif
+EXPORT int64_t follow_source(void) { return SOURCE; }
