@@ -2,15 +2,18 @@
 
     python bench/estimates.py --models collegemsg=tgn-collegemsg,wikipedia=runs/tgn-wikipedia --out figures.json
 
-Links are drawn from the log without its first tenth, every second one of two nodes that did not meet then, until enough
-of them have a history so long that the engine approximates. Of each, every single removal of a candidate and some
-larger sets are computed three times: as an estimate, exactly, and as a session answers, which checks itself.
+Links are drawn from the log without its first tenth, every second one of two nodes that did not meet then. Of the
+events around each, up to `--size` of them, a few are chosen from the oldest to the latest, so that most histories are
+long and the engine approximates. Each of them alone and some random sets are computed three times: as an estimate,
+exactly, and as a session answers, which checks itself.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,9 +32,10 @@ from cody.model import Change
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="collegemsg=tgn-collegemsg", help="DATA=MODEL, separated by commas")
-    parser.add_argument("--links", type=int, default=1000, help="to draw of each data set at least")
-    parser.add_argument("--long", type=int, default=100, help="of them with a long history; more are drawn if need be")
-    parser.add_argument("--most", type=int, default=8000, help="links to draw of each data set at most")
+    parser.add_argument("--links", type=int, default=400, help="with a long history, of each data set")
+    parser.add_argument("--size", type=int, default=1000, help="events around a link to choose from")
+    parser.add_argument("--rows", type=int, default=8, help="to choose of them")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="for each data set at most")
     parser.add_argument("--out", type=Path, help="a JSON file for the figures")
     options = parser.parse_args()
     rows = []
@@ -49,15 +53,16 @@ def main() -> None:
 
 def measure(model: FastTGN, options: argparse.Namespace) -> dict[str, Any]:
     """The figures of one model."""
-    rng = np.random.default_rng(0)
+    rng, ends = np.random.default_rng(0), time.monotonic() + options.seconds
     drawn = answers = wrong = session_wrong = exact_sessions = 0
     single: list[float] = []  # the largest error of a single removal, of each link
     larger: list[float] = []  # that of a larger set
-    for query in links(model.graph, rng, options.most):
-        if drawn >= options.links and len(single) >= options.long:
+    for query in links(model.graph, rng):
+        if len(single) == options.links or time.monotonic() > ends:
             break
         drawn += 1
-        rows = candidates(model.graph, query).tolist()
+        around = candidates(model.graph, query, size=options.size)
+        rows = around[:: max(1, len(around) // options.rows)].tolist()
         workspace = Workspace(model, query, rows)
         if workspace.exact:
             continue
@@ -73,8 +78,8 @@ def measure(model: FastTGN, options: argparse.Namespace) -> dict[str, Any]:
         session_wrong += int(((given > 0) != (exact > 0)).sum())
         exact_sessions += session._workspace is not None and session._workspace.exact
     return {
-        "links": drawn,
-        "long": len(single),
+        "drawn": drawn,
+        "links": len(single),
         "answers": answers,
         "single": spread(single),
         "larger": spread(larger),
@@ -84,9 +89,9 @@ def measure(model: FastTGN, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def links(graph: TemporalGraph, rng: np.random.Generator, most: int) -> Iterator[Query]:
+def links(graph: TemporalGraph, rng: np.random.Generator) -> Iterator[Query]:
     """Events, and in turn links at their times between nodes of two other events before."""
-    for number in range(most):
+    for number in itertools.count():
         row = int(rng.integers(graph.num_events // 10, graph.num_events))
         src, dst = rng.integers(0, row, 2).tolist()
         made_up = Query(int(graph.src[src]), int(graph.dst[dst]), float(graph.time[row]), row)
@@ -94,8 +99,8 @@ def links(graph: TemporalGraph, rng: np.random.Generator, most: int) -> Iterator
 
 
 def some_sets(rows: list[int], rng: np.random.Generator) -> list[Change]:
-    """Each candidate alone, and two dozen random sets of any size."""
-    sizes = rng.integers(2, max(3, len(rows)), 24)
+    """Each row alone, and some random sets of any size."""
+    sizes = rng.integers(2, max(3, len(rows)), 4)
     larger = [frozenset(rng.choice(rows, min(size, len(rows)), replace=False).tolist()) for size in sizes.tolist()]
     return [*(frozenset({row}) for row in rows), *larger]
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from attack.finding import Finding, case_limits
 
-KINDS = ("engine", "claims", "files", "interrupts", "kills", "options")
+KINDS = ("engine", "claims", "histories", "pages", "requests", "files", "interrupts", "kills", "options")
 LONGEST = 120  # seconds for one case
 Attack = Callable[[int], None]
 

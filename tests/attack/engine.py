@@ -9,7 +9,7 @@ import numpy as np
 from attack.finding import expect
 from attack.things import Generator, double_engine, odd_changes, odd_edits, odd_graph, odd_network, odd_query
 from cody.graph import FloatArray, Query, TemporalGraph
-from cody.inference import Replay, fast, fast_model
+from cody.inference import FastTGAT, FastTGN, Replay, fast, fast_model
 from cody.inference.weights import Weights
 from cody.model import Change, Session
 
@@ -34,6 +34,7 @@ def attack(seed: int) -> None:
     small = int(rng.choice([fast.NUMBERS_KEPT, 1000, 1]))  # what is remembered is dropped all the time
     with patch.object(fast, "NUMBERS_KEPT", small):
         _interleaved(rng, [model.session(query) for query in queries], questions, expected)
+    _some_rows(rng, model, plain, queries)
     _usual_precision(network, graph, questions, expected)
     _only(network, graph, questions, expected)
 
@@ -54,6 +55,18 @@ def _interleaved(rng: Generator, sessions: list[Session], questions: Questions, 
         asked = [changes[place] for place in places]
         again = sessions[number].logits(asked)
         _compare("depends on what was asked before", query, asked, again, expected[number][places])
+
+
+def _some_rows(rng: Generator, model: FastTGN | FastTGAT, plain: Replay, queries: list[Query]) -> None:
+    """A session opened on a few rows, that are all that changes: what they cannot reach is not looked at."""
+    for query in queries:
+        past = [*range(query.before), *model.graph.imagined_before(query).tolist()]
+        rows = rng.choice(past, min(len(past), int(rng.integers(1, 6))), replace=False).tolist() if past else []
+        changes = [frozenset(rows), *(frozenset({row}) for row in rows)]
+        answers = model.session(query, rows).logits(changes)
+        _compare(
+            "of a session about some rows differs from replay", query, changes, answers, plain.logits(query, changes)
+        )
 
 
 def _usual_precision(network: Weights, graph: TemporalGraph, questions: Questions, expected: list[FloatArray]) -> None:

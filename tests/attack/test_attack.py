@@ -7,6 +7,9 @@ from attack.__main__ import KINDS, load, one_case
 CASES = {
     "engine": range(30),
     "claims": [seed for seed in range(40) if seed != 12],
+    "histories": range(3),
+    "pages": range(4),
+    "requests": range(3),
     "files": range(50),
     "interrupts": [seed for seed in range(30) if seed not in (9, 21)],
     "kills": [0, 2, 3, 4, 6, 11, 14, 16, 20, 21, 22, 24, 25, 29, 30, 32, 33, 35, 36, 39, 42, 43, 44, 45],

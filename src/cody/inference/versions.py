@@ -38,7 +38,7 @@ UNUSED = 90 * 86_400.0  # seconds after which a table that nobody opened is remo
 MOST_KEPT = 4 * 10**9  # bytes of all tables together, before those that were not used for longest are removed
 ROWS_AT_ONCE = 1 << 14  # whose checksums are compared at once
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-ROUNDING = 1e-5  # that single precision may move a memory, whose numbers are at most 1; a trained one moves by 2e-7
+ROUNDING = 2e-6  # that single precision may move a memory, whose numbers are at most 1; trained ones: 1e-7
 EVENTS_COMPARED = 10_000  # in both precisions, before a table is built
 
 Words = NDArray[np.uint32]
