@@ -1,5 +1,6 @@
 """Times on the command line: their unit, the zone they are shown in, and those that are long after the log."""
 
+import json
 import os
 import re
 import subprocess
@@ -95,6 +96,10 @@ def test_links_long_after_the_log_are_remarked_on_once(tmp_path):
     rows = [f"1772,{node},{1_900_000_000 + node}" for node in (9, 32, 105)]
     (tmp_path / "links.csv").write_text("\n".join(["src,dst,time", *rows]))
     _, said = process("predict", "--links", tmp_path / "links.csv")
+    assert said.count("warning:") == 1
+    cases = [{"src": 1772, "dst": node, "time": 1_900_000_000 + node, "removed": []} for node in (9, 32, 105)]
+    (tmp_path / "cases.json").write_text(json.dumps(cases))
+    _, said = process("what-if", "--cases", tmp_path / "cases.json")
     assert said.count("warning:") == 1
 
 

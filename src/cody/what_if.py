@@ -15,7 +15,7 @@ import numpy as np
 from cody.candidates import candidates
 from cody.edits import Add, Edit, Move
 from cody.errors import CallError, first_line
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, warn_if_long_after
 from cody.model import Change, Model, as_seen, check_changes, checked_logits, model_on, open_session
 from cody.words import is_date, moment_and_zone, parse_moment
 
@@ -203,7 +203,10 @@ def read_cases(path: Path, graph: TemporalGraph) -> list[Case]:
         document = document.get("cases")
     if not isinstance(document, list):
         raise CallError(f'{path} must hold a list of {{"event": row, "removed": [rows]}}')
-    return [_case(entry, f"{path}, case {number}", graph) for number, entry in enumerate(document)]
+    cases = [_case(entry, f"{path}, case {number}", graph) for number, entry in enumerate(document)]
+    if cases:
+        warn_if_long_after(graph, max(case.query.time for case in cases))  # once for all of them
+    return cases
 
 
 def _case(entry: object, where: str, graph: TemporalGraph) -> Case:
@@ -222,7 +225,7 @@ def _case(entry: object, where: str, graph: TemporalGraph) -> Case:
                 raise CallError(f"{where}: expected {form}, not {json.dumps(part)[:80]}")
             edits.append(kind(*part))
     if is_link:
-        return Case(graph.link(entry["src"], entry["dst"], entry["time"]), None, frozenset(removed), tuple(edits))
+        return Case(graph.query_at(entry["src"], entry["dst"], entry["time"]), None, frozenset(removed), tuple(edits))
     if type(entry["event"]) is not int:
         raise CallError(f"{where}: event and removed must be whole numbers, not {json.dumps(entry)[:80]}")
     return Case(graph.query(entry["event"]), entry["event"], frozenset(removed), tuple(edits))

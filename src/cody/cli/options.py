@@ -18,8 +18,8 @@ TimeOption = Annotated[
     str | None,
     Option(
         "--time",
-        help="When: a date like '2004-07-28 05:08' (UTC unless CODY_TIMEZONE names a zone), a number, or now, the end of "
-        "the log.",
+        help="When: a date like '2004-07-28 05:08' (UTC unless CODY_TIMEZONE names a zone), a number, or now, the end "
+        "of the log.",
     ),
 ]
 
