@@ -129,7 +129,8 @@ def test_intervals_do_not_depend_on_how_many_samples_are_held_at_once(monkeypatc
     group = random_records(np.random.default_rng(1), count=30)
     whole = interval(metrics.aufsc_plus, group, rng=np.random.default_rng(7), samples=100)
     monkeypatch.setattr(metrics, "AT_ONCE", at_once)
-    assert interval(metrics.aufsc_plus, group, rng=np.random.default_rng(7), samples=100) == whole
+    parts = interval(metrics.aufsc_plus, group, rng=np.random.default_rng(7), samples=100)
+    assert parts == pytest.approx(whole, rel=1e-12)  # other shapes are summed in another order
 
 
 def test_intervals_cover_the_truth_about_as_often_as_they_say():

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from cody import cli
 from cody.data import save_graph
-from cody.errors import CallError, DataError
+from cody.errors import CallError, DataError, ModelError
 from cody.evaluate.explanations import COLUMNS, in_order, read_explanations
 from cody.models.checkpoint import Checkpoint, save_model
 from interruptible import interruptible
@@ -196,3 +196,51 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(where, tmp_path, how, code):
     explain(where, "--out", file, rows=range(100, 300))
     assert [why.event for why in read_explanations(file)] == list(range(100, 300))
     assert file.read_bytes().splitlines()[: len(done)] == done
+
+
+FAILING = """
+import numpy as np
+from cody import TemporalGraph
+from cody.toy import ToyModel
+
+GRAPH = TemporalGraph.from_arrays([0, 0, 2, 0, 1, 0] * 5, [1, 2, 1, 1, 2, 1] * 5, range(30))
+
+class Failing(ToyModel):
+    identity = "Failing"
+
+    def logits(self, query, changes):
+        if query.before in FAILS:
+            raise RuntimeError("a headache")
+        return super().logits(query, changes)
+
+def make():
+    return Failing(GRAPH, weights=[(-1) ** row for row in range(30)]), GRAPH
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["--workers", "2"], ["--out", "why.jsonl"], ["--csv", "--out", "why.jsonl"]])
+def test_a_link_that_fails_does_not_keep_the_others_from_being_explained(words, tmp_path, monkeypatch):
+    name = f"failing_{len(words)}{words[-1][-3:] if words else ''}".replace(".", "")
+    (tmp_path / f"{name}.py").write_text(FAILING.replace("FAILS", "(11,)"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    result = CliRunner().invoke(cli.app, ["explain", "--model", f"{name}:make", "--events", "10,11,12", *words])
+    assert isinstance(result.exception, ModelError)
+    assert str(result.exception) == "1 of 3 links could not be explained; see above"
+    assert "before row 11, is not explained: RuntimeError: a headache" in result.stderr
+    if "--csv" in words:
+        assert [row["event"] for row in csv.DictReader(result.stdout.splitlines())] == ["10", "12"]
+    elif "--out" in words:
+        assert "2 explanations in why.jsonl" in result.stderr
+    else:
+        assert events_of(result.stdout) == [10, 12]
+
+
+def test_a_model_that_fails_on_every_link_ends_the_run(tmp_path, monkeypatch):
+    (tmp_path / "always_failing.py").write_text(FAILING.replace("FAILS", "range(30)"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    rows = ",".join(map(str, range(10, 25)))
+    result = CliRunner().invoke(cli.app, ["explain", "--model", "always_failing:make", "--events", rows])
+    assert str(result.exception) == ("the first 5 links could not be explained, the last one: RuntimeError: a headache")
+    assert result.stdout == ""

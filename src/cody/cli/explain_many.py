@@ -6,21 +6,28 @@ import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from cody import words
 from cody.cli.common import print_json, say
 from cody.cli.evaluate import stoppable, worker_opener
 from cody.cli.progress import progress, share_a_terminal
+from cody.errors import ModelError
 from cody.evaluate.explanations import (
     COLUMNS,
+    Answer,
     Explain,
+    Progress,
+    Unexplained,
+    explain_each,
     explain_in_processes,
     explain_into,
     in_order,
     read_explanations,
     row_of,
 )
+from cody.evaluate.failure import NOTHING_WORKS
 from cody.evaluate.request import Request
 from cody.explanation import Explanation
 from cody.graph import Query, TemporalGraph
@@ -40,17 +47,51 @@ def explain_many(
     other_data: bool,
 ) -> None:
     """Explain links, and print or write each explanation as soon as it is known. `remark` is told each of them."""
+    outcome = Outcome(graph, remark)
     with _way_to_explain(model, graph, request, workers, other_data) as explain:
         if out is None:
             with stoppable(None, "what was finished is printed (--out FILE keeps it, and resumes)"):
-                _print(_watched(queries, explain, remark), as_csv=as_csv)
-            return
-        with stoppable(out, "nothing was done yet"):
-            _write(out, model, graph, queries, request, explain, remark)
-    if as_csv:
+                _print(outcome.explained(_watched(queries, explain)), as_csv=as_csv)
+        else:
+            with stoppable(out, "nothing was done yet"):
+                _write(out, explain_into(out, model, graph, queries, request, explain), outcome)
+    if out is not None and as_csv:
         asked = set(queries)
         rows = {why.query: row_of(why) for why in read_explanations(out) if why.query in asked}
-        print_rows(rows[query] for query in queries)
+        print_rows(rows[query] for query in queries if query in rows)
+    outcome.end(len(queries))
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the links: remarks on those that are explained, and reasons for those that are not."""
+
+    graph: TemporalGraph
+    remark: Callable[[Explanation], None] | None
+    seen: int = 0
+    failed: int = 0
+
+    def explained(self, answers: Iterable[Answer]) -> Iterator[Explanation]:
+        """The explanations among the answers; of the others, it is said why there is none."""
+        for answer in answers:
+            self.seen += 1
+            if isinstance(answer, Unexplained):
+                self._fail(answer)
+                continue
+            if self.remark is not None:
+                self.remark(answer)
+            yield answer
+
+    def _fail(self, answer: Unexplained) -> None:
+        self.failed += 1
+        src, dst = (words.plain(self.graph.name(node)) for node in (answer.query.src, answer.query.dst))
+        if self.failed == self.seen == NOTHING_WORKS:
+            raise ModelError(f"the first {self.failed} links could not be explained, the last one: {answer.reason}")
+        say(f"{src} → {dst}, before row {answer.query.before}, is not explained: {answer.reason}")
+
+    def end(self, total: int) -> None:
+        if self.failed:
+            raise ModelError(f"{self.failed:,} of {words.count(total, 'link')} could not be explained; see above")
 
 
 @contextmanager
@@ -59,21 +100,17 @@ def _way_to_explain(
 ) -> Iterator[Explain]:
     """Who does the work: this process, or several."""
     if workers == 1:
-        yield lambda queries: (request.explain(model, graph, query) for query in queries)
+        yield lambda queries: explain_each(model, graph, queries, request)
         return
     with worker_opener(request.names["data"], graph, request.names["model"], other_data) as opener:
         yield lambda queries: explain_in_processes(opener, workers, queries, request)
 
 
-def _watched(
-    queries: Sequence[Query], explain: Explain, remark: Callable[[Explanation], None] | None
-) -> Iterator[Explanation]:
-    """The explanations in the order of the links; how many there are is shown, unless they are on the terminal."""
+def _watched(queries: Sequence[Query], explain: Explain) -> Iterator[Answer]:
+    """The answers in the order of the links; how many there are is shown, unless they are on the terminal."""
     with progress("links", len(queries), drawn=not share_a_terminal()) as move:  # lines show how far it is, too
-        for number, why in enumerate(in_order(queries, explain(queries)), start=1):
-            if remark is not None:
-                remark(why)
-            yield why
+        for number, answer in enumerate(in_order(queries, explain(queries)), start=1):
+            yield answer
             move(completed=number)
 
 
@@ -85,26 +122,16 @@ def _print(explanations: Iterable[Explanation], *, as_csv: bool) -> None:
         print_json(why.to_dict())
 
 
-def _write(
-    out: Path,
-    model: Model,
-    graph: TemporalGraph,
-    queries: Sequence[Query],
-    request: Request,
-    explain: Explain,
-    remark: Callable[[Explanation], None] | None,
-) -> None:
+def _write(out: Path, steps: Iterator[Progress], outcome: Outcome) -> None:
     """Append what the file does not have yet, and say what it has in the end."""
-    steps = explain_into(out, model, graph, queries, request, explain)
     first = next(steps)
     if first.finished:
         say(f"{first.finished:,} of {words.count(first.total, 'explanation')} already done")
     with progress("links", first.total, completed=first.finished) as move:
         for step in steps:
             move(completed=step.finished)
-            if remark is not None and step.why is not None:
-                remark(step.why)
-    say(f"{words.count(first.total, 'explanation')} in {words.plain(out, 200)}")
+            list(outcome.explained([] if step.answer is None else [step.answer]))
+    say(f"{words.count(first.total - outcome.failed, 'explanation')} in {words.plain(out, 200)}")
 
 
 def print_rows(rows: Iterable[dict[str, object]]) -> None:

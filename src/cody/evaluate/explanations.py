@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from cody.decision import probability
 from cody.errors import DataError
 from cody.evaluate.appending import LineAppender, appending_lines
+from cody.evaluate.failure import NOT_OF_A_LINK, reason_of
 from cody.evaluate.pool import ATTEMPTS, Opener, run_in_processes
 from cody.evaluate.request import Request
 from cody.explanation import ADDED, REMOVED, Event, Explanation
@@ -20,18 +21,36 @@ from cody.words import timestamp
 
 logger = logging.getLogger(__name__)
 
-Explain = Callable[[Sequence[Query]], Iterable[Explanation]]
+
+class Unexplained(NamedTuple):
+    """A link that could not be explained."""
+
+    query: Query
+    reason: str  # the error, in one line
 
 
-def explain_in_processes(
-    opener: Opener, workers: int, queries: Sequence[Query], request: Request
-) -> Iterator[Explanation]:
-    """The explanations of links, made in several processes, each as soon as it is finished."""
+Answer = Explanation | Unexplained
+Explain = Callable[[Sequence[Query]], Iterable[Answer]]
+
+
+def explain_each(model: Model, graph: TemporalGraph, queries: Iterable[Query], request: Request) -> Iterator[Answer]:
+    """The explanations of links, each as soon as it is finished. One that fails does not keep the others from it."""
+    for query in queries:
+        try:
+            yield request.explain(model, graph, query)
+        except NOT_OF_A_LINK:
+            raise
+        except Exception as error:
+            yield Unexplained(query, reason_of(error))
+
+
+def explain_in_processes(opener: Opener, workers: int, queries: Sequence[Query], request: Request) -> Iterator[Answer]:
+    """What `explain_each` gives, made in several processes, in any order."""
     return run_in_processes(opener, workers, partial(_explain, request), queries, lost=_unexplained)
 
 
-def _explain(request: Request, model: Model, graph: TemporalGraph, query: Query) -> Iterator[Explanation]:
-    yield request.explain(model, graph, query)
+def _explain(request: Request, model: Model, graph: TemporalGraph, query: Query) -> Iterator[Answer]:
+    return explain_each(model, graph, [query], request)
 
 
 def _unexplained(queries: Sequence[Query]) -> str:
@@ -39,13 +58,13 @@ def _unexplained(queries: Sequence[Query]) -> str:
     return f"{len(queries)} links are not explained because their workers died {ATTEMPTS} times: nodes {shown}"
 
 
-def in_order(queries: Sequence[Query], explanations: Iterable[Explanation]) -> Iterator[Explanation]:
-    """The explanations in the order of the links, each as soon as those before it are known."""
-    waiting: dict[Query, Explanation] = {}
+def in_order(queries: Sequence[Query], answers: Iterable[Answer]) -> Iterator[Answer]:
+    """The answers in the order of the links, each as soon as those before it are known."""
+    waiting: dict[Query, Answer] = {}
     left = iter(queries)
     following = next(left, None)
-    for why in explanations:
-        waiting[why.query] = why
+    for answer in answers:
+        waiting[answer.query] = answer
         while following in waiting:
             yield waiting.pop(following)
             following = next(left, None)
@@ -54,9 +73,9 @@ def in_order(queries: Sequence[Query], explanations: Iterable[Explanation]) -> I
 class Progress(NamedTuple):
     """How far a run has come."""
 
-    finished: int
+    finished: int  # explained or not
     total: int
-    why: Explanation | None  # the latest; None: before the first one
+    answer: Answer | None  # the latest; None: before the first one
 
 
 class ExplanationFile(LineAppender[Explanation]):
@@ -90,7 +109,7 @@ def _parse(path: Path, number: int, line: bytes) -> Explanation:
 def explain_into(
     path: str | Path, model: Model, graph: TemporalGraph, queries: Sequence[Query], request: Request, explain: Explain
 ) -> Iterator[Progress]:
-    """Append the explanation of each link to a file that does not have it yet. Yields at first and after each.
+    """Append the explanation of each link to a file that does not have it yet. Yields at first and after each link.
 
     The same call resumes a run that was stopped, in whatever way; with more links it extends the run. A file of other
     data, another model or another request is rejected, and so is a file that another run is writing.
@@ -105,10 +124,11 @@ def explain_into(
         finished = len(queries) - len(left)
         logger.info("%s: %d of %d explanations are done", file.path, finished, len(queries))
         yield Progress(finished, len(queries), None)
-        for why in explain(left) if left else ():
-            file.write_line(why.to_json())
+        for answer in explain(left) if left else ():
+            if isinstance(answer, Explanation):
+                file.write_line(answer.to_json())
             finished += 1
-            yield Progress(finished, len(queries), why)
+            yield Progress(finished, len(queries), answer)
 
 
 def _check_same_run(where: str, why: Explanation, model: str, data: str, requested: dict[str, Any]) -> None:

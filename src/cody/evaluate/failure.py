@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 
-from cody.errors import DataError
+from cody.errors import BudgetError, CallError, CodyError, DataError, first_line
 from cody.evaluate.lines import check_line, parse_line, shown, write_line
 from cody.evaluate.record import KINDS, is_count
 from cody.words import count
 
 SCHEMA = "cody/failure/1"
+NOT_OF_A_LINK = (CallError, DataError, BudgetError, MemoryError, OSError)  # errors that the next link would get too
+NOTHING_WORKS = 5  # links that fail before any is explained: then the model does not work at all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,11 @@ class Failure:
         if document["kind"] not in KINDS:
             raise DataError(f"this failure is damaged: kind is {shown(document['kind'])}")
         return cls(**{name: document[name] for name in names})
+
+
+def reason_of(error: Exception) -> str:
+    """Why a link could not be explained, in one line."""
+    return str(error) if isinstance(error, CodyError) else f"{type(error).__name__}: {first_line(error)}"
 
 
 def in_words(failures: Iterable[Failure]) -> Iterator[str]:

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from cody._help import readable_help
 from cody._version import __version__
 from cody.decision import flips
-from cody.errors import BudgetError, CallError, CodyError, DataError, ModelError, first_line
+from cody.errors import CallError, DataError, ModelError
 from cody.evaluate.arrange import setting
-from cody.evaluate.failure import Failure
+from cody.evaluate.failure import NOT_OF_A_LINK, NOTHING_WORKS, Failure, reason_of
 from cody.evaluate.instances import TEST_PERIOD, check_sample, rows_of, sample_kinds
 from cody.evaluate.record import KINDS, Record, is_count
 from cody.evaluate.record_file import Appender, Header, appending
@@ -38,9 +38,6 @@ from cody.model import (
 )
 
 logger = logging.getLogger(__name__)
-
-NOT_OF_A_LINK = (CallError, DataError, BudgetError, MemoryError, OSError)  # errors that the next link would get too
-NOTHING_WORKS = 5  # links that fail before any is explained: then the model does not work at all
 
 
 class Link(NamedTuple):
@@ -211,7 +208,7 @@ def _failure(
         explainer=explainer.name,
         kind=link.kind,
         event=link.event,
-        reason=str(error) if isinstance(error, CodyError) else f"{type(error).__name__}: {first_line(error)}",
+        reason=reason_of(error),
         seed=plan.seed,
         model_identity=identity_of(model),
         data_identity=graph.identity,
