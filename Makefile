@@ -6,12 +6,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 TRAIN = $(BIN)/cody train --patience 3
 
+FEATURES = import numpy._core._multiarray_umath as n; print(*(f for f in n.__cpu_dispatch__ if n.__cpu_features__[f]))
+
 QUICK = tests/test_contract.py tests/test_edits.py tests/test_errors.py tests/test_explain.py tests/test_explainers.py \
 	tests/test_files.py tests/test_graph.py tests/test_oracle.py tests/test_policies.py tests/test_words.py tests/search \
 	tests/inference/test_fast.py tests/inference/test_imagined.py tests/inference/test_weights.py \
 	src/cody/graph.py src/cody/oracle.py src/cody/search
 
-.PHONY: demo test quick list-quick check docs package oldest mutate attack models explainers reproduce bench clean
+.PHONY: demo test quick list-quick processor check docs package oldest mutate attack models explainers reproduce bench clean
 
 demo: .venv/installed  ## install into .venv, then show what CoDy does
 	@$(BIN)/cody demo
@@ -21,6 +23,10 @@ test: check  ## everything that must hold
 
 quick: .venv/installed-dev  ## what takes less than a minute
 	CODY_EXAMPLES=20 $(BIN)/python -m pytest $(QUICK)
+
+processor: .venv/installed-dev  ## the tests with the arithmetic of an older processor, which rounds sums differently
+	OPENBLAS_CORETYPE=Prescott ATEN_CPU_CAPABILITY=default \
+	NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(FEATURES)')" $(BIN)/python -m pytest $(TESTS)
 
 list-quick:  # for scripts: the files of `make quick`
 	@echo $(QUICK)
