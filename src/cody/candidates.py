@@ -12,9 +12,13 @@ import numpy as np
 
 from cody._help import readable_help
 from cody.errors import CallError
-from cody.graph import BoolArray, IntArray, Query, TemporalGraph, ascending, check_query, whole_number
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, ascending, check_query, whole_number
 
-Near = Callable[[TemporalGraph, Query, int, int], IntArray]  # (graph, query, hops, size) → the latest rows, ascending
+# (graph, query, hops, size) → at most `size` rows of past events, the most relevant first; fewer: there are no others
+Near = Callable[[TemporalGraph, Query, int, int], IntArray]
+
+SIZE = 64  # candidates of the paper
+OWN, AROUND = 3, 1  # of four candidates, so many are events of the ends of the link, and of nodes that these have met
 
 LONG_WALK = 200_000  # events; reading more of them takes more than a few milliseconds
 
@@ -104,13 +108,61 @@ def neighbourhood(graph: TemporalGraph, query: Query, hops: int) -> tuple[IntArr
     return nodes, distance[nodes].astype(np.int64)
 
 
+def ends_first(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
+    """The latest events of each end of the link, and the latest events of the nodes that they met in these.
+
+    That is what a temporal model reads, nearest first: the last events of the two nodes, then the last events of their
+    partners in those, and so on for as many hops as the model looks. In a busy graph, the latest events within two
+    hops are mostly other people's. Of four rows, three are events of the ends, as long as there are enough of both.
+
+    >>> graph = TemporalGraph.from_arrays(src=[0, 3, 1, 3, 0], dst=[1, 4, 3, 2, 2], time=[1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> link = Query(src=0, dst=1, time=6.0, before=5)
+    >>> ends_first(graph, link, 2, 3), ends_first(graph, link, 2, 9)
+    (array([4, 2, 3]), array([4, 2, 3, 0, 1]))
+    """
+    own = _by_turns([graph.history(node, query.before)[: -size - 1 : -1] for node in (query.src, query.dst)])
+    around = _around(graph, query, hops, own[: max(1, size * OWN // (OWN + AROUND))], size)
+    if len(own) + len(around) < size:  # then the nodes that all of them lead to
+        around = _around(graph, query, hops, own, size)
+    place = np.concatenate([_turns(len(own), OWN), _turns(len(around), AROUND)])
+    return np.concatenate([own, around])[np.argsort(place, kind="stable")][:size]
+
+
+def _by_turns(lists: Sequence[IntArray]) -> IntArray:
+    """The first row of each list, then the second of each, …; each row once."""
+    place = np.concatenate([np.arange(len(rows)) for rows in lists])
+    rows = np.concatenate(lists)[np.argsort(place, kind="stable")]
+    _, first = np.unique(rows, return_index=True)
+    return rows[np.sort(first)]
+
+
+def _turns(count: int, share: int) -> FloatArray:
+    """When it is the turn of each of `count` things of which `share` come at a time. [count]"""
+    return (np.arange(count) + 0.5) / share
+
+
+def _around(graph: TemporalGraph, query: Query, hops: int, own: IntArray, size: int) -> IntArray:
+    """The `size` latest other events of nodes that these events lead to, nearer nodes first; the latest first."""
+    inside = np.zeros(graph.num_nodes, dtype=bool)
+    rows = known = own
+    for _ in range(1, hops):
+        if len(known) - len(own) >= size:
+            break
+        inside[graph.src[rows]] = inside[graph.dst[rows]] = True
+        inside[[query.src, query.dst]] = False
+        most, nodes = size + len(known), np.flatnonzero(inside)
+        rows = _latest(graph, 0, query.before, most, lambda src, dst: inside[src] | inside[dst], nodes)[::-1]
+        known = np.concatenate([known, rows[~np.isin(rows, known)]])
+    return known[len(own) :]
+
+
 def events_on_paths(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
-    """Events on a path of at most `hops` edges from the query's nodes: the text of the paper."""
-    return _touching(graph, query, _distances(graph, query, hops - 1) >= 0, size)
+    """Events on a path of at most `hops` edges from the query's nodes, the latest first: the text of the paper."""
+    return _touching(graph, query, _distances(graph, query, hops - 1) >= 0, size)[::-1]
 
 
 def events_among_nodes(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
-    """Events between nodes that both lie within `hops` of the query's nodes: what the published tables used."""
+    """Events between nodes within `hops` of the query's nodes, the latest first: what the published tables used."""
     distance = _distances(graph, query, hops - 1)
     # Events that touch a node within hops - 1 are among the nodes too, so nothing older is among the latest.
     start = _oldest_of_latest(_touching(graph, query, distance >= 0, size), size)
@@ -121,11 +173,11 @@ def events_among_nodes(graph: TemporalGraph, query: Query, hops: int, size: int)
         tried = max(start, query.before - last_hop // 64)
         found = _latest(graph, tried, query.before, size, _lazily_within_one_more_hop(graph, query, distance >= 0))
         if len(found) == size or tried == start:
-            return found
+            return found[::-1]
     _step(graph, query, distance, hops)
     inside = distance >= 0
     nodes = np.flatnonzero(inside)
-    return _latest(graph, start, query.before, size, lambda src, dst: inside[src] & inside[dst], nodes)
+    return _latest(graph, start, query.before, size, lambda src, dst: inside[src] & inside[dst], nodes)[::-1]
 
 
 @readable_help
@@ -133,15 +185,22 @@ def candidates(
     graph: TemporalGraph,
     query: Query,
     hops: int = 2,
-    size: int = 64,
+    size: int = SIZE,
     *,
-    near: Near = events_on_paths,
+    near: Near = ends_first,
     protect: Protected | None = None,
 ) -> IntArray:
-    """Rows of the events that an explanation may remove: the `size` most recent ones near the query, ascending.
+    """Rows of the events that an explanation may remove, in the order of time.
 
-    `near` decides what near means: `events_on_paths` or `events_among_nodes`. Events that `protect` names are left out.
-    Imagined rows that the query would see are always included, in the order of time.
+    Args:
+        graph: the log.
+        query: the link.
+        hops: how many events away from the link to look.
+        size: how many events at most.
+        near: which ones: `ends_first`, or the two readings of the paper, `events_on_paths` and `events_among_nodes`.
+        protect: events that may not be removed; others take their places.
+
+    Imagined rows that the query would see are always included.
 
     >>> graph = TemporalGraph.from_arrays(src=[0, 1, 3, 0], dst=[1, 2, 4, 2], time=[1.0, 2.0, 3.0, 4.0])
     >>> candidates(graph, graph.query(3))
@@ -163,15 +222,13 @@ def candidates(
 def _allowed(
     graph: TemporalGraph, query: Query, hops: int, size: int, near: Near, protect: Protected | None
 ) -> IntArray:
-    """The latest real events near the query that may be removed."""
-    if protect is None:
-        return near(graph, query, hops, size)
+    """The most relevant real events that may be removed, in the order of time."""
     count = size
-    while True:  # further back, until enough of them may be removed
+    while True:  # further away, until enough of them may be removed
         found = near(graph, query, hops, count)
-        free = found[~protect.mask(graph, found)]
+        free = found if protect is None else found[~protect.mask(graph, found)]
         if len(free) >= size or len(found) < count:
-            return free[-size:]
+            return np.sort(free[:size])
         count *= 4
 
 
