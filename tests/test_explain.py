@@ -14,7 +14,7 @@ from rich.console import Console
 
 import cody
 from cody.baselines import tgnnexplainer
-from cody.candidates import Protected, candidates, events_among_nodes
+from cody.candidates import Protected, candidates, events_among_nodes, events_on_paths
 from cody.cli import show
 from cody.deadline import check_deadline
 from cody.edits import Move
@@ -614,7 +614,7 @@ def test_a_document_that_is_not_as_it_was_written_is_refused():
 
 
 def test_documents_of_the_first_form_are_still_read():
-    why = explain(toy(bias=-5.5), GRAPH, QUERY)
+    why = explain(toy(bias=-5.5), GRAPH, QUERY, count=1)
     old = without_checksum(why) | {"schema": "cody/explanation/1", "removed": list(why.rows)}
     old["candidates"] = [{key: event[key] for key in ("row", "src", "dst", "time")} for event in old["candidates"]]
     del old["rows"], old["alternatives"], old["proven"]
@@ -810,7 +810,8 @@ def test_alternatives_are_confirmed_and_none_contains_another():
     for other in why.alternatives:
         assert other.confirmed.without == pytest.approx(model.logits(QUERY, [frozenset(other.rows)])[0], abs=1e-4)
     assert Explanation.from_json(why.to_json()) == why
-    assert explain(model, GRAPH, QUERY).alternatives == ()
+    assert explain(model, GRAPH, QUERY, count=1).alternatives == ()
+    assert len(explain(model, GRAPH, QUERY).alternatives) == 2  # what one search has found, up to three in all
 
 
 def test_what_is_proven_follows_from_what_was_asked():
@@ -878,7 +879,7 @@ def test_labels_and_probabilities_of_a_model_that_knows_one_link_only_say_nothin
 def test_a_factual_explainer_that_meets_a_counterfactual_and_names_nothing_does_not_deny_it():
     search = partial(top_share, sparsity=0.0)
     model = toy(weights=(0, 0, 0, 0, 0, 0, 9, 0), bias=-5.5)
-    why = explain(model, GRAPH, QUERY, policy=event_impact, search=search, size=1)
+    why = explain(model, GRAPH, QUERY, policy=event_impact, search=search, size=1, near=events_on_paths)
     assert (why.rows, why.is_exhausted, len(why.counterfactuals)) == ((), True, 1)
     assert why.verdict == "factual"
 

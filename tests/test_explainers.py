@@ -136,7 +136,7 @@ def test_the_papers_options_are_options():
 
 def test_options_reach_the_search_and_its_defaults_stay():
     one = explainer("cody", policy="temporal", iterations=7, alpha=0.5, evaluations=9)
-    assert one == replace(one, policy=policies.temporal, name="cody-temporal", size=64)
+    assert one == replace(one, policy=policies.temporal, name="cody-temporal", size=None)
     assert (one.search.func, one.search.keywords) == (search.cody, {"iterations": 7, "alpha": 0.5})
     assert explainer("tgnnexplainer", scorer="tgn-collegemsg").size == 30
     assert explainer("greedy-random").search is search.greedy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import tracemalloc
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cody.candidates import candidates, events_among_nodes, events_on_paths, neighbourhood
+from cody.candidates import candidates, ends_first, events_among_nodes, events_on_paths, neighbourhood
 from cody.errors import CallError, DataError, TimeWarning
 from cody.graph import Query, TemporalGraph, check_query, verify_graph
 from cody.predict import likely_partners
@@ -46,6 +47,29 @@ class Twin:
         near = self.distances(query, hops - 1)
         rows = [row for row in range(query.before) if any(end in near for end in self.events[row])]
         return rows[-size:]
+
+    def ends_first(self, query: Query, hops: int, size: int) -> list[int]:
+        latest = (self.history(end, query.before)[::-1][:size] for end in (query.src, query.dst))
+        own = [row for turn in itertools.zip_longest(*latest) for row in dict.fromkeys(turn) if row is not None]
+        own = list(dict.fromkeys(own))
+        around = self._around(query, hops, own[: max(1, 3 * size // 4)], size)
+        if len(own) + len(around) < size:
+            around = self._around(query, hops, own, size)
+        turns = [(place + 0.5) / 3 for place in range(len(own))], [place + 0.5 for place in range(len(around))]
+        return [row for _, row in sorted(zip([*turns[0], *turns[1]], own + around, strict=True), key=lambda x: x[0])][
+            :size
+        ]
+
+    def _around(self, query: Query, hops: int, own: list[int], size: int) -> list[int]:
+        """The latest events of the nodes that `own` events lead to, then of the nodes that those lead to, …"""
+        found, rows, inside = list(own), own, set[int]()
+        for _ in range(1, hops):
+            if len(found) < len(own) + size:
+                inside |= {end for row in rows for end in self.events[row]} - {query.src, query.dst}
+                rows = [row for row in range(query.before)[::-1] if inside.intersection(self.events[row])]
+                rows = rows[: size + len(found)]
+                found += [row for row in rows if row not in found]
+        return found[len(own) :]
 
     def events_among_nodes(self, query: Query, hops: int, size: int) -> list[int]:
         near = self.distances(query, hops)
@@ -114,6 +138,34 @@ def test_candidates_follow_both_definitions(
         among = candidates(graph, query, hops, size, near=events_among_nodes)
     assert paths.tolist() == twin.events_on_paths(query, hops, size)
     assert among.tolist() == twin.events_among_nodes(query, hops, size)
+
+
+@given(question=questions(), hops=st.integers(1, 4), size=st.integers(1, 12))
+@settings(max_examples=200)
+def test_candidates_are_the_latest_events_of_each_end_and_of_the_nodes_that_they_met(
+    question: tuple[TemporalGraph, Twin, Query], hops: int, size: int
+) -> None:
+    graph, twin, query = question
+    found = ends_first(graph, query, hops, size)
+    assert found.tolist() == twin.ends_first(query, hops, size)
+    assert candidates(graph, query, hops, size).tolist() == sorted(found.tolist())
+    if len(found) < size:  # then there are no others
+        assert sorted(found.tolist()) == twin.events_on_paths(query, hops, len(twin.events))
+
+
+def test_of_four_candidates_three_are_events_of_the_ends() -> None:
+    """Node 0 writes to a hub, node 1 to another, and the hubs to everybody, more often than anybody else."""
+    rng = np.random.default_rng(0)
+    src = rng.choice([0, 1, 2, 3], 4_000, p=[0.02, 0.02, 0.48, 0.48])
+    dst = np.where(src < 2, src + 2, rng.integers(4, 50, 4_000))
+    graph = TemporalGraph.from_arrays(src, dst, np.arange(4_000))
+    query = Query(0, 1, 4_000.0, 4_000)
+    rows = ends_first(graph, query, 2, 64)
+    assert sum(src[rows] < 2) == 48
+    assert sum(src[rows] == 0) == sum(src[rows] == 1) == 24
+    assert len(ends_first(graph, query, 1, 64)) == 64
+    assert set(src[ends_first(graph, query, 1, 64)]) == {0, 1}
+    assert sum(src[events_on_paths(graph, query, 2, 64)] < 2) < 10
 
 
 @pytest.mark.parametrize("long_walk", [0, 100, 10**9])
@@ -437,7 +489,7 @@ def test_times_in_nanoseconds_can_be_asked_about() -> None:
     check_query(graph, graph.query(1))
 
 
-@pytest.mark.parametrize("near", [events_on_paths, events_among_nodes])
+@pytest.mark.parametrize("near", [ends_first, events_on_paths, events_among_nodes])
 def test_paths_may_be_very_long(near: Any) -> None:
     """Events 0-1, 1-2, 2-3, …; the query is about node 0."""
     rows = np.arange(300)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cody.candidates import candidates
+from cody.candidates import SIZE, candidates
 from cody.data import datasets, is_here, load, save_graph
 from cody.errors import CallError, did_you_mean
 from cody.explain import explain
@@ -154,14 +154,14 @@ def measure_explanation(settings: Settings, tell: Tell) -> Iterator[Row]:
 def _explanation(kind: str, graph: TemporalGraph, settings: Settings) -> Iterator[Row]:
     model, rng = random_model(kind, graph, settings.preset, bias=OUT_OF_REACH), np.random.default_rng(0)
     first, *others = late_links(rng, graph, settings.queries + 1)
-    explain(model, graph, first, evaluations=QUESTIONS)  # warms up
+    explain(model, graph, first, size=SIZE, evaluations=QUESTIONS)  # warms up
     ours, inside = [], []
     plain: list[float] = []
     oracles: list[Oracle] = []
     for query in others:
         with _timed_inside() as kernels:
             start = time.process_time()
-            why = explain(model, graph, query, evaluations=QUESTIONS, watch=oracles.append)
+            why = explain(model, graph, query, size=SIZE, evaluations=QUESTIONS, watch=oracles.append)
             ours.append(time.process_time() - start)
         inside.append(kernels[0])
         if len(plain) < REPLAYED:
@@ -348,10 +348,10 @@ def _grown(kind: str, events: int, settings: Settings, tell: Tell) -> dict[str, 
         cold, warm = [], []
         for query in queries:
             start = time.perf_counter()
-            why = explain(model, graph, query, evaluations=QUESTIONS)
+            why = explain(model, graph, query, size=SIZE, evaluations=QUESTIONS)
             cold.append(time.perf_counter() - start)
             start_cpu = time.process_time()
-            again = explain(model, graph, query, evaluations=QUESTIONS)
+            again = explain(model, graph, query, size=SIZE, evaluations=QUESTIONS)
             warm.append(time.process_time() - start_cpu)
             if again.explored != why.explored:
                 raise AssertionError(f"the explanation of {query} changed")

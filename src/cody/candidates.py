@@ -125,7 +125,8 @@ def ends_first(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntA
     if len(own) + len(around) < size:  # then the nodes that all of them lead to
         around = _around(graph, query, hops, own, size)
     place = np.concatenate([_turns(len(own), OWN), _turns(len(around), AROUND)])
-    return np.concatenate([own, around])[np.argsort(place, kind="stable")][:size]
+    found: IntArray = np.concatenate([own, around])[np.argsort(place, kind="stable")][:size]
+    return found
 
 
 def _by_turns(lists: Sequence[IntArray]) -> IntArray:
@@ -133,7 +134,8 @@ def _by_turns(lists: Sequence[IntArray]) -> IntArray:
     place = np.concatenate([np.arange(len(rows)) for rows in lists])
     rows = np.concatenate(lists)[np.argsort(place, kind="stable")]
     _, first = np.unique(rows, return_index=True)
-    return rows[np.sort(first)]
+    each_once: IntArray = rows[np.sort(first)]
+    return each_once
 
 
 def _turns(count: int, share: int) -> FloatArray:
@@ -153,7 +155,8 @@ def _around(graph: TemporalGraph, query: Query, hops: int, own: IntArray, size: 
         most, nodes = size + len(known), np.flatnonzero(inside)
         rows = _latest(graph, 0, query.before, most, lambda src, dst: inside[src] | inside[dst], nodes)[::-1]
         known = np.concatenate([known, rows[~np.isin(rows, known)]])
-    return known[len(own) :]
+    around: IntArray = known[len(own) :]
+    return around
 
 
 def events_on_paths(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody._help import readable_help
-from cody.candidates import Near, Protected, candidates, events_on_paths, groups, surroundings
+from cody.candidates import SIZE, Near, Protected, candidates, ends_first, groups, surroundings
 from cody.deadline import check_deadline, until
 from cody.decision import flips
 from cody.edits import Add, Alter
@@ -31,6 +31,7 @@ from cody.explanation import (
     Explanation,
     Neighbour,
     Surroundings,
+    Wider,
 )
 from cody.graph import IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.intrusion import MOST_TIMES, Window, each_alone_first, least_intrusive, narrow
@@ -60,6 +61,7 @@ from cody.search import Found, Search, look_for_others, scout, ways_out
 from cody.search import prove as prove_size
 from cody.search.prove import number_of_sets
 from cody.search.result import best_asked, lower_bound, met, result
+from cody.search.scout import usual_evaluations
 
 CONTRADICTION = 1e-3  # rounding moves a logit by far less
 MANY_ANSWERS, OTHER_LINKS = 20, 5  # all between 0 and 1, of so many links: hardly by chance
@@ -70,6 +72,8 @@ PROBABILITIES = (
     "cody.adapters.from_probabilities(model) does"
 )
 SEARCHING = 0.75  # share of a budget of time; the rest is for the confirmation
+WIDTHS = (SIZE, 128, 512)  # candidates: more of them where nothing was found
+USUAL_COUNT = 3  # counterfactuals that are reported, as far as one search has found them
 
 
 @readable_help
@@ -80,12 +84,12 @@ def explain(
     *,
     policy: Policy = spatio_temporal,
     search: Search = scout,
-    size: int = 64,
+    size: int | None = None,
     hops: int | None = None,
-    near: Near = events_on_paths,
+    near: Near = ends_first,
     protect: Protected | None = None,
     edits: Proposals | Sequence[Proposals] = (removals,),
-    count: int = 1,
+    count: int | None = None,
     prove: int = 1,
     seed: int = 0,
     evaluations: int | None = None,
@@ -94,26 +98,34 @@ def explain(
     watch: Callable[[Oracle], None] | None = None,
     answers: dict[Change, float] | None = None,
 ) -> Explanation:
-    """What would have had to be otherwise for the model to say something else about a link?
+    """The smallest change to the history that flips the model's prediction of a link, verified.
 
-    Considered are the `size` most recent events within `hops` of the link (default: as far as the model looks, else 2),
-    without those in `protect`, and all that `graph.imagine` has added. `policy` orders them. `search` looks for a
-    smallest set of them; `search=functools.partial(cody.search.cody, iterations=1000)` is one with options.
+    Args:
+        model: anything with `logits(query, changes)`: `cody.load_model`, `cody.adapters`, `cody.as_model`.
+        graph: the log that the model was made for.
+        query: the link: `graph.query(row)` or `graph.query_at(src, dst, time)`.
+        policy: the order in which candidates are tried.
+        search: looks for the smallest set; `functools.partial(cody.search.cody, iterations=1000)` is one with options.
+        size: number of candidate events. By default 64, and where nothing is found among them, 128 and then 512.
+        hops: neighbourhood radius. By default, as far as the model looks.
+        near: which events are candidates: the latest of each end first, or `cody.candidates.events_on_paths`, as in the
+            paper.
+        protect: events that may not be removed.
+        edits: functions that propose changes (`cody.proposals`): `removals`, `additions`, `moves`, or your own. Of
+            equally many edits, those of the first function are preferred. What `graph.imagine` added is always a
+            candidate.
+        count: number of counterfactuals to report. It searches until it has so many. By default, up to three of those
+            that one search has found.
+        prove: exhaustively test all sets of fewer than so many candidates.
+        seed: for the random policy.
+        evaluations: how many changed histories the model may be asked to score; then the best set so far is the answer.
+        seconds: time limit, verification included.
+        full_replay: verify by a replay of all events, not only of those since the oldest removed one.
+        watch: called with the oracle after each call of the model.
+        answers: what is known about this query, and takes what is found out; for several explanations of one query.
 
-    `edits` are functions that say what could have been otherwise (`cody.proposals`): `removals` of those events,
-    `additions` of others, `moves` in time, or your own. Of equally many edits, those of the first function are
-    preferred; an added event is as long ago as it can be, a moved one as near to its own time.
-
-    `evaluations` and `seconds` are budgets: when one is used up, the best set so far is the answer. A quarter of the
-    seconds is kept for the confirmation: a counterfactual is confirmed by plain replay before it is reported, from the
-    last stored state before the oldest removed event, or with `full_replay` from the first event. `watch` is called
-    after each call of the model. Explanations of the same query that are given the same `answers` ask the model only
-    once what both want to know.
-
-    With `prove=k`, every set of fewer than k candidates is asked about, so that none of them is overlooked; a budget of
-    evaluations that has room for all of them keeps it. With
-    `count`, up to so many different counterfactuals are given: the best one is the answer, the others are its
-    alternatives; where the search has met too few, it searches again among other candidates.
+    Returns:
+        The explanation. Every counterfactual in it was verified by the reference implementation.
 
     >>> from cody.testing import ToyModel
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
@@ -125,17 +137,12 @@ def explain(
     proposing = check_proposals(edits)
     if graph.imagined is not None and graph_of(model) is not graph:
         model = model_on(model, graph)
-    seed, count, prove = whole_number("seed", seed), whole_number("count", count), whole_number("prove", prove)
-    if seed < 0 or count < 1 or prove < 1:
-        raise CallError(f"seed must not be negative, count and prove at least 1, not {seed}, {count} and {prove}")
-    evaluations = None if evaluations is None else whole_number("evaluations", evaluations)
-    wanted = Wanted(policy, search, count, prove, seed, evaluations, seconds, full_replay, watch)
-    size, hops = whole_number("size", size), reach(model) if hops is None else whole_number("hops", hops)
+    wanted = _wanted(policy, search, count, prove, seed, evaluations, seconds, full_replay, watch)
+    hops = reach(model) if hops is None else whole_number("hops", hops)
     started = time.monotonic()
-    seen, fixed = as_seen(model, graph, query), protect and protect.at(query)
-    nearby = candidates(graph, seen, hops, size, near=near, protect=fixed)
-    considered = consider(graph, seen, nearby, size, proposing, fixed)
-    searched = _search_all(model, graph, query, considered, wanted, answers)
+    space = Space(graph, as_seen(model, graph, query), hops, near, protect and protect.at(query), proposing)
+    widths = _widths(size, wanted, proposing)
+    searched = _search_widening(model, query, space, widths, wanted, answers)
     spent = time.monotonic() - started
     with until(math.inf if seconds is None else started + seconds):
         said = _confirm_all(query, searched, wanted)
@@ -157,7 +164,7 @@ def explain(
         seconds=spent,
         confirmed=said.confirmed,
         without_all=said.without_all,
-        parameters=parameters(policy, search, size, hops, near, proposing) | _limits(wanted, protect, searched),
+        parameters=parameters(policy, search, widths[0], hops, near, proposing) | _limits(wanted, protect, searched),
         seed=wanted.seed,
         model=identity_of(searched.model),
         data=graph.identity,
@@ -165,6 +172,7 @@ def explain(
         alternatives=said.others,
         window=searched.window,
         surroundings=_surroundings(searched.graph, query, searched.events, hops),
+        wider=searched.wider,
     )
 
 
@@ -174,13 +182,66 @@ class Wanted:
 
     policy: Policy
     search: Search
-    count: int
+    count: int | None  # None: what one search has found
     prove: int
     seed: int
     evaluations: int | None
     seconds: float | None
     full_replay: bool
     watch: Callable[[Oracle], None] | None
+
+    @property
+    def reported(self) -> int:
+        """How many counterfactuals are reported at most."""
+        return USUAL_COUNT if self.count is None else self.count
+
+
+def _wanted(
+    policy: Policy,
+    search: Search,
+    count: int | None,
+    prove: int,
+    seed: int,
+    evaluations: int | None,
+    seconds: float | None,
+    full_replay: bool,
+    watch: Callable[[Oracle], None] | None,
+) -> Wanted:
+    """The options of a search; numbers that make no sense are rejected."""
+    count = None if count is None else _at_least(1, "count", count)
+    prove, seed = _at_least(1, "prove", prove), _at_least(0, "seed", seed)
+    evaluations = None if evaluations is None else whole_number("evaluations", evaluations)
+    return Wanted(policy, search, count, prove, seed, evaluations, seconds, full_replay, watch)
+
+
+def _at_least(least: int, name: str, value: int) -> int:
+    number = whole_number(name, value)
+    if number < least:
+        raise CallError(f"{name} must be at least {least}, not {number}")
+    return number
+
+
+class Space(NamedTuple):
+    """Where candidates are looked for, and what may be done to the past."""
+
+    graph: TemporalGraph
+    query: Query  # as of the moment until which the model looks
+    hops: int
+    near: Near
+    protect: Protected | None
+    edits: tuple[Proposals, ...]
+
+    def of(self, size: int) -> Considered:
+        """What is considered, with that many candidate events."""
+        near = candidates(self.graph, self.query, self.hops, size, near=self.near, protect=self.protect)
+        return consider(self.graph, self.query, near, size, self.edits, self.protect)
+
+
+def _widths(size: int | None, wanted: Wanted, edits: tuple[Proposals, ...]) -> tuple[int, ...]:
+    """How many candidates to search among, one after the other. A proof is about a given number of candidates."""
+    if size is not None:
+        return (whole_number("size", size),)
+    return WIDTHS if wanted.prove == 1 and edits == (removals,) else WIDTHS[:1]
 
 
 class Searched(NamedTuple):
@@ -194,6 +255,7 @@ class Searched(NamedTuple):
     evaluations: int
     window: Window | None  # when an added or moved event could have happened
     by_estimates: bool
+    wider: Wider | None = None  # where else it looked in vain
 
 
 class Said(NamedTuple):
@@ -203,6 +265,64 @@ class Said(NamedTuple):
     confirmed: Confirmation | None
     without_all: float | None
     others: tuple[Counterfactual, ...]
+
+
+def _search_widening(
+    model: Model,
+    query: Query,
+    space: Space,
+    widths: tuple[int, ...],
+    wanted: Wanted,
+    answers: dict[Change, float] | None,
+) -> Searched:
+    """Search among a few candidates, and among more as long as nothing is found and a budget has room for it."""
+    answers, started = {} if answers is None else answers, time.monotonic()
+    first: Searched | None = None
+    asked: set[Change] = set()
+    looked_at = 0
+    for width in widths:
+        left = _left(wanted, len(asked), time.monotonic() - started)
+        considered = space.of(width)
+        if first is not None and (left is None or len(considered.rows) <= looked_at):
+            break  # there is no budget, or there are no other events
+        searched = _search_within(model, space.graph, query, considered, left or wanted, answers, width < widths[-1])
+        first, looked_at = first or searched, len(considered.rows)
+        asked.update(change for change, _ in searched.found.asked)
+        if searched.found.counterfactuals or searched.found.factual:
+            return searched._replace(evaluations=max(searched.evaluations, len(asked)))
+    assert first is not None
+    wider = None if looked_at == len(first.events) else Wider(looked_at, len(asked) - first.evaluations)
+    return first._replace(evaluations=len(asked), wider=wider)
+
+
+def _search_within(
+    model: Model,
+    base: TemporalGraph,
+    query: Query,
+    considered: Considered,
+    wanted: Wanted,
+    answers: dict[Change, float],
+    more: bool,
+) -> Searched:
+    """Search with a given budget; if `more` candidates could be searched, an answer must be found with a part of it."""
+    usual = replace(wanted, evaluations=usual_evaluations(len(considered.rows)))
+    if not more or wanted.evaluations is None or wanted.evaluations <= (usual.evaluations or 0):
+        return _search_all(model, base, query, considered, wanted, answers)
+    searched = _search_all(model, base, query, considered, usual, answers)
+    if not searched.found.counterfactuals:
+        return searched
+    return _search_all(model, base, query, considered, wanted, answers)  # the rest is for a smaller one
+
+
+def _left(wanted: Wanted, evaluations: int, seconds: float) -> Wanted | None:
+    """What is wanted, with what is left of its budgets; None: nothing."""
+    left = wanted
+    if wanted.evaluations is not None:
+        left = replace(left, evaluations=wanted.evaluations - evaluations)
+    if wanted.seconds is not None and seconds > 0:
+        left = replace(left, seconds=check_seconds(wanted.seconds) - seconds / SEARCHING)
+    spent = (left.evaluations is not None and left.evaluations < 1) or (left.seconds is not None and left.seconds <= 0)
+    return None if spent else left
 
 
 def _search_all(
@@ -216,7 +336,7 @@ def _search_all(
     """Search among all that is considered. `base` is the log without what was proposed."""
     if considered.edits:  # rows that others do not have, so their answers are not shared
         model, answers = model_on(model, considered.graph), dict(answers or {})
-        wanted = replace(wanted, search=each_alone_first(wanted.search, considered, wanted.count))
+        wanted = replace(wanted, search=each_alone_first(wanted.search, considered, wanted.reported))
     stages = _two_stages(model, query, considered.rows)
     oracle = Oracle(
         model,
@@ -234,7 +354,7 @@ def _search_all(
     found = _search(considered.graph, query, considered.rows, oracle, wanted)
     if stages is not None and not found.factual:
         with until(oracle.deadline):
-            found = _settle(found, stages, wanted.count)
+            found = _settle(found, stages, wanted.reported)
     searched = Searched(considered.graph, model, considered.rows, oracle, found, len(found.asked), None, False)
     if considered.edits:
         searched = _least_intrusive(searched, base, query, considered, wanted)
@@ -270,7 +390,7 @@ def _confirm_all(query: Query, searched: Searched, wanted: Wanted) -> Said:
     confirmed = _confirm(model, query, found.rows, logits[0], logits[-1], wanted.full_replay)
     logits = _as_confirmed(logits, confirmed)
     without_all = None if confirmed else _in_time(oracle, [frozenset(searched.events.tolist())])[0]
-    others = _alternatives(model, query, found, confirmed, wanted.full_replay, wanted.count) if confirmed else ()
+    others = _alternatives(model, query, found, confirmed, wanted.full_replay, wanted.reported) if confirmed else ()
     return Said(logits, confirmed, without_all, others)
 
 
@@ -374,8 +494,8 @@ def _search(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle
         name = describe(wanted.search)["name"]
         raise CallError(f"the search {name!r} found {found.rows}, which are not distinct candidates")
     if wanted.prove > found.proven:
-        found = prove_size(oracle, ranking, found, wanted.prove, every=wanted.count > 1)
-    if wanted.count > 1 and not found.factual:
+        found = prove_size(oracle, ranking, found, wanted.prove, every=wanted.reported > 1)
+    if wanted.count is not None and wanted.count > 1 and not found.factual:
         found = look_for_others(oracle, ranking, wanted.search, found, wanted.count)
     return found
 

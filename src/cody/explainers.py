@@ -15,7 +15,7 @@ from typing import Any
 from cody import policies, search
 from cody._help import readable_help
 from cody.baselines import tgnnexplainer
-from cody.candidates import Near, Protected, events_among_nodes, events_on_paths
+from cody.candidates import SIZE, Near, Protected, ends_first, events_among_nodes, events_on_paths
 from cody.errors import CallError, did_you_mean
 from cody.explain import describe, explain, options_of
 from cody.explanation import Explanation
@@ -34,9 +34,9 @@ class Explainer:
     name: str
     policy: Policy
     search: Search
-    size: int = 64  # candidates
+    size: int | None = None  # candidates; None: 64, and more of them where nothing is found
     hops: int | None = None  # None: as far as the model looks
-    near: Near = events_on_paths
+    near: Near = ends_first
     evaluations: int | None = None  # a budget
     edits: tuple[Proposals, ...] = (removals,)  # what could have been otherwise
     protect: Protected | None = None  # events that may not be removed
@@ -108,7 +108,7 @@ class Entry:
     policy: Policy | None  # None: it is learned
     learned: str = ""  # name of a policy that is learned, so that a scorer must have been trained for the model
     factual: bool = False  # names what speaks for a decision, whether or not it changes without that
-    size: int = 64  # candidates
+    size: int | None = SIZE  # candidates; None: 64, and more of them where nothing is found
     paper: Mapping[str, float] = field(default_factory=dict)  # options of the search that the paper chose
 
     @property
@@ -157,14 +157,15 @@ FACTUAL = (
     ),
 )
 SEARCHING = tuple(
-    Entry(f"{name}-{policy}", title, function, order, paper=paper)
+    Entry(f"{name}-{policy}", title, function, order, size=None, paper=paper)
     for name, (title, function, paper) in SEARCHES.items()
     for policy, order in POLICIES.items()
 )
 EXPLAINERS: dict[str, Entry] = {entry.name: entry for entry in (*FACTUAL, *SEARCHING)}  # in the order of tables
 TRAINED = ("pgexplainer", "tempme")  # what `cody train-explainer` can train; the first by default
 EDITS: dict[str, Proposals] = {"remove": removals, "add": additions, "move": moves}  # what could be otherwise
-NEAR: dict[str, Near] = {"events": events_on_paths, "nodes": events_among_nodes}  # readings of "near a link"
+# Which events are candidates: the default, and the two readings of "near a link" that the paper has.
+NEAR: dict[str, Near] = {"ends": ends_first, "events": events_on_paths, "nodes": events_among_nodes}
 
 SPARSITIES = tuple(0.01 + 0.29 * level / 15 for level in range(16))  # 0.01 to 0.30: where TempME's paper measures
 
@@ -206,7 +207,7 @@ def explainer(
     other_data: bool = False,
     size: int | None = None,
     hops: int | None = None,
-    near: Near = events_on_paths,
+    near: Near = ends_first,
     evaluations: int | None = None,
     edits: tuple[Proposals, ...] = (removals,),
     protect: Protected | None = None,

@@ -107,6 +107,13 @@ class Line(NamedTuple):
     predicted: str
 
 
+class Wider(NamedTuple):
+    """A search among more events than the candidates, where none of these was found to flip the prediction."""
+
+    events: int  # the candidates included
+    evaluations: int  # besides those about the candidates
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation:
     """What an explainer found about one prediction. `print` shows it, `to_json` keeps it."""
@@ -133,6 +140,7 @@ class Explanation:
     alternatives: tuple[Counterfactual, ...] = ()  # other ways out, best first; none contains another
     window: Window | None = None  # when the one imagined event of the answer could have been, to the same effect
     surroundings: Surroundings | None = None  # None: in documents of others, and of before
+    wider: Wider | None = None  # where else a counterfactual was looked for in vain; None: nowhere
 
     @property
     def original(self) -> float:
@@ -253,12 +261,22 @@ class Explanation:
         if self.is_exhausted:
             near = f"{count(len(self.candidates), 'past event')} near this link"
             edits = f"{count(len(self.candidates), 'edit')} that were considered"
-            return f"No set of the {edits if self.allows_more else near} changes the decision."
-        limit = {ITERATIONS: count(self.iterations, "iteration"), EVALUATIONS: count(self.evaluations, "evaluation")}
+            return f"No set of the {edits if self.allows_more else near} changes the decision.{self._none_wider}"
+        evaluations = self.evaluations - (self.wider.evaluations if self.wider else 0)
+        limit = {ITERATIONS: count(self.iterations, "iteration"), EVALUATIONS: count(evaluations, "evaluation")}
         within = f" within {limit.get(self.ended, f'{self.seconds:.2f} seconds')}" if self.was_cut_short else ""
-        if self.proven == 1:
-            return f"No counterfactual was found{within}; there may be one."
-        return f"No counterfactual was found{within}: {self._no_set_below(self.proven)}, but there may be one of more."
+        none = f"No counterfactual was found{within}; there may be one."
+        if self.proven > 1:
+            below = self._no_set_below(self.proven)
+            none = f"No counterfactual was found{within}: {below}, but there may be one of more."
+        return f"{none}{self._none_wider}"
+
+    @property
+    def _none_wider(self) -> str:
+        """What the search among more events came to; empty if there was none."""
+        if self.wider is None:
+            return ""
+        return f" None was found among {count(self.wider.events, 'past event')} either."
 
     @property
     def _closest(self) -> str:
@@ -291,7 +309,7 @@ class Explanation:
         if self.confirmed is None or not self.is_counterfactual:
             return ""
         smaller = "It did not look for the smallest such set." if self.factual else self._smaller
-        alone = not self.factual and not self.alternatives and self.parameters.get("count", 1) != 1
+        alone = not self.factual and not self.alternatives and self.parameters.get("count") not in (None, 1)
         return f"Confirmed: {self.confirmed.by}. {smaller}{' No other way out was found.' if alone else ''}"
 
     @property
@@ -493,6 +511,7 @@ class Explanation:
         written["query"] = self.query._asdict()
         written["candidates"] = [event._asdict() for event in self.candidates]
         written["window"] = None if self.window is None else self.window._asdict()
+        written["wider"] = None if self.wider is None else self.wider._asdict()
         written["confirmed"] = None if self.confirmed is None else self.confirmed._asdict()
         written["alternatives"] = [
             {"rows": other.rows, "confirmed": other.confirmed._asdict()} for other in self.alternatives
@@ -707,6 +726,7 @@ READERS: document.Readers = {
     "data": document.text,
     "explored": document.tuple_of(document.pair(document.tuple_of(document.row_number), document.finite)),
     "window": document.or_none(document.named_tuple(Window)),
+    "wider": document.or_none(document.named_tuple(Wider)),
     "alternatives": document.tuple_of(
         document.named_tuple(
             Counterfactual, rows=document.tuple_of(document.row_number), confirmed=document.named_tuple(Confirmation)

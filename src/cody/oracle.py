@@ -134,6 +134,17 @@ class Oracle:
         finally:
             self.evaluations = whole
 
+    @contextmanager
+    def within(self, evaluations: int) -> Iterator[None]:
+        """A budget of so many further evaluations, where there is none."""
+        whole = self.evaluations
+        if whole is None:
+            self.evaluations = len(self.asked) + evaluations
+        try:
+            yield
+        finally:
+            self.evaluations = whole
+
     def ask_ahead(self, changes: Iterable[Change]) -> None:
         """Compute answers that will probably be wanted soon, in one batch: the first of them, as the budget allows."""
         unknown = [change for change in dict.fromkeys(changes) if change not in self._answers]

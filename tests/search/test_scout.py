@@ -11,6 +11,7 @@ from cody.decision import flips
 from cody.oracle import Oracle
 from cody.search import greedy, look_for_others, prove, scout, ways_out
 from cody.search.result import best_asked, lower_bound
+from cody.search.scout import PATIENCE, usual_evaluations
 from search.test_search import QUERY, Lookup, random_model
 
 
@@ -118,7 +119,7 @@ def test_the_default_budget_is_300_of_which_every_single_event_is_asked_in_a_few
 def test_the_default_budget_is_never_exceeded_by_a_single_question(events):
     for seed in range(2):
         _, oracle = searched(random_model(np.random.default_rng(seed), events, bias=500.0), np.arange(events))
-        assert len(oracle.asked) == max(300, events + 236)
+        assert len(oracle.asked) == usual_evaluations(events)
 
 
 def test_with_few_questions_too_nothing_is_in_the_answer_that_could_be_left_out():
@@ -149,7 +150,20 @@ def test_where_nothing_is_found_the_small_sets_that_come_closest_were_asked_abou
 def test_of_many_candidates_each_is_asked_alone_too():
     found, oracle = searched(flipping(lambda change: False), np.arange(400))
     assert found.proven == 2
-    assert len(oracle.asked) == 636
+    assert len(oracle.asked) == 2048
+
+
+def test_without_a_budget_it_ends_when_a_smaller_set_is_no_longer_found():
+    model = flipping(lambda change: {3, 8, 15} <= change)
+    impatient, oracle = searched(model, np.arange(64))
+    assert impatient.ended == "found"
+    assert set(impatient.rows) == {3, 8, 15}
+    sizes = [len(change) for change, logit in oracle.asked.items() if logit < 0]
+    last_gain = next(place for place, change in enumerate(oracle.asked) if change == {3, 8, 15})
+    assert min(sizes) == 3
+    assert last_gain + PATIENCE < len(oracle.asked) < 300
+    patient, oracle = searched(model, np.arange(64), evaluations=300)
+    assert (patient.ended, len(oracle.asked)) == ("evaluations", 300)
 
 
 def test_the_same_search_asks_the_same_questions():

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from cody.baselines.differentiable import SoftLinks, SoftModel
-from cody.candidates import candidates
+from cody.candidates import candidates, events_on_paths
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import IntArray, Query
 from cody.models.sizes import Sizes
@@ -100,7 +100,8 @@ def draw_links(
     if strangers:
         drawn = rng.integers(graph.num_nodes, size=len(queries)).tolist()
         queries[1::2] = [query._replace(dst=dst) for query, dst in zip(queries[1::2], drawn[1::2], strict=True)]
-    near = [candidates(graph, query, model.network.sizes.layers, settings.candidates) for query in queries]
+    hops, size = model.network.sizes.layers, settings.candidates
+    near = [candidates(graph, query, hops, size, near=events_on_paths) for query in queries]  # as in the paper
     known = [number for number, events in enumerate(near) if len(events)]
     if not known:
         raise DataError("none of the links to learn from has a past event that could explain it")

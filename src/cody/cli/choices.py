@@ -20,6 +20,7 @@ class Engine(StrEnum):
 
 
 class NearName(StrEnum):
+    ends = "ends"
     events = "events"
     nodes = "nodes"
 

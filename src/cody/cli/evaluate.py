@@ -16,6 +16,7 @@ import numpy as np
 
 from cody import _start, search, words
 from cody.adapters.named import NamedModel, is_factory, load_factory
+from cody.candidates import SIZE
 from cody.cli.choices import DEFAULT_EDITS, NEARBY, NearName, parse_edits
 from cody.cli.common import (
     DEFAULT_DATA,
@@ -82,11 +83,13 @@ def evaluate(
     kinds: KindsOption = "correct,incorrect",
     period: PeriodOption = None,
     margin: Annotated[float | None, Option(help="Leave out logits closer to 0. Default: 0.")] = None,
-    near: Annotated[NearName | None, Option(help="Candidates as in explain. Default: events.")] = None,
+    near: Annotated[NearName | None, Option(help="Which events are candidates, as in explain. Default: ends.")] = None,
     paper: Annotated[
         bool, Option("--paper", help="As in the published tables: --period 0.2..0.6 --margin 0.2 --near nodes.")
     ] = False,
-    candidates: Annotated[int | None, Option(min=1, help="At most so many. Default: the explainer's own.")] = None,
+    candidates: Annotated[
+        int | None, Option(min=1, help="Maximum number of candidate events. Default: 64; T-GNNExplainer: 30.")
+    ] = None,
     allow: AllowOption = None,
     protect: ProtectOption = None,
     iterations: Annotated[int, Option(min=1, help="Budget of tree searches.")] = 300,
@@ -115,8 +118,8 @@ def evaluate(
             entry.name,
             scorer=(scorer or model) if entry.needs_scorer else None,
             other_data=other_data,
-            size=candidates,
-            near=NEARBY[near or (NearName.nodes if paper else NearName.events)],
+            size=candidates or entry.size or SIZE,  # the same for all, so that their answers can be compared
+            near=NEARBY[near or (NearName.nodes if paper else NearName.ends)],
             evaluations=evaluations,
             edits=edits,
             **_options(entry, iterations=iterations, alpha=alpha),

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 from cody import words
 from cody.adapters.named import NamedModel
+from cody.candidates import SIZE
 from cody.cli.choices import DEFAULT_EDITS, NEARBY, WHY_NOT, NearName, Replayed, parse_edits
 from cody.cli.common import (
     DEFAULT_DATA,
@@ -104,8 +105,10 @@ def explain(
     explainer: ExplainerOption = DEFAULT_SEARCH,
     policy: PolicyOption = None,
     candidates: CandidatesOption = None,
-    hops: Annotated[int | None, Option(min=1, help="How near. Default: as far as the model looks.")] = None,
-    near: NearOption = NearName.events,
+    hops: Annotated[
+        int | None, Option(min=1, help="Neighbourhood radius in hops. Default: as far as the model looks.")
+    ] = None,
+    near: NearOption = NearName.ends,
     protect: ProtectOption = None,
     allow: AllowOption = None,
     why_not: Annotated[
@@ -120,12 +123,14 @@ def explain(
     ] = None,
     rollouts: Annotated[int | None, Option(min=1, help="T-GNNExplainer. Default: 500.")] = None,
     scorer: ScorerOption = None,
-    count: Annotated[int, Option(min=1, help="Ways out to look for, the best one included.")] = 3,
-    prove: Annotated[
-        int, Option(min=1, metavar="K", help="Ask about every set of fewer than K events: none is overlooked.")
-    ] = 1,
+    count: Annotated[
+        int | None,
+        Option(min=1, help="Number of counterfactuals to search for. Default: up to 3 of those that one search finds."),
+    ] = None,
+    prove: Annotated[int, Option(min=1, metavar="K", help="Exhaustively test all sets of fewer than K events.")] = 1,
     evaluations: Annotated[
-        int | None, Option(min=1, help="Budget of questions to the model. Default: 300, and what --prove needs.")
+        int | None,
+        Option(min=1, help="Budget of evaluations. Default: 300, and more where nothing is found."),
     ] = None,
     seconds: Annotated[float | None, Option(help="Budget of time for each link, confirmation included.")] = None,
     seed: Annotated[int, Option(min=0, help="For the random policy.")] = 0,
@@ -184,7 +189,7 @@ def explain(
         remark = _say_if_predicted if why_not else None
         explain_many(*question, queries, remark, out=out_, workers=workers, as_csv=csv_, other_data=other_data)
         return
-    sets = evaluations or max(iterations or 300, number_of_sets(chosen.size, prove))
+    sets = evaluations or max(iterations or 300, number_of_sets(chosen.size or SIZE, prove))
     with progress("sets of events tried", sets) as move:
         why = question.about(queries[0], lambda oracle: move(completed=len(oracle.asked)))
     if why_not:

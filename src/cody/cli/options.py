@@ -54,9 +54,13 @@ PolicyOption = Annotated[
     str | None, Option("--policy", metavar="NAME", help=f"What a search tries first: {POLICY_NAMES}.")
 ]
 CandidatesOption = Annotated[
-    int | None, Option("--candidates", min=1, help="At most so many recent events are considered. Default: 64.")
+    int | None,
+    Option("--candidates", min=1, help="Number of candidate events. Default: 64, up to 512 where nothing is found."),
 ]
-NearOption = Annotated[NearName, Option("--near", help="On paths of that length, or among nodes.")]
+NearOption = Annotated[
+    NearName,
+    Option("--near", help="Candidates: the latest of each end first; the paper's, on paths (events) or among nodes."),
+]
 AllowOption = Annotated[
     str | None,
     Option(

@@ -7,7 +7,7 @@ from time import monotonic
 
 import numpy as np
 
-from cody.candidates import candidates
+from cody.candidates import SIZE, candidates
 from cody.cli.common import say
 from cody.errors import CallError
 from cody.explainers import Explainer
@@ -51,9 +51,9 @@ def _considered(model: Model, graph: TemporalGraph, explainer: Explainer, query:
     """What could be otherwise, as an explanation has it."""
     protect = explainer.protect and explainer.protect.at(query)
     hops = reach(model) if explainer.hops is None else explainer.hops
-    query = as_seen(model, graph, query)
-    near = candidates(graph, query, hops, explainer.size, near=explainer.near, protect=protect)
-    return consider(graph, query, near, explainer.size, explainer.edits, protect).rows
+    query, size = as_seen(model, graph, query), explainer.size or SIZE
+    near = candidates(graph, query, hops, size, near=explainer.near, protect=protect)
+    return consider(graph, query, near, size, explainer.edits, protect).rows
 
 
 def _sets(rows: Sequence[IntArray], size: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from cody.candidates import events_among_nodes
+from cody.candidates import SIZE, events_among_nodes
 from cody.data import datasets
 from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD
 from cody.evaluate.metrics import link_of
@@ -90,7 +90,7 @@ def has_paper_options(record: Record) -> bool:
         return True  # it is not in the paper
     given = {name: _given(record, "search").get(name) for name in entry.paper}
     given["size"] = _given(record, "candidates").get("size")
-    paper = {**entry.paper, "size": entry.size}
+    paper = {**entry.paper, "size": entry.size or SIZE}
     return all(not isinstance(value, int | float) or math.isclose(value, paper[name]) for name, value in given.items())
 
 

@@ -21,10 +21,11 @@ from cody.errors import BudgetError
 from cody.graph import BoolArray, FloatArray, IntArray
 from cody.model import Change
 from cody.oracle import Oracle
-from cody.search.result import EVALUATIONS, EXHAUSTED, Found, best_asked, lower_bound, result
+from cody.search.result import EVALUATIONS, EXHAUSTED, FOUND, Found, best_asked, lower_bound, result
 
-LIMIT = 300  # evaluations where the oracle has no budget, for up to 64 candidates
-BEYOND_SINGLES = 236  # … and beyond one for each candidate where there are more
+LIMIT, FEW_CANDIDATES = 300, 64  # evaluations where the oracle has no budget, for up to so many candidates
+EACH, AT_MOST = 8, 2048  # … and for each candidate where there are more than that, up to so many
+PATIENCE = 32  # evaluations that may be spent in vain on a smaller set, where the oracle has no budget
 AT_LEAST = 100  # evaluations beyond one for each candidate: else single events are not all asked at first
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # from fine to coarse
 BLOCK = 8  # events that a climb tries at a time where there are few evaluations; else all of them
@@ -39,12 +40,12 @@ FEW = 4  # where nothing is found, sets of fewer events than this are looked thr
 def scout(oracle: Oracle, ranking: IntArray) -> Found:
     """The smallest set that changes the decision, of equal ones the furthest; if none does, the furthest set.
 
-    Uses the oracle's budget of evaluations; if it has none, 300, or 236 more than there are candidates.
+    Uses the whole budget of evaluations that the oracle has. If it has none, it takes at most 300, or 8 for each of
+    more than 64 candidates up to 2,048, and ends when looking for a smaller set no longer pays.
     """
     view = View(oracle, ranking.tolist())
     try:
-        _look(view)
-        ended = EXHAUSTED
+        ended = _look(view)
     except BudgetError as spent:
         ended = str(spent)
     return result(
@@ -52,13 +53,22 @@ def scout(oracle: Oracle, ranking: IntArray) -> Found:
     )
 
 
-def _look(view: View) -> None:
-    """The phases, until every set that could be better was asked about, or the budget ends it."""
+def usual_evaluations(candidates: int) -> int:
+    """How many evaluations a search takes at most where no budget is given.
+
+    >>> usual_evaluations(64), usual_evaluations(128), usual_evaluations(512)
+    (300, 1024, 2048)
+    """
+    return LIMIT if candidates <= FEW_CANDIDATES else min(EACH * candidates, AT_MOST)
+
+
+def _look(view: View) -> str:
+    """The phases, until every set that could be better was asked about, or it no longer pays. Returns why it ended."""
     if 2 ** len(view.ranking) <= view.limit:
         view.ask(
             [frozenset(some) for size in range(len(view.ranking) + 1) for some in combinations(view.ranking, size)]
         )
-        return
+        return EXHAUSTED
     first = [frozenset(), *_prefixes(view.ranking), *view.groups, *([] if view.is_short else view.singles)]
     view.ask(first)
     for start in (max(first, key=view.margin), frozenset(), frozenset(view.ranking)):
@@ -68,12 +78,15 @@ def _look(view: View) -> None:
     view.ask(view.singles)
     rng = np.random.default_rng(0)  # the same search gives the same answer
     while not view.is_finished:
+        if view.is_content:
+            return FOUND
         _look_below(view)
         if view.best is None:
             _climb_elsewhere(view, rng)
         else:
             _exchange(view)
             _shrink_in_another_way(view, rng)
+    return EXHAUSTED
 
 
 class View:
@@ -88,11 +101,12 @@ class View:
         self.ranking = ranking
         self.place = {row: place for place, row in enumerate(ranking)}
         self.groups = [group for group in (group.intersection(ranking) for group in oracle.groups) if len(group) > 1]
-        self.limit = oracle.evaluations or len(oracle.asked) + max(LIMIT, len(ranking) + BEYOND_SINGLES)
+        self.limit = oracle.evaluations or len(oracle.asked) + usual_evaluations(len(ranking))
         self.is_short = self.limit < len(ranking) + AT_LEAST  # of evaluations
         self.singles: list[Change] = [frozenset({row}) for row in ranking]
         self.rounds = 0
         self.best: Change | None = None  # the smallest that changes the decision, of equal ones the furthest
+        self._improved = 0  # sets asked about when the best one became smaller
         self.hills: list[Change] = []  # where climbs have ended without success
         self.numbers: dict[Change, int] = {}  # set → its place in the columns, in the order of asking
         self._member = np.zeros((64, len(ranking)), dtype=bool)  # [≥ k, n]
@@ -121,7 +135,15 @@ class View:
         original = self.oracle.asked[frozenset()]
         self._margins.append(shift(original, logit) - abs(original))
         if flips(original, logit) and (self.best is None or self._rank(change) < self._rank(self.best)):
+            if self.best is None or len(change) < len(self.best):
+                self._improved = len(self.numbers)
             self.best = change
+
+    @property
+    def is_content(self) -> bool:
+        """Whether, without a budget to use, the best set has not become smaller for a while."""
+        waited = len(self.numbers) - self._improved
+        return self.oracle.evaluations is None and self.best is not None and waited > PATIENCE
 
     def _rank(self, change: Change) -> tuple[int, float]:
         return len(change), -self.margin(change)

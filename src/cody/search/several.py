@@ -10,6 +10,7 @@ from cody.model import Change
 from cody.oracle import Oracle
 from cody.search.prove import with_best
 from cody.search.result import Found, Search, distinct
+from cody.search.scout import usual_evaluations
 from cody.search.tree import needed
 
 TRIES = 2  # further searches for each way out that is wanted, where none is disjoint
@@ -54,7 +55,9 @@ def look_for_others(oracle: Oracle, ranking: IntArray, search: Search, found: Fo
     """
 
     def ways_without(absent: Change) -> list[Change]:
-        further = search(oracle, ranking[~np.isin(ranking, list(absent))])
+        rest = ranking[~np.isin(ranking, list(absent))]
+        with oracle.within(usual_evaluations(len(rest))):  # a search that uses all of it meets more of them
+            further = search(oracle, rest)
         if further.counterfactuals:
             needed(oracle, further.rows)
         return ways_out(with_best(oracle, ranking, found, found.ended), count)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cody.candidates import Protected, candidates
+from cody.candidates import SIZE, Protected, candidates
 from cody.errors import BudgetError, CallError, CodyError, first_line
 from cody.explain import explain
 from cody.explainers import EDITS, explainer, find, find_edits
@@ -194,7 +194,7 @@ class Live:
             return result(oracle, ranking, (), 0, FOUND)
 
         seconds = min(self.limits.look, self.limits.seconds)
-        why = explain(model, graph, case.query, search=each_alone, near=near, seconds=seconds)
+        why = explain(model, graph, case.query, search=each_alone, size=SIZE + len(named), near=near, seconds=seconds)
         return self._named(why)
 
     def _named(self, why: Explanation) -> Explanation:
@@ -316,6 +316,7 @@ class Live:
 def _near_or_named(
     graph: TemporalGraph, query: Query, hops: int, size: int, *, named: IntArray, protect: Protected | None
 ) -> IntArray:
-    """The latest events near a link that may be removed, and those that the question names."""
-    near = candidates(graph, query, hops, size, protect=protect)
-    return np.union1d(near[near < graph.num_events], named[named < query.before])
+    """The events that the question names, and those near the link that may be removed."""
+    named = named[named < query.before]
+    near = candidates(graph, query, hops, max(1, size - len(named)), protect=protect)
+    return np.concatenate([named, near[(near < graph.num_events) & ~np.isin(near, named)]])

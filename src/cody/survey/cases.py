@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cody.candidates import Protected, candidates
+from cody.candidates import SIZE, Protected, candidates
 from cody.errors import CallError
 from cody.evaluate.record import REMOVALS, Record
 from cody.explain import event_of
@@ -64,7 +64,8 @@ def _case(record: Record, graph: TemporalGraph) -> Case:
     seen = query if record.sees_before is None else until(graph, query, record.sees_before)
     protect = Protected.from_parameters(record.options.get("protect"))
     protect = protect and protect.at(query)
-    rows = candidates(graph, seen, chosen["hops"], chosen["size"], near=near[chosen["near"]], protect=protect)
+    size = _size(record)
+    rows = candidates(graph, seen, chosen["hops"], size, near=near[chosen["near"]], protect=protect)
     named = set(record.rows) if record.is_necessary else set()
     if record.allowed == REMOVALS:
         return Case(record, query, rows, np.isin(rows, list(named)))
@@ -73,6 +74,14 @@ def _case(record: Record, graph: TemporalGraph) -> Case:
         number = {_without_row(event): event.row for event in reversed(imagined)}
         named |= {number[_without_row(Event(0, **edit))] for edit in record.imagined}
     return Case(record, query, rows, np.isin(rows, list(named)), imagined)
+
+
+def _size(record: Record) -> int:
+    """How many candidates were wanted. Where the explainer chose the number, it is that of the candidates it had."""
+    size = record.options["candidates"]["size"]
+    if size is not None:
+        return int(size)
+    return max(1, record.candidates) if record.allowed == REMOVALS else SIZE
 
 
 def _considered(
@@ -87,7 +96,7 @@ def _considered(
     if unknown:
         raise CallError(f"a survey knows the edits {', '.join(known)}, and these records allow {unknown[0]!r}")
     proposing = [known[name] for name in record.allowed]
-    considered = consider(graph, query, near, record.options["candidates"]["size"], proposing, protect)
+    considered = consider(graph, query, near, _size(record), proposing, protect)
     imagined = [event_of(considered.graph, row) for row in range(graph.num_events, considered.graph.num_rows)]
     proposed, rows = {_without_row(event) for event in imagined}, considered.rows
     for edit in record.imagined:

@@ -1,0 +1,97 @@
+"""Where nothing is found among a few candidates, more events are looked at, and the answer says how far."""
+
+import numpy as np
+import pytest
+
+import cody
+from cody import Explanation, TemporalGraph
+from cody.candidates import ends_first
+
+GRAPH = TemporalGraph.from_arrays(np.arange(900) % 3, 3 + np.arange(900) % 2, np.arange(900.0))
+QUERY = GRAPH.query(899)
+
+
+def model(*rows, calls=None):
+    """Predicts the link, unless all of these events are missing."""
+
+    def logits(graph, query, changes):
+        if calls is not None:
+            calls.extend(changes)
+        return [-2.0 if rows and change.issuperset(rows) else 2.0 for change in changes]
+
+    return cody.as_model(logits, GRAPH, identity="tests")
+
+
+def far(first, last, count=2):
+    """Some events that are candidates only where there are so many."""
+    nearer = set(ends_first(GRAPH, QUERY, 2, first)) if first else set()
+    return sorted(set(ends_first(GRAPH, QUERY, 2, last)) - nearer)[:count]
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 64), (64, 128), (128, 512)])
+def test_what_flips_a_prediction_is_found_though_it_is_not_among_the_first(first, last):
+    rows = far(first, last)
+    why = cody.explain(model(*rows), GRAPH, QUERY)
+    assert sorted(why.rows) == sorted(rows)
+    assert (len(why.candidates), why.wider) == (last, None)
+    assert f"Without 2 of {last} past events" in why.sentence
+
+
+def test_where_nothing_is_found_the_answer_says_how_far_it_looked_and_keeps_the_nearest():
+    calls = []
+    why = cody.explain(model(calls=calls), GRAPH, QUERY)
+    assert why.verdict == "none within the budget"
+    assert len(why.candidates) == 64
+    assert why.wider.events == 512
+    assert why.evaluations == len(set(calls))
+    assert why.evaluations - why.wider.evaluations == len(why.explored) == 300
+    assert "within 300 evaluations: no single event does it" in why.sentence
+    assert "None was found among 512 past events either." in why.sentence
+    assert Explanation.from_json(why.to_json()) == why
+
+
+@pytest.mark.parametrize("fixed", [{"size": 64}, {"prove": 2}, {"edits": (cody.proposals.removals, lambda *_: [])}])
+def test_a_number_of_candidates_that_is_given_stays_and_a_proof_is_about_it(fixed):
+    why = cody.explain(model(*far(64, 128)), GRAPH, QUERY, **fixed)
+    assert (why.is_counterfactual, len(why.candidates), why.wider) == (False, 64, None)
+
+
+def test_a_budget_is_enough_for_wider_searches_only_if_it_is_larger_than_that_of_the_first():
+    rows = far(64, 128)
+    small, large = (cody.explain(model(*rows), GRAPH, QUERY, evaluations=budget) for budget in (250, 1200))
+    assert (small.is_counterfactual, small.evaluations, small.wider) == (False, 250, None)
+    assert sorted(large.rows) == sorted(rows)
+    assert large.evaluations <= 1200
+    near = cody.explain(model(*far(0, 64, count=4)), GRAPH, QUERY, evaluations=1200)
+    assert (len(near.candidates), near.evaluations) == (64, 1200)  # the rest went into looking for a smaller set
+
+
+def test_where_there_are_no_other_events_it_does_not_look_again():
+    graph = GRAPH.select(np.arange(40))
+    calls = []
+
+    def logits(graph, query, changes):
+        calls.extend(changes)
+        return [2.0] * len(changes)
+
+    why = cody.explain(cody.as_model(logits, graph, identity="tests"), graph, graph.query(39))
+    assert (len(why.candidates), why.wider) == (39, None)
+    assert len(set(calls)) == why.evaluations == 300
+
+
+def test_time_that_is_over_ends_a_wider_search():
+    def slow(graph, query, changes):
+        clock.append(len(changes))
+        return [2.0] * len(changes)
+
+    clock = []
+    why = cody.explain(cody.as_model(slow, GRAPH, identity="tests"), GRAPH, QUERY, seconds=0.05)
+    assert why.seconds < 0.5
+    assert why.ended in ("seconds", "evaluations")
+
+
+def test_wider_searches_do_not_ask_the_model_again_what_it_has_answered():
+    calls = []
+    cody.explain(model(calls=calls), GRAPH, QUERY, count=1)
+    searched = calls[: len(set(calls))]
+    assert len(set(searched)) == len(searched)
