@@ -1,13 +1,20 @@
 import os
+from functools import partialmethod
+from inspect import signature
 
 import pytest
 import torch
+from click.testing import CliRunner, Result
 
 from cody.inference.compiled import form
 from slow_tests import SLOW
 
 os.environ.pop("CODY_TIMEZONE", None)  # what pages show is in UTC
 torch.set_num_threads(1)  # small tensors: more threads only get in each other's way
+
+if "mix_stderr" in signature(CliRunner).parameters:  # click before 8.2 keeps the two streams apart only on request
+    CliRunner.__init__ = partialmethod(CliRunner.__init__, mix_stderr=False)
+    Result.output = property(lambda result: result.stdout + result.stderr)
 
 
 def pytest_report_header() -> str:

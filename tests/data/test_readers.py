@@ -204,6 +204,7 @@ def test_categories_are_text() -> None:
     assert ends(from_table(frame)) == [("b", "a"), ("a", "c")]
 
 
+LIST_VIEW = getattr(pa, "list_view", pa.list_)
 BINARY_VIEW = pa.binary_view() if hasattr(pa, "binary_view") else pa.binary()
 STRING_VIEW = pa.string_view() if hasattr(pa, "string_view") else pa.string()  # since pyarrow 16
 TEXT = [pa.array(["b", "a"], kind) for kind in (pa.string(), pa.large_string(), STRING_VIEW)]
@@ -224,13 +225,16 @@ NO_IDS = [
     pa.array([b"a", b"b"], BINARY_VIEW),
     pa.array([b"a", b"b"], pa.binary(1)),
     pa.array([[1], [2]]),
-    pa.array([["a"], ["b"]], pa.list_view(pa.string())),
+    pa.array([["a"], ["b"]], LIST_VIEW(pa.string())),
     pa.array([{"a": 1}, {"a": 2}]),
     pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64())),
     pa.array([(1, 2, 3), (1, 2, 3)], pa.month_day_nano_interval()),
     pa.RunEndEncodedArray.from_arrays([1, 2], ["a", "b"]),
     pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])]),
-    pa.ExtensionArray.from_storage(pa.uuid(), pa.array([uuid.uuid4().bytes] * 2, pa.binary(16))),
+    *(
+        pa.ExtensionArray.from_storage(pa.uuid(), pa.array([uuid.uuid4().bytes] * 2, pa.binary(16)))
+        for _ in range(hasattr(pa, "uuid"))  # since pyarrow 18
+    ),
 ]
 NOT_UTF8 = pa.Array.from_buffers(
     pa.string(), 2, [None, pa.py_buffer(np.array([0, 1, 2], "<i4").tobytes()), pa.py_buffer(b"a\xff")]

@@ -59,10 +59,14 @@ def _whole_decimals(column: Any, name: str) -> Integers:
 
 
 def is_text(kind: Any) -> bool:
+    return _is_one_of(kind, "is_string", "is_large_string", "is_string_view")
+
+
+def _is_one_of(kind: Any, *checks: str) -> bool:
+    """Whether a type of Arrow is one of these, as far as this version of pyarrow knows them."""
     from pyarrow import types
 
-    is_view = getattr(types, "is_string_view", lambda kind: False)  # since pyarrow 16
-    return bool(types.is_string(kind) or types.is_large_string(kind) or is_view(kind))
+    return any(getattr(types, check)(kind) for check in checks if hasattr(types, check))
 
 
 def _text_ids(column: Any, name: str) -> Any:
@@ -298,10 +302,8 @@ def _feature_columns(column: Any, name: str) -> NDArray[np.float32]:
 
 
 def is_list(kind: Any) -> bool:
-    from pyarrow import types
-
-    plain_lists = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-    return bool(plain_lists or types.is_list_view(kind) or types.is_large_list_view(kind))
+    views = ("is_list_view", "is_large_list_view")
+    return _is_one_of(kind, "is_list", "is_large_list", "is_fixed_size_list", *views)
 
 
 def first_row(mask: NDArray[np.bool_]) -> int | None:
