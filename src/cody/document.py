@@ -21,7 +21,8 @@ Reader = Callable[[Any], Any]
 Readers = dict[str, Reader]
 
 FIRST_SCHEMA = "cody/explanation/1"
-NEW: dict[str, Any] = {"window": None, "surroundings": None}  # what documents of before lack
+# What documents of before lack.
+NEW: dict[str, Any] = {"window": None, "surroundings": None, "wider": None, "scope": "some"}
 
 
 def upgraded(written: Any, schema: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody._help import readable_help
-from cody.candidates import SIZE, Near, Protected, candidates, ends_first, groups, surroundings
+from cody.candidates import SIZE, Near, Protected, candidates, ends_first, events_on_paths, groups, surroundings
 from cody.deadline import check_deadline, until
 from cody.decision import flips
 from cody.edits import Add, Alter
@@ -23,8 +23,11 @@ from cody.errors import BudgetError, CallError, ModelError, ProbabilityWarning
 from cody.estimates import TwoStages
 from cody.explanation import (
     ADDED,
+    ALL_EVENTS,
     ALTERED,
     MOVED,
+    SEEN_EVENTS,
+    SOME_EVENTS,
     Confirmation,
     Counterfactual,
     Event,
@@ -44,6 +47,7 @@ from cody.model import (
     OffersPlain,
     as_floats,
     as_seen,
+    attended_by,
     check_is_model,
     checked_logits,
     graph_of,
@@ -173,6 +177,7 @@ def explain(
         window=searched.window,
         surroundings=_surroundings(searched.graph, query, searched.events, hops),
         wider=searched.wider,
+        scope=_scope(model, space, searched),
     )
 
 
@@ -607,6 +612,16 @@ def _alternatives(
         if confirmed is not None and flips(confirmed.original, confirmed.without):
             others.append(Counterfactual(rows, confirmed))
     return tuple(others)
+
+
+def _scope(model: Model, space: Space, searched: Searched) -> str:
+    """Whether other events than the candidates could matter: alone, or only together with candidates, or not at all."""
+    graph, query = space.graph, space.query
+    attended = attended_by(model, query)
+    if attended is None or graph.imagined is not None or not np.isin(attended, searched.events).all():
+        return SOME_EVENTS
+    every = events_on_paths(graph, query, reach(model), len(searched.events) + 1)
+    return ALL_EVENTS if np.isin(every, searched.events).all() else SEEN_EVENTS
 
 
 def _surroundings(graph: TemporalGraph, query: Query, events: IntArray, hops: int) -> Surroundings:

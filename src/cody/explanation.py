@@ -107,6 +107,13 @@ class Line(NamedTuple):
     predicted: str
 
 
+# What an explanation is about besides its candidates.
+SOME_EVENTS = "some"  # other events could matter too
+SEEN_EVENTS = "seen"  # no other event alone can matter: the candidates are all that the model sees
+ALL_EVENTS = "all"  # no other event can matter, whatever happens to the candidates
+SCOPES = (SOME_EVENTS, SEEN_EVENTS, ALL_EVENTS)
+
+
 class Wider(NamedTuple):
     """A search among more events than the candidates, where none of these was found to flip the prediction."""
 
@@ -141,6 +148,7 @@ class Explanation:
     window: Window | None = None  # when the one imagined event of the answer could have been, to the same effect
     surroundings: Surroundings | None = None  # None: in documents of others, and of before
     wider: Wider | None = None  # where else a counterfactual was looked for in vain; None: nowhere
+    scope: str = SOME_EVENTS  # whether events that are no candidates could matter: one of the words above
 
     @property
     def original(self) -> float:
@@ -259,7 +267,8 @@ class Explanation:
         if self.counterfactuals:  # a search of one's own need not answer with one that it met
             return f"This is no counterfactual, though the search met {len(self.counterfactuals)}."
         if self.is_exhausted:
-            near = f"{count(len(self.candidates), 'past event')} near this link"
+            where = "that can matter" if self.scope == ALL_EVENTS else "near this link"
+            near = f"{count(len(self.candidates), 'past event')} {where}"
             edits = f"{count(len(self.candidates), 'edit')} that were considered"
             return f"No set of the {edits if self.allows_more else near} changes the decision.{self._none_wider}"
         evaluations = self.evaluations - (self.wider.evaluations if self.wider else 0)
@@ -346,7 +355,8 @@ class Explanation:
         """The claim that no set of fewer candidates changes the decision."""
         if size > 3:
             return f"no set of fewer than {size} {self._thing}s does it"
-        return f"no single {self._thing} does it" if size == 2 else f"no single {self._thing} and no two do it"
+        seen = " that the model can see" if self.scope != SOME_EVENTS else ""
+        return f"no single {self._thing}{seen} does it" if size == 2 else f"no single {self._thing} and no two do it"
 
     @property
     def _thing(self) -> str:
@@ -727,6 +737,7 @@ READERS: document.Readers = {
     "explored": document.tuple_of(document.pair(document.tuple_of(document.row_number), document.finite)),
     "window": document.or_none(document.named_tuple(Window)),
     "wider": document.or_none(document.named_tuple(Wider)),
+    "scope": document.one_of(*SCOPES),
     "alternatives": document.tuple_of(
         document.named_tuple(
             Counterfactual, rows=document.tuple_of(document.row_number), confirmed=document.named_tuple(Confirmation)

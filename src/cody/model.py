@@ -16,7 +16,7 @@ import numpy as np
 
 from cody._help import readable_help
 from cody.errors import CallError, ModelError
-from cody.graph import FloatArray, Query, TemporalGraph, whole_number
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, whole_number
 
 Change = frozenset[int]  # changed rows: a real one did not happen, an imagined one did
 
@@ -157,6 +157,15 @@ class LacksOwnBatch(Protocol):
 
 
 @runtime_checkable
+class HasNoMemory(Protocol):
+    """A model whose answers depend on the events that it attends to, up to `hops` away, and on nothing else."""
+
+    def attended(self, query: Query) -> IntArray:
+        """The rows that the answer depends on with nothing changed: no other event alone can change it. Ascending."""
+        ...
+
+
+@runtime_checkable
 class OffersEstimates(Protocol):
     """A slow model with a cheap estimate of its answers: it is searched by that. What is reported is asked exactly."""
 
@@ -234,6 +243,11 @@ def model_on(model: Model, graph: TemporalGraph) -> Model:
 def as_seen(model: Model, graph: TemporalGraph, query: Query) -> Query:
     """The same link as of the moment until which the model looks: what it does not see cannot be a candidate."""
     return until(graph, query, model.sees_before(query)) if isinstance(model, SeesPart) else query
+
+
+def attended_by(model: Model, query: Query) -> IntArray | None:
+    """The rows that the answer depends on with nothing changed; None if the model does not say, or has a memory."""
+    return model.attended(query) if isinstance(model, HasNoMemory) else None
 
 
 def until(graph: TemporalGraph, query: Query, before: int) -> Query:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, ascending
 from cody.inference.fast import FastModel, Inputs
 from cody.inference.masks import Masks, Universe
 
@@ -39,6 +39,16 @@ class FastTGAT(FastModel):
 
     def __init__(self, network: Any, graph: TemporalGraph, *, dtype: Any = np.float64) -> None:
         super().__init__(network, graph, has_inputs=graph.node_features is not None, dtype=dtype)
+
+    def attended(self, query: Query) -> IntArray:
+        """The rows that all layers together attend to with nothing changed. Ascending."""
+        nodes, sizes = ascending(np.array([query.src, query.dst])), self.weights.sizes
+        rows = nodes[:0]
+        for _ in range(sizes.layers):  # one hop further with each layer
+            rows = self.graph.recent(nodes, query.before, sizes.neighbours)
+            rows = ascending(rows[rows >= 0])
+            nodes = ascending(np.concatenate([nodes, self.graph.src[rows], self.graph.dst[rows]]))
+        return rows
 
     def inputs(self, query: Query, universe: Universe, nodes: IntArray) -> Inputs:
         return FeatureInputs(self.features, universe, nodes)

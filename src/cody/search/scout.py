@@ -25,7 +25,8 @@ from cody.search.result import EVALUATIONS, EXHAUSTED, FOUND, Found, best_asked,
 
 LIMIT, FEW_CANDIDATES = 300, 64  # evaluations where the oracle has no budget, for up to so many candidates
 EACH, AT_MOST = 8, 2048  # … and for each candidate where there are more than that, up to so many
-PATIENCE = 32  # evaluations that may be spent in vain on a smaller set, where the oracle has no budget
+# Without a budget, so many evaluations may be spent in vain on a smaller set: at least, and for each of its events.
+PATIENCE, PATIENCE_EACH = 32, 8
 AT_LEAST = 100  # evaluations beyond one for each candidate: else single events are not all asked at first
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # from fine to coarse
 BLOCK = 8  # events that a climb tries at a time where there are few evaluations; else all of them
@@ -141,9 +142,10 @@ class View:
 
     @property
     def is_content(self) -> bool:
-        """Whether, without a budget to use, the best set has not become smaller for a while."""
-        waited = len(self.numbers) - self._improved
-        return self.oracle.evaluations is None and self.best is not None and waited > PATIENCE
+        """Whether, without a budget to use, the best set has not become smaller for a while; a large one may longer."""
+        if self.oracle.evaluations is not None or self.best is None:
+            return False
+        return len(self.numbers) - self._improved > max(PATIENCE, PATIENCE_EACH * len(self.best))
 
     def _rank(self, change: Change) -> tuple[int, float]:
         return len(change), -self.margin(change)
