@@ -6,6 +6,11 @@ Links are drawn from the log without its first tenth, every second one of two no
 events around each, up to `--size` of them, a few are chosen from the oldest to the latest, so that most histories are
 long and the engine approximates. Each of them alone and some random sets are computed three times: as an estimate,
 exactly, and as a session answers, which checks itself.
+
+    python bench/estimates.py --models wikipedia=runs/tgn-wikipedia --explain 300
+
+measures what checking costs: as many events of the last fifth of the log are explained, each with and without it, and
+the processor times are compared.
 """
 
 from __future__ import annotations
@@ -14,18 +19,19 @@ import argparse
 import itertools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
-from cody import load, load_model
+from cody import explain, load, load_model
 from cody.candidates import candidates
 from cody.graph import Query, TemporalGraph
-from cody.inference import FastTGN
+from cody.inference import FastTGN, selfcheck
 from cody.inference.fast import Workspace
-from cody.inference.selfcheck import PROMISE, answer_all
+from cody.inference.selfcheck import PROMISE, SelfCheck, answer_all
 from cody.model import Change
 
 
@@ -36,6 +42,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=1000, help="events around a link to choose from")
     parser.add_argument("--rows", type=int, default=8, help="to choose of them")
     parser.add_argument("--seconds", type=float, default=3600.0, help="for each data set at most")
+    parser.add_argument("--explain", type=int, help="measure what checking costs, with so many explanations")
     parser.add_argument("--out", type=Path, help="a JSON file for the figures")
     options = parser.parse_args()
     rows = []
@@ -44,7 +51,8 @@ def main() -> None:
         graph = load(data)
         model = load_model(name, graph)
         assert isinstance(model, FastTGN)
-        row = {"data": data, "dimension": model.weights.sizes.dimension} | measure(model, options)
+        figures = measure(model, options) if options.explain is None else cost(model, options)
+        row = {"data": data, "dimension": model.weights.sizes.dimension} | figures
         print(row, flush=True)
         rows.append(row)
     if options.out is not None:
@@ -87,6 +95,33 @@ def measure(model: FastTGN, options: argparse.Namespace) -> dict[str, Any]:
         "answers on the wrong side": session_wrong,
         "sessions that became exact": int(exact_sessions),
     }
+
+
+def cost(model: FastTGN, options: argparse.Namespace) -> dict[str, Any]:
+    """What explanations take with the check, against those without it."""
+    graph, rng, ends = model.graph, np.random.default_rng(0), time.monotonic() + options.seconds
+    taken: list[list[float]] = []
+    for row in rng.integers(graph.num_events * 4 // 5, graph.num_events, options.explain).tolist():
+        if time.monotonic() > ends:
+            break
+        taken.append([])
+        for near, compared in ((selfcheck.NEAR, selfcheck.SelfCheck._sample), (0.0, nothing)):
+            with patch.object(selfcheck, "NEAR", near), patch.object(selfcheck.SelfCheck, "_sample", compared):
+                begun = time.process_time()
+                explain(model, graph, graph.query(row))
+                taken[-1].append(time.process_time() - begun)
+    checked, unchecked = np.array(taken).T
+    return {
+        "explained": len(taken),
+        "median": round(float(np.median(checked) / np.median(unchecked)), 3),
+        "all": round(float(checked.sum() / unchecked.sum()), 3),
+        "slowest": round(float(checked.max() / unchecked.max()), 3),
+        "seconds": {"median": round(float(np.median(checked)), 3), "slowest": round(float(checked.max()), 3)},
+    }
+
+
+def nothing(_: SelfCheck, changes: Sequence[Change]) -> np.ndarray[Any, Any]:
+    return np.zeros(len(changes), dtype=bool)
 
 
 def links(graph: TemporalGraph, rng: np.random.Generator) -> Iterator[Query]:

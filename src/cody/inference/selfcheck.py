@@ -3,7 +3,7 @@
 About long histories the TGN is approximate (`tgn.SMALL_CHANGE`). How far that moves a logit is up to the weights, and a
 memory that amplifies small changes can make it large. So a session computes exactly, besides the estimate:
 
-- its 1st, 2nd, 4th, 8th, … answer, and that with the oldest changed event, which has the longest history to go wrong
+- its 1st, 4th, 16th, 64th, … answer, and that with the oldest changed event, which has the longest history to go wrong
   in: once one of these estimates is off by more than `PROMISE`, the session does not approximate any more;
 - every answer that lies within `NEAR` of the decision line, where an error could change the decision.
 """
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from cody.inference.fast import Workspace
 
 PROMISE = 1e-4  # of a logit: docs/engine.md has what was measured
-NEAR = 10 * PROMISE  # of the decision line: no estimate decides there, even if it is off by ten times the promise
+NEAR = 100 * PROMISE  # of the decision line: no estimate decides there, even if it is off by far more than promised
+POWERS = 4 ** np.arange(31)
 
 
 class SelfCheck:
@@ -70,9 +71,8 @@ class SelfCheck:
         self.worst, self.oldest = worst, min(self.oldest, *(min(change, default=sys.maxsize) for change in changes))
 
     def _sample(self, changes: Sequence[Change]) -> BoolArray:
-        """Which estimates are the 1st, 2nd, 4th, 8th, … of the session, or that with the oldest event so far. [n]"""
-        numbers = len(self.answers) + np.arange(1, len(changes) + 1)
-        sample: BoolArray = (numbers & (numbers - 1)) == 0
+        """Which estimates are the 1st, 4th, 16th, 64th, … of the session, or that with the oldest event so far. [n]"""
+        sample: BoolArray = np.isin(len(self.answers) + np.arange(1, len(changes) + 1), POWERS)
         oldest = np.array([min(change, default=self.oldest) for change in changes])
         sample[oldest.argmin()] |= oldest.min() < self.oldest
         return sample
