@@ -158,7 +158,7 @@ def explain(
         src=graph.name(query.src),
         dst=graph.name(query.dst),
         event=query.before if query.before < graph.num_events and graph.query(query.before) == query else None,
-        candidates=tuple(event_of(searched.graph, row) for row in rows),
+        candidates=tuple(_with_features(searched.graph, row) for row in rows),
         rows=found.rows,
         logits=said.logits,
         ended=found.ended,
@@ -627,7 +627,7 @@ def _scope(model: Model, space: Space, searched: Searched) -> str:
 def _surroundings(graph: TemporalGraph, query: Query, events: IntArray, hops: int) -> Surroundings:
     nodes, distances, others = surroundings(graph, query, events, hops)
     named = (Neighbour(graph.name(node), hop) for node, hop in zip(nodes.tolist(), distances.tolist(), strict=True))
-    return Surroundings(tuple(named), tuple(event_of(graph, row) for row in others.tolist()))
+    return Surroundings(tuple(named), tuple(_with_features(graph, row) for row in others.tolist()))
 
 
 def event_of(graph: TemporalGraph, row: int) -> Event:
@@ -641,6 +641,10 @@ def event_of(graph: TemporalGraph, row: int) -> Event:
         return Event(row, *ends, float(graph.time[row]), ADDED)
     kind = ALTERED if isinstance(edit, Alter) else MOVED
     return Event(row, *ends, float(graph.time[row]), kind, replaced, float(graph.time[replaced]))
+
+
+def _with_features(graph: TemporalGraph, row: int) -> Event:
+    return event_of(graph, row)._replace(carries=graph.carried(row))
 
 
 def describe(function: Callable[..., Any]) -> dict[str, Any]:

@@ -57,6 +57,11 @@ class Event(NamedTuple):
     edit: str = REMOVED  # what a change that names it means: it is removed, added, moved here, or altered
     replaces: int | None = None  # the event that is moved or altered
     was: float | None = None  # when that one happened
+    carries: str = ""  # its features in words, where they are few: "rating −10", or "rating −10 → 10" if it is altered
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data. An event without features has nothing to say about them."""
+        return {name: value for name, value in self._asdict().items() if name != "carries" or value}
 
 
 class Neighbour(NamedTuple):
@@ -439,7 +444,7 @@ class Explanation:
         ):
             name = f"{'+ ' if number else ''}{_edit(event)}"
             times = moment(event.time), earlier(event.time, self.query.time)
-            lines.append(Line(name, _link(event.src, event.dst, 14), *times, logit, score, predicted))
+            lines.append(Line(name, _link_and_features(event), *times, logit, score, predicted))
         more = len(self.rows) - LONGEST_FAILURE
         if more > 1 and self.confirmed is None:  # of what does not change the decision, nobody needs to know all
             lines[-more:] = [lines[-1]._replace(edit=f"+ {more} more", link="", when="", before="")]
@@ -459,7 +464,7 @@ class Explanation:
                 event, is_last = events[row], number == len(other.rows) - 1
                 times = moment(event.time), earlier(event.time, self.query.time)
                 name = f"{'+ ' if number else ''}{_edit(event)}"
-                lines.append(Line(name, _link(event.src, event.dst, 14), *times, *(said if is_last else ("", "", ""))))
+                lines.append(Line(name, _link_and_features(event), *times, *(said if is_last else ("", "", ""))))
             if len(shown) < len(other.rows):
                 lines.append(Line(f"+ {len(other.rows) - len(shown)} more", "", "", "", *said))
         return lines
@@ -481,7 +486,8 @@ class Explanation:
     def to_frame(self) -> pandas.DataFrame:
         """The answer as a table: one row for each edit, in order, with what the model says once it is made too.
 
-        Times are dates (UTC) and durations where the log has dates, else numbers.
+        Times are dates (UTC) and durations where the log has dates, else numbers. Where events have few features, a
+        column has them in words.
         """
         import pandas
 
@@ -496,11 +502,13 @@ class Explanation:
                 "logit": logit,
                 "score": None if logit is None else probability(logit),
                 "predicted": None if logit is None else logit > 0,
+                "features": event.carries,
             }
             for event, logit in self.steps
         ]
         columns = ["event", "edit", "src", "dst", "time", "before", "logit", "score", "predicted"]
-        frame = pandas.DataFrame(rows, columns=columns)
+        with_features = ["features"] * any(event.carries for event in self.candidates)
+        frame = pandas.DataFrame(rows, columns=columns + with_features)
         if rows and all(map(is_date, [self.query.time, *frame["time"]])):
             frame["time"] = pandas.to_datetime(frame["time"], unit="s", utc=True)
             frame["before"] = pandas.to_timedelta(frame["before"], unit="s")
@@ -519,7 +527,7 @@ class Explanation:
         }
         written |= {field.name: getattr(self, field.name) for field in fields(self)}
         written["query"] = self.query._asdict()
-        written["candidates"] = [event._asdict() for event in self.candidates]
+        written["candidates"] = [event.as_dict() for event in self.candidates]
         written["window"] = None if self.window is None else self.window._asdict()
         written["wider"] = None if self.wider is None else self.wider._asdict()
         written["confirmed"] = None if self.confirmed is None else self.confirmed._asdict()
@@ -527,8 +535,10 @@ class Explanation:
             {"rows": other.rows, "confirmed": other.confirmed._asdict()} for other in self.alternatives
         ]
         if self.surroundings is not None:
+            nodes, events = self.surroundings
             written["surroundings"] = {
-                name: [entry._asdict() for entry in entries] for name, entries in self.surroundings._asdict().items()
+                "nodes": [node._asdict() for node in nodes],
+                "events": [event.as_dict() for event in events],
             }
         return with_checksum(written)
 
@@ -707,6 +717,12 @@ def _check(made: Explanation) -> None:
     for rows in (made.rows, *(other.rows for other in made.alternatives)):
         if not known.issuperset(rows):
             raise ValueError(f"{min(set(rows) - known)} is not the row of a candidate")
+
+
+def _link_and_features(event: Event) -> str:
+    """The nodes of an event as a table has them, and what it carries."""
+    named = _link(event.src, event.dst, 14)
+    return f"{named}, {plain(event.carries)}" if event.carries else named
 
 
 def _link(src: str, dst: str, width: int = 24) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cody._help import readable_help
-from cody.edits import NOTHING, Edit, Imagined, check_features, imagined_rows
+from cody.edits import NOTHING, Alter, Edit, Imagined, check_features, imagined_rows
 from cody.errors import CallError, DataError, TimeWarning, did_you_mean, first_line
 from cody.words import duration, is_date, moment_and_zone, parse_moment
 
@@ -30,6 +30,7 @@ BoolArray = NDArray[np.bool_]
 LONGEST_NAME = 1_000  # characters; the names of all nodes take as much room as the longest
 MOST_ROOM_FOR_NAMES = 2 * 2**30  # bytes
 LATEST = ("now", "end")  # words for the time of the last event
+SHOWN_FEATURES = 4  # of an event; more of them tell a reader nothing
 LATEST_TIME = 1e19  # above nanoseconds since 1970; float32 models cannot compute with larger times
 
 
@@ -78,6 +79,7 @@ class TemporalGraph:
     incidence: IntArray  # [2E - loops] int64 event rows, ascending within each node; a self-loop occurs once
     identity: str  # hash of everything above that an answer can depend on
     imagined: Imagined | None = None  # what might have been
+    feature_names: tuple[str, ...] | None = None  # [F] what the user calls each event feature; None: f0, f1, …
 
     @classmethod
     def from_arrays(
@@ -89,12 +91,14 @@ class TemporalGraph:
         features: ArrayLike | None = None,
         node_features: ArrayLike | None = None,
         names: Sequence[Any] | NDArray[Any] | None = None,
+        feature_names: Sequence[str] | None = None,
         num_nodes: int | None = None,
         sort: bool = False,
     ) -> TemporalGraph:
         """Check the columns, once, and index them. Node ids are 0-based; `num_nodes` may exceed the largest.
 
-        Events must be sorted by time; `sort=True` sorts them, keeping the order of equal times.
+        Events must be sorted by time; `sort=True` sorts them, keeping the order of equal times. `feature_names` are
+        what features are called where they are shown or altered.
         """
         times = _times(time)
         sources, targets = _node_ids("src", src, times.size), _node_ids("dst", dst, times.size)
@@ -108,7 +112,8 @@ class TemporalGraph:
         _check_sorted(times)
         count = _count_nodes(sources, targets, num_nodes, node_table, labels)
         node_table = _feature_table("node_features", node_table, count, "nodes")
-        return _assemble(count, sources, targets, times, edge_features, node_table, labels)
+        graph = _assemble(count, sources, targets, times, edge_features, node_table, labels)
+        return graph if feature_names is None else replace(graph, feature_names=_feature_names(graph, feature_names))
 
     @property
     def num_nodes(self) -> int:
@@ -242,6 +247,36 @@ class TemporalGraph:
         imagined = self.imagined.features[np.where(real, 0, rows - self.num_events)]
         return np.where(real[..., None], self.features[np.where(real, rows, 0)], imagined)
 
+    def names_of_features(self) -> tuple[str, ...]:
+        """What the features of events are called: as the user calls them, else f0, f1, …"""
+        width = 0 if self.features is None else self.features.shape[1]
+        return tuple(f"f{place}" for place in range(width)) if self.feature_names is None else self.feature_names
+
+    def carried(self, row: int) -> str:
+        """The features of an event in words; of an altered one, what it had and has. Empty where they are too many.
+
+        >>> from cody.edits import Alter
+        >>> graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1, 2], features=[[-10], [3]], feature_names=["rating"])
+        >>> graph.carried(0), graph.imagine([Alter(0, [10])]).carried(2)
+        ('rating −10', 'rating −10 → 10')
+        """
+        names = self.names_of_features()
+        if not 0 < len(names) <= SHOWN_FEATURES:
+            return ""
+        values = self._features_in_words(row)
+        was = values
+        if self.imagined is not None and row >= self.num_events:
+            place = row - self.num_events
+            if isinstance(self.imagined.edits[place], Alter):
+                was = self._features_in_words(int(self.imagined.replaces[place]))
+        changes = zip(names, was, values, strict=True)
+        return ", ".join(f"{name} {new}" if old == new else f"{name} {old} → {new}" for name, old, new in changes)
+
+    def _features_in_words(self, row: int) -> list[str]:
+        features = self.features_of(np.array([row]))
+        assert features is not None
+        return [f"{value:.6g}".replace("-", "−") for value in features[0].tolist()]
+
     def place(self, rows: IntArray) -> IntArray:
         """The row itself if it is real; if it is imagined, the real row that it comes before. [n] → [n]"""
         if self.imagined is None:
@@ -316,7 +351,9 @@ class TemporalGraph:
             return wider
         check_features(self, edits)
         rows = imagined_rows(wider, edits, self.identity)
-        columns = {name: np.concatenate([getattr(self, name), getattr(rows, name)]) for name in ("src", "dst", "time")}
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(rows, name)]) for name in ("src", "dst", "time")
+        }
         identity = _identity(wider.num_nodes, rows.src, rows.dst, rows.time, rows.features, rows.replaces)
         combined = hashlib.blake2b(f"{self.identity}|{identity}".encode(), digest_size=16).hexdigest()
         return replace(wider, **columns, identity=combined, imagined=rows)
@@ -352,7 +389,7 @@ class TemporalGraph:
         if not len(rows):
             raise CallError("without these events there are none left")
         rows = rows[np.argsort(self.order(rows), kind="stable")]
-        return _assemble(
+        graph = _assemble(
             self.num_nodes,
             self.src[rows],
             self.dst[rows],
@@ -361,15 +398,17 @@ class TemporalGraph:
             self.node_features,
             self.names,
         )
+        return replace(graph, feature_names=self.feature_names)
 
     def select(self, rows: IntArray | BoolArray) -> TemporalGraph:
         """The graph of these events only: the same nodes, events numbered from 0."""
         times = _times(self.time[rows])
         _check_sorted(times)
         features = None if self.features is None else self.features[rows]
-        return _assemble(
+        graph = _assemble(
             self.num_nodes, self.src[rows], self.dst[rows], times, features, self.node_features, self.names
         )
+        return replace(graph, feature_names=self.feature_names)
 
 
 def ascending(numbers: IntArray) -> IntArray:
@@ -556,6 +595,14 @@ def _feature_table(column: str, table: ArrayLike | None, rows: int, of_what: str
     if bad.size:
         raise DataError(f"{column} must be finite numbers; row {bad[0]} has a NaN or an infinity")
     return array if array.shape[1] else None
+
+
+def _feature_names(graph: TemporalGraph, names: Sequence[str]) -> tuple[str, ...]:
+    width = 0 if graph.features is None else graph.features.shape[1]
+    texts = tuple(map(str, names))
+    if len(texts) != width or len(set(texts)) < width:
+        raise DataError(f"feature_names must be {width} different names, one for each feature, not {list(texts)!r:.60}")
+    return texts
 
 
 def _count_nodes(

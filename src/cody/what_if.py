@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections import defaultdict
@@ -13,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody.candidates import candidates
-from cody.edits import Add, Edit, Move
-from cody.errors import CallError, first_line
+from cody.edits import Add, Alter, Edit, Move
+from cody.errors import CallError, did_you_mean, first_line
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, warn_if_long_after
 from cody.model import Change, Model, as_seen, check_changes, checked_logits, model_on, open_session
 from cody.words import is_date, moment_and_zone, parse_moment
@@ -137,6 +138,43 @@ def parse_move(text: str, graph: TemporalGraph | None = None) -> Move:
     return Move(row, was + delay.by)
 
 
+def parse_alter(text: str, graph: TemporalGraph) -> Alter:
+    """An event with other features, as a person types it: its row, and what is different.
+
+    >>> graph = TemporalGraph.from_arrays([0], [1], [5.0], features=[[-10, 2]], feature_names=["rating", "weight"])
+    >>> parse_alter("0 rating=10", graph)
+    Alter(row=0, features=(10.0, 2.0))
+    """
+    first, *changes = _words("--alter", text, 2)
+    if not first.strip(", "):
+        raise CallError(f"--alter {text[:60]!r} does not start with the row of an event")
+    given = dict(_feature_and_value(change, text) for change in changes)
+    return altered(graph, parse_rows(first)[0], given)
+
+
+def altered(graph: TemporalGraph, row: int, given: dict[str, float]) -> Alter:
+    """An event with other values of the features that are named."""
+    names, query = graph.names_of_features(), graph.query(row)
+    if graph.features is None:
+        raise CallError("the events of these data have no features to alter; cody data import --features keeps columns")
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise CallError(f"events have no feature {unknown[0][:60]!r}{did_you_mean(unknown[0], names)}")
+    values = zip(names, graph.features[query.before].tolist(), strict=True)
+    return Alter(row, tuple(given.get(name, value) for name, value in values))
+
+
+def _feature_and_value(text: str, whole: str) -> tuple[str, float]:
+    name, equals, value = text.rpartition("=")
+    try:
+        number = float(value.replace("−", "-"))
+    except ValueError:
+        number = math.nan
+    if not equals or not name or not math.isfinite(number):
+        raise CallError(f"--alter {whole[:60]!r}: {text[:40]!r} is not FEATURE=NUMBER, for example rating=10")
+    return name, number
+
+
 class _Delay(NamedTuple):
     """How much later; earlier is negative."""
 
@@ -163,8 +201,9 @@ def _time(text: str, graph: TemporalGraph | None) -> float:
 
 def unseen(graph: TemporalGraph, query: Query, edit: Edit, new_nodes: Sequence[Any] = ()) -> str:
     """What an edit means that the question does not see because it lies after it, in words; else empty."""
-    if not isinstance(edit, Add | Move):
-        return ""
+    if isinstance(edit, Alter):
+        after = edit.row >= query.before
+        return f"event {edit.row} does not lie before the link: altering it changes nothing" if after else ""
     longer = graph.imagine([edit], new_nodes=new_nodes)
     if longer.num_events in longer.imagined_before(query):
         return ""
@@ -182,7 +221,7 @@ def _words(option: str, text: str, least: int) -> list[str]:
     except ValueError:
         words = []
     if len(words) < least:
-        form = {"--add": '"SRC DST TIME"', "--move": '"ROW TIME"'}[option]
+        form = {"--add": '"SRC DST TIME"', "--move": '"ROW TIME"', "--alter": '"ROW FEATURE=NUMBER"'}[option]
         raise CallError(f"{option} {text[:60]!r} is not understood; write {option} {form}")
     return words
 
@@ -191,7 +230,7 @@ def read_cases(path: Path, graph: TemporalGraph) -> list[Case]:
     """The cases in a JSON file, a list of objects; keys other than these are ignored.
 
     `"event": row`, or `"src"`, `"dst"` and `"time"`; `"removed": [rows]`; `"added": [[src, dst, time], …]`; `"moved":
-    [[row, time], …]`.
+    [[row, time], …]`; `"altered": [[row, {feature: number}], …]`.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -211,7 +250,7 @@ def read_cases(path: Path, graph: TemporalGraph) -> list[Case]:
 
 def _case(entry: object, where: str, graph: TemporalGraph) -> Case:
     is_link = isinstance(entry, dict) and {"src", "dst", "time"} <= entry.keys()
-    changes_something = isinstance(entry, dict) and {"removed", "added", "moved"} & entry.keys()
+    changes_something = isinstance(entry, dict) and {"removed", "added", "moved", "altered"} & entry.keys()
     if not isinstance(entry, dict) or not changes_something or not (is_link or "event" in entry):
         raise CallError(f'{where}: expected {{"event": row, "removed": [rows]}}, not {json.dumps(entry)[:80]}')
     removed, added, moved = (_list(entry.get(key, []), key, where) for key in ("removed", "added", "moved"))
@@ -224,11 +263,19 @@ def _case(entry: object, where: str, graph: TemporalGraph) -> Case:
                 form = "[src, dst, time]" if kind is Add else "[row, time]"
                 raise CallError(f"{where}: expected {form}, not {json.dumps(part)[:80]}")
             edits.append(kind(*part))
+    edits += [_altered(part, where, graph) for part in _list(entry.get("altered", []), "altered", where)]
     if is_link:
         return Case(graph.query_at(entry["src"], entry["dst"], entry["time"]), None, frozenset(removed), tuple(edits))
     if type(entry["event"]) is not int:
         raise CallError(f"{where}: event and removed must be whole numbers, not {json.dumps(entry)[:80]}")
     return Case(graph.query(entry["event"]), entry["event"], frozenset(removed), tuple(edits))
+
+
+def _altered(part: Any, where: str, graph: TemporalGraph) -> Alter:
+    fits = isinstance(part, list) and len(part) == 2 and type(part[0]) is int and isinstance(part[1], dict)
+    if not fits or not all(type(value) in (int, float) for value in part[1].values()):
+        raise CallError(f"{where}: expected [row, {{feature: number}}], not {json.dumps(part)[:80]}")
+    return altered(graph, part[0], part[1])
 
 
 def _list(value: object, key: str, where: str) -> list[Any]:

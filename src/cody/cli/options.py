@@ -41,6 +41,14 @@ MoveOption = Annotated[
     list[str] | None,
     Option("--move", metavar="EVENT", help='An event at another time: "ROW TIME", or "ROW 1 day earlier". Repeatable.'),
 ]
+AlterOption = Annotated[
+    list[str] | None,
+    Option(
+        "--alter",
+        metavar="EVENT",
+        help='An event with other features: "ROW FEATURE=NUMBER", several of them. Repeatable.',
+    ),
+]
 NewNodeOption = Annotated[
     list[str] | None,
     Option("--new-node", metavar="NAME", help="A node that --add may name, and nobody knows. Repeatable."),

@@ -21,7 +21,7 @@ from rich.text import Text
 from cody.cli.proof import LONGEST
 from cody.data import Dataset, Summary, is_here
 from cody.decision import decision, flips, probability, scores, shift
-from cody.edits import Add, Move
+from cody.edits import Add, Alter, Move
 from cody.explainers import DEFAULT_SEARCH
 from cody.explanation import Explanation
 from cody.graph import TemporalGraph
@@ -164,6 +164,9 @@ def _otherwise(graph: TemporalGraph, case: Case) -> str:
             parts.append(f"+ {plain(edit.src, 14)} → {plain(edit.dst, 14)}, {moment_and_zone(edit.time)}")
         elif isinstance(edit, Move):
             parts.append(f"{edit.row} moved to {moment_and_zone(edit.time)}")
+        elif isinstance(edit, Alter):
+            said = graph.imagine([edit]).carried(graph.num_events)
+            parts.append(f"{edit.row} altered" + (f": {plain(said)}" if said else ""))
     return "\n".join(parts)
 
 
@@ -373,7 +376,8 @@ def bench(measured: Sequence[Row], machine: dict[str, Any], left_out: Sequence[s
 
 
 def _link(graph: TemporalGraph, row: int) -> str:
-    return " → ".join(plain(graph.name(int(node)), 20) for node in (graph.src[row], graph.dst[row]))
+    named = " → ".join(plain(graph.name(int(node)), 20) for node in (graph.src[row], graph.dst[row]))
+    return ", ".join([named, *filter(None, [plain(graph.carried(row))])])
 
 
 def _rows(case: Case) -> str:

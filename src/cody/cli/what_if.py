@@ -26,6 +26,7 @@ from cody.cli.common import (
 from cody.cli.links import asked_links
 from cody.cli.options import (
     AddOption,
+    AlterOption,
     DstOption,
     EventOption,
     MoveOption,
@@ -37,10 +38,10 @@ from cody.cli.options import (
 from cody.cli.parser import Option
 from cody.data import load
 from cody.decision import probability
-from cody.edits import Add, Edit, Move
+from cody.edits import Add, Alter, Edit, Move
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
-from cody.what_if import Case, answer_cases, effects, parse_add, parse_move, parse_rows, read_cases, unseen
+from cody.what_if import Case, answer_cases, effects, parse_add, parse_alter, parse_move, parse_rows, read_cases, unseen
 from cody.words import count
 
 
@@ -48,7 +49,7 @@ from cody.words import count
     "what-if",
     groups={
         "The link": "event src dst time cases",
-        "What is otherwise": "without add move new_node each most",
+        "What is otherwise": "without add move alter new_node each most",
         "Data and model": "data model sort unit other_data engine",
     },
     examples={
@@ -67,11 +68,13 @@ def what_if(
     without: WithoutOption = "",
     add: AddOption = None,
     move: MoveOption = None,
+    alter: AlterOption = None,
     new_node: NewNodeOption = None,
     each: Annotated[bool, Option("--each", help="Leave out past events near the link, one at a time.")] = False,
     most: Annotated[int, Option(min=1, help="With --each: how many of them are shown, strongest first.")] = 10,
     cases: Annotated[
-        Path | None, Option(help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …}.')
+        Path | None,
+        Option(help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …, "altered": …}.'),
     ] = None,
     engine: Annotated[Engine, Option(help="The fast one, or the slow one that defines right.")] = Engine.fast,
     sort: SortOption = False,
@@ -80,11 +83,13 @@ def what_if(
     json_: JsonOption = False,
 ) -> None:
     """Ask what a model would say were the past otherwise: without some events, with others, at other times."""
-    removed, changed = frozenset(parse_rows(without)), bool(without or add or move)
+    removed, changed = frozenset(parse_rows(without)), bool(without or add or move or alter)
     if cases is not None and (each or changed or any(part is not None for part in (event, src, dst, time))):
-        raise CallError("--cases says everything; leave out --event, --src, --without, --add, --move and --each")
+        raise CallError(
+            "--cases says everything; leave out --event, --src, --without, --add, --move, --alter and --each"
+        )
     if each and changed:
-        raise CallError("--each leaves out one event at a time; leave out --without, --add and --move")
+        raise CallError("--each leaves out one event at a time; leave out --without, --add, --move and --alter")
     named = NamedModel(model, partial(load, data, sort=sort, unit=unit))
     graph = named.graph
     if cases is not None:
@@ -95,6 +100,7 @@ def what_if(
         edits: tuple[Edit, ...] = (
             *(parse_add(text, graph) for text in add or []),
             *(parse_move(text, graph) for text in move or []),
+            *(parse_alter(text, graph) for text in alter or []),
         )
         asked = [Case(query, event), *([Case(query, event, removed, edits)] if removed or edits else [])]
         _say_what_is_too_late(graph, query, event, removed, edits, new_node or [])
@@ -156,6 +162,11 @@ def _answer(graph: TemporalGraph, case: Case, logit: float) -> dict[str, Any]:
     for name, kind in (("added", Add), ("moved", Move)):
         if any(isinstance(edit, kind) for edit in case.edits):
             answer[name] = [edit._asdict() for edit in case.edits if isinstance(edit, kind)]
+    names, altered = graph.names_of_features(), [edit for edit in case.edits if isinstance(edit, Alter)]
+    if altered:
+        answer["altered"] = [
+            {"row": edit.row, "features": dict(zip(names, edit.features, strict=True))} for edit in altered
+        ]
     return answer | {
         "logit": round(logit, 6),
         "score": round(probability(logit), 6),

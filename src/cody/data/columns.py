@@ -274,6 +274,16 @@ def feature_table(table: Any, names: Sequence[str]) -> NDArray[np.float32] | Non
     return np.concatenate(parts, axis=1)
 
 
+def names_of_features(table: Any, names: Sequence[str]) -> list[str] | None:
+    """What the columns of `feature_table` are called; a column of lists has a number for each of its places."""
+    found: list[str] = []
+    for name in names:
+        column = table[name].combine_chunks()
+        listed = is_list(column.type) and len(column) and column[0].is_valid
+        found += [f"{name}[{place}]" for place in range(len(column[0]))] if listed else [name]
+    return found or None
+
+
 def _feature_columns(column: Any, name: str) -> NDArray[np.float32]:
     """One column of numbers, or of lists of equal length, as [E, width]."""
     import pyarrow as pa

@@ -29,6 +29,7 @@ from cody.data.columns import (
     in_seconds,
     integers_if_possible,
     is_list,
+    names_of_features,
     number_integers,
     number_text,
     time_column,
@@ -580,6 +581,7 @@ def _graph(table: Any, chosen: Columns, unit: str | None, sort: bool) -> Tempora
         destinations,
         time_column(table[chosen.time], chosen.time, unit),
         features=feature_table(table, chosen.features),
+        feature_names=names_of_features(table, chosen.features),
         names=names,
         sort=sort,
     )

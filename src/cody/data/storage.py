@@ -168,6 +168,8 @@ def _write_columns(graph: TemporalGraph, folder: Path, save: str) -> dict[str, A
         "identity": graph.identity,
         "columns": columns,
     }
+    if graph.feature_names is not None:
+        description["feature_names"] = list(graph.feature_names)
     return with_checksum(description)
 
 
@@ -231,8 +233,16 @@ def _describes_a_graph(description: dict[str, Any]) -> bool:
         and isinstance(columns, dict)
         and set(COLUMN_TYPES) - OPTIONAL <= set(columns) <= set(COLUMN_TYPES)
         and all(isinstance(column, dict) for column in columns.values())
+        and _are_feature_names(description.get("feature_names"), columns)
         and (description["schema"] == WITHOUT_CHECKSUMS or all(map(_is_file_of, columns, columns.values())))
     )
+
+
+def _are_feature_names(names: Any, columns: dict[str, Any]) -> bool:
+    if names is None:
+        return True
+    width = columns.get("features", {}).get("shape", [0, 0])[-1]
+    return isinstance(names, list) and len(names) == width and all(isinstance(name, str) for name in names)
 
 
 def _is_file_of(name: str, described: dict[str, Any]) -> bool:
@@ -263,7 +273,10 @@ def _open_columns(folder: Path, description: dict[str, Any]) -> TemporalGraph:
             check_files({file: str(described[name].get("crc32")) for name, file in files.items()})
         _check_samples(files, columns)
         every: dict[str, Any] = {name: columns.get(name) for name in COLUMN_TYPES}
-        graph = TemporalGraph(**every, identity=description["identity"])
+        named = description.get("feature_names")
+        graph = TemporalGraph(
+            **every, identity=description["identity"], feature_names=None if named is None else tuple(named)
+        )
         if description["schema"] == WITHOUT_CHECKSUMS and _size(columns) <= QUICKLY_READ:
             _verify(graph, folder)
     except DataError as error:

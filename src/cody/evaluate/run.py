@@ -218,7 +218,7 @@ def _failure(
 
 def _edit(event: Event) -> dict[str, Any]:
     """An imagined event as a record keeps it: its row means nothing to others."""
-    return {name: value for name, value in event._asdict().items() if name != "row"}
+    return {name: value for name, value in event._asdict().items() if name not in ("row", "carries")}
 
 
 def _happened(why: Explanation) -> Change:

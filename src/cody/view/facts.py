@@ -148,7 +148,8 @@ class Facts:
 
     def phrase(self, event: ShownEvent) -> str:
         """An event in words."""
-        return f"{self.labels[event.src]} → {self.labels[event.dst]}, {self.before(event)} before"
+        said = f"{self.labels[event.src]} → {self.labels[event.dst]}, {self.before(event)} before"
+        return f"{said}, {event.carries}" if event.carries else said
 
     def edit(self, event: ShownEvent) -> str:
         """What a change that names it means."""
@@ -157,7 +158,7 @@ class Facts:
 
     def beside(self, event: ShownEvent) -> str:
         """What is said beside the link of an event."""
-        return ", ".join(filter(None, [self.edit(event), f"{self.before(event)} before"]))
+        return ", ".join(filter(None, [self.edit(event), f"{self.before(event)} before", event.carries]))
 
     def said_alone(self, number: int) -> str:
         """What the model says with only this candidate otherwise, in words."""

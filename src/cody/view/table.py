@@ -54,11 +54,12 @@ def _rows(facts: Facts, chosen: frozenset[int]) -> Iterator[Markup]:
             data_toggle=number,
         )
         kind = facts.edit(event)
+        said = ", ".join(part for part in (kind, event.carries) if part)
         name = str(event.row if event.edit == REMOVED else event.replaces if event.replaces is not None else "new")
         cells = (
             element("td", box, class_="on"),
             element("td", name, class_="row"),
-            element("th", facts.link(event), element("small", kind) if kind else None, scope="row"),
+            element("th", facts.link(event), element("small", said) if said else None, scope="row"),
             element("td", facts.when(event), class_="when"),
             element("td", facts.before(event), class_="before"),
             element("td", str(facts.distance(event)), class_="hops"),
