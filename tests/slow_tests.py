@@ -4,6 +4,8 @@ SLOW = (
     "tests/attack/test_attack.py",
     "tests/baselines/test_on_campus.py",
     "tests/baselines/test_pgexplainer.py::test_size_and_entropy_cost_what_they_say",
+    "tests/evaluate/test_explanations.py::test_a_run_that_is_stopped",
+    "tests/evaluate/test_explanations.py::test_the_number_of_workers",
     "tests/evaluate/test_on_ray.py",
     "tests/evaluate/test_workers.py",
     "tests/inference/test_fast.py::test_answers_equal_replay",
