@@ -84,7 +84,7 @@ def test_a_saved_graph_opens_as_it_was_and_cannot_be_written(saved: Path) -> Non
     assert [file.name for file in saved.parent.iterdir()] == ["graph"]
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8),
     st.booleans(),
