@@ -75,11 +75,11 @@ def test_a_run_is_resumed_and_extended_and_loses_only_the_line_that_was_being_wr
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--count", 5], "there count is 3, here it is 5"),
+        (["--count", 5], "there count is not given, here it is 5"),
         (["--seed", 1], "there seed is 0, here it is 1"),
         (["--explainer", "greedy"], "there search is scout, here it is greedy"),
-        (["--protect", "events=3"], r"there events of protect is None, here it is \[3\]"),
-        (["--seconds", 9], "there seconds is None, here it is 9.0"),
+        (["--protect", "events=3"], r"there events of protect is not given, here it is \[3\]"),
+        (["--seconds", 9], "there seconds is not given, here it is 9.0"),
         (["--allow", "add"], r"there edits is \['removals'\], here it is \['additions'\]"),
     ],
 )

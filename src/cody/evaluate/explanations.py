@@ -137,9 +137,9 @@ def _check_same_run(where: str, why: Explanation, model: str, data: str, request
     here = {"the model": model, "the data": data} | _flat(requested)
     for name in here | there:
         if there.get(name) != here.get(name):
+            theirs, ours = ("not given" if given.get(name) is None else given[name] for given in (there, here))
             raise DataError(
-                f"{where} belongs to another run: there {name} is {there.get(name)}, "
-                f"here it is {here.get(name)}; choose another file"
+                f"{where} belongs to another run: there {name} is {theirs}, here it is {ours}; choose another file"
             )
 
 
