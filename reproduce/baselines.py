@@ -5,19 +5,22 @@
     python reproduce/baselines.py levels      what is left of a decision at 16 sparsities, as in TempME's paper
 
 `campus TempME`, `shipped TempME` and `levels TempME` measure that explainer only. Times are of the processor, one
-thread. Prints one line for each model and explainer.
+thread. Prints one line for each model and explainer. The candidates are the paper's.
 """
 
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import torch
+from variants import thorough_scout
 
 import cody
 from cody.baselines import MotifSettings, Settings, explore, learned_order, motif_order
 from cody.baselines.differentiable import SoftModel
 from cody.baselines.lessons import new_optimizer
+from cody.candidates import SIZE, events_on_paths
 from cody.data import campus
 from cody.decision import flips
 from cody.evaluate.instances import sample_kinds, sample_links
@@ -94,12 +97,12 @@ def kept_causes(made, model, policies, rows):
 
 def ranked(model, policy, query, size):
     oracle = Oracle(model, query)
-    events = cody.candidates(model.graph, query, size=size)
+    events = cody.candidates(model.graph, query, size=size, near=events_on_paths)
     return oracle, policy(model.graph, query, events, oracle, np.random.default_rng(query.before))
 
 
 def rank_of_cause(model, policy, query, cause):
-    return ranked(model, policy, query, size=64)[1].tolist().index(cause)
+    return ranked(model, policy, query, SIZE)[1].tolist().index(cause)
 
 
 def explored(model, policy, query):
@@ -114,6 +117,8 @@ def on_shipped(only=None, links=100):
         explainers = {
             entry.title: explainer(entry.name, scorer=name if entry.needs_scorer else None) for entry in entries
         }
+        thorough = find("scout").title
+        explainers[thorough] = replace(explainers[thorough], search=thorough_scout)
         explainers["spatio-temporal"] = Explainer("spatio-temporal", spatio_temporal, top_share)
         for correct in (True, False):
             rows = sample_links(model, graph, links, correct=correct)
@@ -126,11 +131,11 @@ def on_shipped(only=None, links=100):
 def judged(model, rows, explainer):
     without, only, share, seconds, evaluations = [], [], [], [], []
     for row in rows.tolist():
-        query = model.graph.query(row)
-        events = frozenset(cody.candidates(model.graph, query, size=explainer.size).tolist())
+        query, size = model.graph.query(row), explainer.size or SIZE
+        events = frozenset(cody.candidates(model.graph, query, size=size, near=events_on_paths).tolist())
         model.logits(query, [frozenset()])
         started = time.process_time()
-        oracle, ranking = ranked(model, explainer.policy, query, explainer.size)
+        oracle, ranking = ranked(model, explainer.policy, query, size)
         chosen = frozenset(explainer.search(oracle, ranking).rows)
         seconds.append(time.process_time() - started)
         evaluations.append(len(oracle.asked))
@@ -153,6 +158,7 @@ def on_levels(only=None, links=20):
         for kind, rows in sample_kinds(model, graph, links).items():
             for entry in entries:
                 made = at_sparsities(entry.name, scorer=name if entry.needs_scorer else None)
+                made = tuple(replace(one, near=events_on_paths) for one in made)
                 plan = Plan("collegemsg", name, made, share=True)
                 records = list(evaluate(model, graph, [Link(row, kind) for row in rows], plan))
                 logit, probability = delta_logit(records), delta_probability(records)

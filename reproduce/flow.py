@@ -2,9 +2,9 @@
 
     python reproduce/flow.py --out runs/flow
 
-Each search explains links of collegemsg's test period in both orders, with 300 evaluations. Prints, for each model,
-kind of prediction and search, fidelity+ and AUFSC+ of both, and their difference with a paired bootstrap interval of
-95 %. Stopped, the same command continues.
+Each search explains links of collegemsg's test period in both orders, with the paper's candidates and 300 evaluations.
+Prints, for each model, kind of prediction and search, fidelity+ and AUFSC+ of both, and their difference with a paired
+bootstrap interval of 95 %. Rerun to resume.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import cody
+from cody.candidates import events_on_paths
 from cody.evaluate import metrics
 from cody.evaluate.record_file import read_records
 from cody.evaluate.run import Plan, Sample, run
@@ -30,7 +31,7 @@ def measured(options, graph, name):
     """The records of one model, by kind and explainer."""
     model = cody.load_model(name, graph)
     asked = [one for search in options.searches for one in names(search)]
-    made = tuple(explainer(one, evaluations=options.evaluations) for one in asked)
+    made = tuple(explainer(one, size=64, near=events_on_paths, evaluations=options.evaluations) for one in asked)
     path = options.out / f"{name}.jsonl"
     for _ in run(path, model, graph, Plan("collegemsg", name, made, share=True), Sample(options.links)):
         pass

@@ -21,7 +21,7 @@ READINGS = {"events": events_on_paths, "nodes": events_among_nodes}
 
 def measure(model, graph, rows, *, near, policy):
     explanations = [
-        cody.explain(model, graph, graph.query(row), near=near, policy=policy, search=tree_search)
+        cody.explain(model, graph, graph.query(row), near=near, policy=policy, search=tree_search, size=64)
         for row in rows.tolist()
     ]
     without_effect = [

@@ -7,6 +7,8 @@ results/searches.csv, one line for each link and search, and prints the tables o
 where it was if interrupted: first a few links of each setting, then more; a search whose lines were deleted is measured
 again.
 
+The candidates are the paper's: the latest 64 events on paths of as many hops as the model looks.
+
 The *ceiling* is the smallest counterfactual that any of these searches, or a heavy one of several thousand questions
 for each link, has met. A lower bound of what there is, but no search at hand finds more.
 """
@@ -24,7 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import cody
-from cody.candidates import candidates, groups
+from cody.candidates import candidates, events_on_paths, groups
 from cody.evaluate.instances import sample_kinds
 from cody.evaluate.metrics import within
 from cody.model import reach
@@ -85,7 +87,7 @@ def _towards(original, logit):
 def measure(model, graph, row, done):
     """(candidates, search, sets asked, size of the answer or nothing) for every search on one link but those done."""
     query = graph.query(row)
-    events = candidates(graph, query, reach(model), 64)
+    events = candidates(graph, query, reach(model), 64, near=events_on_paths)
     answers = {}
 
     def new_oracle(evaluations):

@@ -4,9 +4,9 @@
       --out runs/seed-$seed-tgn-collegemsg; done                        (and so on: tgat, uci-forums)
     python reproduce/seeds.py --links 40 --models runs
 
-All models explain the same random links of the test period, with the default candidates. Writes results/seeds.csv, one
-line for each link and explanation: first a few links of each model, then more; goes on where it was if interrupted.
-`--tables` asks nothing, and puts the tables into docs/results.md.
+All models explain the same random links of the test period, with the paper's candidates (the latest 64 on paths); Scout
+takes 300 evaluations. Writes results/seeds.csv, one line for each link and explanation: first a few links of each
+model, then more; resumes if interrupted. `--tables` explains nothing, and puts the tables into docs/results.md.
 """
 
 import argparse
@@ -22,18 +22,19 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from order import read
 from page import replace_section
+from variants import thorough_scout
 
 import cody
-from cody.candidates import candidates, groups
+from cody.candidates import candidates, events_on_paths, groups
 from cody.decision import flips
 from cody.evaluate.instances import TEST_PERIOD, rows_of
 from cody.evaluate.metrics import within
 from cody.oracle import Oracle
 from cody.policies import random, spatio_temporal
 from cody.search import cody as tree_search
-from cody.search import greedy, scout
+from cody.search import greedy
 
-SEARCHES = {"cody": tree_search, "greedy": greedy, "scout": scout}
+SEARCHES = {"cody": tree_search, "greedy": greedy, "scout": thorough_scout}
 POLICIES = {"spatio-temporal": spatio_temporal, "random": random}
 DATA, KINDS, SEEDS = ("collegemsg", "uci-forums"), ("tgn", "tgat"), (0, 1, 2)
 PAIRS = (("greedy", "cody"), ("scout", "cody"), ("scout", "greedy"))
@@ -47,7 +48,7 @@ SAMPLES = 2000
 
 def explain(model, row, search, policy, search_seed):
     graph, query = model.graph, model.graph.query(row)
-    events = candidates(graph, query, model.hops, 64)
+    events = candidates(graph, query, model.hops, 64, near=events_on_paths)
     oracle = Oracle(model, query, rows=events.tolist(), groups=groups(graph, events))
     ranking = POLICIES[policy](graph, query, events, oracle, np.random.default_rng([search_seed, row]))
     found = SEARCHES[search](oracle, ranking)

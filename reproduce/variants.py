@@ -11,6 +11,13 @@ import torch
 import cody
 from cody.evaluate.instances import sample_links
 from cody.files import write_atomically
+from cody.search import scout
+
+
+def thorough_scout(oracle, ranking):
+    """Scout with a budget that it uses to the end: 300 evaluations besides the policy's, more for many candidates."""
+    with oracle.within(max(300, len(ranking) + 236)):
+        return scout(oracle, ranking)
 
 
 def compare(description, out, variants):
