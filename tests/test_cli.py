@@ -669,7 +669,7 @@ def test_a_command_that_does_not_exist_gets_a_suggestion():
         (["data", "show"], "Missing argument 'NAME'."),
         (["tables"], "Missing argument 'FILES...'."),
         (["explain", "--event", "five"], "Invalid value for '--event': 'five' is not a valid integer."),
-        (["explain", "--event", "5", "--near", "here"], "'here' is not one of 'events', 'nodes'."),
+        (["explain", "--event", "5", "--near", "here"], "'here' is not one of 'ends', 'events', 'nodes'."),
         (["explain", "--evnt", "5"], "No such option '--evnt'; did you mean '--event'?"),
         (["explain", "-x"], "No such option '-x'"),
         (["train", "--data", "x", "--model", "tgn", "--out", "y", "--learning-rate", "nan"], "nan is not greater than"),
@@ -782,7 +782,7 @@ def test_of_a_very_long_word_that_is_not_understood_some_is_repeated(words, lett
 
 
 def test_a_failure_says_what_to_try_next_and_what_it_would_cost(made):
-    where = ("explain", "--data", made / "events", "--model", made / "model", "--candidates", 30)
+    where = ("explain", "--data", made / "events", "--model", made / "model", "--candidates", 30, "--near", "events")
     shown = next(
         shown
         for row in range(299, 100, -1)
@@ -790,6 +790,7 @@ def test_a_failure_says_what_to_try_next_and_what_it_would_cost(made):
     )
     assert re.search(r"--evaluations 1310 +to look further \(within \d", shown)
     assert re.search(r"--prove 3 +to try the other \d+ pairs, too \(within \d", shown)
+    assert re.search(r"--candidates 120 +to consider older events", shown)
     assert "--hops" not in shown
     paper = next(
         paper
@@ -810,9 +811,9 @@ def row_of(shown):
 
 
 def test_two_other_ways_out_are_shown_by_default_and_all_are_in_the_json():
-    shown = run("explain", "--event", 53869)
+    shown = run("explain", "--event", 53922)
     assert "or without" in shown
-    document = json.loads(run("explain", "--event", 53869, "--json"))
+    document = json.loads(run("explain", "--event", 53922, "--json"))
     assert len(document["alternatives"]) == 2
     assert all(other["confirmed"]["without"] > 0 for other in document["alternatives"])
 

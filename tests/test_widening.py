@@ -1,11 +1,16 @@
 """Where nothing is found among a few candidates, more events are looked at, and the answer says how far."""
 
+import io
+import re
+
 import numpy as np
 import pytest
+from rich.console import Console
 
 import cody
 from cody import Explanation, TemporalGraph
 from cody.candidates import ends_first
+from cody.cli.show import advice
 
 GRAPH = TemporalGraph.from_arrays(np.arange(900) % 3, 3 + np.arange(900) % 2, np.arange(900.0))
 QUERY = GRAPH.query(899)
@@ -77,6 +82,16 @@ def test_where_there_are_no_other_events_it_does_not_look_again():
     why = cody.explain(cody.as_model(logits, graph, identity="tests"), graph, graph.query(39))
     assert (len(why.candidates), why.wider) == (39, None)
     assert len(set(calls)) == why.evaluations == 300
+
+
+@pytest.mark.parametrize(("events", "more"), [(900, "--candidates 2048"), (200, None), (40, None)])
+def test_the_advice_is_to_look_wider_than_it_did_where_there_are_more_events(events, more):
+    graph = GRAPH.select(np.arange(events))
+    never = cody.as_model(lambda graph, query, changes: [2.0] * len(changes), graph, identity="tests")
+    shown = Console(width=100, file=io.StringIO())
+    shown.print(advice(cody.explain(never, graph, graph.query(events - 1))))
+    (wider,) = re.findall("--candidates [0-9]+", shown.file.getvalue()) or [None]
+    assert wider == more
 
 
 def test_time_that_is_over_ends_a_wider_search():

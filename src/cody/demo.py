@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cody.candidates import SIZE
 from cody.data import load
 from cody.errors import CodyError
 from cody.explain import explain
@@ -18,10 +19,11 @@ from cody.view import write_page
 
 DATA, MODEL = "collegemsg", "tgn-collegemsg"
 PERIOD = 0.9  # the demo looks at links from here on: well within the test period
+FEW = 3  # events of a counterfactual that can be taken in at a glance
 
 
 class Demo(NamedTuple):
-    """Some links of the last weeks with their logits; the first right and first wrong ones with a counterfactual."""
+    """Some links of the last weeks with their logits; the first right and wrong ones with a small counterfactual."""
 
     graph: TemporalGraph
     rows: IntArray  # [n] links that happened
@@ -42,7 +44,7 @@ def demo_page(result: Demo) -> Path | None:
 
 
 def run_demo(links: int = 6) -> Demo:
-    """Score a few links of the test period; then explain links of both kinds until one has a counterfactual."""
+    """Score a few links of the test period; then explain links of both kinds until one has a small counterfactual."""
     graph = load(DATA)
     model = load_model(MODEL, graph)
     first = int(PERIOD * graph.num_events)
@@ -53,8 +55,8 @@ def run_demo(links: int = 6) -> Demo:
 
     def first_explained(*, predicted: bool) -> Explanation:
         wanted = (place for place in range(len(queries)) if (score(place) > 0) == predicted)
-        explanations = (explain(model, graph, queries[place]) for place in wanted)
-        return next(why for why in explanations if why.is_counterfactual)
+        explanations = (explain(model, graph, queries[place], size=SIZE) for place in wanted)
+        return next(why for why in explanations if why.is_counterfactual and len(why.rows) <= FEW)
 
     logits = np.array([score(place) for place in range(links)])
     explained = first_explained(predicted=True), first_explained(predicted=False)

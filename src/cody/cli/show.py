@@ -22,6 +22,7 @@ from cody.cli.proof import LONGEST
 from cody.data import Dataset, Summary, is_here
 from cody.decision import decision, flips, probability, scores, shift
 from cody.edits import Add, Alter, Move
+from cody.explain import WIDTHS
 from cody.explainers import DEFAULT_SEARCH
 from cody.explanation import Explanation
 from cody.graph import TemporalGraph
@@ -293,8 +294,9 @@ def advice(why: Explanation) -> Table:
         rows.add_row(f"--evaluations {larger}", f"to look further (within {duration(larger * each)})")
     if 0 < left * each < LONGEST:
         rows.add_row(f"--prove {size + 1}", f"to try the other {left:,} {kind}, too (within {duration(left * each)})")
-    if number == why.parameters["candidates"]["size"]:
-        rows.add_row(f"--candidates {4 * number}", "to consider older events, too")
+    looked_at = number if why.wider is None else why.wider.events
+    if looked_at in (why.parameters["candidates"]["size"], *WIDTHS):  # if it is less, there are no others
+        rows.add_row(f"--candidates {4 * looked_at}", "to consider older events, too")
     return rows
 
 
