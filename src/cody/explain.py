@@ -76,7 +76,7 @@ PROBABILITIES = (
     "cody.adapters.from_probabilities(model) does"
 )
 SEARCHING = 0.75  # share of a budget of time; the rest is for the confirmation
-WIDTHS = (SIZE, 128, 512)  # candidates: more of them where nothing was found
+WIDTHS = (SIZE, 128, 256)  # candidates: more of them where nothing was found
 USUAL_COUNT = 3  # counterfactuals that are reported, as far as one search has found them
 
 
@@ -110,7 +110,7 @@ def explain(
         query: the link: `graph.query(row)` or `graph.query_at(src, dst, time)`.
         policy: the order in which candidates are tried.
         search: looks for the smallest set; `functools.partial(cody.search.cody, iterations=1000)` is one with options.
-        size: number of candidate events. By default 64, and where nothing is found among them, 128 and then 512.
+        size: number of candidate events. By default 64, and where nothing is found among them, 128 and then 256.
         hops: neighbourhood radius. By default, as far as the model looks.
         near: which events are candidates: the latest of each end first, or `cody.candidates.events_on_paths`, as in the
             paper.

@@ -63,7 +63,7 @@ PolicyOption = Annotated[
 ]
 CandidatesOption = Annotated[
     int | None,
-    Option("--candidates", min=1, help="Number of candidate events. Default: 64, up to 512 where nothing is found."),
+    Option("--candidates", min=1, help="Number of candidate events. Default: 64, up to 256 where nothing is found."),
 ]
 NearOption = Annotated[
     NearName,

@@ -24,7 +24,7 @@ from cody.oracle import Oracle
 from cody.search.result import EVALUATIONS, EXHAUSTED, FOUND, Found, best_asked, lower_bound, result
 
 LIMIT, FEW_CANDIDATES = 300, 64  # evaluations where the oracle has no budget, for up to so many candidates
-EACH, AT_MOST = 8, 2048  # … and for each candidate where there are more than that, up to so many
+EACH, AT_MOST = 8, 1024  # … and for each candidate where there are more than that, up to so many
 # Without a budget, so many evaluations may be spent in vain on a smaller set: at least, and for each of its events.
 PATIENCE, PATIENCE_EACH = 32, 8
 AT_LEAST = 100  # evaluations beyond one for each candidate: else single events are not all asked at first
@@ -42,7 +42,7 @@ def scout(oracle: Oracle, ranking: IntArray) -> Found:
     """The smallest set that changes the decision, of equal ones the furthest; if none does, the furthest set.
 
     Uses the whole budget of evaluations that the oracle has. If it has none, it takes at most 300, or 8 for each of
-    more than 64 candidates up to 2,048, and ends when looking for a smaller set no longer pays.
+    more than 64 candidates up to 1,024, and ends when looking for a smaller set no longer pays.
     """
     view = View(oracle, ranking.tolist())
     try:
@@ -58,7 +58,7 @@ def usual_evaluations(candidates: int) -> int:
     """How many evaluations a search takes at most where no budget is given.
 
     >>> usual_evaluations(64), usual_evaluations(128), usual_evaluations(512)
-    (300, 1024, 2048)
+    (300, 1024, 1024)
     """
     return LIMIT if candidates <= FEW_CANDIDATES else min(EACH * candidates, AT_MOST)
 
