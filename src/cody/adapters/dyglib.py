@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -134,7 +135,10 @@ def _with_memory(graph: TemporalGraph, steps: DyglibSteps, given: dict[str, Any]
     if steps.embeds:  # a message may depend on the memories of others than its nodes
         return everything
     model = from_steps(graph, **given, reads=steps.reads)
-    return model if replays_rightly(model) else everything
+    if not replays_rightly(steps, model):
+        steps.narrow = False
+        return everything
+    return model
 
 
 class Found(NamedTuple):
@@ -156,6 +160,7 @@ class DyglibSteps:
         self.tables = [module for module in backbone.modules() if hasattr(module, "edge_raw_features")]
         self.events: Tensor = backbone.edge_raw_features  # [E + 1, F], the first of no event
         self.embeds = True  # whether embeddings are computed when a batch is observed
+        self.narrow = False  # whether waiting messages are applied for the nodes that a score reads, and no others
         self.probe = Probe()
         _pad_to_full_length(backbone)
 
@@ -163,10 +168,20 @@ class DyglibSteps:
         self.bank.__init_memory_bank__()
 
     def save(self) -> Any:
-        return self.bank.backup_memory_bank()
+        """The memories, and the messages that wait: the library's own copy of each of these takes long."""
+        bank = self.bank
+        if not hasattr(bank, "node_raw_messages"):
+            return bank.backup_memory_bank()
+        waiting = {node: list(messages) for node, messages in bank.node_raw_messages.items() if messages}
+        return bank.node_memories.data.clone(), bank.node_last_updated_times.data.clone(), waiting
 
     def restore(self, saved: Any) -> None:
-        self.bank.reload_memory_bank(saved)
+        bank = self.bank
+        if not hasattr(bank, "node_raw_messages"):
+            bank.reload_memory_bank(saved)
+            return
+        bank.node_memories.data, bank.node_last_updated_times.data = saved[0].clone(), saved[1].clone()
+        bank.node_raw_messages = defaultdict(list, {node: list(messages) for node, messages in saved[2].items()})
 
     @torch.no_grad()
     def observe(self, events: Events) -> None:
@@ -188,7 +203,8 @@ class DyglibSteps:
 
     def _score(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
         links = (np.full(len(pasts), value) for value in (query.src, query.dst, query.time))
-        source, target = self._embed(PastSampler(pasts), self._features(pasts[0].graph), *links, **self._scoring())
+        with self._only_what_is_read(query, pasts[0]) if self.narrow else nullcontext():
+            source, target = self._embed(PastSampler(pasts), self._features(pasts[0].graph), *links, **self._scoring())
         return self.predict(len(pasts), input_1=source, input_2=target)
 
     def _scoring(self) -> dict[str, Any]:
@@ -228,6 +244,16 @@ class DyglibSteps:
             yield
         finally:
             del vars(embedding)["compute_node_temporal_embeddings"], vars(self.backbone)["get_updated_memories"]
+
+    @contextmanager
+    def _only_what_is_read(self, query: Query, past: Past) -> Iterator[None]:
+        """Inside, waiting messages are applied to the memories that a score reads; in the library, to all of them."""
+        update, nodes = type(self.backbone).get_updated_memories, self.reads(query, past) + 1
+        vars(self.backbone)["get_updated_memories"] = lambda node_ids, **named: update(self.backbone, nodes, **named)
+        try:
+            yield
+        finally:
+            del vars(self.backbone)["get_updated_memories"]
 
     def _memories(self, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         return self.bank.node_memories, self.bank.node_last_updated_times

@@ -51,13 +51,17 @@ def keeps_state_without_embeddings(steps: DyglibSteps, model: HistoryModel) -> b
     return _same(*states)
 
 
-def replays_rightly(model: HistoryModel) -> bool:
-    """Whether a replay of the events that can reach a link gives the answers of a full one, on the first batches."""
+def replays_rightly(steps: DyglibSteps, model: HistoryModel) -> bool:
+    """Whether a replay of what can reach a link, and memories of what it reads, give the answers of a full replay.
+
+    It is tried on the first batches. Afterwards the steps are narrow.
+    """
     rng, graph = np.random.default_rng(0), model.graph
     row = min(TRIED * model.grid.size + model.grid.size // 2, graph.num_events - 1)
     query = graph.query(row)
     changes: list[Change] = [frozenset(rng.integers(0, row, size).tolist()) for size in (0, 1, row // 10) if row]
     full = model.plain(query, frozenset(), full=True).logits(query, changes)
+    steps.narrow = hasattr(type(steps.backbone), "get_updated_memories")
     return np.allclose(model.logits(query, changes), full, rtol=0, atol=TOLERANCE)
 
 
@@ -68,8 +72,7 @@ def expected_seconds(model: HistoryModel) -> float:
         return 0.0
     batch, seconds = _batch_in_the_middle(model), []
     with model.borrowed():
-        if model.steps.start is not None:
-            model.steps.start()
+        state = _seconds_of_a_state(model)
         for row in _some_rows(graph):
             query = graph.query(row)
             past = Past(graph, query, Outcome(frozenset(), ()))
@@ -78,12 +81,26 @@ def expected_seconds(model: HistoryModel) -> float:
                 rows = candidates(graph, query, model.hops, 64)
                 between = (row - int(rows[0])) / model.grid.size if len(rows) else 0.0
                 once += between / 2 * _seconds(lambda past=past: model.steps.observe(Events(graph, batch, past)))
-            seconds.append(SETS * once)
+            seconds.append(SETS * (once + state))
     return float(np.median(seconds))
 
 
 def _batch_in_the_middle(model: HistoryModel) -> IntArray:
     return model.grid.rows(model.grid.number(model.graph.num_events // 2), model.graph.num_events)
+
+
+def _seconds_of_a_state(model: HistoryModel) -> float:
+    """How long it takes to save a state, after some batches before the middle of the log, and to put it back."""
+    start, observe, save, restore = (getattr(model.steps, name) for name in ("start", "observe", "save", "restore"))
+    if start is None:
+        return 0.0
+    graph, grid = model.graph, model.grid
+    past = Past(graph, Query(0, 0, np.inf, graph.num_events), Outcome(frozenset(), ()))
+    middle = grid.number(graph.num_events // 2)
+    start()
+    for number in range(max(0, middle - TRIED), middle):
+        observe(Events(graph, grid.rows(number, graph.num_events), past))
+    return _seconds(lambda: restore(save()))
 
 
 def _seconds_of_a_set(model: HistoryModel, past: Past) -> float:
