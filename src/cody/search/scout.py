@@ -57,7 +57,7 @@ def scout(oracle: Oracle, ranking: IntArray) -> Found:
 def usual_evaluations(candidates: int) -> int:
     """How many evaluations a search takes at most where no budget is given.
 
-    >>> usual_evaluations(64), usual_evaluations(128), usual_evaluations(512)
+    >>> usual_evaluations(64), usual_evaluations(128), usual_evaluations(256)
     (300, 1024, 1024)
     """
     return LIMIT if candidates <= FEW_CANDIDATES else min(EACH * candidates, AT_MOST)
