@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--links", type=int, default=400, help="with a long history, of each data set")
     parser.add_argument("--size", type=int, default=1000, help="events around a link to choose from")
     parser.add_argument("--rows", type=int, default=8, help="to choose of them")
+    parser.add_argument("--seed", type=int, default=0, help="of the links")
     parser.add_argument("--seconds", type=float, default=3600.0, help="for each data set at most")
     parser.add_argument("--explain", type=int, help="measure what checking costs, with so many explanations")
     parser.add_argument("--out", type=Path, help="a JSON file for the figures")
@@ -56,12 +57,13 @@ def main() -> None:
         print(row, flush=True)
         rows.append(row)
     if options.out is not None:
-        options.out.write_text(json.dumps({"promise": PROMISE, "rows": rows}, indent=1) + "\n")
+        given = {name: getattr(options, name) for name in ("links", "size", "rows", "seed", "explain")}
+        options.out.write_text(json.dumps({"options": given, "promise": PROMISE, "rows": rows}, indent=1) + "\n")
 
 
 def measure(model: FastTGN, options: argparse.Namespace) -> dict[str, Any]:
     """The figures of one model."""
-    rng, ends = np.random.default_rng(0), time.monotonic() + options.seconds
+    rng, ends = np.random.default_rng(options.seed), time.monotonic() + options.seconds
     drawn = answers = wrong = session_wrong = exact_sessions = 0
     single: list[float] = []  # the largest error of a single removal, of each link
     larger: list[float] = []  # that of a larger set
@@ -99,7 +101,7 @@ def measure(model: FastTGN, options: argparse.Namespace) -> dict[str, Any]:
 
 def cost(model: FastTGN, options: argparse.Namespace) -> dict[str, Any]:
     """What explanations take with the check, against those without it."""
-    graph, rng, ends = model.graph, np.random.default_rng(0), time.monotonic() + options.seconds
+    graph, rng, ends = model.graph, np.random.default_rng(options.seed), time.monotonic() + options.seconds
     taken: list[list[float]] = []
     for row in rng.integers(graph.num_events * 4 // 5, graph.num_events, options.explain).tolist():
         if time.monotonic() > ends:
