@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,10 @@ import torch
 
 from cody.deadline import until
 from cody.errors import BudgetError
+from cody.graph import ascending
 from cody.inference import FastTGN, compiled, fast, tgn
+from cody.inference.lineage import Lineage
+from cody.inference.masks import Universe
 from random_events import random_graph, random_network
 
 ROOT = Path(__file__).parents[2]
@@ -44,13 +48,14 @@ def in_each_form(monkeypatch, ask):
 
 
 @needs_library
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])  # of the table
 @pytest.mark.parametrize(("scale", "batch"), [(1.0, 8), (30.0, 100), (3000.0, 100)])  # gates shut or wide open
-def test_both_forms_give_the_same_answers_and_compute_the_same_versions(model, monkeypatch, scale, batch):
+def test_both_forms_give_the_same_answers_and_compute_the_same_versions(model, monkeypatch, scale, batch, dtype):
     network = random_network(model.graph, "tgn", batch=batch)
     with torch.no_grad():
         network.memory.weight_ih.mul_(scale)
         network.memory.weight_hh.mul_(scale)
-    scaled = FastTGN(network, model.graph, table_dtype=np.float64)
+    scaled = FastTGN(network, model.graph, table_dtype=dtype)
 
     def ask():
         workspace = fast.Workspace(scaled, model.graph.query(280), range(280))
@@ -61,6 +66,30 @@ def test_both_forms_give_the_same_answers_and_compute_the_same_versions(model, m
     assert pure_inputs.compiled is None
     assert quick_inputs.compiled is not None
     assert abs(quick_inputs.memory.length / pure_inputs.memory.length - 1) < 0.02  # the last bit of some may differ
+
+
+@needs_library
+@pytest.mark.parametrize("seed", range(12))
+def test_both_forms_find_the_same_versions_and_what_they_depend_on(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, nodes=int(rng.integers(2, 30)), events=300, ties=bool(seed % 2))
+    query = graph.query(int(rng.integers(1, 300)))
+    rows = rng.choice(query.before, min(query.before, int(rng.integers(0, 90))), replace=False).tolist()
+    nodes = ascending(rng.integers(0, graph.num_nodes, 5))
+    universe = Universe(graph, query, rows)
+    ask = partial(Lineage, graph, (1, 7, 50)[seed % 3], query, universe, nodes)
+    pure, quick = in_each_form(monkeypatch, ask)
+    assert (pure.library, quick.library) == (None, compiled.library())
+    for column in ("index", "own", "other", "previous", "bit", "parents", "memory", "latest", "last"):
+        np.testing.assert_array_equal(getattr(quick, column), getattr(pure, column))
+    level = np.full(len(quick.index), -1)
+    for number, versions in enumerate(quick.levels):
+        level[versions] = number
+    assert sum(map(len, quick.levels)) == sum(map(len, pure.levels))
+    for version in range(len(level)):
+        children, _ = quick.children.of(np.array([version]))
+        assert sorted(children) == sorted(pure.children.of(np.array([version]))[0])
+        assert (level[children] > level[version]).all()
 
 
 @needs_library
@@ -159,7 +188,7 @@ def test_without_a_library_that_can_be_used_nothing_fails(tmp_path, monkeypatch,
     assert compiled._library.__wrapped__() is None
 
 
-@pytest.mark.parametrize("structure", ["Setup", "Memories", "Missing"])
+@pytest.mark.parametrize("structure", ["Setup", "Memories", "Missing", "Log"])
 def test_both_sides_mean_the_same_by_what_is_passed(structure):
     declared = next(
         body

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import zlib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,9 @@ from numpy.typing import NDArray
 
 from cody.deadline import check_deadline
 from cody.errors import ModelError
-from cody.graph import IntArray
+from cody.graph import IntArray, TemporalGraph, ascending
 from cody.inference.masks import Masks
-from cody.inference.vectors import PRODUCTS_KEPT, Alike
+from cody.inference.vectors import PRODUCTS_KEPT, Alike, Vectors
 from cody.inference.versions import checksum_weights
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ SOURCE = Path(__file__).with_name("follow.c")
 AT_ONCE = 1024  # versions that are computed at once
 NO_ROOM, DAMAGED = -1, -2  # what the library returns instead of a count
 
+_DTYPES = {"src": np.int32, "dst": np.int32, "offsets": np.int64, "incidence": np.int64}  # as graphs have them
 _LINEAGE = ("own", "other", "previous", "bit", "usual_own", "usual_other", "index")
 
 _Pointer, _Number = ctypes.c_void_p, ctypes.c_int64
@@ -55,6 +57,12 @@ _Setup = _structure(
     **dict.fromkeys(("new_versions", "new_elapsed"), _Pointer),
 )
 _Memories = _structure("_Memories", values=_Pointer, written=_Pointer, length=_Number, room=_Number)
+_Log = _structure(
+    "_Log",
+    **dict.fromkeys(("src", "dst", "offsets", "incidence", "events"), _Pointer),
+    **dict.fromkeys(("event_count", "batch", "oldest"), _Number),
+    seen=_Pointer,
+)
 _Missing = _structure(
     "_Missing",
     **{f"{kind}_{what}": _Number for kind in ("own", "other", "event") for what in ("first", "count")},
@@ -88,6 +96,9 @@ def _library() -> Any:
     loaded.follow_prepare.argtypes = [_Pointer, _Pointer, _Pointer]
     loaded.follow_compute.argtypes = [_Pointer, _Pointer]
     loaded.follow_result.argtypes = [_Pointer, _Pointer, _Number, _Pointer]
+    loaded.lineage_trace.argtypes = [_Pointer, _Pointer, _Number, _Pointer, _Number]
+    loaded.lineage_trace.restype = _Number
+    loaded.lineage_depend.argtypes = [_Number, _Number, *[_Pointer] * 9]
     for name in ("begin", "advance", "prepare", "compute"):
         getattr(loaded, f"follow_{name}").restype = _Number
     return loaded
@@ -96,6 +107,45 @@ def _library() -> Any:
 def source_number() -> int:
     """A number that changes with the source; what is built from it has it, too."""
     return zlib.crc32(SOURCE.read_bytes())
+
+
+def trace(library: Any, graph: TemporalGraph, batch: int, found: IntArray, events: IntArray) -> IntArray:
+    """What `Lineage._trace` finds where no event is imagined: index, own, other and previous of versions. → [4, m]"""
+    oldest = int(events[0]) if len(events) else 0
+    found = ascending(found[found >= 2 * oldest]) if len(events) else found[:0]
+    seen = np.zeros(2 * graph.num_events, dtype=np.uint8)
+    seen[found] = 1
+    columns = {name: getattr(graph, name) for name in ("src", "dst", "offsets", "incidence")}
+    arrays = {name: np.ascontiguousarray(column, dtype=_DTYPES[name]) for name, column in columns.items()}
+    arrays |= {"events": np.ascontiguousarray(events, dtype=np.int64), "seen": seen}
+    addresses = {name: array.ctypes.data for name, array in arrays.items()}
+    log = _Log(event_count=len(events), batch=batch, oldest=oldest, **addresses)
+    table, done, count = Vectors(4, np.int64), _Number(0), len(found)
+    table.reserve(count)
+    table.values[:count, 0] = found
+    while done.value < count:
+        check_deadline()
+        table.length = count
+        table.reserve(max(3, count))
+        room, address = len(table.values), table.values.ctypes.data
+        count = library.lineage_trace(ctypes.byref(log), address, room, ctypes.byref(done), count)
+    return table.values[:count].T
+
+
+def depend(library: Any, versions: IntArray, columns: Sequence[IntArray], masks: Sequence[Masks]) -> IntArray:
+    """The levels that `Lineage._depend` finds where no event is imagined; masks are filled in. → [V]
+
+    Args:
+        library: the compiled library.
+        versions: those to go through, as places.
+        columns: own, other, previous and bit of each version.
+        masks: of the parents and of the memory.
+    """
+    versions = np.sort(versions)  # places are in the order of rows
+    level, deepest = np.full((2, len(columns[0])), -1)
+    arrays = [versions, *(np.ascontiguousarray(column, dtype=np.int64) for column in columns), *masks, level, deepest]
+    library.lineage_depend(len(versions), masks[0].shape[1], *(array.ctypes.data for array in arrays))
+    return level
 
 
 class CompiledFollow:

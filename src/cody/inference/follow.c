@@ -1,6 +1,7 @@
-/* Following changes of the past through versions of memories: the compiled form of `MemoryInputs._levels` in tgn.py.
+/* Following changes of the past through versions of memories: the compiled form of `MemoryInputs._levels` in tgn.py,
+   and of `Lineage._trace` and `Lineage._depend` in lineage.py.
 
-   That function says what is computed and why. Here the bookkeeping of one level of versions is a loop instead of some
+   These functions say what is computed and why. Here the bookkeeping of one level of versions is a loop instead of some
    dozens of calls of numpy; compiled.py calls it level by level, and multiplies matrices in between. It knows nothing
    of Python: it is a plain library, loaded with ctypes.
 
@@ -56,6 +57,15 @@ typedef struct {
     double *written;  /* [room] when */
     int64_t length, room;
 } Memories;
+
+/* The log of real events, for `lineage_trace`. */
+typedef struct {
+    const int32_t *src, *dst;            /* [E] */
+    const int64_t *offsets, *incidence;  /* rows of each node, ascending */
+    const int64_t *events;               /* that may be changed, ascending */
+    int64_t event_count, batch, oldest;
+    uint8_t *seen;                       /* [2E] */
+} Log;
 
 /* What has to be multiplied before `follow_compute`: products `first` to `first + count` of each kind. */
 typedef struct {
@@ -597,6 +607,76 @@ EXPORT int64_t follow_compute(Follow *f, Memories *memories) {
     }
     f->computed += f->chunk;
     return f->content_count - f->computed;
+}
+
+/* ---- which versions an answer may depend on ---- */
+
+/* The version of a node's last event before a row, NONE if it has none. */
+static int64_t latest_version(const Log *log, int64_t node, int64_t before) {
+    int64_t low = log->offsets[node], high = log->offsets[node + 1], first = low;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (log->incidence[middle] < before)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == first) return NONE;
+    int64_t row = log->incidence[low - 1];
+    return 2 * row + (log->src[row] != node);
+}
+
+static int may_be_changed(const Log *log, int64_t row) {
+    int64_t low = 0, high = log->event_count;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (log->events[middle] < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < log->event_count && log->events[low] == row;
+}
+
+/* Go on with a table of versions: index, own, other, previous, one row each. Rows from `done` on have an index alone; what
+   they depend on is added at the end. Stops where all are done, or where the table is full. → how many there are */
+EXPORT int64_t lineage_trace(const Log *log, int64_t (*table)[4], int64_t room, int64_t *done, int64_t count) {
+    for (; *done < count && count + 3 <= room; (*done)++) {
+        int64_t index = table[*done][0], row = index / 2, start = row / log->batch * log->batch;
+        int64_t node = index % 2 ? log->dst[row] : log->src[row], other = index % 2 ? log->src[row] : log->dst[row];
+        table[*done][1] = latest_version(log, node, start);
+        table[*done][2] = latest_version(log, other, start);
+        table[*done][3] = may_be_changed(log, row) ? latest_version(log, node, row) : NONE;
+        for (int column = 1; column < 4; column++) {
+            int64_t found = table[*done][column];
+            if (found < 0 || found / 2 < log->oldest || log->seen[found]) continue;
+            log->seen[found] = 1;
+            table[count++][0] = found;
+        }
+    }
+    return count;
+}
+
+/* Masks and levels of versions, in the order of rows: see `Lineage._depend`. */
+EXPORT void lineage_depend(int64_t count, int64_t words, const int64_t *versions, const int64_t *own,
+                           const int64_t *other, const int64_t *previous, const int64_t *bit, uint64_t *parents,
+                           uint64_t *memory, int64_t *level, int64_t *deepest) {
+    for (int64_t place = 0; place < count; place++) {
+        int64_t v = versions[place], may_be_absent = bit[v] >= 0, before = previous[v];
+        uint64_t any = 0;
+        for (int64_t word = 0; word < words; word++) {
+            uint64_t mask = memory[own[v] * words + word] | memory[other[v] * words + word];
+            parents[v * words + word] = mask;
+            if (may_be_absent) {
+                mask |= memory[before * words + word];
+                if (bit[v] / 64 == word) mask |= (uint64_t)1 << bit[v] % 64;
+            }
+            any |= memory[v * words + word] = mask;
+        }
+        level[v] = 1 + (deepest[own[v]] > deepest[other[v]] ? deepest[own[v]] : deepest[other[v]]);
+        deepest[v] = may_be_absent && deepest[before] > level[v] ? deepest[before] : level[v];
+        if (!any) deepest[v] = NONE;
+    }
 }
 
 /* Which source this was built from, and whether both sides mean the same by what is passed. */

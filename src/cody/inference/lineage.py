@@ -12,6 +12,7 @@ import numpy as np
 
 from cody.deadline import check_deadline
 from cody.graph import BoolArray, IntArray, Query, TemporalGraph, ascending
+from cody.inference import compiled
 from cody.inference.masks import Masks, Universe
 from cody.inference.versions import index_of, latest_event
 
@@ -45,9 +46,13 @@ class Lineage:
         self.graph = graph
         self.batch = batch
         self.universe = universe
+        self.library = None if len(universe.imagined) else compiled.library()  # imagined rows are in no order
         before = np.full(len(nodes), query.before)
         latest = self._latest(nodes, before, np.full(len(nodes), AFTER_ALL))
-        index, own, other, previous = self._trace(nodes, latest)
+        if self.library is None:
+            index, own, other, previous = self._trace(nodes, latest)
+        else:
+            index, own, other, previous = compiled.trace(self.library, graph, batch, latest, universe.events)
         self.index = ascending(np.concatenate([[NO_VERSION], latest, index, own, other, previous]))  # [V]
         self.latest = self._place(latest)  # [nodes] the latest possible version of each node before the query
         traced = self._place(index)
@@ -85,7 +90,17 @@ class Lineage:
         words = np.zeros((len(self.index), self.universe.words), dtype=np.uint64)
         self.parents: Masks = words  # [V, w] the events that the value can depend on
         self.memory: Masks = words.copy()  # [V, w] the same for the node's memory right after: the event may be absent
-        level = np.full(len(self.index), -1)  # [V] above those of all versions that it may be computed from
+        if self.library is None:
+            level = self._depend(traced)
+        else:
+            columns, masks = (self.own, self.other, self.previous, self.bit), (self.parents, self.memory)
+            level = compiled.depend(self.library, traced, columns, masks)
+        order = np.argsort(level, kind="stable")
+        self.levels = np.split(order, np.flatnonzero(np.diff(level[order])) + 1)[1:]  # of versions, lowest first
+
+    def _depend(self, traced: IntArray) -> IntArray:
+        """Fill in the masks. → [V] levels, above those of all versions that a version may be computed from"""
+        level = np.full(len(self.index), -1)
         deepest = level.copy()  # [V] the highest level that the node's memory right after may have
         order, batches = self.graph.order(self.row[traced]), self.graph.place(self.row[traced]) // self.batch
         traced, batches = (column[np.argsort(order)] for column in (traced, batches))
@@ -102,8 +117,7 @@ class Lineage:
                 self.memory[version, word] |= np.uint64(1 << bit)
                 deepest[version] = max(deepest[version], deepest[previous])
             deepest[some[~self.memory[some].any(axis=1)]] = -1
-        order = np.argsort(level, kind="stable")
-        self.levels = np.split(order, np.flatnonzero(np.diff(level[order])) + 1)[1:]  # of versions, lowest first
+        return level
 
     def _last(self) -> IntArray:
         last: list[IntArray] = []
