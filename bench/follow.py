@@ -1,6 +1,7 @@
 """What the compiled form of following changes saves: default explanations in both forms, side by side in one run.
 
-    python bench/follow.py --links 60
+    python bench/follow.py --links 40
+    python bench/follow.py --data wikipedia --model runs/tgn-wikipedia --events 146332,155317
 
 Links of the test period are explained with the numpy form and with the compiled one, in turn, and with the candidates
 of the paper for comparison. Printed are processor times, their ratios, and whether both forms found the same.
@@ -20,22 +21,24 @@ from cody import load, load_model
 from cody.candidates import candidates, events_on_paths
 from cody.explain import explain
 from cody.inference.compiled import form
+from cody.what_if import parse_rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="collegemsg")
     parser.add_argument("--model", default="tgn-collegemsg")
-    parser.add_argument("--links", type=int, default=60)
+    parser.add_argument("--links", type=int, default=40)
+    parser.add_argument("--events", default="", help="these links instead of random ones")
     parser.add_argument("--evaluations", type=int, default=300)
     options = parser.parse_args()
     if form() != "compiled":
         sys.exit("the compiled library is not built here: pip install --editable . builds it where there is a compiler")
     graph = load(options.data)
     model = load_model(options.model, graph)
-    rows = np.random.default_rng(0).permutation(np.arange(int(0.7 * graph.num_events), graph.num_events))
-    queries = [graph.query(row) for row in rows[: 2 * options.links].tolist()]
-    queries = [query for query in queries if len(candidates(graph, query))][: options.links]
+    late = np.random.default_rng(0).permutation(np.arange(int(0.7 * graph.num_events), graph.num_events))
+    rows = parse_rows(options.events) or late[: 2 * options.links].tolist()
+    queries = [query for query in map(graph.query, rows) if len(candidates(graph, query))][: options.links]
 
     def timed(query, pure, **others):
         os.environ["CODY_PURE"] = "1" if pure else "0"
