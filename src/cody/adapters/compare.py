@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,7 +82,7 @@ class Comparison:
     @property
     def decisions(self) -> int:
         """How many decisions differ."""
-        return sum(flips(mine, ours) for mine, ours in zip(self.given, self.ours, strict=True))
+        return sum(flips(mine, ours) for mine, ours in zip(self.given.tolist(), self.ours.tolist(), strict=True))
 
     @property
     def worst(self) -> float:
@@ -190,6 +190,8 @@ class _Trial:
     given: FloatArray
     ours: FloatArray
     tolerance: float
+    variants: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    played: dict[Way, FloatArray] = field(default_factory=dict)
 
     @property
     def all_agree(self) -> bool:
@@ -200,23 +202,36 @@ class _Trial:
 
     def result(self, variants: dict[str, list[dict[str, Any]]]) -> Comparison:
         """Try loops with ever more causes until one gives all scores; the best of them explains as many as it does."""
-        played: dict[Way, FloatArray] = {(): self.ours}
-        for number in range(1, len(variants) + 1):
-            if self._close(self.given, played[self._best(played)]).all() and number > 1:
-                break
-            for some in itertools.combinations(variants, number):
-                if not {MOVED, LAZY} <= set(some):  # a memory that is given was built already
-                    for numbers in itertools.product(*(range(len(variants[cause])) for cause in some)):
-                        way = tuple(zip(some, numbers, strict=True))
-                        played[way] = self._play([variants[cause][which] for cause, which in way])
-        best = self._best(played)
-        within = [way for way in played if set(way) <= set(best)]  # fewest causes first
-        met = {way: self._close(self.given, played[way]) for way in within}
-        causes = [next((_named(way) for way in within if met[way][place]), None) for place in range(len(self.rows))]
-        alone = {cause: {way: played[way] for way in played if _named(way) == (cause,)} for cause in variants}
-        alone |= {cause: {((cause, which),): played[((cause, which),)]} for cause, which in best}
+        self.variants, self.played = variants, {(): self.ours}
+        singles: list[Way] = [((cause, which),) for cause, forms in variants.items() for which in range(len(forms))]
+        for single in singles:
+            self._play(single)
+        for number in range(2, len(variants) + 1):
+            for way in self._most_promising(singles, number):
+                if self._met(self._best(self.played)).all():
+                    break
+                self._play(way)
+        best = self._best(self.played)
+        within = [way for number in range(len(best) + 1) for way in itertools.combinations(best, number)]
+        for way in within:
+            self._play(way)
+        causes = [
+            next((_named(way) for way in within if self._met(way)[place]), None) for place in range(len(self.rows))
+        ]
+        alone = {cause: {way: self.played[way] for way in singles if _named(way) == (cause,)} for cause in variants}
+        alone |= {cause: {((cause, which),): self.played[((cause, which),)]} for cause, which in best}
         effects = tuple(self._effect(cause, some[self._best(some)], causes) for cause, some in alone.items())
         return Comparison(tuple(self.rows), self.given, self.ours, tuple(causes), effects, self.tolerance)
+
+    def _most_promising(self, singles: list[Way], number: int) -> list[Way]:
+        """Ways with so many causes, those first whose parts give most of the scores by themselves."""
+        ways = [tuple(part for single in some for part in single) for some in itertools.combinations(singles, number)]
+        possible = [way for way in ways if len(set(_named(way))) == number and not {MOVED, LAZY} <= set(_named(way))]
+        return sorted(possible, key=lambda way: -sum(int(self._met((part,)).sum()) for part in way))
+
+    def _met(self, way: Way) -> Any:
+        """Which of the scores a loop gives. [n]"""
+        return self._close(self.given, self.played[way])
 
     def _best(self, played: dict[Way, FloatArray]) -> Way:
         """The way that gives most of the scores; of equally good ones the first, which has the fewest causes."""
@@ -224,11 +239,17 @@ class _Trial:
 
     def _effect(self, cause: str, scores: FloatArray, causes: Sequence[tuple[str, ...] | None]) -> Effect:
         changed = ~self._close(scores, self.ours)
-        decided = sum(flips(one, other) for one, other in zip(scores[changed], self.ours[changed], strict=True))
+        pairs = zip(scores[changed].tolist(), self.ours[changed].tolist(), strict=True)
+        decided = sum(flips(one, other) for one, other in pairs)
         worst = float(np.abs(scores - self.ours).max(initial=0.0))
         return Effect(cause, int(changed.sum()), decided, worst, sum(cause in (some or ()) for some in causes))
 
-    def _play(self, way: Sequence[dict[str, Any]]) -> FloatArray:
+    def _play(self, way: Way) -> None:
+        """Find out the scores of a loop with some causes."""
+        if way not in self.played:
+            self.played[way] = self._scores([self.variants[cause][which] for cause, which in way])
+
+    def _scores(self, way: Sequence[dict[str, Any]]) -> FloatArray:
         frame = _frame(self.model)
         assert frame is not None  # nothing is tried of other models
         asked: dict[str, Any] = {name: value for part in way for name, value in part.items()}
