@@ -12,6 +12,7 @@ start of the batch, and of one event; it is computed only where the change can r
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
@@ -32,6 +33,7 @@ from cody.model import Change, check_changes
 NONE = -1  # no row, no slot, no batch
 STATES_KEPT = 2**25  # numbers that a session remembers; then it starts afresh
 SETS_AT_ONCE = 64
+MOST_STATES = 2**21  # of a session; a pair of them and the number of a slot fit into 64 bits
 
 
 class Steps(Protocol):
@@ -168,7 +170,7 @@ def _next(log: Log, rows: IntArray, memory: Tensor, updated: NDArray[Any], last:
 class Slot:
     """A node in a batch that changes can reach, or that the query cuts."""
 
-    __slots__ = ("batch", "before", "known", "mask", "node", "rows", "settled")
+    __slots__ = ("batch", "before", "index", "known", "mask", "node", "rows", "settled")
 
     def __init__(self, node: int, batch: int, rows: list[int], mask: int) -> None:
         self.node, self.batch = node, batch
@@ -177,6 +179,7 @@ class Slot:
         self.known: dict[int, int] = {}  # mask → number of the state after it
         self.before: Slot | int | None = None  # the node's slot before, or the number of its state; None: not known yet
         self.settled: Settled | None = None  # what happens, whatever is otherwise
+        self.index = NONE  # its place among the slots that a query needs
 
 
 class Settled(NamedTuple):
@@ -185,6 +188,37 @@ class Settled(NamedTuple):
     source: int  # the node's last row in the batch as source, NONE if there is none
     target: int
     other: Slot | int  # the slot of the other node before the batch, or the number of its state
+
+
+class Layer(NamedTuple):
+    """The slots of one batch that a query needs. `open`: those in which a change may choose the message that counts."""
+
+    places: IntArray  # [S] the index of the others, as all that follows
+    before: IntArray  # [S, 2] the index of the node's slot before, NONE if there is none; then the number of its state
+    other: IntArray  # [S, 2] the same of the node at the other end
+    row: IntArray  # [S] of the message that counts
+    target: BoolArray  # [S] whether the node is its target
+    last: IntArray  # [S, 2] the node's last rows in the batch as source and as target
+    open: list[Slot]
+
+
+def _layer(log: Log, slots: list[Slot]) -> Layer:
+    def place(found: Slot | int | None) -> tuple[int, int]:
+        assert found is not None
+        return (NONE, found) if isinstance(found, int) else (found.index, 0)
+
+    settled = [(slot, slot.settled) for slot in slots if slot.settled is not None]
+    last = [(each.source, each.target) for _, each in settled]
+    counts = [log.counts(*both) for both in last]
+    return Layer(
+        np.array([slot.index for slot, _ in settled], dtype=np.int64),
+        np.array([place(slot.before) for slot, _ in settled], dtype=np.int64).reshape(-1, 2),
+        np.array([place(each.other) for _, each in settled], dtype=np.int64).reshape(-1, 2),
+        np.array([row for row, _ in counts], dtype=np.int64),
+        np.array([of_target for _, of_target in counts], dtype=bool),
+        np.array(last, dtype=np.int64).reshape(-1, 2),
+        [slot for slot in slots if slot.settled is None],
+    )
 
 
 class Lineage:
@@ -305,16 +339,16 @@ def _in_order(graph: TemporalGraph, rows: IntArray) -> IntArray:
     return rows[np.argsort(graph.order(rows))]
 
 
-class Recipe(NamedTuple):
-    """How a state is computed from others, which are given by their numbers."""
+class Recipes(NamedTuple):
+    """How states are computed from others, which are given by their numbers. [n] each"""
 
-    level: int  # all that it needs have a lower one
-    number: int
-    own: int
-    other: int
-    row: int
-    target: bool
-    elapsed: Any
+    level: IntArray  # all that a state needs have a lower one
+    number: IntArray
+    own: IntArray
+    other: IntArray
+    row: IntArray
+    target: BoolArray
+    elapsed: NDArray[Any]
 
 
 class States:
@@ -323,20 +357,21 @@ class States:
     def __init__(self, table: Table, log: Log) -> None:
         self.table, self.log = table, log
         self.memory = table.memory.new_zeros((256, table.memory.shape[1]))
-        self.updated: list[Any] = [log.times.dtype.type(0)]
-        self.last: list[tuple[int, int]] = [(NONE, NONE)]
-        self.level = [0]
+        self.count = 1
+        self.updated = np.zeros(256, dtype=log.times.dtype)  # [count, and room]
+        self.last = np.full((256, 2), NONE)  # the last rows as source and as target
+        self.level = np.zeros(256, dtype=np.int64)
         self._of_slot = {NONE: 0}
-        self._of_message: dict[tuple[int, ...], int] = {}
+        self._of_message: dict[int | tuple[int, ...], int] = {}
         self._to_read: list[tuple[int, int]] = []  # (number, slot)
-        self._to_compute: list[Recipe] = []
+        self._to_compute: list[Recipes] = []
 
     def from_table(self, slot: int) -> int:
         """The number of the state after a slot with nothing otherwise."""
         number = self._of_slot.get(slot)
         if number is None:
-            source, target = self.table.last[:, slot].tolist()
-            number = self._of_slot[slot] = self._add(self.table.updated[slot], (source, target), 0)
+            new = self._new(self.table.updated[[slot]], self.table.last[:, [slot]].T, np.zeros(1, dtype=np.int64))
+            number = self._of_slot[slot] = int(new[0])
             self._to_read.append((number, slot))
         return number
 
@@ -346,35 +381,59 @@ class States:
         number = self._of_message.get(key)
         if number is None:
             row, target = self.log.counts(*last)
-            level = 1 + max(self.level[own], self.level[other])
-            elapsed = self.log.times[row] - self.updated[own]
-            number = self._of_message[key] = self._add(self.log.times[row], last, level)
-            self._to_compute.append(Recipe(level, number, own, other, row, target, elapsed))
+            parents = np.array([own]), np.array([other])
+            new = self._add(*parents, np.array([row]), np.array([target]), np.array([last]))
+            number = self._of_message[key] = int(new[0])
         return number
 
-    def _add(self, updated: Any, last: tuple[int, int], level: int) -> int:
-        self.updated.append(updated)
-        self.last.append(last)
-        self.level.append(level)
-        return len(self.level) - 1
+    def after_many(self, keys: IntArray, own: IntArray, other: IntArray, layer: Layer, place: IntArray) -> IntArray:
+        """The same for settled slots, of which each pair of states has a key of its own. [n] → [n]"""
+        distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        numbers = np.array([self._of_message.get(key, NONE) for key in distinct.tolist()])
+        new = np.flatnonzero(numbers == NONE)
+        if len(new):
+            own, other, place = own[first[new]], other[first[new]], place[first[new]]
+            last = np.where(layer.last[place] == NONE, self.last[own], layer.last[place])
+            numbers[new] = self._add(own, other, layer.row[place], layer.target[place], last)
+            self._of_message.update(zip(distinct[new].tolist(), numbers[new].tolist(), strict=True))
+        return numbers[inverse.reshape(-1)]
+
+    def _add(self, own: IntArray, other: IntArray, row: IntArray, target: BoolArray, last: IntArray) -> IntArray:
+        level = 1 + np.maximum(self.level[own], self.level[other])
+        numbers = self._new(self.log.times[row], last, level)
+        elapsed = self.log.times[row] - self.updated[own]
+        self._to_compute.append(Recipes(level, numbers, own, other, row, target, elapsed))
+        return numbers
+
+    def _new(self, updated: NDArray[Any], last: IntArray, level: IntArray) -> IntArray:
+        """Numbers for states of which this is known."""
+        numbers = np.arange(self.count, self.count + len(level))
+        self.count += len(level)
+        while self.count > len(self.level):
+            self.updated, self.last, self.level = (
+                np.concatenate([column, np.zeros_like(column)]) for column in (self.updated, self.last, self.level)
+            )
+        self.updated[numbers], self.last[numbers], self.level[numbers] = updated, last, level
+        return numbers
 
     def compute(self) -> None:
         """Fill in the memory of all states that have a number."""
-        if len(self.memory) < len(self.level):
-            more = self.memory.new_zeros((2 * len(self.level) - len(self.memory), self.memory.shape[1]))
+        if len(self.memory) < self.count:
+            more = self.memory.new_zeros((2 * self.count - len(self.memory), self.memory.shape[1]))
             self.memory = torch.cat([self.memory, more])
         if self._to_read:
             numbers, slots = torch.tensor(self._to_read).T
             self.memory[numbers] = self.table.memory[slots]
-        levels: dict[int, list[Recipe]] = {}
-        for recipe in self._to_compute:
-            levels.setdefault(recipe.level, []).append(recipe)
-        for level in sorted(levels):
-            check_deadline()
-            _, numbers, own, other, row, target, elapsed = (list(part) for part in zip(*levels[level], strict=True))
-            parents = self.memory[torch.tensor(own)], self.memory[torch.tensor(other)]
-            written = self.log.remember(*parents, np.array(row), np.array(target), np.array(elapsed))
-            self.memory[torch.tensor(numbers)] = written
+        if self._to_compute:
+            recipes = Recipes(*map(np.concatenate, zip(*self._to_compute, strict=True)))
+            order = np.argsort(recipes.level, kind="stable")
+            for places in np.split(order, np.flatnonzero(np.diff(recipes.level[order])) + 1):
+                check_deadline()
+                parts: list[Any] = [column[places] for column in recipes]
+                some = Recipes(*parts)
+                parents = self.memory[torch.as_tensor(some.own)], self.memory[torch.as_tensor(some.other)]
+                written = self.log.remember(*parents, some.row, some.target, some.elapsed)
+                self.memory[torch.as_tensor(some.number)] = written
         self._to_read, self._to_compute = [], []
 
 
@@ -386,6 +445,12 @@ class Workspace:
         self.lineage = Lineage(table, log, query, rows)
         self.states = States(table, log)
         self._latest: dict[int, Slot | int] = {}  # of nodes: their last slot before the query, or the number of a state
+        self._layers = self._needed_layers()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be remembered."""
+        return self.states.memory.numel() <= STATES_KEPT and self.states.count <= MOST_STATES // 4
 
     def answer(self, changes: Sequence[Change]) -> FloatArray:
         """One logit for each change. [B]"""
@@ -393,18 +458,82 @@ class Workspace:
         outcomes = [graph.outcome(change, query) for change in changes]
         subgraph = steps.subgraph(query, [Past(graph, query, outcome) for outcome in outcomes])
         masks = [sum(self.lineage.bit[row] for row in (*outcome.absent, *outcome.present)) for outcome in outcomes]
+        known = self._follow(masks)
         nodes = zip(subgraph.nodes.tolist(), subgraph.of.tolist(), strict=True)
-        numbers = [self._at_query(node, masks[number]) for node, number in nodes]
+        numbers = np.array([self._at_query(node, of, masks[of], known) for node, of in nodes], dtype=np.int64)
         self.states.compute()
-        updated = torch.tensor(np.array([self.states.updated[number] for number in numbers]))
-        return steps.answers(subgraph, graph, self.states.memory[torch.tensor(numbers)], updated)
+        updated = torch.tensor(self.states.updated[numbers])
+        return steps.answers(subgraph, graph, self.states.memory[torch.as_tensor(numbers)], updated)
 
-    def _at_query(self, node: int, mask: int) -> int:
-        """The number of a node's state at the query."""
+    def _at_query(self, node: int, of: int, mask: int, known: IntArray) -> int:
+        """The number of a node's state at the query, under one of the changes."""
+        found = self._at_end(node)
+        if isinstance(found, int):
+            return found
+        return int(known[found.index, of]) if found.index != NONE else self._number(found, mask)
+
+    def _at_end(self, node: int) -> Slot | int:
         found = self._latest.get(node)
         if found is None:
             found = self._latest[node] = self._place(node, self.lineage.latest(node))
-        return found if isinstance(found, int) else self._number(found, mask)
+        return found
+
+    def _needed_layers(self) -> list[Layer]:
+        """The slots that states at the query depend on, batch by batch; their places are in `index` of each."""
+        graph, log = self.log.graph, self.log
+        reachable = log.steps.reachable(self.query, graph, self.lineage.universe.tolist())
+        waiting = [place for place in map(self._at_end, reachable.tolist()) if isinstance(place, Slot)]
+        needed: dict[int, list[Slot]] = {}
+        seen = set(map(id, waiting))
+        while waiting:
+            slot = waiting.pop()
+            needed.setdefault(slot.batch, []).append(slot)
+            self._link(slot)
+            if slot.settled is not None:
+                places = [slot.before, slot.settled.other]
+            else:
+                ends = {int(end) for row in slot.rows for end in (graph.src[row], graph.dst[row])}
+                places = [slot.before, *(self._place(end, self.lineage.previous(end, slot.batch)) for end in ends)]
+            for place in places:
+                if isinstance(place, Slot) and id(place) not in seen:
+                    seen.add(id(place))
+                    waiting.append(place)
+        number = itertools.count()
+        for batch in sorted(needed):
+            for slot in needed[batch]:
+                slot.index = next(number)
+        self._count = next(number)
+        return [_layer(log, needed[batch]) for batch in sorted(needed)]
+
+    def _follow(self, masks: list[int]) -> IntArray:
+        """The number of the state after each slot that is needed, under each change. [slots, B]"""
+        known = np.zeros((self._count, len(masks)), dtype=np.int64)
+        for layer in self._layers:
+            check_deadline()
+            if len(layer.places):
+                own = np.where(layer.before[:, :1] == NONE, layer.before[:, 1:], known[layer.before[:, 0]])
+                other = np.where(layer.other[:, :1] == NONE, layer.other[:, 1:], known[layer.other[:, 0]])
+                keys = (layer.places[:, None] * MOST_STATES + own) * MOST_STATES + other  # [S, B]
+                place = np.repeat(np.arange(len(layer.places)), len(masks))
+                numbers = self.states.after_many(keys.ravel(), own.ravel(), other.ravel(), layer, place)
+                known[layer.places] = numbers.reshape(keys.shape)
+            for slot in layer.open:
+                known[slot.index] = [self._known_number(slot, mask, known[:, of]) for of, mask in enumerate(masks)]
+        return known
+
+    def _known_number(self, slot: Slot, mask: int, known: IntArray) -> int:
+        """The number of the state after a slot in which a change may choose the message that counts."""
+        before = slot.before
+        assert before is not None
+        own = before if isinstance(before, int) else int(known[before.index])
+        happened = self._happened(slot, mask)
+        if not happened:
+            return own
+        source, target = self._last(slot.node, happened, *self.states.last[own].tolist())
+        place = self._other(slot, source, target)
+        if isinstance(place, Slot):
+            place = int(known[place.index]) if place.index != NONE else self._number(place, mask)
+        return self.states.after(own, place, (source, target))
 
     def _place(self, node: int, batch: int) -> Slot | int:
         """Where the state of a node after a batch is found: in a slot, or, if nothing changes it, in the table."""
@@ -436,7 +565,7 @@ class Workspace:
         if own is None:
             assert isinstance(before, Slot)
             return before
-        source, target = self.states.last[own]
+        source, target = self.states.last[own].tolist()
         if slot.settled is not None:
             first, second, place = slot.settled
             source, target = (source if first == NONE else first), (target if second == NONE else second)
@@ -508,7 +637,7 @@ class SourcedSession:
 
     def _take(self, asked: frozenset[int]) -> Workspace:
         workspace, self._workspace = self._workspace, None
-        if workspace is not None and asked <= workspace.rows and workspace.states.memory.numel() <= STATES_KEPT:
+        if workspace is not None and asked <= workspace.rows and workspace.has_room:
             return workspace
         self.rows |= asked
         return Workspace(self.model.table, self.model.log, self.query, self.rows)
