@@ -170,7 +170,7 @@ def _next(log: Log, rows: IntArray, memory: Tensor, updated: NDArray[Any], last:
 class Slot:
     """A node in a batch that changes can reach, or that the query cuts."""
 
-    __slots__ = ("batch", "before", "index", "known", "mask", "node", "rows", "settled")
+    __slots__ = ("batch", "before", "choosing", "chosen", "index", "known", "mask", "node", "others", "rows", "settled")
 
     def __init__(self, node: int, batch: int, rows: list[int], mask: int) -> None:
         self.node, self.batch = node, batch
@@ -180,6 +180,9 @@ class Slot:
         self.before: Slot | int | None = None  # the node's slot before, or the number of its state; None: not known yet
         self.settled: Settled | None = None  # what happens, whatever is otherwise
         self.index = NONE  # its place among the slots that a query needs
+        self.choosing = 0  # the bits of its own rows
+        self.chosen: dict[int, tuple[int, int]] = {}  # by these bits: the last rows that happened, as source and target
+        self.others: dict[tuple[int, int], Slot | int] = {}  # by last rows: the other node's slot, or number of a state
 
 
 class Settled(NamedTuple):
@@ -492,6 +495,7 @@ class Workspace:
             if slot.settled is not None:
                 places = [slot.before, slot.settled.other]
             else:
+                slot.choosing = sum(self.lineage.bit.get(row, 0) for row in slot.rows)
                 ends = {int(end) for row in slot.rows for end in (graph.src[row], graph.dst[row])}
                 places = [slot.before, *(self._place(end, self.lineage.previous(end, slot.batch)) for end in ends)]
             for place in places:
@@ -526,11 +530,17 @@ class Workspace:
         before = slot.before
         assert before is not None
         own = before if isinstance(before, int) else int(known[before.index])
-        happened = self._happened(slot, mask)
-        if not happened:
+        chosen = slot.chosen.get(mask & slot.choosing)
+        if chosen is None:
+            happened = self._happened(slot, mask)
+            chosen = slot.chosen[mask & slot.choosing] = self._last(slot.node, happened, NONE, NONE)
+        if chosen == (NONE, NONE):
             return own
-        source, target = self._last(slot.node, happened, *self.states.last[own].tolist())
-        place = self._other(slot, source, target)
+        earlier = self.states.last[own].tolist()
+        source, target = (before if last == NONE else last for last, before in zip(chosen, earlier, strict=True))
+        place = slot.others.get((source, target))
+        if place is None:
+            place = slot.others[source, target] = self._other(slot, source, target)
         if isinstance(place, Slot):
             place = int(known[place.index]) if place.index != NONE else self._number(place, mask)
         return self.states.after(own, place, (source, target))
