@@ -25,10 +25,12 @@ import torch
 
 import cody
 from cody.adapters import dyglib
+from cody.candidates import events_on_paths
 from cody.errors import ProbabilityWarning
 
 WIDTH, TIME, BATCH = 172, 100, 200
 SHORT = 3_000  # events of models with memory
+OPTIONS: dict[str, Any] = {"size": 64, "near": events_on_paths, "evaluations": 300}  # so that figures stay comparable
 
 
 def models(graph: cody.TemporalGraph, short: cody.TemporalGraph, chosen: list[str]) -> Iterator[tuple[str, Any, Any]]:
@@ -100,7 +102,7 @@ def measure(name: str, make: Any, options: Any, graph: cody.TemporalGraph, links
     times = []
     for row in rows.tolist():
         began = time.process_time()
-        why = cody.explain(model, graph, graph.query(row))
+        why = cody.explain(model, graph, graph.query(row), **OPTIONS)
         times.append(time.process_time() - began)
         print(f"{name} {row}: {times[-1]:.2f} s, {why.evaluations} sets", file=sys.stderr, flush=True)
     difference = float(np.abs(own - here).max())

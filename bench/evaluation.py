@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from cody.bench import generated
+from cody.candidates import SIZE, events_on_paths
 from cody.data import load, save_graph
 from cody.evaluate.instances import sample_kinds
 from cody.evaluate.record import KINDS, SCHEMA
@@ -91,7 +92,7 @@ def print_cost(data: str, model: str, instances: int) -> None:
     drawn = sample_kinds(loaded, graph, instances, KINDS)
     links = [Link(row, kind) for kind in KINDS for row in drawn[kind]]
     for name in COMPARED:
-        plan = Plan(data, model, (explainer(name),))
+        plan = Plan(data, model, (explainer(name, size=SIZE, near=events_on_paths),))
         begun = time.process_time()
         records = list(evaluate(loaded, graph, links, plan))
         spent[name] = (time.process_time() - begun) / len(records)

@@ -104,7 +104,7 @@ def test_the_tour_can_be_taken_and_finds_what_was_put_into_the_mails(tmp_path, m
         said[command.split()[1]] = result.stdout
     assert (tmp_path / "why.html").exists()
     for relation in ("the same link before", "the reverse direction"):
-        (least,) = re.findall(rf"{relation} .* (\d+\.\d) to ", said["survey"])
+        least, *_ = re.findall(rf"{relation} .* (\d+\.\d) to ", said["survey"])  # of links that are predicted
         assert float(least) > 2  # such mails decide at least twice as often as their number suggests
 
 

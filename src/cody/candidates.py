@@ -268,7 +268,7 @@ def distances(graph: TemporalGraph, query: Query, events: IntArray) -> IntArray:
 
 
 def surroundings(
-    graph: TemporalGraph, query: Query, events: IntArray, hops: int, size: int = 40
+    graph: TemporalGraph, query: Query, events: IntArray, hops: int, size: int = 16
 ) -> tuple[IntArray, IntArray, IntArray]:
     """The nodes of some candidates and of the query, their distances from it, and the latest other events among them.
 

@@ -90,7 +90,7 @@ def _belonging_to_src(why: Shown, events: Sequence[ShownEvent], hops: dict[str, 
 
 def _spread(names: list[str], ends: set[str], hops: dict[str, int]) -> tuple[dict[str, Lane], float]:
     """Give each lane its place."""
-    pitch = 17.0 if len(names) <= MANY else max(8.0, 17.0 * MANY / len(names))
+    pitch = 17.0 if len(names) <= MANY else max(8.0, round(17.0 * MANY / len(names), 1))  # few digits: small files
     placed: dict[str, Lane] = {}
     y, last = TOP, ""
     for name in names:

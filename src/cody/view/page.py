@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 UNSEARCHED = "Each of the {} near this link was tried alone. Change some together, or let an explainer search."
 MOST_NAMED = 5  # events in the head of the page
 SHORT_LINK = 18  # characters of both names that stay on one line of the headline
-MUCH_TO_PRINT = 45  # lanes, and steps of the answer twice: more of them are printed smaller, to fit one sheet
+MUCH_TO_PRINT = 40  # lanes, and steps of the answer twice: more of them are printed smaller, to fit one sheet
 FRAME_HEIGHT = 860  # pixels of a notebook's cell; the page scrolls inside
 
 
