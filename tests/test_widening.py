@@ -11,6 +11,8 @@ import cody
 from cody import Explanation, TemporalGraph
 from cody.candidates import ends_first
 from cody.cli.show import advice
+from cody.explain import WIDTHS
+from cody.oracle import counting
 
 GRAPH = TemporalGraph.from_arrays(np.arange(900) % 3, 3 + np.arange(900) % 2, np.arange(900.0))
 QUERY = GRAPH.query(899)
@@ -84,7 +86,7 @@ def test_where_there_are_no_other_events_it_does_not_look_again():
     assert len(set(calls)) == why.evaluations == 300
 
 
-@pytest.mark.parametrize(("events", "more"), [(900, "--candidates 2048"), (200, None), (40, None)])
+@pytest.mark.parametrize(("events", "more"), [(900, f"--candidates {4 * WIDTHS[-1]}"), (200, None), (40, None)])
 def test_the_advice_is_to_look_wider_than_it_did_where_there_are_more_events(events, more):
     graph = GRAPH.select(np.arange(events))
     never = cody.as_model(lambda graph, query, changes: [2.0] * len(changes), graph, identity="tests")
@@ -92,6 +94,14 @@ def test_the_advice_is_to_look_wider_than_it_did_where_there_are_more_events(eve
     shown.print(advice(cody.explain(never, graph, graph.query(events - 1))))
     (wider,) = re.findall("--candidates [0-9]+", shown.file.getvalue()) or [None]
     assert wider == more
+
+
+def test_progress_counts_the_sets_of_all_searches_and_never_goes_back():
+    told = []
+    why = cody.explain(model(*far(128, 256)), GRAPH, QUERY, watch=counting(told.append))
+    assert len(why.candidates) == 256
+    assert told == sorted(told)
+    assert 1000 < told[-1] <= why.evaluations  # the last batch is counted when it is known
 
 
 def test_time_that_is_over_ends_a_wider_search():

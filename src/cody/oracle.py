@@ -213,3 +213,14 @@ class Oracle:
     def _check_time(self) -> None:
         if time.monotonic() >= self.deadline:
             raise BudgetError("seconds")
+
+
+def counting(tell: Callable[[int], None]) -> Callable[[Oracle], None]:
+    """What watches the oracles of an explanation, and tells how many sets were tried so far in all of its searches."""
+    tried: set[Change] = set()
+
+    def watch(oracle: Oracle) -> None:
+        tried.update(oracle.asked)
+        tell(len(tried))
+
+    return watch

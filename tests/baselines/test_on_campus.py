@@ -9,7 +9,7 @@ from cody.baselines.pgexplainer import new_scorer
 from cody.baselines.tempme import new_motif_scorer
 from cody.baselines.train import train_scorer
 from cody.baselines.train_tempme import train_motif_scorer
-from cody.candidates import candidates
+from cody.candidates import candidates, events_on_paths
 from cody.data import campus
 from cody.inference import fast_model
 from cody.models.sizes import Sizes
@@ -43,7 +43,7 @@ def learned(request):
 def found_sets(model, policy, search, answers):
     for query, cause in answers:
         oracle = Oracle(model, query)
-        events = candidates(model.graph, query)
+        events = candidates(model.graph, query, near=events_on_paths)  # what the learned ones were trained on
         ranking = policy(model.graph, query, events, oracle, np.random.default_rng(query.before))
         yield search(oracle, ranking), cause, len(events)
 

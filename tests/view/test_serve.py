@@ -191,7 +191,7 @@ def test_a_search_gives_the_librarys_explanation(asked):
             break
         time.sleep(0.01)
     document = Explanation.from_json(asked.get(f"/api/explanations/{job['id']}/document").text)
-    expected = explainer("greedy").explain(MODEL, GRAPH, GRAPH.query(50), count=3)
+    expected = explainer("greedy").explain(MODEL, GRAPH, GRAPH.query(50))
     assert (document.rows, document.logits, document.explored) == (expected.rows, expected.logits, expected.explored)
     assert job["sentence"] == expected.sentence
     assert expected.sentence in asked.get("/", event=50, explainer="greedy").text

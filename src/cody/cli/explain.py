@@ -51,15 +51,17 @@ from cody.cli.protect import protected
 from cody.data import load
 from cody.errors import CallError
 from cody.evaluate.request import Request
+from cody.explain import WIDTHS
 from cody.explain import explain as explain_link
 from cody.explainers import DEFAULT_SEARCH, check_options, find
 from cody.explainers import explainer as choose_explainer
 from cody.explanation import Explanation
 from cody.graph import Query, TemporalGraph
 from cody.model import Model
-from cody.oracle import Oracle
+from cody.oracle import Oracle, counting
 from cody.proposals import Proposals, additions
 from cody.search.prove import number_of_sets
+from cody.search.scout import usual_evaluations
 
 HINTS = 12  # additions that are asked about where no removal was found
 
@@ -190,8 +192,10 @@ def explain(
         explain_many(*question, queries, remark, out=out_, workers=workers, as_csv=csv_, other_data=other_data)
         return
     sets = evaluations or max(iterations or 300, number_of_sets(chosen.size or SIZE, prove))
+    most = sum(map(usual_evaluations, WIDTHS))  # where nothing is found, more candidates are searched
     with progress("sets of events tried", sets) as move:
-        why = question.about(queries[0], lambda oracle: move(completed=len(oracle.asked)))
+        tell = counting(lambda tried: move(completed=tried, total=sets if tried <= sets else max(tried, most)))
+        why = question.about(queries[0], tell)
     if why_not:
         _say_if_predicted(why)
     _show(why, question, html, as_json=json_, as_csv=csv_)

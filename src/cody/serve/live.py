@@ -22,14 +22,13 @@ from cody.explainers import EDITS, explainer, find, find_edits
 from cody.explanation import Explanation
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.model import Change, Model, Session, checked_logits, model_on, open_session, size_of
-from cody.oracle import Oracle
+from cody.oracle import Oracle, counting
 from cody.predict import Predictions, likely_partners, predict
 from cody.search import Found
 from cody.search.result import FOUND, result
 from cody.what_if import Case
 
 WAITING, RUNNING, DONE, CANCELLED, FAILED = "waiting", "running", "done", "cancelled", "failed"
-COUNT = 3  # counterfactuals that a search confirms
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,12 +296,12 @@ class Live:
         proposed = find_edits(EDITS if job.why_not else ["remove"])
         chosen = explainer(job.explainer, scorer=scorer, edits=proposed, protect=self.protect)
 
-        def watch(oracle: Oracle) -> None:
-            job.tried = len(oracle.asked)
+        def tell(tried: int) -> None:
+            job.tried = tried
             self._check_wanted(job)
 
         seconds = self.limits.seconds
-        return self._named(chosen.explain(model, graph, job.case.query, count=COUNT, seconds=seconds, watch=watch))
+        return self._named(chosen.explain(model, graph, job.case.query, seconds=seconds, watch=counting(tell)))
 
     def _is_wanted(self, job: Job) -> bool:
         """Whether a search was not cancelled, and somebody has asked about it a short while ago."""
