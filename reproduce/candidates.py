@@ -1,11 +1,13 @@
 """Which past events should an explanation be allowed to remove? Choices of candidates, on the same links.
 
     python reproduce/candidates.py --links 40 --models runs
+    python reproduce/candidates.py --links 10 --models runs --long
 
 asks the shipped models of collegemsg, and those in the folder (`tgn-uci-forums`, …) that `cody train` has made. Writes
 results/candidates.csv, one line for each link and choice, and prints the tables of docs/decisions/neighbourhood.md.
 Rerun to resume: first a few links of each setting, then more. The links are of the test period, the last 15 % of the
-events; the default was chosen on links before it. `--tables` only prints.
+events; the default was chosen on links before it. `--long` makes searches of 3,000 evaluations, for the curve;
+`--tables` only prints.
 """
 
 import argparse
@@ -78,7 +80,7 @@ def attended(neighbours, graph, query, hops, size):
 
 
 def choices(model):
-    """Name → options of `cody.explain`. All but the first two search 64 candidates with 300 evaluations."""
+    """Name → options of `cody.explain`. All but the default search 64 candidates with 300 evaluations."""
     neighbours = model.weights.sizes.neighbours
     same = {"size": SIZE, "evaluations": 300, "count": 1}
     return {
@@ -90,9 +92,10 @@ def choices(model):
         "effect towards the flip": same | {"near": partial(by_effect, model, 1)},
         "absolute effect": same | {"near": partial(by_effect, model, None)},
         "half by effect": same | {"near": partial(mixed, model)},
-        "ends first, 3,000 evaluations": same | {"evaluations": 3000},
-        "ends first, 256 candidates, 3,000": same | {"size": 256, "evaluations": 3000},
     }
+
+
+LONG = {f"{size} candidates": {"size": size, "evaluations": 3000, "count": 1} for size in (64, 256)}
 
 
 def size_of(why: Explanation) -> str:
@@ -140,7 +143,7 @@ def run(options):
         for start in range(0, options.links, AT_A_TIME):
             for data, kind, predictions, graph, model, rows in every:
                 for row in rows[start : start + AT_A_TIME]:
-                    for name, given in choices(model).items():
+                    for name, given in (LONG if options.long else choices(model)).items():
                         if (data, kind, str(row), name) in done or (wanted and name not in wanted):
                             continue
                         line = measure(model, graph, graph.query(row), given)
@@ -161,11 +164,11 @@ def score(size: str) -> float:
     return max(0.0, 1 - int(size) / SIZE) if size not in ("", "-") else 0.0
 
 
-def by_setting(lines, data):
-    """Setting → choice → event → line, of the links that every choice has."""
+def by_setting(lines, data, *, long=False):
+    """Setting → choice → lines, in the same order, of the links that every choice has."""
     found = {}
     for line in lines:
-        if line["data"] == data:
+        if line["data"] == data and (line["choice"] in LONG) == long:
             setting = found.setdefault((line["model"], line["predictions"]), {})
             setting.setdefault(line["choice"], {})[line["event"]] = line
     for choice in found.values():
@@ -239,13 +242,11 @@ def _cost_row(name, seconds, asked):
 
 def curve(lines, data):
     """Share answered and score against the number of evaluations."""
-    found = by_setting(lines, data)
-    names = [name for name in next(iter(found.values())) if "3,000" in name]
+    found = by_setting(lines, data, long=True)
     yield "| candidates | " + " | ".join(f"{cut:,}" for cut in CUTS) + " |"
     yield "|---" * (len(CUTS) + 1) + "|"
-    for name in names:
-        cells = [_curve_cell(found, name, place) for place in range(len(CUTS))]
-        yield f"| {name.removesuffix(' evaluations').removesuffix(', 3,000')} | {' | '.join(cells)} |"
+    for name in LONG if found else ():
+        yield f"| {name} | {' | '.join(_curve_cell(found, name, place) for place in range(len(CUTS)))} |"
 
 
 def _curve_cell(found, name, place):
@@ -264,6 +265,7 @@ def main():
     arguments.add_argument("--seed", type=int, default=2025)
     arguments.add_argument("--choices", default="", help="names, separated by commas; all by default")
     arguments.add_argument("--out", type=Path, default=Path("results/candidates.csv"))
+    arguments.add_argument("--long", action="store_true", help="only the searches with 3,000 evaluations")
     arguments.add_argument("--tables", action="store_true", help="only print the tables")
     options = arguments.parse_args()
     if not options.tables:

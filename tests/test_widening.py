@@ -120,3 +120,33 @@ def test_wider_searches_do_not_ask_the_model_again_what_it_has_answered():
     cody.explain(model(calls=calls), GRAPH, QUERY, count=1)
     searched = calls[: len(set(calls))]
     assert len(set(searched)) == len(searched)
+
+
+class Heavy:
+    """A model whose sessions say what an answer costs."""
+
+    hops, identity = 2, "tests"
+
+    def __init__(self, weight):
+        self.weight = weight
+
+    def logits(self, query, changes):
+        return np.array([2.0] * len(changes))
+
+    def session(self, query, rows=()):
+        class Session:
+            weight = self.weight
+            logits = staticmethod(lambda changes: self.logits(query, changes))
+
+        return Session()
+
+
+@pytest.mark.parametrize(
+    ("weight", "events", "evaluations"), [(1, 256, 1024), (1_000_000, 256, 1000), (2_400_000, 256, 416), (3e9, None, 0)]
+)
+def test_a_wider_search_evaluates_no_more_than_one_waits_for(weight, events, evaluations):
+    why = cody.explain(Heavy(int(weight)), GRAPH, QUERY)
+    assert (why.wider and why.wider.events) == events
+    assert why.evaluations <= 300 + 2 * evaluations
+    patient = cody.explain(Heavy(int(weight)), GRAPH, QUERY, evaluations=2000)
+    assert patient.wider.events == 256

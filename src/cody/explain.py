@@ -57,6 +57,7 @@ from cody.model import (
     model_on,
     open_session,
     reach,
+    weight_of,
 )
 from cody.oracle import Oracle, check_seconds
 from cody.policies import Policy, spatio_temporal
@@ -77,6 +78,8 @@ PROBABILITIES = (
 )
 SEARCHING = 0.75  # share of a budget of time; the rest is for the confirmation
 WIDTHS = (SIZE, 128, 256)  # candidates: more of them where nothing was found
+NUMBERS = 1_000_000_000  # that a wider search may compute: a few seconds
+FEWEST_EVALUATIONS = 400  # of a wider search: with fewer, hardly anything is found
 USUAL_COUNT = 3  # counterfactuals that are reported, as far as one search has found them
 
 
@@ -288,8 +291,10 @@ def _search_widening(
     for width in widths:
         left = _left(wanted, len(asked), time.monotonic() - started)
         considered = space.of(width)
-        if first is not None and (left is None or len(considered.rows) <= looked_at):
-            break  # there is no budget, or there are no other events
+        if first is not None:
+            left = _bearable(model, query, considered, left)
+            if left is None or len(considered.rows) <= looked_at:
+                break  # there is no budget, it would take too long, or there are no other events
         searched = _search_within(model, space.graph, query, considered, left or wanted, answers, width < widths[-1])
         first, looked_at = first or searched, len(considered.rows)
         asked.update(change for change, _ in searched.found.asked)
@@ -317,6 +322,21 @@ def _search_within(
     if not searched.found.counterfactuals:
         return searched
     return _search_all(model, base, query, considered, wanted, answers)  # the rest is for a smaller one
+
+
+def _bearable(model: Model, query: Query, considered: Considered, wanted: Wanted | None) -> Wanted | None:
+    """What is wanted of a wider search, with as many evaluations as nobody waits long for; None: too few of them.
+
+    The memories of a TGN may have to be followed through tens of thousands of events. What that takes is counted, not
+    measured, so that the answer does not depend on the machine. Whoever gives a budget waits for it.
+    """
+    if wanted is None or wanted.evaluations is not None or wanted.seconds is not None:
+        return wanted
+    usual = usual_evaluations(len(considered.rows))
+    most = NUMBERS // max(1, weight_of(open_session(model, query, considered.rows.tolist())))
+    if most >= usual:
+        return wanted
+    return replace(wanted, evaluations=most) if most >= FEWEST_EVALUATIONS else None
 
 
 def _left(wanted: Wanted, evaluations: int, seconds: float) -> Wanted | None:

@@ -65,6 +65,16 @@ class Measured(Protocol):
 
 
 @runtime_checkable
+class Weighed(Protocol):
+    """A session that knows what an answer costs, whatever the machine."""
+
+    @property
+    def weight(self) -> int:
+        """How many numbers one answer computes at most, roughly."""
+        ...
+
+
+@runtime_checkable
 class CorrectsItself(Protocol):
     """A session that compares some of its answers with exact ones, and may find that earlier ones were off."""
 
@@ -177,6 +187,11 @@ class OffersEstimates(Protocol):
 def size_of(session: Session) -> int:
     """How many numbers a session keeps, roughly; 0 if it does not say."""
     return session.size if isinstance(session, Measured) else 0
+
+
+def weight_of(session: Session) -> int:
+    """How many numbers one answer of a session computes at most, roughly; 0 if it does not say."""
+    return session.weight if isinstance(session, Weighed) else 0
 
 
 def corrections_of(session: Session) -> Mapping[Change, float]:

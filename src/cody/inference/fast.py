@@ -365,6 +365,13 @@ class FastSession:
         return 0 if workspace is None else workspace.size + workspace.inputs.most
 
     @property
+    def weight(self) -> int:
+        """How many numbers one answer computes at most, roughly: those of the memories that may change."""
+        with one_thread():
+            self._workspace = self._take([])
+        return self._workspace.inputs.most
+
+    @property
     def corrections(self) -> Mapping[Change, float]:
         """The exact answers to what it had answered before it found that it must not approximate."""
         return self._check.corrections
