@@ -28,6 +28,8 @@ from cody.model import size_of
 from cody.serve import Limits, Live, create_app
 from cody.serve.live import CANCELLED, DONE, FAILED, BusyError, UnknownError
 from cody.serve.questions import MOST_ROWS
+from cody.view.facts import Facts
+from cody.view.page import content
 from cody.what_if import Case
 from view.server import Client, serving
 
@@ -365,6 +367,14 @@ def test_a_page_is_there_in_time_and_knows_what_it_shows():
     hurried = dict(why.explored)
     assert {(), (3, 5, 58)} <= hurried.keys()
     assert len(hurried) < len(why.candidates)
+    alone = sum(len(rows) == 1 for rows in hurried)
+    assert f"{alone or 'None'} of the {len(why.candidates)} events near this link" in page_of(why)
+    assert "Each of the " in page_of(live().look(case))
+
+
+def page_of(why):
+    facts = Facts(why)
+    return str(content(facts, facts.states[0], searched=False)[0])
 
 
 def test_answers_are_not_held_back_by_the_network():

@@ -22,7 +22,7 @@ from cody.words import count, is_date, moment, moment_and_zone, plain, to_json
 
 GENERATOR = "CoDy"
 HERE = Path(__file__).parent
-UNSEARCHED = "Each of the {} near this link was tried alone. Change some together, or let an explainer search."
+UNSEARCHED = "{} of the {} near this link {} tried alone. Change some together, or let an explainer search."
 MOST_NAMED = 5  # events in the head of the page
 SHORT_LINK = 18  # characters of both names that stay on one line of the headline
 MUCH_TO_PRINT = 40  # lanes, and steps of the answer twice: more of them are printed smaller, to fit one sheet
@@ -149,9 +149,17 @@ def _section(key: str, title: str, words: Markup | str, *parts: Markup) -> Marku
     return element("section", head, *parts, class_=f"card part-{key}", aria_labelledby=f"{key}-title")
 
 
+def _unsearched(facts: Facts) -> str:
+    """What was tried where nothing was searched: each event alone, as far as there was time."""
+    number = len(facts.why.candidates)
+    tried = sum(facts.alone(event) is not None for event in range(number))
+    how_many = "Each" if tried == number else str(tried or "None")
+    return UNSEARCHED.format(how_many, facts.past, "were" if 1 < tried < number else "was")
+
+
 def _head(facts: Facts, opened: State, *, searched: bool) -> Markup:
     why = facts.why
-    sentence = why.sentence if searched or not why.candidates else UNSEARCHED.format(facts.past)
+    sentence = why.sentence if searched or not why.candidates else _unsearched(facts)
     known = facts.answers.get(tuple(sorted(opened.change)))
     words = element(
         "div",
