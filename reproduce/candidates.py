@@ -4,10 +4,10 @@
     python reproduce/candidates.py --links 10 --models runs --long
 
 asks the shipped models of collegemsg, and those in the folder (`tgn-uci-forums`, …) that `cody train` has made. Writes
-results/candidates.csv, one line for each link and choice, and prints the tables of docs/decisions/neighbourhood.md.
+results/candidates.csv, one line for each link and choice, and the tables of docs/decisions/neighbourhood.md.
 Rerun to resume: first a few links of each setting, then more. The links are of the test period, the last 15 % of the
 events; the default was chosen on links before it. `--long` makes searches of 3,000 evaluations, for the curve;
-`--tables` only prints.
+`--tables` only writes the tables.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from page import replace_section
 
 import cody
 from cody.candidates import SIZE, ends_first, events_on_paths
@@ -32,6 +33,7 @@ from cody.graph import Query
 from cody.model import open_session
 
 FIELDS = ("data", "model", "predictions", "event", "choice", "candidates", "evaluations", "size", "seconds", "curve")
+PAGE = Path(__file__).parents[1] / "docs" / "decisions" / "neighbourhood.md"
 AT_A_TIME = 5  # links of a setting
 POOL = 256  # events of which some are chosen by what they do
 CUTS = (50, 100, 150, 200, 300, 500, 1000, 2000, 3000)
@@ -200,7 +202,7 @@ def table(lines, data):
     names = list(next(iter(found.values())))
     heads = [f"{model.upper()}, {KINDS[predictions]}" for model, predictions in found]
     links = " + ".join(str(len(choice[names[0]])) for choice in found.values())
-    yield f"**{data}** ({links} links; answered / score)"
+    yield f"{links} links, answered / score:"
     yield ""
     yield f"| candidates | {' | '.join(heads)} | mean | score less that of {OLD!r} |"
     yield "|---" * (len(heads) + 3) + "|"
@@ -266,14 +268,16 @@ def main():
     arguments.add_argument("--choices", default="", help="names, separated by commas; all by default")
     arguments.add_argument("--out", type=Path, default=Path("results/candidates.csv"))
     arguments.add_argument("--long", action="store_true", help="only the searches with 3,000 evaluations")
-    arguments.add_argument("--tables", action="store_true", help="only print the tables")
+    arguments.add_argument("--tables", action="store_true", help="only write the tables")
     options = arguments.parse_args()
     if not options.tables:
         run(options)
     lines = read(options.out)
-    for data in options.data.split(","):
-        for part in (table, cost, curve):
-            print(*part(lines, data), "", sep="\n")
+    for title, part in {"candidates": table, "curve": curve, "cost": cost}.items():
+        measured = [data for data in options.data.split(",") if by_setting(lines, data, long=part is curve)]
+        text = "\n\n".join("\n".join([f"*{data}*", "", *part(lines, data)]) for data in measured)
+        print(text, "", sep="\n")
+        replace_section(PAGE, title, f"\n{text}\n")
 
 
 if __name__ == "__main__":
