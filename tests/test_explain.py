@@ -1009,3 +1009,28 @@ def test_a_table_has_dates_and_durations_where_the_log_has_dates():
     early = TemporalGraph.from_arrays([0, 0, 0], [1, 1, 1], [-7.4e18, 1_082_041_020.0, 1_082_041_080.0])
     frame = explain(ToyModel(early, weights=[5.0, 1.0, 1.0], bias=-3.0), early, early.query(2)).to_frame()
     assert list(frame["time"]) == [-7.4e18]
+
+
+@pytest.mark.parametrize("options", [{"count": 10**30}, {"prove": 10**30}, {"count": 10**9, "prove": 10**9}])
+def test_more_than_there_can_be_is_as_much_as_there_is(options):
+    began = time.monotonic()
+    why = explain(toy(bias=-5.5), GRAPH, QUERY, **options)
+    assert why.is_counterfactual
+    assert time.monotonic() - began < 30  # it would take years to count so far
+
+
+@pytest.mark.parametrize("seconds", [[], object(), 10**400, float("nan"), "1", 0, -1])
+def test_a_budget_of_time_that_is_no_number_of_seconds_is_refused(seconds):
+    with pytest.raises(CallError, match="a budget of seconds must be a finite number above 0"):
+        explain(toy(), GRAPH, QUERY, seconds=seconds)
+
+
+@pytest.mark.parametrize("rows", [None, 3, [99], [-1], [7], [0.5], ["a"], [[0, 1]]])
+def test_candidates_that_are_no_events_before_the_link_are_refused(rows):
+    with pytest.raises(CallError, match="near must give rows of events before the link, here 0 to 6; <lambda> gave"):
+        explain(toy(), GRAPH, QUERY, near=lambda *_: rows)
+
+
+@pytest.mark.parametrize("rows", [[5, 4], (5, 4), np.array([5, 4], dtype=np.int32)])
+def test_candidates_may_be_given_in_any_sequence(rows):
+    assert [event.row for event in explain(toy(), GRAPH, QUERY, near=lambda *_: rows).candidates] == [4, 5]

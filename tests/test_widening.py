@@ -150,3 +150,18 @@ def test_a_wider_search_evaluates_no_more_than_one_waits_for(weight, events, eva
     assert why.evaluations <= 300 + 2 * evaluations
     patient = cody.explain(Heavy(int(weight)), GRAPH, QUERY, evaluations=2000)
     assert patient.wider.events == 256
+
+
+@pytest.mark.parametrize("budget", [301, 365, 429, 430, 500, 700, 1000])
+@pytest.mark.parametrize("policy", [cody.policies.event_impact, cody.policies.spatio_temporal])
+def test_no_wider_search_begins_with_a_budget_that_is_too_small_for_it(policy, budget):
+    why = cody.explain(model(), GRAPH, QUERY, policy=policy, evaluations=budget)
+    assert why.verdict == "none within the budget"
+    assert (why.wider is not None) == (budget > 300 + 128)
+    assert why.wider is None or why.wider.evaluations > 0
+
+
+def test_a_search_that_asks_nothing_new_has_not_looked_wider():
+    why = cody.explain(model(), GRAPH, QUERY, search=cody.search.greedy)
+    assert (why.is_counterfactual, why.wider) == (False, None)
+    assert "either" not in why.sentence

@@ -228,11 +228,23 @@ def _allowed(
     """The most relevant real events that may be removed, in the order of time."""
     count = size
     while True:  # further away, until enough of them may be removed
-        found = near(graph, query, hops, count)
+        found = _rows_of_the_past(near(graph, query, hops, count), query, near)
         free = found if protect is None else found[~protect.mask(graph, found)]
         if len(free) >= size or len(found) < count:
             return np.sort(free[:size])
         count *= 4
+
+
+def _rows_of_the_past(found: Any, query: Query, near: Near) -> IntArray:
+    """What a function has found near a link, if that is what it should be."""
+    rows = np.asarray(found)
+    if not rows.size:
+        return np.zeros(0, dtype=np.int64)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= query.before:
+        name = getattr(near, "__name__", type(near).__name__)
+        last = query.before - 1
+        raise CallError(f"near must give rows of events before the link, here 0 to {last}; {name} gave {found!r:.60}")
+    return rows
 
 
 def groups(graph: TemporalGraph, rows: IntArray, *, most: int = 16) -> list[frozenset[int]]:

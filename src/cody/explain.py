@@ -293,11 +293,13 @@ def _search_widening(
         considered = space.of(width)
         if first is not None:
             left = _bearable(model, query, considered, left)
-            if left is None or len(considered.rows) <= looked_at:
-                break  # there is no budget, it would take too long, or there are no other events
+            if left is None or len(considered.rows) <= looked_at or not _is_enough(left, considered):
+                break  # there is too little of the budget left, it would take too long, or there are no other events
         searched = _search_within(model, space.graph, query, considered, left or wanted, answers, width < widths[-1])
-        first, looked_at = first or searched, len(considered.rows)
-        asked.update(change for change, _ in searched.found.asked)
+        new = {change for change, _ in searched.found.asked} - asked
+        if new or first is None:  # whoever asks nothing new has not looked any further
+            looked_at = len(considered.rows)
+        first, asked = first or searched, asked | new
         if searched.found.counterfactuals or searched.found.factual:
             return searched._replace(evaluations=max(searched.evaluations, len(asked)))
     assert first is not None
@@ -337,6 +339,11 @@ def _bearable(model: Model, query: Query, considered: Considered, wanted: Wanted
     if most >= usual:
         return wanted
     return replace(wanted, evaluations=most) if most >= FEWEST_EVALUATIONS else None
+
+
+def _is_enough(wanted: Wanted, considered: Considered) -> bool:
+    """Whether each event can be asked about alone: with less, one cannot say to have looked among them."""
+    return wanted.evaluations is None or wanted.evaluations > len(considered.rows)
 
 
 def _left(wanted: Wanted, evaluations: int, seconds: float) -> Wanted | None:

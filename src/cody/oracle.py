@@ -17,9 +17,13 @@ from cody.model import DECIMALS, Change, Model, Session, as_floats, check_logits
 
 def check_seconds(seconds: float) -> float:
     """A budget of time as a number."""
-    if isinstance(seconds, str) or not 0 < seconds < math.inf:
-        raise CallError(f"a budget of seconds must be a finite number above 0, not {seconds!r}")
-    return float(seconds)
+    try:
+        number = math.nan if isinstance(seconds, str) else float(seconds)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise CallError(f"a budget of seconds must be a finite number above 0, not {seconds!r:.60}")
+    return number
 
 
 @dataclass(frozen=True, slots=True)

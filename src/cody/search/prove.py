@@ -38,10 +38,10 @@ def prove(oracle: Oracle, ranking: IntArray, found: Found, size: int, *, every: 
 def number_of_sets(candidates: int, size: int) -> int:
     """How many sets of fewer than `size` candidates there are.
 
-    >>> number_of_sets(64, 3)
-    2081
+    >>> number_of_sets(64, 3), number_of_sets(3, 10**30)
+    (2081, 8)
     """
-    return sum(comb(candidates, length) for length in range(size))
+    return sum(comb(candidates, length) for length in range(min(size, candidates + 1)))
 
 
 def unasked(rows: Collection[int], size: int, asked: Collection[Change]) -> Iterator[Change]:

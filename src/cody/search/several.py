@@ -66,7 +66,12 @@ def look_for_others(oracle: Oracle, ranking: IntArray, search: Search, found: Fo
     while before < len(ways) < count:
         before = len(ways)
         ways = ways_without(frozenset().union(*ways))
+    idle = 0  # searches in a row that asked nothing new
     for number in range(TRIES * (count - 1)):
-        if max(map(len, ways), default=0) > 1 and len(ways) < count:
-            ways = ways_without(frozenset(sorted(way)[number % len(way)] for way in ways))
+        longest = max(map(len, ways), default=0)
+        if longest < 2 or len(ways) >= count or idle > TRIES * longest:
+            break
+        known = len(oracle.asked)
+        ways = ways_without(frozenset(sorted(way)[number % len(way)] for way in ways))
+        idle = idle + 1 if len(oracle.asked) == known else 0
     return with_best(oracle, ranking, found, found.ended)
