@@ -266,7 +266,7 @@ def test_the_cache_is_shown_and_cleared(tmp_path, monkeypatch):
         (tmp_path / "cody" / name).write_bytes(bytes(size))
     kept = {each["name"]: each["size"] for each in json.loads(run("cache", "--json"))["kept"]}
     assert kept == {"versions": 3000, "intact": 500, "": 70}
-    assert "memories of TGNs" in run("cache")
+    assert "1 file  memories of TGNs" in run("cache")
     assert json.loads(run("cache", "--clear", "--json"))["freed"] == 3500
     assert [file.name for file in (tmp_path / "cody").rglob("*")] == ["wikipedia.csv"]
     assert "0.0 MB freed" in run("cache", "--clear")
@@ -520,6 +520,17 @@ def test_the_demo_finds_an_event_that_decides():
     assert "Confirmed" in shown
     assert "cody explain --event" in shown
     assert max(len(line) for line in shown.splitlines()) <= 80
+
+
+@pytest.mark.parametrize(("path", "typed"), [(".venv/bin", "cody"), ("/nowhere", ".venv/bin/cody")])
+def test_the_demo_names_a_command_that_the_shell_finds(path, typed, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / ".venv" / "bin" / "cody"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    monkeypatch.setattr("sys.argv", [".venv/bin/cody", "demo"])
+    monkeypatch.setenv("PATH", path)
+    assert f"Ask for yourself:         {typed} explain --event" in run("demo")
 
 
 def test_main_turns_an_error_into_one_line_and_an_exit_code(monkeypatch, capsys):

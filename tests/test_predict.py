@@ -193,6 +193,11 @@ def test_a_cut_list_says_that_it_is_cut_and_how_to_see_more(made):
     _, where = made
     assert "links shown: --last N shows more" in run("predict", *where)
     assert "shown" not in run("predict", *where, "--last", 30)
+    wrong = len(json.loads(run("predict", *where, "--wrong", "--json")))
+    assert f"1 of {wrong} wrong predictions shown: --last N shows more, --csv" in run(
+        "predict", *where, "--wrong", "--last", 1
+    )
+    assert "shown" not in run("predict", *where, "--wrong", "--last", wrong)
     assert len(json.loads(run("predict", *where, "--last", 4, "--json"))) == 4
 
 

@@ -52,9 +52,13 @@ def test_where_nothing_is_found_the_answer_says_how_far_it_looked_and_keeps_the_
     assert why.wider.events == 256
     assert why.evaluations == len(set(calls))
     assert why.evaluations - why.wider.evaluations == len(why.explored) == 300
-    assert "within 300 evaluations: no single event does it" in why.sentence
-    assert "None was found among 256 past events either." in why.sentence
+    assert "was found among 64 past events within 300 evaluations: no single event does it" in why.sentence
+    assert (
+        f"None was found among 256 past events either, with {why.wider.evaluations:,} more evaluations." in why.sentence
+    )
     assert Explanation.from_json(why.to_json()) == why
+    assert f"{why.wider.evaluations:,} more tried with other candidates are not shown." in why.to_html()
+    assert "are not shown" not in cody.explain(model(*far(0, 64)), GRAPH, QUERY).to_html()
 
 
 @pytest.mark.parametrize("fixed", [{"size": 64}, {"prove": 2}, {"edits": (cody.proposals.removals, lambda *_: [])}])

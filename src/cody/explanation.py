@@ -279,6 +279,8 @@ class Explanation:
         evaluations = self.evaluations - (self.wider.evaluations if self.wider else 0)
         limit = {ITERATIONS: count(self.iterations, "iteration"), EVALUATIONS: count(evaluations, "evaluation")}
         within = f" within {limit.get(self.ended, f'{self.seconds:.2f} seconds')}" if self.was_cut_short else ""
+        if self.wider is not None:  # this budget and this proof are those of the first search
+            within = f" among {count(len(self.candidates), 'past event')}{within}"
         none = f"No counterfactual was found{within}; there may be one."
         if self.proven > 1:
             below = self._no_set_below(self.proven)
@@ -290,7 +292,8 @@ class Explanation:
         """What the search among more events came to; empty if there was none."""
         if self.wider is None:
             return ""
-        return f" None was found among {count(self.wider.events, 'past event')} either."
+        more = count(self.wider.evaluations, "more evaluation")
+        return f" None was found among {count(self.wider.events, 'past event')} either, with {more}."
 
     @property
     def _closest(self) -> str:
@@ -299,7 +302,7 @@ class Explanation:
         if self.rows:
             closest = f"Closest: {self._otherwise} {self._moved.partition(':')[0]}."
         if self.without_all is not None and not self.is_exhausted:
-            everything = "With all edits together" if self.allows_more else f"Without all {len(self.candidates)}"
+            everything = "With all edits together" if self.allows_more else f"Without all {len(self.candidates):,}"
             closest += f" {everything} it is {scores(self.without_all)[0]}."
         return closest
 

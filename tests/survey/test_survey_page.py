@@ -150,6 +150,16 @@ def test_nothing_is_wider_than_the_window(browser, width, made, tmp_path):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_labels_of_the_axis_stand_beside_the_points(browser, width, tmp_path):
+    with tab(browser, viewport={"width": width, "height": 900}) as watched:
+        page = watched.open(single(), tmp_path)
+        levels = page.locator(".curve").first.locator(".behind text")
+        points = page.locator(".curve").first.locator(".point").first.bounding_box()
+        assert levels.all_text_contents() == ["0 %", "50 %", "100 %"]
+        assert all(box["x"] + box["width"] <= points["x"] for box in (each.bounding_box() for each in levels.all()))
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("made", [lambda: single(), lambda: Page(double())], ids=["one", "two"])
 def test_axe_finds_no_serious_fault(browser, scheme, made, tmp_path, request):

@@ -8,6 +8,7 @@ from cody import cache
 from cody.cli.common import JsonOption, app, print_json
 from cody.cli.parser import Option
 from cody.files import cache_directory
+from cody.words import count
 
 
 @app.command("cache")
@@ -27,7 +28,7 @@ def cache_(
         print(f"{_megabytes(freed)} freed in {cache_directory()}")
         return
     for each in found:
-        print(f"{_megabytes(each.size):>12}  {each.files:>6,} files  {each.what}")
+        print(f"{_megabytes(each.size):>12}  {count(each.files, 'file'):>12}  {each.what}")
     print(f"{_megabytes(sum(each.size for each in found)):>12}  in {cache_directory()}; cody cache --clear makes room")
 
 

@@ -101,9 +101,9 @@ def predict_(
         )
     if next_ is not None and len(found) < next_:
         say(f"{words.plain(node)} has only {words.count(len(found), 'possible partner')} at that time")
-    shown = found.wrong if wrong else found
-    most = last or (len(shown) if csv_ or json_ or next_ is not None else SHOWN)
-    shown = shown.at(range(max(0, len(shown) - most), len(shown)))
+    listed = found.wrong if wrong else found
+    most = last or (len(listed) if csv_ or json_ or next_ is not None else SHOWN)
+    shown = listed.at(range(max(0, len(listed) - most), len(listed)))
     if json_:
         print_json(_rows(shown, with_contacts=next_ is not None))
     elif csv_:
@@ -113,7 +113,9 @@ def predict_(
 
         options = _as_options(data, model, sort=sort, unit=unit_of_data)
         show.print_parts(
-            show.predictions(found, shown, options) if next_ is None else show.partners(shown, str(node), options)
+            show.predictions(found, listed, shown, options)
+            if next_ is None
+            else show.partners(shown, str(node), options)
         )
 
 

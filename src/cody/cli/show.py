@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, comb
@@ -171,8 +172,15 @@ def _otherwise(graph: TemporalGraph, case: Case) -> str:
     return "\n".join(parts)
 
 
-def predictions(found: Predictions, shown: Predictions, options: str) -> Iterable[RenderableType]:
-    """Scored links, the wrong predictions marked; of long lists the end, and how to see the rest."""
+def predictions(found: Predictions, listed: Predictions, shown: Predictions, options: str) -> Iterable[RenderableType]:
+    """Scored links, the wrong predictions marked; of long lists the end, and how to see the rest.
+
+    Args:
+        found: All links that were scored.
+        listed: Those that the user wants to see: all, or the wrong predictions.
+        shown: The last of these.
+        options: Options of the command that asks why.
+    """
     yield Text(found.sentence)
     if not len(shown):
         return
@@ -187,9 +195,9 @@ def predictions(found: Predictions, shown: Predictions, options: str) -> Iterabl
         rows.add_row(event, link, moment(each.time), f"{each.score:.2f}", verdict)
     yield rows
     yield ""
-    if len(shown) < len(found):
-        shown_of_all = f"{len(shown):,} of {count(len(found), 'link')} shown"
-        yield Text(f"{shown_of_all}: --last N shows more, --wrong the wrong ones, --csv all.")
+    if len(shown) < len(listed):
+        kind, wrong = ("link", ", --wrong the wrong ones") if listed is found else ("wrong prediction", "")
+        yield Text(f"{len(shown):,} of {count(len(listed), kind)} shown: --last N shows more{wrong}, --csv all.")
     latest = min(reversed(list(shown)), key=lambda each: each.event is None)  # of events, if there are any
     yield f"Ask why:  cody explain {_asked(latest)}{options}"
 
@@ -338,7 +346,13 @@ def demo(result: Demo, page: Path | None) -> Iterable[RenderableType]:
     yield ""
     if page is not None:
         yield f"Look at it in a browser:  {_below_home(page)}"
-    yield f"Ask for yourself:         cody explain --event {result.incorrect.event}"
+    yield f"Ask for yourself:         {_as_called()} explain --event {result.incorrect.event}"
+
+
+def _as_called() -> str:
+    """What to type for this program: its path, as it was called, where a shell would not find it by its name."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name == "cody" and shutil.which("cody") is None else "cody"
 
 
 def _below_home(path: Path) -> str:

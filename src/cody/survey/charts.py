@@ -11,7 +11,7 @@ from cody.view.markup import Child, Markup, element, join, number, percent
 from cody.words import count, plain
 
 HEIGHT = 150  # pixels of the curve
-TOP = 26  # pixels above 100 %, for its label
+TOP = 26  # pixels above 100 %, for the label of a point
 ROW = 18  # pixels
 RARE = 0.05  # share of the candidates; that few decisive events are such says nothing then
 
@@ -84,7 +84,7 @@ def _curve(points: Sequence[Fragile]) -> Markup:
 
 def _levels() -> Markup:
     """What the rules of the curve stand for."""
-    levels = [element("text", f"{100 * share:.0f} %", x=0, y=_y(share) - 4) for share in (0.5, 1.0)]
+    levels = [element("text", f"{100 * share:.0f} %", x=-6, y=_y(share) + 4) for share in (0.0, 0.5, 1.0)]
     return element("svg", *levels, class_="behind", width="100%", height=HEIGHT, aria_hidden="true")
 
 

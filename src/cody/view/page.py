@@ -331,7 +331,9 @@ def _search_words(facts: Facts) -> str:
     found = "None of them changes the decision"
     if turned:
         found = f"{turned} change the decision: diamonds" if turned > 1 else "One changes the decision: the diamond"
-    return f"Each dot is a set of changes that the model was asked about. {found}. Click one to see it."
+    words = f"Each dot is a set of changes that the model was asked about. {found}. Click one to see it."
+    elsewhere = facts.why.evaluations - len(facts.why.explored)  # a search among more or fewer events, or for times
+    return f"{words} {elsewhere:,} more tried with other candidates are not shown." if elsewhere > 0 else words
 
 
 def _ways_words(facts: Facts) -> str:
