@@ -188,6 +188,27 @@ def test_without_a_library_that_can_be_used_nothing_fails(tmp_path, monkeypatch,
     assert compiled._library.__wrapped__() is None
 
 
+LOAD = """
+import sys
+from pathlib import Path
+from cody.inference import compiled
+compiled.SOURCE = Path(sys.argv[1])
+print(compiled.form())
+"""
+
+
+@needs_library
+@pytest.mark.parametrize("share", [0.0, 0.0001, 0.001, 0.01, 0.1, 0.5, 0.9999, 1.0])
+def test_a_library_that_was_not_written_to_its_end_is_not_loaded(tmp_path, share):
+    (library,) = compiled.SOURCE.parent.glob("follow.*.so")
+    shutil.copy(compiled.SOURCE, tmp_path)
+    whole = library.read_bytes()
+    (tmp_path / library.name).write_bytes(whole[: int(share * len(whole))])
+    command = [sys.executable, "-c", LOAD, str(tmp_path / "follow.c")]  # apart, because loading it would kill
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout.strip()) == (0, "compiled" if share == 1.0 else "numpy"), ran.stderr
+
+
 @pytest.mark.parametrize("structure", ["Setup", "Memories", "Missing", "Log"])
 def test_both_sides_mean_the_same_by_what_is_passed(structure):
     declared = next(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import zlib
 from collections.abc import Sequence
 from functools import cache
@@ -75,14 +76,17 @@ def form() -> str:
 
 
 def library() -> Any:
-    """The compiled library, or None where it is absent, of another version than its source, or not wanted."""
+    """The compiled library, or None where it is absent, cut off, of another source, or not wanted."""
     return None if os.environ.get("CODY_PURE") == "1" else _library()
 
 
 @cache
 def _library() -> Any:
     try:
-        loaded = ctypes.CDLL(str(next(SOURCE.parent.glob("follow.*.so"))))
+        file = next(SOURCE.parent.glob("follow.*.so"))
+        if not _is_whole(file):
+            return None
+        loaded = ctypes.CDLL(str(file))
         loaded.follow_source.restype = _Number
         if loaded.follow_source() != source_number():
             return None  # left behind by an older version of the source
@@ -102,6 +106,24 @@ def _library() -> Any:
     for name in ("begin", "advance", "prepare", "compute"):
         getattr(loaded, f"follow_{name}").restype = _Number
     return loaded
+
+
+def _is_whole(file: Path) -> bool:
+    """Whether a library is there to its end: loading the beginning of one, left by an interrupted installation, kills.
+
+    The last thing in an ELF file is the table of its sections. Loaders of other formats check for themselves.
+    """
+    with file.open("rb") as opened:
+        header = opened.read(64)
+    if not header.startswith(b"\x7fELF"):
+        return True
+    if len(header) < 64:
+        return False
+    is_wide, order = header[4] == 2, "<" if header[5] == 1 else ">"
+    (start,) = struct.unpack_from(order + ("Q" if is_wide else "I"), header, 40 if is_wide else 32)
+    length, count = struct.unpack_from(order + "HH", header, 58 if is_wide else 46)
+    whole: bool = start + length * count <= file.stat().st_size
+    return whole
 
 
 def source_number() -> int:
