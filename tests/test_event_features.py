@@ -91,12 +91,19 @@ def test_alterations_that_make_no_sense_get_one_clear_error(rated):
         ("7", 'write --alter "ROW FEATURE=NUMBER"'),
         ("900 rating=3", "event 900 is out of range: rows go from 0 to 59"),
         ("x rating=3", "'x' is not an event row"),
+        ("7 rating=3 rating=4", "names a feature twice"),
     ):
         assert message in run(*words, "--alter", text, fails=True)
     assert "have no features to alter" in run("what-if", "--event", 50, "--alter", "3 rating=1", fails=True)
     alone = run(*words, "--each", "--alter", "3 rating=1", fails=True)
     assert "leave out --without, --add, --move and --alter" in alone
     assert "event 55 does not lie before the link: altering it changes nothing" in run(*words, "--alter", "55 rating=1")
+
+
+def test_an_event_that_is_changed_twice_is_refused_because_only_one_change_would_count(rated):
+    words = "what-if", "--data", "rated", "--model", "model", "--event", 50, "--alter", "7 rating=3"
+    for again in (("--alter", "7 rating=4"), ("--without", "3,7"), ("--move", "7 1 later")):
+        assert "event 7 is changed twice" in run(*words, *again, fails=True)
 
 
 def test_features_not_named_keep_their_values():

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from cody import cli
+from cody import Add, TemporalGraph, cli
 from cody.data import save_graph
 from cody.models.checkpoint import Checkpoint, save_model
+from cody.testing import ToyModel
+from cody.what_if import Case, answer_cases
 from random_events import random_graph, random_network
 
 
@@ -118,3 +120,12 @@ def test_fewer_partners_than_asked_for_are_remarked_on(where):
 
 def test_a_table_of_some_links_says_of_how_many(where):
     assert "20 of 45 links shown" in run("predict", *where).stdout
+
+
+def test_an_event_that_is_added_twice_counts_twice():
+    graph = TemporalGraph.from_arrays([0, 0, 2, 0], [1, 2, 1, 1], [1.0, 2.0, 3.0, 4.0])
+    query, added = graph.query(3), Add(0, 1, 2.5)
+    cases = [Case(query, 3, edits=(added,) * times) for times in range(3)]
+    never, once, twice = answer_cases(ToyModel(graph), graph, cases)
+    assert twice - once == pytest.approx(once - never)
+    assert once > never

@@ -53,9 +53,10 @@ def answer_cases(
 ) -> list[float]:
     """The logit of each case, in their order. Cases of the same link are asked together."""
     check_changes(graph, [case.removed for case in cases])
-    edits = list(dict.fromkeys(edit for case in cases for edit in case.edits))
+    numbered = [_numbered(case) for case in cases]
+    edits = list(dict.fromkeys(edit for some in numbered for edit in some))
     if edits or new_nodes:
-        graph = graph.imagine(edits, new_nodes=new_nodes)
+        graph = graph.imagine([edit for edit, _ in edits], new_nodes=new_nodes)
         model = model_on(model, graph)
     row_of = {edit: graph.num_events + place for place, edit in enumerate(edits)}
     places = defaultdict(list)
@@ -63,11 +64,23 @@ def answer_cases(
         places[case.query].append(place)
     logits = [0.0] * len(cases)
     for query, same in places.items():
-        changes = [cases[place].removed.union(row_of[edit] for edit in cases[place].edits) for place in same]
+        changes = [cases[place].removed.union(row_of[edit] for edit in numbered[place]) for place in same]
         answers = checked_logits(query, changes, open_session(model, query).logits(changes))
         for place, logit in zip(same, answers, strict=True):
             logits[place] = logit
     return logits
+
+
+def _numbered(case: Case) -> list[tuple[Edit, int]]:
+    """The edits of a case; each with how many equal ones come before it, since an event may be added twice."""
+    once = set(case.removed)
+    for edit in case.edits:
+        if isinstance(edit, Add):
+            continue
+        if edit.row in once:
+            raise CallError(f"event {edit.row} is changed twice; it can be left out, moved or altered, and only once")
+        once.add(edit.row)
+    return [(edit, case.edits[:place].count(edit)) for place, edit in enumerate(case.edits)]
 
 
 def parse_rows(text: str) -> list[int]:
@@ -148,7 +161,10 @@ def parse_alter(text: str, graph: TemporalGraph) -> Alter:
     first, *changes = _words("--alter", text, 2)
     if not first.strip(", "):
         raise CallError(f"--alter {text[:60]!r} does not start with the row of an event")
-    given = dict(_feature_and_value(change, text) for change in changes)
+    values = [_feature_and_value(change, text) for change in changes]
+    given = dict(values)
+    if len(given) < len(values):
+        raise CallError(f"--alter {text[:60]!r} names a feature twice")
     return altered(graph, parse_rows(first)[0], given)
 
 
