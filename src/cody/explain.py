@@ -287,9 +287,9 @@ def _search_widening(
     answers, started = {} if answers is None else answers, time.monotonic()
     first: Searched | None = None
     asked: set[Change] = set()
-    looked_at = 0
+    evaluations = looked_at = 0
     for width in widths:
-        left = _left(wanted, len(asked), time.monotonic() - started)
+        left = _left(wanted, evaluations, time.monotonic() - started)
         considered = space.of(width)
         if first is not None:
             left = _bearable(model, query, considered, left)
@@ -297,14 +297,15 @@ def _search_widening(
                 break  # there is too little of the budget left, it would take too long, or there are no other events
         searched = _search_within(model, space.graph, query, considered, left or wanted, answers, width < widths[-1])
         new = {change for change, _ in searched.found.asked} - asked
+        evaluations += searched.evaluations - (len(searched.found.asked) - len(new))  # what is known costs nothing
         if new or first is None:  # whoever asks nothing new has not looked any further
             looked_at = len(considered.rows)
         first, asked = first or searched, asked | new
         if searched.found.counterfactuals or searched.found.factual:
-            return searched._replace(evaluations=max(searched.evaluations, len(asked)))
+            return searched._replace(evaluations=evaluations)
     assert first is not None
-    wider = None if looked_at == len(first.events) else Wider(looked_at, len(asked) - first.evaluations)
-    return first._replace(evaluations=len(asked), wider=wider)
+    wider = None if looked_at == len(first.events) else Wider(looked_at, evaluations - first.evaluations)
+    return first._replace(evaluations=evaluations, wider=wider)
 
 
 def _search_within(
