@@ -21,12 +21,12 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from lines import read, settings
 from page import replace_section
 
 import cody
 from cody.candidates import SIZE, ends_first, events_on_paths
 from cody.decision import flips
-from cody.evaluate.instances import sample_kinds
 from cody.evaluate.metrics import within
 from cody.explanation import Explanation
 from cody.graph import Query
@@ -122,21 +122,10 @@ def measure(model, graph, query: Query, options):
     return len(why.candidates), why.evaluations, size_of(why), f"{seconds:.4f}", curve_of(why)
 
 
-def settings(options):
-    for data in options.data.split(","):
-        graph = cody.load(data)
-        for kind in ("tgn", "tgat"):
-            name = f"{kind}-{data}"
-            model = cody.load_model(name if data == "collegemsg" else options.models / name, graph)
-            for predictions, rows in sample_kinds(model, graph, options.links, list(KINDS), seed=options.seed).items():
-                rows = np.random.default_rng(options.seed).permutation(rows).tolist()
-                yield data, kind, predictions, graph, model, rows
-
-
 def run(options):
     done = {(line["data"], line["model"], line["event"], line["choice"]) for line in read(options.out)}
     wanted = options.choices.split(",") if options.choices else None
-    every = list(settings(options))
+    every = list(settings(options, seed=options.seed, order=options.seed))
     is_new = not options.out.exists()
     with options.out.open("a", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
@@ -152,13 +141,6 @@ def run(options):
                         out.writerow((data, kind, predictions, row, name, *line))
                         file.flush()
                 print(data, kind, predictions, start + AT_A_TIME, file=sys.stderr, flush=True)
-
-
-def read(path):
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def score(size: str) -> float:

@@ -25,6 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from claims import ratio, with_interval
+from lines import read
 from page import replace_section
 from published import PublishedAnswers
 
@@ -150,13 +151,6 @@ def run(options):
                     out.writerow(line)
                     file.flush()
                 print(*which, first + AT_A_TIME, file=sys.stderr, flush=True)
-
-
-def read(path):
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def settings(lines):

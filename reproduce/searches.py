@@ -24,10 +24,9 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from lines import read, settings
 
-import cody
 from cody.candidates import candidates, events_on_paths, groups
-from cody.evaluate.instances import sample_kinds
 from cody.evaluate.metrics import within
 from cody.model import reach
 from cody.oracle import Oracle
@@ -113,34 +112,19 @@ def run(options):
     done = {}
     for line in read(options.out):
         done.setdefault((line["data"], line["model"], int(line["event"])), set()).add(line["search"])
-    settings = []
-    for data in options.data.split(","):
-        graph = cody.load(data)
-        for kind in ("tgn", "tgat"):
-            name = f"{kind}-{data}"
-            model = cody.load_model(name if data == "collegemsg" else options.models / name, graph)
-            for predictions, rows in sample_kinds(model, graph, options.links, ["correct", "incorrect"]).items():
-                rows = np.random.default_rng(1).permutation(rows).tolist()  # so that the first ones are any of them
-                settings.append((data, kind, predictions, graph, model, rows))
+    every = list(settings(options))
     is_new = not options.out.exists()
     with options.out.open("a", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         if is_new:
             out.writerow(FIELDS)
         for start in range(0, options.links, AT_A_TIME):
-            for data, kind, predictions, graph, model, rows in settings:
+            for data, kind, predictions, graph, model, rows in every:
                 for row in rows[start : start + AT_A_TIME]:
                     lines = list(measure(model, graph, row, done.get((data, kind, row), set())))
                     out.writerows((data, kind, predictions, row, *line) for line in lines)
                     file.flush()
                 print(data, kind, predictions, start + AT_A_TIME, file=sys.stderr, flush=True)
-
-
-def read(path):
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def scores(lines):
