@@ -34,6 +34,7 @@ from cody.model import open_session
 
 FIELDS = ("data", "model", "predictions", "event", "choice", "candidates", "evaluations", "size", "seconds", "curve")
 PAGE = Path(__file__).parents[1] / "docs" / "decisions" / "neighbourhood.md"
+RESULTS = Path("results/candidates.csv")
 AT_A_TIME = 5  # links of a setting
 POOL = 256  # events of which some are chosen by what they do
 CUTS = (50, 100, 150, 200, 300, 500, 1000, 2000, 3000)
@@ -248,7 +249,7 @@ def main():
     arguments.add_argument("--models", type=Path, default=Path("runs"))
     arguments.add_argument("--seed", type=int, default=2025)
     arguments.add_argument("--choices", default="", help="names, separated by commas; all by default")
-    arguments.add_argument("--out", type=Path, default=Path("results/candidates.csv"))
+    arguments.add_argument("--out", type=Path, default=RESULTS)
     arguments.add_argument("--long", action="store_true", help="only the searches with 3,000 evaluations")
     arguments.add_argument("--tables", action="store_true", help="only write the tables")
     options = arguments.parse_args()
@@ -259,7 +260,8 @@ def main():
         measured = [data for data in options.data.split(",") if by_setting(lines, data, long=part is curve)]
         text = "\n\n".join("\n".join([f"*{data}*", "", *part(lines, data)]) for data in measured)
         print(text, "", sep="\n")
-        replace_section(PAGE, title, f"\n{text}\n")
+        if options.out == RESULTS:  # the page shows these, whatever else is measured
+            replace_section(PAGE, title, f"\n{text}\n")
 
 
 if __name__ == "__main__":
