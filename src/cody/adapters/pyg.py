@@ -392,8 +392,8 @@ def _update_in_order(src: Tensor, dst: Tensor, t: Tensor, raw_msg: Tensor, msg_s
     """What `TGNMemory` does, with the events of each node in the order of the log."""
     nodes, order = src.sort(stable=True)
     nodes, count = torch.unique_consecutive(nodes, return_counts=True)
-    for node, places in zip(nodes.tolist(), torch.split(order, count.tolist()), strict=True):
-        msg_store[node] = (src[places], dst[places], t[places], raw_msg[places])
+    columns = (torch.split(column[order], count.tolist()) for column in (src, dst, t, raw_msg))
+    msg_store.update(zip(nodes.tolist(), zip(*columns, strict=True), strict=True))
 
 
 def _check(modules: Modules, graph: TemporalGraph, node_features: Any, options: Options) -> None:
