@@ -97,7 +97,25 @@ def test_more_versions_than_are_computed_or_remembered_at_once_give_the_same_ans
     expected = model.logits(model.graph.query(280), some_sets())
     monkeypatch.setattr(compiled, "AT_ONCE", 3)
     monkeypatch.setattr(compiled, "PRODUCTS_KEPT", 5)
+    monkeypatch.setattr(compiled, "EVENT_NUMBERS", 0)
     np.testing.assert_allclose(model.logits(model.graph.query(280), some_sets()), expected, rtol=0, atol=1e-9)
+
+
+@needs_library
+def test_what_events_add_to_the_gates_is_computed_once_however_many_versions_there_are(model, monkeypatch):
+    added, multiply = [], compiled.CompiledFollow._multiply
+
+    def watched(follow):
+        count = follow.missing.event_count
+        added.extend(zip(follow.new_versions[:count].tolist(), follow.new_elapsed[:count].tolist(), strict=True))
+        multiply(follow)
+
+    monkeypatch.setattr(compiled.CompiledFollow, "_multiply", watched)
+    monkeypatch.setattr(compiled, "AT_ONCE", 8)
+    monkeypatch.setattr(compiled, "PRODUCTS_KEPT", 8)
+    session = model.session(model.graph.query(280), range(200, 280))
+    session.logits([frozenset({row}) for row in range(200, 280)])
+    assert len(added) == len(set(added)) > 8
 
 
 @needs_library

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("follow.c")
 AT_ONCE = 1024  # versions that are computed at once
+EVENT_NUMBERS = 6_000_000  # of what events add to the gates, which is mostly the same for all changes: 48 MB
 NO_ROOM, DAMAGED = -1, -2  # what the library returns instead of a count
 
 _DTYPES = {"src": np.int32, "dst": np.int32, "offsets": np.int64, "incidence": np.int64}  # as graphs have them
@@ -44,7 +45,7 @@ def _structure(name: str, **fields: Any) -> type[ctypes.Structure]:
 
 _Setup = _structure(
     "_Setup",
-    **dict.fromkeys(("versions", "dimensions", "levels", "capacity", "at_once"), _Number),
+    **dict.fromkeys(("versions", "dimensions", "levels", "capacity", "event_capacity", "at_once"), _Number),
     **dict.fromkeys(("own", "other", "previous", "bit", "usual_own", "usual_other", "index", "time"), _Pointer),
     **dict.fromkeys(("imagined", "children", "child_start", "child_count", "order", "level_start"), _Pointer),
     **dict.fromkeys(("usual", "table"), _Pointer),
@@ -179,7 +180,9 @@ class CompiledFollow:
         self.memory, self.written = inputs.memory, inputs.written
         d, dtype = inputs.memory.values.shape[1], inputs.gates.maps.own.dtype
         self.gathered = [np.empty((AT_ONCE, d), dtype) for _ in range(2)]  # memories whose products are missing
-        self.parts = [np.empty((PRODUCTS_KEPT, width * d), dtype) for width in (4, 3, 3)]  # of own, other, event
+        events = max(PRODUCTS_KEPT, min(2 * len(self.lineage.index), EVENT_NUMBERS // (3 * d)))
+        sizes = (PRODUCTS_KEPT, 4 * d), (PRODUCTS_KEPT, 3 * d), (events, 3 * d)
+        self.parts = [np.empty(size, dtype) for size in sizes]  # of own, other, event
         self.new_versions, self.new_elapsed = np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE)
         self.arrays = self._arrays(inputs)  # held, because the library has their addresses only
         self.memories, self.missing, self.todo = _Memories(), _Missing(), _Number()
@@ -224,6 +227,7 @@ class CompiledFollow:
             dimensions=self.gathered[0].shape[1],
             levels=len(lineage.levels),
             capacity=PRODUCTS_KEPT,
+            event_capacity=len(self.parts[2]),
             at_once=AT_ONCE,
             row_words=table.words.shape[1],
             table_rows=len(table.words),

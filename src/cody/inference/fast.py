@@ -41,6 +41,7 @@ class Asked(NamedTuple):
     ids: IntArray  # [n] of the vector; ~k of the k-th one that is to be made
     nodes: IntArray  # [m] to be made
     masks: Masks  # [m, w]
+    places: IntArray  # [m] where each was asked for; of those with nothing otherwise, anywhere
 
 
 class Known:
@@ -68,7 +69,12 @@ class Known:
         found[new] = ~np.arange(len(fresh), len(fresh) + np.count_nonzero(new))
         ids[touched] = found[inverse]
         zero = np.zeros((len(fresh), masks.shape[1]), dtype=np.uint64)
-        return Asked(ids, np.concatenate([fresh, some_nodes[new]]), np.concatenate([zero, some_masks[new]]))
+        return Asked(
+            ids,
+            np.concatenate([fresh, some_nodes[new]]),
+            np.concatenate([zero, some_masks[new]]),
+            np.concatenate([np.zeros_like(fresh), touched[first[new]]]),
+        )
 
     def add(self, asked: Asked, made: IntArray) -> IntArray:
         """Take the ids of what was made, [m], and give those of all that was asked for. → [n]"""
@@ -100,8 +106,12 @@ class Below(Protocol):
         """How many numbers are remembered."""
         ...
 
-    def plan(self, nodes: IntArray, masks: Masks) -> Any:
-        """What has to be computed for the vectors of nodes under masks. [n], [n, w]"""
+    def plan(self, nodes: IntArray, masks: Masks, change: IntArray) -> Any:
+        """What has to be computed for the vectors of nodes under masks. [n], [n, w], [n]
+
+        `change` says to which of the changes a mask belongs that `Inputs.follow` was given last. A mask may have fewer
+        bits than that change; those are missing that the vector cannot depend on.
+        """
         ...
 
     def compute(self, plan: Any) -> IntArray:
@@ -202,14 +212,16 @@ class Layer:
         depends[nodes] = windows.touching | below[nodes] | neighbours
         return depends
 
-    def plan(self, nodes: IntArray, masks: Masks) -> Step:
+    def plan(self, nodes: IntArray, masks: Masks, change: IntArray) -> Step:
         check_deadline()
         asked = self.known.find(nodes, masks & self.depends[nodes])
+        change = change[asked.places]
         chosen = self.windows.choose(self.reach.window[asked.nodes], asked.masks)
         neighbours = self.reach.place(chosen.other[chosen.exists])
         below = self.below.plan(
             np.concatenate([asked.nodes, neighbours]),
             np.concatenate([asked.masks, np.repeat(asked.masks, chosen.length, axis=0)]),
+            np.concatenate([change, np.repeat(change, chosen.length)]),
         )
         return Step(asked, chosen, below)
 
@@ -324,7 +336,8 @@ class Workspace:
         masks = self.universe.masks(changes)
         n, last, known = len(masks), self.layers[-1], self.inputs.size
         self.inputs.follow(masks)
-        ids = last.compute(last.plan(np.repeat(self.roots, n), np.concatenate([masks, masks])))
+        roots, change = np.repeat(self.roots, n), np.tile(np.arange(n), 2)
+        ids = last.compute(last.plan(roots, np.concatenate([masks, masks]), change))
         self.largest = max(self.largest or 0, -(-(self.inputs.size - known) // n))
         pairs = list(zip(ids[:n].tolist(), ids[n:].tolist(), strict=True))
         new = {pair: change for pair, change in zip(pairs, changes, strict=True) if pair not in self.logits}

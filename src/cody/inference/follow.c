@@ -27,7 +27,7 @@ enum { MOST_COMPARED = 256 };         /* values of a version that a new one is c
 
 /* What compiled.py passes, in the same order; every field takes 8 bytes. V = versions, d = dimensions of a memory. */
 typedef struct {
-    int64_t versions, dimensions, levels, capacity, at_once;
+    int64_t versions, dimensions, levels, capacity, event_capacity, at_once;
     const int64_t *own, *other, *previous, *bit;  /* [V] see `Lineage` */
     const int64_t *usual_own, *usual_other;       /* [V] parents with nothing changed */
     const int64_t *index;                         /* [V] place in the table */
@@ -45,7 +45,7 @@ typedef struct {
     double most;
     const double *direction;                      /* [d] see `Alike` */
     void *gathered_own, *gathered_other;          /* [at_once, d] memories whose products are missing */
-    void *own_parts, *other_parts, *event_parts;  /* [capacity, 4d], [capacity, 3d], [capacity, 3d] products */
+    void *own_parts, *other_parts, *event_parts;  /* [capacity, 4d], [capacity, 3d], [event_capacity, 3d] */
     const void *kept_bias;                        /* [d] */
     int64_t *new_versions;                        /* [at_once] of events whose part is missing */
     double *new_elapsed;                          /* [at_once] */
@@ -95,7 +95,7 @@ typedef struct {
     double *point;
     int64_t slot_room, own_used, other_used, event_used;
     int32_t *alike_head, *event_head;  /* [V] */
-    int32_t *event_next;               /* [capacity] */
+    int32_t *event_next;               /* [event_capacity] */
     double *event_elapsed;
     int32_t *own_id, *other_id, *event_slot; /* [at_once] */
     double *value, *usual_value;             /* [d] */
@@ -162,8 +162,8 @@ EXPORT Follow *follow_open(const Setup *setup) {
     f->level_of = nones(V);
     f->first_id = malloc((size_t)V * sizeof(int64_t));
     f->busy = calloc((size_t)setup->levels + 1, 1);
-    f->event_next = nones(setup->capacity);
-    f->event_elapsed = malloc((size_t)setup->capacity * sizeof(double));
+    f->event_next = nones(setup->event_capacity);
+    f->event_elapsed = malloc((size_t)setup->event_capacity * sizeof(double));
     f->own_id = nones(setup->at_once);
     f->other_id = nones(setup->at_once);
     f->event_slot = nones(setup->at_once);
@@ -436,7 +436,7 @@ static void forget_products(Follow *f, int64_t length) {
         filled(f->other_slot, 0, length);
         f->other_used = 0;
     }
-    if (f->event_used + f->chunk > f->s.capacity) {
+    if (f->event_used + f->chunk > f->s.event_capacity) {
         filled(f->event_head, 0, f->s.versions);
         f->event_used = 0;
     }

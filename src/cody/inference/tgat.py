@@ -27,7 +27,7 @@ class FeatureInputs:
     def follow(self, masks: Masks) -> None:
         pass
 
-    def plan(self, nodes: IntArray, masks: Masks) -> IntArray:
+    def plan(self, nodes: IntArray, masks: Masks, change: IntArray) -> IntArray:
         return nodes
 
     def compute(self, plan: IntArray) -> IntArray:

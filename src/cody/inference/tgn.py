@@ -30,10 +30,10 @@ FOLLOWED_AT_ONCE = 40_000_000  # versions times changes: that takes 0.2 GB, besi
 
 
 class MemoryPlan(NamedTuple):
-    """The inputs that are asked for, and the versions of which those are made that are not there yet."""
+    """The inputs that are asked for, and the memories of which those are made that are not there yet."""
 
     asked: Asked
-    versions: IntArray  # [m]
+    memories: IntArray  # [m] an id, or minus the place of what the table has
 
 
 class MemoryInputs:
@@ -47,13 +47,15 @@ class MemoryInputs:
         self.depends: Masks = lineage.memory[lineage.latest]
         width, dtype = model.weights.sizes.dimension, model.weights.dtype
         self.known = Known(len(lineage.latest))
-        self.versions = Known(len(lineage.index))
         self.made_of: dict[tuple[int, int, int], int] = {}  # version, ids of its parents → id
         self.alike = None if exact else Alike(width, SMALL_CHANGE)
-        self.memory = Vectors(width, dtype)
+        self.memory = Vectors(width, model.table.dtype)  # each is rounded to the precision of the table
         self.memory.append(1)[:] = 0.0
         self.written = Vectors(1, np.float64)  # by id: when
         self.written.append(1)[:] = 0.0
+        self.last = np.zeros(len(lineage.index), dtype=np.int64)  # [V] place in `Lineage.last`
+        self.last[lineage.last] = np.arange(len(lineage.last))
+        self.followed: IntArray = np.zeros((len(lineage.last), 0), dtype=np.int32)  # [last, n] ids under changes
         self.usual = np.full(len(lineage.index), -1)  # [V] id of the version with nothing otherwise, once it is read
         self.usual[0] = 0
         self.sum_ids: dict[tuple[int, int], int] = {}  # node and id of its memory → id
@@ -77,17 +79,14 @@ class MemoryInputs:
 
     @property
     def values(self) -> FloatArray:
-        return self.memory.values if self.features is None else self.sums.values
+        return self.sums.values
 
     def follow(self, masks: Masks) -> None:
         """Compute the versions that these changes of the past change; where there are many, a few changes at a time."""
         at_once = max(1, FOLLOWED_AT_ONCE // len(self.lineage.index))
-        for first in range(0, len(masks), at_once):
-            self._follow(masks[first : first + at_once])
-
-    def _follow(self, masks: Masks) -> None:
-        ids = self._levels(masks) if self.compiled is None else self.compiled.follow(masks)
-        self._keep(masks, ids)
+        follow = self._levels if self.compiled is None else self.compiled.follow
+        parts = [follow(masks[first : first + at_once]) for first in range(0, len(masks), at_once)]
+        self.followed = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
 
     def _levels(self, masks: Masks) -> IntArray:
         """Forward in time, until the changes have faded. → [last, n] ids of `Lineage.last`; `follow.c` does the same"""
@@ -134,15 +133,6 @@ class MemoryInputs:
             made_of.update(zip(unknown, self._compute(*np.array(unknown).T).tolist(), strict=True))
         return np.array([made_of[content] for content in contents], dtype=np.int64)
 
-    def _keep(self, masks: Masks, ids: IntArray) -> None:
-        """Remember what the nodes of the query may have after these changes. [n, w], [last, n]"""
-        place, change = np.nonzero(ids)
-        versions = self.lineage.last[place]
-        asked = self.versions.find(versions, masks[change] & self.lineage.parents[versions])
-        made, new = np.zeros(len(asked.nodes), dtype=np.int64), asked.ids < 0
-        made[~asked.ids[new]] = ids[place[new], change[new]]
-        self.versions.add(asked, made)
-
     def _memories(self, values: IntArray) -> IntArray:
         """The ids of what `_settle` calls an id, or minus the place of what stands in the table. [n] → [n]"""
         stands = values <= 0
@@ -188,27 +178,31 @@ class MemoryInputs:
         self.alike.add(versions[new], values[new], ids[new])
         return np.where(ids < 0, ids[first], ids)
 
-    def plan(self, nodes: IntArray, masks: Masks) -> MemoryPlan:
+    def plan(self, nodes: IntArray, masks: Masks, change: IntArray) -> MemoryPlan:
         asked = self.known.find(nodes, masks & self.depends[nodes])
-        which = np.arange(len(asked.nodes))
-        return MemoryPlan(asked, self.lineage.kept(self.lineage.latest[asked.nodes], asked.masks, which))
+        touched = np.flatnonzero(asked.masks.any(axis=1))
+        versions = self.lineage.latest[asked.nodes]  # … or, of events that did not happen, one before
+        versions = self.lineage.kept(versions, asked.masks, np.arange(len(versions)))
+        memories = -versions
+        ids = self.followed[self.last[versions[touched]], change[asked.places[touched]]]
+        memories[touched] = np.where(ids == UNCHANGED, memories[touched], ids)
+        return MemoryPlan(asked, memories)
 
     def compute(self, plan: MemoryPlan) -> IntArray:
-        versions = plan.versions
-        ids = self.versions.find(versions, plan.asked.masks & self.lineage.parents[versions]).ids
-        memories = self._memories(np.where(ids > UNCHANGED, ids, -versions))
-        made = memories if self.features is None else self._sums(plan.asked.nodes, memories)
+        made = self._sums(plan.asked.nodes, self._memories(plan.memories))
         return self.known.add(plan.asked, made)
 
     def _sums(self, nodes: IntArray, memories: IntArray) -> IntArray:
-        """Features and memories added. [n], [n] → [n] the ids of the sums"""
-        assert self.features is not None
+        """Memories, and features where there are any, added. [n], [n] → [n] the ids of the sums"""
         pairs = list(zip(nodes.tolist(), memories.tolist(), strict=True))
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self.sum_ids]
         if new:
             first = self.sums.length
             node, memory = np.array(new).T
-            self.sums.append(len(new))[:] = self.memory.values[memory] + self.features[node]
+            sums = self.sums.append(len(new))
+            sums[:] = self.memory.values[memory]
+            if self.features is not None:
+                sums += self.features[node]
             self.sum_ids.update(zip(new, range(first, first + len(new)), strict=True))
         return np.array([self.sum_ids[pair] for pair in pairs], dtype=np.int64)
 
