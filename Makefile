@@ -8,10 +8,9 @@ TRAIN = $(BIN)/cody train --patience 3
 
 FEATURES = import numpy._core._multiarray_umath as n; print(*(f for f in n.__cpu_dispatch__ if n.__cpu_features__[f]))
 
-QUICK = tests/test_contract.py tests/test_edits.py tests/test_errors.py tests/test_explain.py tests/test_explainers.py \
-	tests/test_files.py tests/test_graph.py tests/test_oracle.py tests/test_policies.py tests/test_words.py tests/search \
-	tests/inference/test_fast.py tests/inference/test_imagined.py tests/inference/test_weights.py \
-	src/cody/graph.py src/cody/oracle.py src/cody/search
+QUICK = tests/test_contract.py tests/test_errors.py tests/explain/test_explain.py tests/graph tests/search tests/utils \
+	tests/study/test_explainers.py tests/engine/test_fast.py tests/engine/test_imagined.py tests/engine/test_weights.py \
+	src/cody/graph src/cody/search
 
 .PHONY: demo test quick list-quick processor check docs package oldest mutate attack models explainers reproduce bench clean
 
@@ -78,7 +77,7 @@ reproduce: .venv/installed-dev  ## the paper's comparison, after `make models` (
 	bash reproduce/reproduce.sh
 
 # What an installation is made from: it is done again when one of them changes.
-INSTALLED_FROM := .venv/python pyproject.toml setup.py constraints.txt src/cody/inference/follow.c
+INSTALLED_FROM := .venv/python pyproject.toml setup.py constraints.txt src/cody/engine/follow.c
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit("CoDy needs Python 3.11 or later; this is %d.%d. Try: make PYTHON=python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
@@ -101,4 +100,4 @@ INSTALLED_FROM := .venv/python pyproject.toml setup.py constraints.txt src/cody/
 	@touch $@ .venv/installed
 
 clean:
-	rm -rf .venv build dist docs/_build *.egg-info src/*.egg-info src/cody/inference/follow.*.so
+	rm -rf .venv build dist docs/_build *.egg-info src/*.egg-info src/cody/engine/follow.*.so

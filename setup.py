@@ -10,10 +10,10 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCE = "src/cody/inference/follow.c"
+SOURCE = "src/cody/engine/follow.c"
 
 follow = Extension(
-    "cody.inference.follow",
+    "cody.engine.follow",
     sources=[SOURCE],
     # The engine compares it with the source beside it, so that an older library is never used: see compiled.py.
     define_macros=[("SOURCE", f"{zlib.crc32(Path(SOURCE).read_bytes())}LL")],

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 
 import cody
-from cody.candidates import events_on_paths
-from cody.inference import FastTGN
-from cody.inference.versions import VersionTable
+from cody.engine import FastTGN
+from cody.engine.versions import VersionTable
+from cody.graph.neighbourhood import events_on_paths
 from cody.models.sizes import Sizes
-from cody.models.tgn import TGN
+from cody.train.tgn import TGN
 
 OPTIONS: dict[str, Any] = {"size": 64, "near": events_on_paths, "evaluations": 300}  # so that figures stay comparable
 

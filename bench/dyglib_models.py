@@ -25,8 +25,8 @@ import torch
 
 import cody
 from cody.adapters import dyglib
-from cody.candidates import events_on_paths
 from cody.errors import ProbabilityWarning
+from cody.graph.neighbourhood import events_on_paths
 
 WIDTH, TIME, BATCH = 172, 100, 200
 SHORT = 3_000  # events of models with memory

@@ -27,12 +27,12 @@ from unittest.mock import patch
 import numpy as np
 
 from cody import explain, load, load_model
-from cody.candidates import candidates
+from cody.engine import FastTGN, selfcheck
+from cody.engine.fast import Workspace
+from cody.engine.selfcheck import PROMISE, SelfCheck, answer_all
 from cody.graph import Query, TemporalGraph
-from cody.inference import FastTGN, selfcheck
-from cody.inference.fast import Workspace
-from cody.inference.selfcheck import PROMISE, SelfCheck, answer_all
-from cody.model import Change
+from cody.graph.neighbourhood import candidates
+from cody.models.contract import Change
 
 
 def main() -> None:

@@ -23,16 +23,16 @@ import numpy as np
 import torch
 
 from cody.bench import generated
-from cody.candidates import SIZE, events_on_paths
 from cody.data import load, save_graph
-from cody.evaluate.instances import sample_kinds
-from cody.evaluate.record import KINDS, SCHEMA
-from cody.evaluate.run import Link, Plan, evaluate
-from cody.explainers import COMPARED, explainer
-from cody.inference import load_model
-from cody.models.checkpoint import Checkpoint, save_model
+from cody.engine import load_model
+from cody.graph.neighbourhood import SIZE, events_on_paths
 from cody.models.sizes import PRESETS
-from cody.models.tgn import TGN
+from cody.study.explainers import COMPARED, explainer
+from cody.study.instances import sample_kinds
+from cody.study.record import KINDS, SCHEMA
+from cody.study.run import Link, Plan, evaluate
+from cody.train.checkpoint import Checkpoint, save_model
+from cody.train.tgn import TGN
 
 
 def make(folder: Path, events: int) -> tuple[str, str]:

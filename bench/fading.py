@@ -14,9 +14,9 @@ import time
 import numpy as np
 
 from cody import load, load_model
-from cody.candidates import candidates
-from cody.inference import tgn
-from cody.model import Change
+from cody.engine import tgn
+from cody.graph.neighbourhood import candidates
+from cody.models.contract import Change
 
 SIZES = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
 

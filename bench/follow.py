@@ -18,10 +18,10 @@ import time
 import numpy as np
 
 from cody import load, load_model
-from cody.candidates import candidates, events_on_paths
-from cody.explain import explain
-from cody.inference.compiled import form
-from cody.what_if import parse_rows
+from cody.engine.compiled import form
+from cody.explain.pipeline import explain
+from cody.explain.what_if import parse_rows
+from cody.graph.neighbourhood import candidates, events_on_paths
 
 
 def main() -> None:

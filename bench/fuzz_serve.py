@@ -112,8 +112,8 @@ def main() -> int:
     given = parser.parse_args()
 
     import cody
-    from cody.serve import Limits, Live, create_app
-    from cody.serve.pages import NAMES
+    from cody.web import Limits, Live, create_app
+    from cody.web.live_pages import NAMES
 
     graph = cody.load("collegemsg")
     limits = Limits(away=0.5)  # so that searches which nobody waits for do not take the time of the others

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from cody.candidates import candidates, events_among_nodes, events_on_paths
 from cody.data import open_graph, save_graph
 from cody.data.intact import TICK
 from cody.graph import Query, TemporalGraph
+from cody.graph.neighbourhood import candidates, events_among_nodes, events_on_paths
 
 
 def power_law_ends(events: int, nodes: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -29,7 +29,7 @@ import torch
 
 import cody
 from cody.adapters import approximately, pyg
-from cody.candidates import events_on_paths
+from cody.graph.neighbourhood import events_on_paths
 
 ROOT = Path(__file__).parents[1]
 OPTIONS: dict[str, Any] = {"size": 64, "near": events_on_paths, "evaluations": 300}  # so that figures stay comparable

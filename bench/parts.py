@@ -23,20 +23,20 @@ import numpy as np
 
 from cody.bench import OUT_OF_REACH, QUESTIONS, generated, late_links, random_model
 from cody.data import load
-from cody.explain import explain
+from cody.engine import load_model
+from cody.engine.attention import Attention, Decoder
+from cody.engine.compiled import CompiledFollow
+from cody.engine.fast import Events, FastModel, Known, Layer, Workspace
+from cody.engine.lineage import Lineage
+from cody.engine.links import LinkScorer
+from cody.engine.masks import Universe, Windows
+from cody.engine.replay import Replay
+from cody.engine.tgn import FastTGN, Gates, MemoryInputs
+from cody.engine.vectors import Alike, Products
+from cody.engine.weights import Weights
+from cody.explain.pipeline import explain
 from cody.graph import Query, TemporalGraph
-from cody.inference import load_model
-from cody.inference.attention import Attention, Decoder
-from cody.inference.compiled import CompiledFollow
-from cody.inference.fast import Events, FastModel, Known, Layer, Workspace
-from cody.inference.lineage import Lineage
-from cody.inference.links import LinkScorer
-from cody.inference.masks import Universe, Windows
-from cody.inference.replay import Replay
-from cody.inference.tgn import FastTGN, Gates, MemoryInputs
-from cody.inference.vectors import Alike, Products
-from cody.inference.weights import Weights
-from cody.oracle import Oracle
+from cody.search.oracle import Oracle
 
 PARTS = {
     "attention": [(Attention, "__call__")],

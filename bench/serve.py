@@ -32,8 +32,8 @@ import numpy as np
 
 import cody
 from cody import Add, Move, TemporalGraph
-from cody.serve.questions import Question, as_case
-from cody.what_if import answer_cases
+from cody.explain.what_if import answer_cases
+from cody.web.questions import Question, as_case
 
 DAY = 86_400.0
 TEST_PERIOD = 0.85  # share of the events before it

@@ -19,11 +19,11 @@ from torch import Tensor, nn
 
 import cody
 from cody.graph import FloatArray, IntArray, TemporalGraph
-from cody.models.architectures import ARCHITECTURES, Network
-from cody.models.layers import Hop
-from cody.models.plan import Plan, plan
 from cody.models.sizes import PRESETS
-from cody.models.train import new_network
+from cody.train.architectures import ARCHITECTURES, Network
+from cody.train.layers import Hop
+from cody.train.plan import Plan, plan
+from cody.train.training import new_network
 
 
 def plain_plan(

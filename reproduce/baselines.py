@@ -20,23 +20,23 @@ import cody
 from cody.baselines import MotifSettings, Settings, explore, learned_order, motif_order
 from cody.baselines.differentiable import SoftModel
 from cody.baselines.lessons import new_optimizer
-from cody.candidates import SIZE, events_on_paths
 from cody.data import campus
-from cody.decision import flips
-from cody.evaluate.instances import sample_kinds, sample_links
-from cody.evaluate.metrics import delta_logit, delta_probability
-from cody.evaluate.run import Link, Plan, evaluate
-from cody.explainers import FACTUAL, SEARCHES, Explainer, at_sparsities, explainer, find
-from cody.inference import fast_model
+from cody.engine import fast_model
+from cody.graph.neighbourhood import SIZE, events_on_paths
+from cody.models.decision import flips
 from cody.models.sizes import Sizes
-from cody.models.tgat import TGAT
-from cody.models.tgn import TGN
-from cody.models.train import Settings as ModelSettings
-from cody.models.train import new_network, run_epoch, split
-from cody.models.train import new_optimizer as new_model_optimizer
-from cody.oracle import Oracle
-from cody.policies import event_impact, random, spatio_temporal
 from cody.search import top_share
+from cody.search.oracle import Oracle
+from cody.search.policies import event_impact, random, spatio_temporal
+from cody.study.explainers import FACTUAL, SEARCHES, Explainer, at_sparsities, explainer, find
+from cody.study.instances import sample_kinds, sample_links
+from cody.study.metrics import delta_logit, delta_probability
+from cody.study.run import Link, Plan, evaluate
+from cody.train.tgat import TGAT
+from cody.train.tgn import TGN
+from cody.train.training import Settings as ModelSettings
+from cody.train.training import new_network, run_epoch, split
+from cody.train.training import new_optimizer as new_model_optimizer
 
 
 def trained_on_campus(architecture, made):

@@ -21,18 +21,18 @@ from variants import thorough_scout
 
 from cody.baselines import settings_of, train_explainer
 from cody.baselines.differentiable import SoftModel
-from cody.candidates import SIZE, events_on_paths
 from cody.data import campus
-from cody.evaluate.metrics import recall
-from cody.evaluate.run import Link, Plan, evaluate
-from cody.explainers import EXPLAINERS, explainer, find
-from cody.files import write_atomically
-from cody.inference import fast_model
-from cody.models.architectures import ARCHITECTURES
+from cody.engine import fast_model
+from cody.graph.neighbourhood import SIZE, events_on_paths
 from cody.models.sizes import Sizes
-from cody.models.train import Settings as ModelSettings
-from cody.models.train import new_network, new_optimizer, run_epoch, split
 from cody.search import scout
+from cody.study.explainers import EXPLAINERS, explainer, find
+from cody.study.metrics import recall
+from cody.study.run import Link, Plan, evaluate
+from cody.train.architectures import ARCHITECTURES
+from cody.train.training import Settings as ModelSettings
+from cody.train.training import new_network, new_optimizer, run_epoch, split
+from cody.utils.files import write_atomically
 
 ORDER = list(EXPLAINERS)
 

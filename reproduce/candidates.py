@@ -25,12 +25,12 @@ from lines import read, settings
 from page import replace_section
 
 import cody
-from cody.candidates import SIZE, ends_first, events_on_paths
-from cody.decision import flips
-from cody.evaluate.metrics import within
-from cody.explanation import Explanation
+from cody.explain.explanation import Explanation
 from cody.graph import Query
-from cody.model import open_session
+from cody.graph.neighbourhood import SIZE, ends_first, events_on_paths
+from cody.models.contract import open_session
+from cody.models.decision import flips
+from cody.study.metrics import within
 
 FIELDS = ("data", "model", "predictions", "event", "choice", "candidates", "evaluations", "size", "seconds", "curve")
 PAGE = Path(__file__).parents[1] / "docs" / "decisions" / "neighbourhood.md"

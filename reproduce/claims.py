@@ -12,7 +12,9 @@ from importlib.resources import files
 
 import numpy as np
 
-from cody.evaluate.metrics import (
+from cody.study.explainers import POLICIES as ALL_POLICIES
+from cody.study.explainers import find
+from cody.study.metrics import (
     aufsc_minus,
     aufsc_plus,
     characterization,
@@ -23,9 +25,7 @@ from cody.evaluate.metrics import (
     mean_evaluations,
     within,
 )
-from cody.evaluate.tables import rounded
-from cody.explainers import POLICIES as ALL_POLICIES
-from cody.explainers import find
+from cody.study.tables import rounded
 
 POLICIES = RANDOM, TEMPORAL, NEAREST, IMPACT = tuple(ALL_POLICIES)[:4]  # those of the paper
 CODY = {policy: find("cody", policy).name for policy in POLICIES}
@@ -262,7 +262,7 @@ def winners(settings):
 @cache
 def paper_table(name):
     """The rows of a table of the paper."""
-    lines = (files("cody.evaluate") / "paper" / f"{name}.csv").read_text(encoding="utf-8").splitlines()
+    lines = (files("cody.study") / "paper" / f"{name}.csv").read_text(encoding="utf-8").splitlines()
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 import cody
-from cody.candidates import events_on_paths
-from cody.evaluate import metrics
-from cody.evaluate.record_file import read_records
-from cody.evaluate.run import Plan, Sample, run
-from cody.explainers import explainer, find
+from cody.graph.neighbourhood import events_on_paths
+from cody.study import metrics
+from cody.study.explainers import explainer, find
+from cody.study.record_file import read_records
+from cody.study.run import Plan, Sample, run
 
 MODELS = ("tgn-collegemsg", "tgat-collegemsg")
 NEW, OLD = "flow", "spatio-temporal"

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 
 import cody
-from cody.evaluate.instances import sample_kinds
+from cody.study.instances import sample_kinds
 
 KINDS = ("correct", "incorrect")
 

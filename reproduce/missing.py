@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from cody.evaluate.record_file import iterate_records
-from cody.files import write_atomically
-from cody.inference.weights import Weights
+from cody.engine.weights import Weights
 from cody.models.folder import own_sizes, read_model
+from cody.study.record_file import iterate_records
+from cody.utils.files import write_atomically
 
 
 def missing(explainers, kinds, instances, records):

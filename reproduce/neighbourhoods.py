@@ -12,9 +12,9 @@ import numpy as np
 from variants import compare, figures
 
 import cody
-from cody.candidates import events_among_nodes, events_on_paths
-from cody.policies import event_impact, spatio_temporal
+from cody.graph.neighbourhood import events_among_nodes, events_on_paths
 from cody.search import cody as tree_search
+from cody.search.policies import event_impact, spatio_temporal
 
 READINGS = {"events": events_on_paths, "nodes": events_among_nodes}
 

@@ -30,16 +30,16 @@ from page import replace_section
 from published import PublishedAnswers
 
 import cody
-from cody.candidates import candidates, events_among_nodes
-from cody.decision import flips
 from cody.errors import ModelError
-from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD, sample_kinds
-from cody.evaluate.metrics import draws, within
+from cody.graph.neighbourhood import candidates, events_among_nodes
+from cody.models.decision import flips
 from cody.models.folder import find_model
-from cody.oracle import Oracle
-from cody.policies import event_impact, spatio_temporal
 from cody.search import cody as tree_search
 from cody.search import greedy
+from cody.search.oracle import Oracle
+from cody.search.policies import event_impact, spatio_temporal
+from cody.study.instances import PAPER_MARGIN, PAPER_PERIOD, sample_kinds
+from cody.study.metrics import draws, within
 
 SEARCHES = {"cody": tree_search, "greedy": greedy}
 POLICIES = {"spatio-temporal": spatio_temporal, "event-impact": event_impact}

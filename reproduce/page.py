@@ -2,7 +2,7 @@
 
 import textwrap
 
-from cody.files import write_atomically
+from cody.utils.files import write_atomically
 
 
 def replace_section(page, title, text):

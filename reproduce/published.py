@@ -20,12 +20,12 @@ from itertools import islice
 
 import numpy as np
 
-from cody.decision import flips
+from cody.engine import FastTGN, Replay
+from cody.engine.replay import State
+from cody.engine.weights import Weights
 from cody.graph import IntArray, Outcome, Query, TemporalGraph
-from cody.inference import FastTGN, Replay
-from cody.inference.replay import State
-from cody.inference.weights import Weights
-from cody.model import Change
+from cody.models.contract import Change
+from cody.models.decision import flips
 
 
 class PublishedAnswers:

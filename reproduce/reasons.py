@@ -32,7 +32,8 @@ from claims import (
 )
 from order import sampled
 
-from cody.evaluate.metrics import (
+from cody.study.explainers import find
+from cody.study.metrics import (
     aufsc_minus,
     aufsc_plus,
     fidelity_minus,
@@ -43,7 +44,6 @@ from cody.evaluate.metrics import (
     sparsity,
     within,
 )
-from cody.explainers import find
 
 PBONE, PGEXPLAINER, RANDOM_SETS = (find(name).name for name in ("pbone", "pgexplainer", "random"))
 SURE = 1.96  # standard deviations on either side of a mean hold 95 %

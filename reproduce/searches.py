@@ -26,14 +26,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from lines import read, settings
 
-from cody.candidates import candidates, events_on_paths, groups
-from cody.evaluate.metrics import within
-from cody.model import reach
-from cody.oracle import Oracle
-from cody.policies import spatio_temporal
+from cody.graph.neighbourhood import candidates, events_on_paths, groups
+from cody.models.contract import reach
 from cody.search import cody as tree_search
 from cody.search import greedy, greedy_then_cody, scout
+from cody.search.oracle import Oracle
+from cody.search.policies import spatio_temporal
 from cody.search.result import met
+from cody.study.metrics import within
 
 BUDGETS = (100, 300, 1000, 3000)
 SEARCHES = {  # search, budget of evaluations

@@ -25,14 +25,14 @@ from page import replace_section
 from variants import thorough_scout
 
 import cody
-from cody.candidates import candidates, events_on_paths, groups
-from cody.decision import flips
-from cody.evaluate.instances import TEST_PERIOD, rows_of
-from cody.evaluate.metrics import within
-from cody.oracle import Oracle
-from cody.policies import random, spatio_temporal
+from cody.graph.neighbourhood import candidates, events_on_paths, groups
+from cody.models.decision import flips
 from cody.search import cody as tree_search
 from cody.search import greedy
+from cody.search.oracle import Oracle
+from cody.search.policies import random, spatio_temporal
+from cody.study.instances import TEST_PERIOD, rows_of
+from cody.study.metrics import within
 
 SEARCHES = {"cody": tree_search, "greedy": greedy, "scout": thorough_scout}
 POLICIES = {"spatio-temporal": spatio_temporal, "random": random}

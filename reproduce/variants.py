@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 import cody
-from cody.evaluate.instances import sample_links
-from cody.files import write_atomically
 from cody.search import scout
+from cody.study.instances import sample_links
+from cody.utils.files import write_atomically
 
 
 def thorough_scout(oracle, ranking):

@@ -18,11 +18,11 @@ import numpy as np
 from variants import thorough_scout
 
 import cody
-from cody.candidates import events_on_paths
-from cody.evaluate.instances import sample_kinds
-from cody.explanation import ADDED, MOVED, REMOVED
-from cody.files import write_atomically
-from cody.proposals import additions, moves, removals
+from cody.explain.explanation import ADDED, MOVED, REMOVED
+from cody.graph.neighbourhood import events_on_paths
+from cody.search.proposals import additions, moves, removals
+from cody.study.instances import sample_kinds
+from cody.utils.files import write_atomically
 
 ALLOWED = {"remove": (removals,), "remove, add, move": (removals, additions, moves)}
 SHIPPED = ("collegemsg",)

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from cody.graph import TemporalGraph
-from cody.models.architectures import ARCHITECTURES
 from cody.models.sizes import Sizes, edge_width
+from cody.train.architectures import ARCHITECTURES
 
 
 def random_graph(rng, *, nodes=12, events=80, edge_features=0, node_features=0, bipartite=False, ties=True):

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from cody.evaluate.record import Record
-from cody.explainers import EXPLAINERS
+from cody.study.explainers import EXPLAINERS
+from cody.study.record import Record
 
 
 def record(**values):

@@ -15,11 +15,11 @@ from rich.console import Console
 from cody.bench import Row
 from cody.cli import app, show
 from cody.data import load, save_graph
+from cody.engine import tgn
+from cody.engine.compiled import form
 from cody.errors import CallError
-from cody.inference import tgn
-from cody.inference.compiled import form
-from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.folder import shipped_models
+from cody.train.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
 
 SHIPPED = shipped_models()["tgn-collegemsg"].parent

@@ -15,11 +15,11 @@ import torch
 from click.testing import CliRunner
 
 import cody
-from cody import _start
 from cody.cli import app
 from cody.data import datasets
-from cody.evaluate.tables import LAYOUTS
-from cody.explainers import POLICIES
+from cody.study.explainers import POLICIES
+from cody.study.tables import LAYOUTS
+from cody.utils import start as _start
 from random_events import random_graph, random_network
 from texts import assert_same
 

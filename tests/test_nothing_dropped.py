@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from cody import Add, TemporalGraph, cli
 from cody.data import save_graph
-from cody.models.checkpoint import Checkpoint, save_model
-from cody.testing import ToyModel
-from cody.what_if import Case, answer_cases
+from cody.explain.what_if import Case, answer_cases
+from cody.models import ToyModel
+from cody.train.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
 
 

@@ -3,21 +3,22 @@
 import logging as _logging
 from typing import TYPE_CHECKING
 
-from cody import _lazy, _start  # noqa: F401  (before anything that takes time)
 from cody._version import __version__
+from cody.utils import lazy as _lazy
+from cody.utils import start as _start  # noqa: F401  (before anything that takes time)
 
 if TYPE_CHECKING:
-    from cody.adapters.saved import load_model
-    from cody.candidates import Protected, candidates
     from cody.data import load
-    from cody.edits import Add, Alter, Move
+    from cody.engine.saved import load_model
     from cody.errors import CodyError
-    from cody.explain import explain
-    from cody.explanation import Explanation
+    from cody.explain.explanation import Explanation
+    from cody.explain.pipeline import explain
     from cody.graph import Query, TemporalGraph
-    from cody.model import Change, Model, as_model
-    from cody.predict import predict
-    from cody.survey import survey
+    from cody.graph.edits import Add, Alter, Move
+    from cody.graph.neighbourhood import Protected, candidates
+    from cody.models.contract import Change, Model, as_model
+    from cody.models.predict import predict
+    from cody.study import survey
 
 __all__ = [
     "Add",
@@ -45,16 +46,16 @@ _logging.getLogger(__name__).addHandler(_logging.NullHandler())  # silent, unles
 _lazy.import_on_demand(
     __name__,
     {
-        "cody.adapters.saved": "load_model",
-        "cody.candidates": "Protected candidates",
         "cody.data.named": "load",
-        "cody.edits": "Add Alter Move",
+        "cody.engine.saved": "load_model",
         "cody.errors": "CodyError",
-        "cody.explain": "explain",
-        "cody.explanation": "Explanation",
-        "cody.graph": "Query TemporalGraph",
-        "cody.model": "Change Model as_model",
-        "cody.predict": "predict",
-        "cody.survey.of_model": "survey",
+        "cody.explain.explanation": "Explanation",
+        "cody.explain.pipeline": "explain",
+        "cody.graph.edits": "Add Alter Move",
+        "cody.graph.log": "Query TemporalGraph",
+        "cody.graph.neighbourhood": "Protected candidates",
+        "cody.models.contract": "Change Model as_model",
+        "cody.models.predict": "predict",
+        "cody.study.surveys": "survey",
     },
 )

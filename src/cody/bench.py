@@ -23,24 +23,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from cody.candidates import SIZE, candidates
 from cody.data import datasets, is_here, load, save_graph
+from cody.engine import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, tgn
+from cody.engine.attention import Attention, Decoder
+from cody.engine.compiled import CompiledFollow, form
+from cody.engine.fast import FastModel
+from cody.engine.vectors import Products
+from cody.engine.weights import Weights
 from cody.errors import CallError, did_you_mean
-from cody.explain import explain
-from cody.explainers import DEFAULT_SEARCH, explainer
+from cody.explain.pipeline import explain
 from cody.graph import Query, TemporalGraph
-from cody.inference import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, tgn
-from cody.inference.attention import Attention, Decoder
-from cody.inference.compiled import CompiledFollow, form
-from cody.inference.fast import FastModel
-from cody.inference.vectors import Products
-from cody.inference.weights import Weights
-from cody.model import Change, Model
-from cody.models.architectures import ARCHITECTURES
-from cody.models.checkpoint import Checkpoint, save_model
+from cody.graph.neighbourhood import SIZE, candidates
+from cody.models.contract import Change, Model
 from cody.models.sizes import PRESETS
-from cody.models.train import new_network
-from cody.oracle import Oracle
+from cody.search.oracle import Oracle
+from cody.study.explainers import DEFAULT_SEARCH, explainer
+from cody.train.architectures import ARCHITECTURES
+from cody.train.checkpoint import Checkpoint, save_model
+from cody.train.training import new_network
 
 QUESTIONS = 300  # of one explanation
 BATCH = 32  # of them asked together: what the default search asks at a time, in the mean

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cody.adapters import from_steps
-from cody.inference.weights import Hop, Weights
+from cody.engine.weights import Hop, Weights
 
 
 class StepwiseTGN:

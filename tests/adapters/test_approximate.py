@@ -6,13 +6,13 @@ import pytest
 from adapters.stepwise_tgn import StepwiseTGN, wrapped
 from cody import candidates, explain
 from cody.adapters import approximately, from_steps
-from cody.decision import flips
+from cody.engine import Replay
 from cody.errors import CallError
 from cody.graph import TemporalGraph
-from cody.inference import Replay
-from cody.model import open_session
-from cody.proposals import additions, removals
-from cody.testing import ToyModel, check_model
+from cody.models import ToyModel, check_model
+from cody.models.contract import open_session
+from cody.models.decision import flips
+from cody.search.proposals import additions, removals
 from random_events import random_graph, random_network
 
 

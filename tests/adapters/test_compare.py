@@ -15,7 +15,7 @@ from cody import TemporalGraph
 from cody.adapters import compare, from_steps, pyg
 from cody.adapters.compare import LAZY, LIBRARY, MOVED, OWN_BATCH, RESTARTS
 from cody.errors import CallError
-from cody.testing import ToyModel
+from cody.models import ToyModel
 from random_events import random_graph
 
 BATCH = 20

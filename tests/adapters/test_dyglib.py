@@ -10,7 +10,7 @@ from torch import nn
 from cody import Add, TemporalGraph
 from cody.adapters import dyglib
 from cody.errors import CallError, ModelError, SlowModelWarning
-from cody.testing import check_model
+from cody.models import check_model
 from random_events import random_graph
 
 WIDTH = 6

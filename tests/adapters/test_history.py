@@ -5,11 +5,11 @@ from adapters.stepwise_tgn import StepwiseTGN, wrapped
 from cody import Add, Alter, CodyError, Move, TemporalGraph, explain
 from cody.adapters import Past, from_steps
 from cody.adapters.snapshots import Snapshots
-from cody.deadline import until
+from cody.engine import Replay
 from cody.errors import BudgetError, CallError, ModelError
-from cody.inference import Replay
-from cody.model import logit_of_only
-from cody.testing import check_model
+from cody.models import check_model
+from cody.models.contract import logit_of_only
+from cody.utils.deadline import until
 from random_events import random_graph, random_network
 
 

@@ -7,12 +7,12 @@ import pytest
 from click.testing import CliRunner
 
 from cody.cli import app
-from cody.evaluate.record_file import read_records
+from cody.study.record_file import read_records
 from some_records import timeless
 
 MODELS = """
 from cody import TemporalGraph
-from cody.testing import ToyModel
+from cody.models import ToyModel
 
 GRAPH = TemporalGraph.from_arrays([0, 0, 2, 0, 1, 0] * 5, [1, 2, 1, 1, 2, 1] * 5, range(30))
 

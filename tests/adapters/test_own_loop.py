@@ -21,12 +21,12 @@ from cody.adapters.sourced import SourcedModel
 from cody.cli import app
 from cody.data import save_graph
 from cody.errors import CallError
-from cody.evaluate.record import Record
-from cody.evaluate.record_file import read_records
-from cody.model import as_seen
-from cody.survey import cases
-from cody.testing import check_model
-from cody.what_if import effects
+from cody.explain.what_if import effects
+from cody.models import check_model
+from cody.models.contract import as_seen
+from cody.study import cases
+from cody.study.record import Record
+from cody.study.record_file import read_records
 from random_events import random_graph
 
 BATCH, NEIGHBOURS = 7, 20
@@ -122,7 +122,9 @@ def test_events_of_the_links_own_batch_are_no_candidates_and_change_nothing(loop
         assert line <= row
         unseen = frozenset(range(line, row))
         assert np.ptp(model.logits(query, [frozenset(), unseen])) < 1e-6
-    why = cody.explain(model, graph, graph.query(row), edits=(cody.proposals.removals, cody.proposals.additions))
+    why = cody.explain(
+        model, graph, graph.query(row), edits=(cody.search.proposals.removals, cody.search.proposals.additions)
+    )
     assert why.candidates
     assert all(event.time <= graph.time[line] for event in why.candidates)
     assert all(event.row < line for event in why.candidates if event.row < graph.num_events)

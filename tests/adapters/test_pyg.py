@@ -8,8 +8,8 @@ from adapters.pyg_models import naive_logit, random_tgn, states
 from cody import Add, Move, TemporalGraph, explain
 from cody.adapters import from_probabilities, pyg
 from cody.errors import CallError, ModelError, ProbabilityWarning
-from cody.model import as_model
-from cody.testing import check_model
+from cody.models import check_model
+from cody.models.contract import as_model
 from random_events import random_graph
 
 

@@ -17,8 +17,8 @@ from cody import TemporalGraph
 from cody.adapters.pyg_folder import import_pyg
 from cody.adapters.sourced import SourcedModel
 from cody.cli import app
+from cody.engine import load_model, plain_model
 from cody.errors import CallError, ModelError
-from cody.inference import load_model, plain_model
 from cody.models.folder import read_model
 from random_events import random_graph
 

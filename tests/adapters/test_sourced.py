@@ -15,7 +15,7 @@ from cody import Add, Alter, Move, TemporalGraph, explain
 from cody.adapters import HistoryModel
 from cody.adapters.sourced import SourcedModel
 from cody.errors import SlowModelWarning
-from cody.testing import check_model
+from cody.models import check_model
 from random_events import random_graph
 
 

@@ -17,8 +17,14 @@ from typing import Any
 
 import cody.cli
 
-WHEN_NEEDED = ["pandas", "pyarrow.csv", "torch._dynamo", "cody.baselines", "cody.models.train"]  # commands import them
-WHEN_NEEDED += ["cody.baselines.differentiable", "cody.evaluate.on_ray", "cody.evaluate.workers"]
+WHEN_NEEDED = [
+    "pandas",
+    "pyarrow.csv",
+    "torch._dynamo",
+    "cody.baselines",
+    "cody.train.training",
+]  # commands import them
+WHEN_NEEDED += ["cody.baselines.differentiable", "cody.study.on_ray", "cody.study.workers"]
 WHEN_NEEDED += [f"cody.cli.{name}" for name in ("explain", "data", "models", "evaluate", "bench", "show")]
 STEPS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink"}
 

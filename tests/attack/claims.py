@@ -14,16 +14,17 @@ import torch
 
 from attack.finding import Finding, expect
 from attack.things import Generator, odd_edits, odd_graph, odd_network, odd_query
-from cody import policies, search
-from cody.candidates import Protected, candidates, events_among_nodes, events_on_paths
-from cody.decision import flips
+from cody import search
+from cody.engine import Replay, fast_model
 from cody.errors import BudgetError, CallError
-from cody.explain import explain
-from cody.explanation import Explanation
+from cody.explain.explanation import Explanation
+from cody.explain.pipeline import explain
 from cody.graph import FloatArray, Query, TemporalGraph
-from cody.inference import Replay, fast_model
-from cody.model import Change, Model
-from cody.toy import ToyModel
+from cody.graph.neighbourhood import Protected, candidates, events_among_nodes, events_on_paths
+from cody.models.contract import Change, Model
+from cody.models.decision import flips
+from cody.models.toy import ToyModel
+from cody.search import policies
 
 FEW = 9  # candidates whose sets are all tried
 UNSURE = 1e-3  # a logit this close to 0 is decided by rounding

@@ -8,10 +8,10 @@ import numpy as np
 
 from attack.finding import expect
 from attack.things import Generator, double_engine, odd_changes, odd_edits, odd_graph, odd_network, odd_query
+from cody.engine import FastTGAT, FastTGN, Replay, fast, fast_model
+from cody.engine.weights import Weights
 from cody.graph import FloatArray, Query, TemporalGraph
-from cody.inference import FastTGAT, FastTGN, Replay, fast, fast_model
-from cody.inference.weights import Weights
-from cody.model import Change, Session
+from cody.models.contract import Change, Session
 
 Questions = list[tuple[Query, list[Change]]]
 ROUNDING = 1e-9  # of double precision

@@ -20,13 +20,13 @@ from attack.finding import Finding, check_message
 from attack.world import LINK, finish_training, world, world_to_break
 from cody.baselines import load_pgexplainer
 from cody.cli import app
+from cody.engine import load_model
 from cody.errors import CodyError
-from cody.evaluate.record_file import read_records
-from cody.explanation import Explanation
+from cody.explain.explanation import Explanation
+from cody.explain.what_if import read_cases
 from cody.graph import TemporalGraph
-from cody.inference import load_model
-from cody.model import Model
-from cody.what_if import read_cases
+from cody.models.contract import Model
+from cody.study.record_file import read_records
 
 MEMORY = 6 * 2**30  # bytes; who wants more for 600 events was misled by a damaged number
 SETS = [frozenset[int](), frozenset({LINK - 1}), frozenset({LINK - 1, 400, 3}), frozenset(range(200, LINK))]

@@ -12,13 +12,13 @@ import torch
 
 from attack.finding import expect
 from attack.things import Generator
-from cody.decision import flips
-from cody.explain import explain
+from cody.engine import FastTGN, Replay, fast_model, tgn
+from cody.engine.fast import Workspace
+from cody.engine.selfcheck import answer_all
+from cody.explain.pipeline import explain
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
-from cody.inference import FastTGN, Replay, fast_model, tgn
-from cody.inference.fast import Workspace
-from cody.inference.selfcheck import answer_all
-from cody.model import Change
+from cody.models.contract import Change
+from cody.models.decision import flips
 from random_events import random_graph, random_network
 
 FEW = 4  # candidates whose sets are all tried

@@ -28,19 +28,20 @@ import cody
 from attack.finding import Finding, expect
 from attack.things import double_engine
 from attack.world import EVENTS, finish_training, world, world_to_break
-from cody import policies, search
+from cody import search
 from cody.data import save_graph
-from cody.edits import Add, Move
+from cody.engine import load_model
 from cody.errors import CodyError
-from cody.evaluate import run as evaluation
-from cody.evaluate.record_file import read_records
-from cody.explain import explain
+from cody.explain.pipeline import explain
+from cody.explain.what_if import effects
 from cody.graph import TemporalGraph
-from cody.inference import load_model
-from cody.model import Session, model_on
-from cody.models.resume import clear_up
-from cody.toy import ToyModel
-from cody.what_if import effects
+from cody.graph.edits import Add, Move
+from cody.models.contract import Session, model_on
+from cody.models.toy import ToyModel
+from cody.search import policies
+from cody.study import run as evaluation
+from cody.study.record_file import read_records
+from cody.train.resume import clear_up
 
 SOURCE = str(Path(cody.__file__).parent)
 LINK = 150  # the event that is asked about: an early one, so that little has to be computed

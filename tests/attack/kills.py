@@ -22,7 +22,7 @@ from attack import child
 from attack.finding import Finding, expect
 from attack.world import LINK, scratch, world
 from cody.data import verify_graph
-from cody.evaluate.record_file import read_records
+from cody.study.record_file import read_records
 
 LONGEST = 100.0  # seconds
 PATIENCE = 20.0  # seconds until a worker must have noticed that its parent is gone

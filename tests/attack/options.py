@@ -23,9 +23,9 @@ from click.testing import CliRunner
 from attack.finding import Finding, expect
 from attack.things import Generator
 from attack.world import LINK, world_to_break
-from cody import words
 from cody.cli import app
 from cody.errors import CallError, CodyError
+from cody.utils import words
 
 MODEL = "--data graph --model tgn"
 SMALL = "--dimension 4 --layers 1 --heads 1 --neighbours 2 --batch 200 --epochs 1"

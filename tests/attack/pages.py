@@ -9,10 +9,10 @@ import numpy as np
 
 from attack.finding import expect
 from attack.things import Generator
-from cody.explain import explain
-from cody.explanation import Explanation
+from cody.explain.explanation import Explanation
+from cody.explain.pipeline import explain
 from cody.graph import LONGEST_NAME, TemporalGraph
-from cody.toy import ToyModel
+from cody.models.toy import ToyModel
 from random_events import random_graph
 
 PIECES = [

@@ -10,9 +10,9 @@ import numpy as np
 from attack.finding import expect
 from attack.things import Generator
 from cody.graph import TemporalGraph
-from cody.toy import ToyModel
+from cody.models.toy import ToyModel
 from random_events import random_graph
-from view.server import Client, serving
+from web.server import Client, serving
 
 ODD: list[Any] = [
     *(None, True, False, 0, -1, 3.0, 0.5, 1e308, -1e308, 2**53, 2**63, 10**400, [], {}, [[]], [None], [0, 0], ["0"]),
@@ -26,7 +26,7 @@ REQUESTS = 40
 
 
 def attack(seed: int) -> None:
-    from cody.serve import Limits, Live, create_app
+    from cody.web import Limits, Live, create_app
 
     rng = np.random.default_rng(seed)
     graph = _graph(rng)

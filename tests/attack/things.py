@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from cody.edits import Add, Alter, Edit, Move
+from cody.engine import FastTGAT, FastTGN
+from cody.engine.weights import Weights
 from cody.graph import FloatArray, Query, TemporalGraph
-from cody.inference import FastTGAT, FastTGN
-from cody.inference.weights import Weights
-from cody.model import Change
+from cody.graph.edits import Add, Alter, Edit, Move
+from cody.models.contract import Change
 from random_events import random_graph, random_network
 
 Generator = np.random.Generator

@@ -19,19 +19,20 @@ import numpy as np
 import pandas as pd
 import torch
 
-from cody import policies, search
+from cody import search
 from cody.baselines import Settings as ScorerSettings
 from cody.baselines import train_explainer
 from cody.baselines.differentiable import SoftModel
 from cody.data import save_graph
-from cody.evaluate import run as evaluation
-from cody.explain import explain
+from cody.engine import load_model
+from cody.explain.pipeline import explain
 from cody.graph import TemporalGraph
-from cody.inference import load_model
-from cody.models.architectures import ARCHITECTURES
-from cody.models.checkpoint import Checkpoint, save_model
 from cody.models.sizes import Sizes
-from cody.models.train import Progress, Settings, new_network, train
+from cody.search import policies
+from cody.study import run as evaluation
+from cody.train.architectures import ARCHITECTURES
+from cody.train.checkpoint import Checkpoint, save_model
+from cody.train.training import Progress, Settings, new_network, train
 from random_events import random_graph, random_network
 
 EVENTS = 600

@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from cody.baselines.differentiable import SoftModel
-from cody.candidates import candidates
+from cody.engine import Replay, fast_model
 from cody.errors import CallError
-from cody.inference import Replay, fast_model
+from cody.graph.neighbourhood import candidates
 from random_events import random_graph, random_network
 
 ROOMY = {"neighbours": 40}  # more than any node has events: no removal lets an older event in

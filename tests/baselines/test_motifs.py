@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from cody.baselines.motifs import ALONE, KINDS, MISSING, kind_of, null_frequencies, sample_motifs
-from cody.candidates import candidates
 from cody.graph import TemporalGraph
+from cody.graph.neighbourhood import candidates
 from random_events import random_graph
 
 END, OTHER, THIRD = 0, 1, 2

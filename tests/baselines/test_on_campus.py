@@ -9,17 +9,17 @@ from cody.baselines.pgexplainer import new_scorer
 from cody.baselines.tempme import new_motif_scorer
 from cody.baselines.train import train_scorer
 from cody.baselines.train_tempme import train_motif_scorer
-from cody.candidates import candidates, events_on_paths
 from cody.data import campus
-from cody.inference import fast_model
+from cody.engine import fast_model
+from cody.graph.neighbourhood import candidates, events_on_paths
 from cody.models.sizes import Sizes
-from cody.models.tgat import TGAT
-from cody.models.tgn import TGN
-from cody.models.train import Settings as ModelSettings
-from cody.models.train import new_network, new_optimizer, run_epoch, split
-from cody.oracle import Oracle
-from cody.policies import event_impact, random
 from cody.search import top_share
+from cody.search.oracle import Oracle
+from cody.search.policies import event_impact, random
+from cody.train.tgat import TGAT
+from cody.train.tgn import TGN
+from cody.train.training import Settings as ModelSettings
+from cody.train.training import new_network, new_optimizer, run_epoch, split
 
 
 @pytest.fixture(scope="module", params=[TGN, TGAT], ids=["tgn", "tgat"])

@@ -14,12 +14,12 @@ from cody.baselines.differentiable import SoftModel
 from cody.baselines.lessons import temperature_in
 from cody.baselines.pgexplainer import describe, new_scorer
 from cody.baselines.train import train_scorer
-from cody.candidates import candidates
+from cody.engine import fast_model
 from cody.errors import CallError, DataError, ModelError
-from cody.files import with_checksum
 from cody.graph import TemporalGraph
-from cody.inference import fast_model
-from cody.models.resume import ResumeFile
+from cody.graph.neighbourhood import candidates
+from cody.train.resume import ResumeFile
+from cody.utils.files import with_checksum
 from random_events import random_graph, random_network
 
 QUICK = Settings(links=20, epochs=3, batch=8, hidden=16)

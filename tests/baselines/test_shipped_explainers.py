@@ -12,10 +12,10 @@ from cody.baselines import MotifScorer, load_pgexplainer, load_tempme, shipped_e
 from cody.cli import app
 from cody.errors import CallError, ModelError
 from cody.models.folder import shipped_models
-from cody.oracle import Oracle
-from cody.policies import random, shift
+from cody.models.toy import ToyModel
 from cody.search import top_share
-from cody.toy import ToyModel
+from cody.search.oracle import Oracle
+from cody.search.policies import random, shift
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ from cody.baselines.lessons import draw_links
 from cody.baselines.motifs import KINDS, MISSING, Motifs, sample_motifs
 from cody.baselines.tempme import Described, describe_motifs, importance, new_motif_scorer
 from cody.baselines.train_tempme import divergence, motif_lessons, train_motif_scorer
-from cody.candidates import candidates
+from cody.engine import fast_model
 from cody.errors import CallError, ModelError
-from cody.inference import fast_model
-from cody.oracle import Oracle
+from cody.graph.neighbourhood import candidates
+from cody.search.oracle import Oracle
 from random_events import random_graph, random_network
 
 QUICK = MotifSettings(links=8, epochs=2, batch=8, hidden=8)

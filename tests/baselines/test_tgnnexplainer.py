@@ -7,8 +7,8 @@ import pytest
 from cody.baselines import explore, tgnnexplainer
 from cody.errors import CallError
 from cody.graph import TemporalGraph
-from cody.oracle import Oracle
-from cody.toy import ToyModel
+from cody.models.toy import ToyModel
+from cody.search.oracle import Oracle
 
 
 def make(events=8, seed=0, pairs=True, bias=0.5, **budget):

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from cody.candidates import candidates
 from cody.errors import CallError
 from cody.graph import TemporalGraph
-from cody.oracle import Oracle
-from cody.policies import event_impact, random
+from cody.graph.neighbourhood import candidates
+from cody.models.toy import ToyModel
 from cody.search import top_share
-from cody.toy import ToyModel
+from cody.search.oracle import Oracle
+from cody.search.policies import event_impact, random
 
 
 @pytest.fixture

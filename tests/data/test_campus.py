@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cody.candidates import neighbourhood
 from cody.data import campus
 from cody.errors import CallError
+from cody.graph.neighbourhood import neighbourhood
 
 
 def kind(graph: object, node: int) -> str:

@@ -19,11 +19,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cody import files
 from cody.data import intact, load, open_graph, save_graph, storage, verify_graph
 from cody.errors import DataError
-from cody.files import file_checksum, with_checksum
 from cody.graph import TemporalGraph
+from cody.utils import files
+from cody.utils.files import file_checksum, with_checksum
 
 COLUMNS = ("src", "dst", "time", "features", "node_features", "names", "offsets", "incidence")
 

@@ -28,15 +28,15 @@ SEARCH = (
     "tests/search/test_scout.py",
     "src/cody/search",
 )
-ENGINE = ("tests/inference/test_masks.py", "tests/inference/test_fast.py", "tests/inference/test_imagined.py")
+ENGINE = ("tests/engine/test_masks.py", "tests/engine/test_fast.py", "tests/engine/test_imagined.py")
 TESTS = {  # module → what should notice a change of it, the quickest first
     "cody.search.greedy": SEARCH,
     "cody.search.tree": SEARCH,
     "cody.search.scout": ("tests/search/test_scout.py", *SEARCH),
     "cody.search.result": SEARCH,
-    "cody.search.prove": (*SEARCH, "tests/test_explain.py"),
-    "cody.search.several": (*SEARCH, "tests/test_explain.py"),
-    "cody.inference.masks": ENGINE,
+    "cody.search.exhaustive": (*SEARCH, "tests/explain/test_explain.py"),
+    "cody.search.diverse": (*SEARCH, "tests/explain/test_explain.py"),
+    "cody.engine.masks": ENGINE,
 }
 SECONDS = 240  # processor seconds after which the tests of a mutant count as hanging, which somebody would notice
 PASSED = 0  # pytest's exit code

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from cody.explainers import SEARCHES
-from cody.oracle import Oracle
+from cody.search.oracle import Oracle
 from cody.search.result import ENDINGS
+from cody.study.explainers import SEARCHES
 from search.plain_tree import changed
 from search.test_search import QUERY, random_model
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cody.decision import flips
-from cody.oracle import Oracle
+from cody.models.decision import flips
 from cody.search import greedy, look_for_others, prove, scout, ways_out
+from cody.search.oracle import Oracle
 from cody.search.result import best_asked, lower_bound
 from cody.search.scout import PATIENCE, usual_evaluations
 from search.test_search import QUERY, Lookup, random_model

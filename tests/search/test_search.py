@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from cody.errors import CallError
 from cody.graph import TemporalGraph
-from cody.oracle import Oracle
-from cody.policies import event_impact, spatio_temporal
+from cody.models import ToyModel
 from cody.search import cody, greedy, greedy_then_cody
+from cody.search.oracle import Oracle
+from cody.search.policies import event_impact, spatio_temporal
 from cody.search.result import best_asked
-from cody.testing import ToyModel
 from search.plain_tree import changed, plain_search
 
 GRAPH = TemporalGraph.from_arrays(src=[0] * 41, dst=[1] * 41, time=np.arange(41.0))

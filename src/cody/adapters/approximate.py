@@ -9,10 +9,10 @@ import numpy as np
 from cody.adapters.history import HistoryModel
 from cody.adapters.past import Past
 from cody.adapters.snapshots import Snapshots
-from cody.deadline import check_deadline
 from cody.errors import CallError
 from cody.graph import FloatArray, IntArray, Outcome, Query, TemporalGraph
-from cody.model import Change, check_changes
+from cody.models.contract import Change, check_changes
+from cody.utils.deadline import check_deadline
 
 
 def approximately(model: HistoryModel) -> ApproximateModel:

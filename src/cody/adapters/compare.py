@@ -20,11 +20,11 @@ import numpy as np
 from cody.adapters.grid import Grid, make_grid, usual_splits
 from cody.adapters.history import Feeding, HistoryModel
 from cody.adapters.probabilities import to_logits
-from cody.decision import flips
 from cody.errors import CallError
 from cody.graph import FloatArray, TemporalGraph, check_query
-from cody.model import Model, graph_of, logits_of_links
-from cody.words import count
+from cody.models.contract import Model, graph_of, logits_of_links
+from cody.models.decision import flips
+from cody.utils.words import count
 
 MOVED = "the memory was built while the weights still moved"
 LAZY = "the events before the test were fed in train() mode"

@@ -34,8 +34,8 @@ from cody.adapters.past import Events, Past
 from cody.adapters.predictor import LogitPredictor
 from cody.errors import CallError, ModelError, SlowModelWarning, did_you_mean
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
-from cody.model import HOPS, fingerprint
-from cody.words import duration
+from cody.models.contract import HOPS, fingerprint
+from cody.utils.words import duration
 
 __all__ = ["DyglibSteps", "Past", "PastSampler", "wrap"]
 

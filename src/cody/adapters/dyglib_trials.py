@@ -10,9 +10,9 @@ import torch
 
 from cody.adapters.history import HistoryModel
 from cody.adapters.past import Events, Past
-from cody.candidates import candidates
 from cody.graph import IntArray, Outcome, Query, TemporalGraph
-from cody.model import Change
+from cody.graph.neighbourhood import candidates
+from cody.models.contract import Change
 
 if TYPE_CHECKING:
     from cody.adapters.dyglib import DyglibSteps

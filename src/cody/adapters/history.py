@@ -1,6 +1,6 @@
 """The frame for models that are fed their history: a few functions become a model that can be asked about any change.
 
-The rule is that of `cody.inference.replay`: a fixed grid of batches over the real rows, in which a change leaves holes
+The rule is that of `cody.engine.replay`: a fixed grid of batches over the real rows, in which a change leaves holes
 and fills imagined places; every full batch before the query, then the batch that it cuts, unless the model does not see
 its own batch. The frame feeds them, keeps the state of the model at some lines of the grid, and replays only from the
 last of these before the oldest changed row.
@@ -19,10 +19,10 @@ import numpy as np
 from cody.adapters.grid import Grid, make_grid
 from cody.adapters.past import Events, Past
 from cody.adapters.snapshots import Snapshots
-from cody.deadline import check_deadline
 from cody.errors import CallError, ModelError
 from cody.graph import FloatArray, IntArray, Outcome, Query, TemporalGraph, check_query, whole_number
-from cody.model import HOPS, Change, check_changes
+from cody.models.contract import HOPS, Change, check_changes
+from cody.utils.deadline import check_deadline
 
 NOTHING_OTHERWISE = Outcome(frozenset(), ())
 SNAPSHOT_BYTES = 512 * 2**20

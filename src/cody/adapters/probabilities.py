@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from cody.errors import ModelError
 from cody.graph import FloatArray, Query, TemporalGraph
-from cody.model import Change, Model, SeesPart, Session, graph_of, identity_of, model_on, open_session, reach
+from cody.models.contract import Change, Model, SeesPart, Session, graph_of, identity_of, model_on, open_session, reach
 
 
 def to_logits(probabilities: ArrayLike) -> FloatArray:

@@ -35,8 +35,8 @@ from cody.adapters.pyg_ways import Frame, choose_way, updater
 from cody.adapters.sourced import SourcedModel
 from cody.errors import CallError, ModelError, SlowModelWarning
 from cody.graph import BoolArray, FloatArray, IntArray, Outcome, Query, TemporalGraph
-from cody.model import fingerprint
-from cody.words import count
+from cody.models.contract import fingerprint
+from cody.utils.words import count
 
 STATE = ("memory", "last_update", "_assoc")  # buffers of a TGNMemory that are not weights
 ROW_BY_ROW = ("time_enc", "msg_s_module", "msg_d_module", "gru", "memory_updater")  # parts of a TGNMemory

@@ -19,16 +19,16 @@ from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator
 
 from cody.adapters import pyg
 from cody.adapters.grid import make_grid, usual_splits
+from cody.engine import plain_model
 from cody.errors import CallError, ModelError
 from cody.graph import TemporalGraph
-from cody.inference import plain_model
-from cody.model import Model
-from cody.models.checkpoint import as_arrays, as_numbers, read_foreign_weights
+from cody.models.contract import Model
 from cody.models.folder import SavedModel, check_free, write_model
 from cody.models.pyg_sizes import PygSizes, pyg_shapes
 from cody.models.shapes import check_shapes
 from cody.models.sizes import edge_width
-from cody.words import count
+from cody.train.checkpoint import as_arrays, as_numbers, read_foreign_weights
+from cody.utils.words import count
 
 KIND = "pyg-tgn"
 STATE = re.compile(r"memory\.(memory|last_update|_assoc)")  # not weights: it follows from the events
@@ -104,7 +104,7 @@ def import_pyg(
     return sizes
 
 
-def open_pyg(saved: SavedModel, graph: TemporalGraph, engine: Any = None) -> Model:
+def open_saved(saved: SavedModel, graph: TemporalGraph, engine: Any = None) -> Model:
     """The model in a folder, ready to be asked about `graph`."""
     sizes = saved.sizes
     assert isinstance(sizes, PygSizes)

@@ -16,10 +16,10 @@ from cody.adapters.grid import Grid
 from cody.adapters.history import Feeding, HistoryModel, from_steps
 from cody.adapters.past import Past
 from cody.adapters.sourced import Log, SourcedModel, memory_after
-from cody.candidates import candidates
 from cody.errors import first_line
 from cody.graph import Outcome, Query, TemporalGraph
-from cody.model import Change
+from cody.graph.neighbourhood import candidates
+from cody.models.contract import Change
 
 TABLE_BYTES = 4 * 2**30  # that the states of all nodes after all batches may take
 EXACT = 2**24  # whole numbers up to here are told apart in single precision

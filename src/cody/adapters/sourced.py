@@ -25,10 +25,10 @@ from torch import Tensor
 from cody.adapters.grid import Grid
 from cody.adapters.history import HistoryJudge, HistoryModel
 from cody.adapters.past import Past
-from cody.deadline import check_deadline
-from cody.edits import NOTHING
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
-from cody.model import Change, check_changes
+from cody.graph.edits import NOTHING
+from cody.models.contract import Change, check_changes
+from cody.utils.deadline import check_deadline
 
 NONE = -1  # no row, no slot, no batch
 STATES_KEPT = 2**25  # numbers that a session remembers; then it starts afresh

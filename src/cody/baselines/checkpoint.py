@@ -22,12 +22,12 @@ from cody.baselines.pgexplainer import Scorer, learned_order
 from cody.baselines.tempme import MotifScorer, motif_order
 from cody.errors import ModelError, did_you_mean
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.model import Model
-from cody.models.checkpoint import write_tensors
+from cody.models.contract import Model
 from cody.models.folder import check_replaceable, read_description, read_weights, write_json
-from cody.oracle import Oracle
-from cody.policies import Policy
-from cody.words import plain
+from cody.search.oracle import Oracle
+from cody.search.policies import Policy
+from cody.train.checkpoint import write_tensors
+from cody.utils.words import plain
 
 AnyScorer = TypeVar("AnyScorer", Scorer, MotifScorer)
 

@@ -23,18 +23,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cody.engine.lineage import NO_VERSION, Lineage
+from cody.engine.masks import Universe
+from cody.engine.tgat import FastTGAT
+from cody.engine.tgn import FastTGN
+from cody.engine.versions import index_of, latest_event
+from cody.engine.weights import Weights
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.inference.lineage import NO_VERSION, Lineage
-from cody.inference.masks import Universe
-from cody.inference.tgat import FastTGAT
-from cody.inference.tgn import FastTGN
-from cody.inference.versions import index_of, latest_event
-from cody.inference.weights import Weights
-from cody.model import Model
-from cody.models.architectures import ARCHITECTURES, Network
-from cody.models.plan import Plan, plan
-from cody.models.tgn import TGN
+from cody.models.contract import Model
+from cody.train.architectures import ARCHITECTURES, Network
+from cody.train.plan import Plan, plan
+from cody.train.tgn import TGN
 
 
 @dataclass(frozen=True, slots=True)

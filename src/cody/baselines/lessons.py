@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from cody.baselines.differentiable import SoftLinks, SoftModel
-from cody.candidates import candidates, events_on_paths
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import IntArray, Query
+from cody.graph.neighbourhood import candidates, events_on_paths
 from cody.models.sizes import Sizes
 
 Lesson = TypeVar("Lesson")

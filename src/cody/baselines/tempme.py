@@ -25,8 +25,8 @@ from cody.baselines.pgexplainer import check_graph, embed_ends
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.models.shapes import Shapes, linear
 from cody.models.sizes import Sizes
-from cody.oracle import Oracle
-from cody.policies import Policy
+from cody.search.oracle import Oracle
+from cody.search.policies import Policy
 
 
 class Described(NamedTuple):

@@ -24,11 +24,11 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cody.decision import shift
 from cody.errors import BudgetError, CallError
 from cody.graph import IntArray, whole_number
-from cody.model import Change
-from cody.oracle import Oracle
+from cody.models.contract import Change
+from cody.models.decision import shift
+from cody.search.oracle import Oracle
 from cody.search.result import EXHAUSTED, FOUND, ITERATIONS, Found, result
 
 ROOT = 0

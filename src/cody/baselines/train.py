@@ -36,8 +36,8 @@ from cody.baselines.lessons import (
 from cody.baselines.pgexplainer import Scorer, describe, new_scorer
 from cody.graph import IntArray, Query
 from cody.models.folder import check_free, make_folder
-from cody.models.resume import ResumeFile, clear_up
 from cody.models.sizes import Sizes
+from cody.train.resume import ResumeFile, clear_up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

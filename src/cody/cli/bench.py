@@ -10,7 +10,7 @@ from cody.cli.common import DataOption, JsonOption, app, print_json
 from cody.cli.parser import FOLDER, Option
 from cody.cli.progress import status
 from cody.errors import CallError
-from cody.what_if import parse_rows
+from cody.explain.what_if import parse_rows
 
 
 @app.command()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from cody import cache
 from cody.cli.common import JsonOption, app, print_json
 from cody.cli.parser import Option
-from cody.files import cache_directory
-from cody.words import count
+from cody.utils import cache
+from cody.utils.files import cache_directory
+from cody.utils.words import count
 
 
 @app.command("cache")

@@ -1,12 +1,12 @@
-"""What can be chosen by name on the command line. Explainers and policies have their names from `cody.explainers`."""
+"""What can be chosen by name on the command line. Names of explainers and policies: `cody.study.explainers`."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 from cody.errors import CallError
-from cody.explainers import DEFAULT_POLICY, EDITS, FACTUAL, NEAR, POLICIES, SEARCHES, TRAINED, find_edits
-from cody.proposals import Proposals
+from cody.search.proposals import Proposals
+from cody.study.explainers import DEFAULT_POLICY, EDITS, FACTUAL, NEAR, POLICIES, SEARCHES, TRAINED, find_edits
 
 
 class Architecture(StrEnum):

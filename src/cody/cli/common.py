@@ -18,17 +18,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 import click
 from click.core import ParameterSource
 
-from cody import _start, install, words
 from cody._version import __version__
 from cody.cli.messages import say as say  # commands import it from here
 from cody.cli.parser import Commands, Listed, Option, verbose_option
 from cody.cli.progress import progress
 from cody.errors import CallError, CodyError, CodyWarning, ModelError
+from cody.utils import extras as install
+from cody.utils import start as _start
+from cody.utils import words
 
 if TYPE_CHECKING:
-    from cody.adapters.named import NamedModel
+    from cody.engine.named import NamedModel
     from cody.graph import TemporalGraph
-    from cody.model import Model
+    from cody.models.contract import Model
 
 
 class TimeUnit(StrEnum):
@@ -161,7 +163,7 @@ def use_threads(count: int) -> None:
 
 def open_model(named: NamedModel, *, other_data: bool, plainly: bool = False) -> Model:
     """Load a model. If the table of its memory has to be built, that shows how far it is."""
-    from cody.inference import fast_model, plain_model
+    from cody.engine import fast_model, plain_model
 
     use_threads(1)
     with progress("Loading the model ...", None) as move:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from cody import words
 from cody.cli.common import JsonOption, SortOption, UnitOption, app, print_json, say
 from cody.cli.options import AddOption, MoveOption, NewNodeOption, WithoutOption
 from cody.cli.parser import FOLDER, TABLE, Argument, Commands, Option
@@ -18,10 +17,11 @@ from cody.data import data_directory, datasets, fetch, load, save_graph, summari
 from cody.data.named import pin_note
 from cody.data.readers import unused_columns
 from cody.data.writer import write_events
-from cody.edits import Edit
+from cody.explain.what_if import parse_add, parse_move, parse_rows
 from cody.graph import IntArray, TemporalGraph
-from cody.model import check_changes
-from cody.what_if import parse_add, parse_move, parse_rows
+from cody.graph.edits import Edit
+from cody.models.contract import check_changes
+from cody.utils import words
 
 data_commands = Commands("data", help="Data sets: those known by name, and your own.")
 app.add_command(data_commands)

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from cody import _start, search, words
-from cody.adapters.named import NamedModel, is_factory, load_factory
-from cody.candidates import SIZE
+from cody import search
 from cody.cli.choices import DEFAULT_EDITS, NEARBY, NearName, parse_edits
 from cody.cli.common import (
     DEFAULT_DATA,
@@ -40,20 +38,24 @@ from cody.cli.progress import progress, status
 from cody.cli.protect import protected
 from cody.data import load, save_graph
 from cody.data.storage import is_saved_graph
+from cody.engine.named import NamedModel, is_factory, load_factory
 from cody.errors import CallError
-from cody.evaluate import metrics
-from cody.evaluate import run as evaluation
-from cody.evaluate.failure import Failure, in_words
-from cody.evaluate.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD
-from cody.evaluate.record import Record
-from cody.evaluate.record_file import iterate_records, read_failures
-from cody.explainers import COMPARED, EXPLAINERS, SEARCHES, Entry, explainer, find
 from cody.graph import TemporalGraph
-from cody.model import Model
-from cody.proposals import Proposals
+from cody.graph.neighbourhood import SIZE
+from cody.models.contract import Model
+from cody.search.proposals import Proposals
+from cody.study import metrics
+from cody.study import run as evaluation
+from cody.study.explainers import COMPARED, EXPLAINERS, SEARCHES, Entry, explainer, find
+from cody.study.failure import Failure, in_words
+from cody.study.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD
+from cody.study.record import Record
+from cody.study.record_file import iterate_records, read_failures
+from cody.utils import start as _start
+from cody.utils import words
 
 if TYPE_CHECKING:
-    from cody.evaluate.pool import Opener
+    from cody.study.pool import Opener
 
 ALL = "all"
 
@@ -240,8 +242,8 @@ def way_to_evaluate(
     data: str, graph: TemporalGraph, model: str, other_data: bool, workers: int, ray: str | None
 ) -> Iterator[evaluation.Evaluate]:
     """Who does the work: this process, several of them, or a cluster."""
-    from cody.evaluate.on_ray import connected, evaluate_on_ray
-    from cody.evaluate.workers import evaluate_in_processes
+    from cody.study.on_ray import connected, evaluate_on_ray
+    from cody.study.workers import evaluate_in_processes
 
     if ray is not None and workers > 1:
         raise CallError("give --workers or --ray, not both")
@@ -259,8 +261,8 @@ def way_to_evaluate(
 @contextmanager
 def worker_opener(data: str, graph: TemporalGraph, model: str, other_data: bool) -> Iterator[Opener]:
     """What opens graph and model in each worker, as long as the block lasts."""
-    from cody.evaluate.scratch import clear_abandoned, scratch_folder
-    from cody.evaluate.workers import open_model
+    from cody.study.scratch import clear_abandoned, scratch_folder
+    from cody.study.workers import open_model
 
     clear_abandoned()
     with scratch_folder() as folder:
@@ -316,9 +318,9 @@ def tables_(
     intervals: Annotated[bool, Option("--intervals", help="Bootstrap intervals of 95 %.")] = False,
 ) -> None:
     """Compare explainers as the paper's tables do."""
-    from cody.evaluate import typeset
-    from cody.evaluate.record_file import read_runs
-    from cody.evaluate.tables import tables
+    from cody.study import typeset
+    from cody.study.record_file import read_runs
+    from cody.study.tables import tables
 
     records = read_runs(files)
     failures = [failure for file in files for failure in read_failures(file)]
@@ -341,8 +343,8 @@ def figures(
     ),
 ) -> None:
     """Draw the figures of the paper's evaluation."""
-    from cody.evaluate.figures import save_figures
-    from cody.evaluate.record_file import read_runs
+    from cody.study.figures import save_figures
+    from cody.study.record_file import read_runs
 
     records = read_runs(files)
     for path in save_figures(records, out_):

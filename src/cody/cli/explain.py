@@ -8,9 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from cody import words
-from cody.adapters.named import NamedModel
-from cody.candidates import SIZE
 from cody.cli.choices import DEFAULT_EDITS, NEARBY, WHY_NOT, NearName, Replayed, parse_edits
 from cody.cli.common import (
     DEFAULT_DATA,
@@ -49,19 +46,22 @@ from cody.cli.progress import progress, status
 from cody.cli.proof import check_proof
 from cody.cli.protect import protected
 from cody.data import load
+from cody.engine.named import NamedModel
 from cody.errors import CallError
-from cody.evaluate.request import Request
-from cody.explain import WIDTHS
-from cody.explain import explain as explain_link
-from cody.explainers import DEFAULT_SEARCH, check_options, find
-from cody.explainers import explainer as choose_explainer
-from cody.explanation import Explanation
+from cody.explain.explanation import Explanation
+from cody.explain.pipeline import WIDTHS
+from cody.explain.pipeline import explain as explain_link
 from cody.graph import Query, TemporalGraph
-from cody.model import Model
-from cody.oracle import Oracle, counting
-from cody.proposals import Proposals, additions
-from cody.search.prove import number_of_sets
+from cody.graph.neighbourhood import SIZE
+from cody.models.contract import Model
+from cody.search.exhaustive import number_of_sets
+from cody.search.oracle import Oracle, counting
+from cody.search.proposals import Proposals, additions
 from cody.search.scout import usual_evaluations
+from cody.study.explainers import DEFAULT_SEARCH, check_options, find
+from cody.study.explainers import explainer as choose_explainer
+from cody.study.request import Request
+from cody.utils import words
 
 HINTS = 12  # additions that are asked about where no removal was found
 
@@ -70,7 +70,7 @@ HINTS = 12  # additions that are asked about where no removal was found
 def demo() -> None:
     """See which past event decides a real prediction."""
     with status("Loading 59,835 messages and a trained TGN ..."):
-        from cody.demo import demo_page, run_demo
+        from cody.cli.demo import demo_page, run_demo
 
         use_threads(1)
         result = run_demo()
@@ -220,7 +220,7 @@ def _say_if_predicted(why: Explanation) -> None:
 def _show(why: Explanation, question: Question, html: Path | None, *, as_json: bool, as_csv: bool) -> None:
     """Print an explanation, and write its page."""
     if html is not None:
-        from cody.view import write_page
+        from cody.web import write_page
 
         write_page(why, html)
         say(f"Page: {words.plain(html, 200)}")
@@ -229,7 +229,7 @@ def _show(why: Explanation, question: Question, html: Path | None, *, as_json: b
         return
     if as_csv:
         from cody.cli.explain_many import print_rows
-        from cody.evaluate.explanations import row_of
+        from cody.study.explanations import row_of
 
         print_rows([row_of(why)])
         return
@@ -275,7 +275,7 @@ def _check_call(events: str | None, workers: int, out: Path | None, both: bool) 
 
 def _check_page(html: Path, events: str | None) -> None:
     """Refuse to search for what could not be written."""
-    from cody.view import check_page_file
+    from cody.web import check_page_file
 
     if events is not None:
         raise CallError("--html shows one link; leave out --events, or make pages of its lines with cody view --line")

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cody import words
 from cody.cli.common import print_json, say
 from cody.cli.evaluate import stoppable, worker_opener
 from cody.cli.progress import progress, share_a_terminal
 from cody.errors import ModelError
-from cody.evaluate.explanations import (
+from cody.explain.explanation import Explanation
+from cody.graph import Query, TemporalGraph
+from cody.models.contract import Model
+from cody.study.explanations import (
     COLUMNS,
     Answer,
     Explain,
@@ -27,11 +29,9 @@ from cody.evaluate.explanations import (
     read_explanations,
     row_of,
 )
-from cody.evaluate.failure import NOTHING_WORKS
-from cody.evaluate.request import Request
-from cody.explanation import Explanation
-from cody.graph import Query, TemporalGraph
-from cody.model import Model
+from cody.study.failure import NOTHING_WORKS
+from cody.study.request import Request
+from cody.utils import words
 
 
 def explain_many(

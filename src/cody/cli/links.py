@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cody import words
 from cody.cli.messages import say
 from cody.errors import CallError
+from cody.explain.what_if import read_rows
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.predict import of_node
-from cody.what_if import read_rows
+from cody.models.predict import of_node
+from cody.utils import words
 
 
 def asked_links(

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import click
 
-from cody import words
+from cody.utils import words
 
 
 def say(message: str, before: str = "") -> None:

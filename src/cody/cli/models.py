@@ -8,7 +8,6 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-from cody import _start, words
 from cody.cli.choices import TRAINED_NAMES, Architecture, Preset
 from cody.cli.common import (
     DataOption,
@@ -27,8 +26,10 @@ from cody.cli.parser import FOLDER, Argument, Option
 from cody.cli.progress import progress, status
 from cody.data import load
 from cody.errors import CallError, did_you_mean
-from cody.explainers import TRAINED
-from cody.what_if import parse_rows
+from cody.explain.what_if import parse_rows
+from cody.study.explainers import TRAINED
+from cody.utils import start as _start
+from cody.utils import words
 
 if TYPE_CHECKING:
     from cody.graph import TemporalGraph
@@ -60,9 +61,9 @@ def train(
 ) -> None:
     """Train a model to predict links."""
     graph = load(data, sort=sort, unit=unit)
-    from cody.models.architectures import ARCHITECTURES
     from cody.models.sizes import PRESETS
-    from cody.models.train import Settings, new_network, train
+    from cody.train.architectures import ARCHITECTURES
+    from cody.train.training import Settings, new_network, train
 
     use_threads(threads)
     asked = {"batch": batch, "dimension": dimension, "neighbours": neighbours, "layers": layers, "heads": heads}
@@ -147,7 +148,7 @@ def train_explainer(
     with status("Loading the model ..."):
         from cody.baselines import settings_of, train_explainer
         from cody.baselines.differentiable import SoftModel
-        from cody.inference import load_model
+        from cody.engine import load_model
 
         use_threads(1)
         settings_class = settings_of(explainer)
@@ -237,7 +238,7 @@ def _import_original(
     unknown = [f"--{name.replace('_', '-')}" for name in only_pyg if asked[name] is not None]
     if unknown:
         raise CallError(f"{unknown[0]} is for --from pyg")
-    from cody.models.original import import_original
+    from cody.train.original import import_original
 
     return import_original(weights, graph, folder, layers=asked["layers"], **given)
 

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin
 
 import click
 
-from cody import _start, words
 from cody.cli import messages, progress
 from cody.cli.messages import wrapped
 from cody.errors import did_you_mean
+from cody.utils import start as _start
+from cody.utils import words
 
 if TYPE_CHECKING:
     AnyType = click.ParamType[Any, Any]

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from cody import words
-from cody.adapters.named import NamedModel
 from cody.cli.common import (
     DEFAULT_DATA,
     DEFAULT_MODEL,
@@ -30,9 +28,11 @@ from cody.cli.options import CsvOption, EventsOption, NodeOption, PeriodOption
 from cody.cli.parser import Option
 from cody.cli.progress import progress
 from cody.data import load
+from cody.engine.named import NamedModel
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
-from cody.predict import PERIOD, Prediction, Predictions, predict, rows_between, rows_of_links
+from cody.models.predict import PERIOD, Prediction, Predictions, predict, rows_between, rows_of_links
+from cody.utils import words
 
 SHOWN = 20  # links in a table
 OF_LINKS = ("event", "happened", "right")  # columns that mean nothing for forecasts

@@ -14,8 +14,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from time import monotonic
 
-from cody import words
 from cody.cli.messages import say
+from cody.utils import words
 
 EVERY = 60.0  # seconds between two lines where there is no terminal
 BAR = 20  # columns; with a description and the time that is left it fits 80

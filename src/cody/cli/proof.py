@@ -7,15 +7,15 @@ from time import monotonic
 
 import numpy as np
 
-from cody.candidates import SIZE, candidates
 from cody.cli.common import say
 from cody.errors import CallError
-from cody.explainers import Explainer
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.model import Model, as_seen, open_session, reach
-from cody.proposals import consider
-from cody.search.prove import number_of_sets
-from cody.words import count, duration
+from cody.graph.neighbourhood import SIZE, candidates
+from cody.models.contract import Model, as_seen, open_session, reach
+from cody.search.exhaustive import number_of_sets
+from cody.search.proposals import consider
+from cody.study.explainers import Explainer
+from cody.utils.words import count, duration
 
 FEW = 3_000  # sets that nobody needs to be warned of
 MOST_SETS = 1_000_000  # that the memory of a small machine has room for

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cody import words
-from cody.candidates import Protected
 from cody.errors import CallError
+from cody.explain.what_if import parse_rows
 from cody.graph import TemporalGraph
-from cody.what_if import parse_rows
+from cody.graph.neighbourhood import Protected
+from cody.utils import words
 
 SIMULTANEOUS = "simultaneous"
 FORMS = f"events=3,7 or nodes=105,9 or times=2004-07-01..2004-07-28 or {SIMULTANEOUS}"

@@ -9,15 +9,15 @@ import webbrowser
 from functools import partial
 from typing import Annotated
 
-from cody.adapters.named import NamedModel
 from cody.cli.common import DataOption, ModelOption, OtherDataOption, SortOption, UnitOption, app, open_model, say
 from cody.cli.options import ProtectOption
 from cody.cli.parser import Option
 from cody.cli.progress import waiting
 from cody.cli.protect import protected
 from cody.data import load
+from cody.engine.named import NamedModel
 from cody.errors import CallError
-from cody.words import plain
+from cody.utils.words import plain
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
@@ -40,8 +40,9 @@ def serve(
     """Explore a model in the browser: choose links, switch events off and on, imagine others, let explainers search."""
     import uvicorn
 
-    from cody.oracle import check_seconds
-    from cody.serve import Limits, Live, create_app
+    from cody.utils.deadline import check_seconds
+    from cody.web.app import create_app
+    from cody.web.live import Limits, Live
 
     check_seconds(seconds)
     named = NamedModel(model, partial(load, data, sort=sort, unit=unit))

@@ -21,16 +21,16 @@ from rich.text import Text
 
 from cody.cli.proof import LONGEST
 from cody.data import Dataset, Summary, is_here
-from cody.decision import decision, flips, probability, scores, shift
-from cody.edits import Add, Alter, Move
-from cody.explain import WIDTHS
-from cody.explainers import DEFAULT_SEARCH
-from cody.explanation import Explanation
+from cody.explain.explanation import Explanation
+from cody.explain.pipeline import WIDTHS
+from cody.explain.what_if import Case, Effects
 from cody.graph import TemporalGraph
-from cody.predict import Prediction, Predictions
+from cody.graph.edits import Add, Alter, Move
+from cody.models.decision import decision, flips, probability, scores, shift
+from cody.models.predict import Prediction, Predictions
 from cody.search.result import SECONDS
-from cody.what_if import Case, Effects
-from cody.words import (
+from cody.study.explainers import DEFAULT_SEARCH
+from cody.utils.words import (
     ago,
     count,
     duration,
@@ -46,10 +46,10 @@ from cody.words import (
 
 if TYPE_CHECKING:
     from cody.bench import Row
-    from cody.demo import Demo
-    from cody.evaluate.metrics import Group
-    from cody.evaluate.metrics import Summary as GroupSummary
-    from cody.models.train import Progress
+    from cody.cli.demo import Demo
+    from cody.study.metrics import Group
+    from cody.study.metrics import Summary as GroupSummary
+    from cody.train.training import Progress
 
 # Into a file or a pipe, tables are as wide as they need to be.
 WIDEST = 200

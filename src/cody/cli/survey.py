@@ -15,8 +15,6 @@ from urllib.parse import quote
 
 from rich.text import Text
 
-from cody import words
-from cody.adapters.named import NamedModel
 from cody.cli.choices import DEFAULT_EDITS, SEARCH_NAMES, parse_edits
 from cody.cli.common import (
     DEFAULT_DATA,
@@ -55,19 +53,21 @@ from cody.cli.progress import progress
 from cody.cli.protect import protected
 from cody.cli.show import print_parts, table
 from cody.data import load
+from cody.engine.named import NamedModel
 from cody.errors import CallError, ModelError
-from cody.evaluate import run as evaluation
-from cody.evaluate.instances import TEST_PERIOD
-from cody.evaluate.record import REMOVALS
-from cody.explainers import DEFAULT_SEARCH, explainer, find
-from cody.explanation import Explanation
+from cody.explain.explanation import Explanation
 from cody.graph import TemporalGraph
-from cody.model import Model
-from cody.predict import rows_between
-from cody.survey import Case, Comparison, Part, Survey, cases, compare, survey_of
-from cody.survey.merge import records_of_models
-from cody.survey.report import LISTED, Decider, Example
-from cody.survey.shares import Contrast, Share
+from cody.models.contract import Model
+from cody.models.predict import rows_between
+from cody.study import Case, Comparison, Part, Survey, cases, compare, survey_of
+from cody.study import run as evaluation
+from cody.study.explainers import DEFAULT_SEARCH, explainer, find
+from cody.study.instances import TEST_PERIOD
+from cody.study.merge import records_of_models
+from cody.study.record import REMOVALS
+from cody.study.report import LISTED, Decider, Example
+from cody.study.shares import Contrast, Share
+from cody.utils import words
 
 INSTANCES = 50  # predictions of each kind
 
@@ -225,7 +225,7 @@ def _print(found: Sequence[Survey], comparison: Comparison | None, *, as_json: b
 
 def _check_pages(html: Path | None, pages: Path | None) -> None:
     """Refuse to explain what could not be written."""
-    from cody.view import check_page_file
+    from cody.web import check_page_file
 
     if html is not None:
         check_page_file(html)
@@ -244,8 +244,8 @@ def _write_page(
     explain: Callable[..., Explanation] | None,
 ) -> None:
     """The survey's page, and if they are wanted, the pages of its explanations."""
-    from cody.survey.page import survey_page
-    from cody.view import write_html, write_page
+    from cody.web import write_html, write_page
+    from cody.web.survey_page import survey_page
 
     def address(place: int, event: int) -> str:
         return quote(Path(os.path.relpath(_page(folder, place, event), html.absolute().parent)).as_posix())

@@ -11,8 +11,8 @@ from typing import Annotated
 from cody.cli.common import app, say
 from cody.cli.parser import PAGE, Argument, Option
 from cody.errors import CallError, DataError
-from cody.explanation import Explanation
-from cody.words import count, plain
+from cody.explain.explanation import Explanation
+from cody.utils.words import count, plain
 
 
 @app.command("view")
@@ -45,7 +45,7 @@ def view(
 
 def _write_all(documents: Sequence[str], file: Path, page: Path) -> None:
     """A list, and a page of each explanation."""
-    from cody.view.index import write_pages
+    from cody.web.index import write_pages
 
     if not documents:
         raise CallError(f"{file} has no explanations")
@@ -54,7 +54,7 @@ def _write_all(documents: Sequence[str], file: Path, page: Path) -> None:
 
 def _write_one(documents: Sequence[str], line: int | None, file: Path, page: Path) -> None:
     """A page of one explanation. If there are several and none was chosen, that is said."""
-    from cody.view import write_page
+    from cody.web import write_page
 
     chosen = line or 1
     if chosen > len(documents):

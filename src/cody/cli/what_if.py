@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from cody.adapters.named import NamedModel
 from cody.cli.choices import Engine
 from cody.cli.common import (
     DEFAULT_DATA,
@@ -37,12 +36,23 @@ from cody.cli.options import (
 )
 from cody.cli.parser import Option
 from cody.data import load
-from cody.decision import probability
-from cody.edits import Add, Alter, Edit, Move
+from cody.engine.named import NamedModel
 from cody.errors import CallError
+from cody.explain.what_if import (
+    Case,
+    answer_cases,
+    effects,
+    parse_add,
+    parse_alter,
+    parse_move,
+    parse_rows,
+    read_cases,
+    unseen,
+)
 from cody.graph import Query, TemporalGraph
-from cody.what_if import Case, answer_cases, effects, parse_add, parse_alter, parse_move, parse_rows, read_cases, unseen
-from cody.words import count
+from cody.graph.edits import Add, Alter, Edit, Move
+from cody.models.decision import probability
+from cody.utils.words import count
 
 
 @app.command(

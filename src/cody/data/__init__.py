@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from cody import _lazy
+from cody.utils import lazy as _lazy
 
 if TYPE_CHECKING:
     from cody.data.campus import Campus, campus

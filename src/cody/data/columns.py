@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cody.errors import CallError, DataError, TimeWarning, first_line
 from cody.graph import LONGEST_NAME, check_room_for_names, reject_long_texts
-from cody.words import is_date, moment_and_zone, plain
+from cody.utils.words import is_date, moment_and_zone, plain
 
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 UNIT_NAMES = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from cody.errors import DataError
-from cody.files import write_atomically
-from cody.words import plain
+from cody.utils.files import write_atomically
+from cody.utils.words import plain
 
 Progress = Callable[[int, int | None], None]  # bytes done, bytes in all if known
 

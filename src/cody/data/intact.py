@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cody.errors import DataError, first_line
-from cody.files import cache_directory, file_checksum
+from cody.utils.files import cache_directory, file_checksum
 
 QUICKLY_READ = 64 << 20  # bytes; files up to this size are checked whenever a graph is opened
 VALID_FOR = 7 * 86_400.0  # seconds after which larger files are checked again: a disk can fail without any writing

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cody._help import readable_help
 from cody.data.campus import campus
 from cody.data.readers import (
     ByteStream,
@@ -36,9 +35,10 @@ from cody.data.readers import (
 )
 from cody.data.summary import summarise
 from cody.errors import CallError, DataError, did_you_mean, first_line
-from cody.files import cache_directory, replacing
 from cody.graph import TemporalGraph
-from cody.words import plain
+from cody.utils.files import cache_directory, replacing
+from cody.utils.signatures import readable_help
+from cody.utils.words import plain
 
 if TYPE_CHECKING:
     from cody.data.download import Progress

@@ -38,8 +38,8 @@ from cody.data.columns import (
 )
 from cody.data.storage import clear_up, is_saved_graph, open_graph
 from cody.errors import CallError, DataError, did_you_mean, first_line
-from cody.files import load_array
 from cody.graph import TemporalGraph
+from cody.utils.files import load_array
 
 SRC_WORDS = ("src", "source", "u", "user", "user_id", "from", "sender")
 DST_WORDS = ("dst", "target", "destination", "i", "item", "item_id", "to", "receiver", "recipient")

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from cody.data.intact import QUICKLY_READ, check_files
 from cody.errors import DataError, first_line
-from cody.files import STALE, file_checksum, flush, is_as_written, load_array, with_checksum, write_atomically
 from cody.graph import TemporalGraph, verify_graph
-from cody.words import plain
+from cody.utils.files import STALE, file_checksum, flush, is_as_written, load_array, with_checksum, write_atomically
+from cody.utils.words import plain
 
 SCHEMA = "cody/graph/2"
 WITHOUT_CHECKSUMS = "cody/graph/1"  # columns are called src.npy, dst.npy, …

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from cody.errors import CallError
-from cody.files import replacing
 from cody.graph import TemporalGraph
+from cody.utils.files import replacing
 
 FORMATS = (".csv", ".parquet")
 

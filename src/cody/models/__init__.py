@@ -1,1 +1,13 @@
-"""TGN and TGAT: their architectures, training and checkpoints. Reading a checkpoint needs no torch."""
+"""What a model must and may offer, what its scores decide, how it is checked, and the folder it is saved in."""
+
+from typing import TYPE_CHECKING
+
+from cody.utils import lazy
+
+if TYPE_CHECKING:
+    from cody.models.checks.suite import check_model
+    from cody.models.toy import ToyModel
+
+__all__ = ["ToyModel", "check_model"]
+
+lazy.import_on_demand(__name__, {"cody.models.checks.suite": "check_model", "cody.models.toy": "ToyModel"})

@@ -19,11 +19,11 @@ from safetensors.numpy import save_file
 
 from cody._version import __version__
 from cody.errors import CallError, ModelError, did_you_mean, first_line
-from cody.files import is_as_written, replacing, with_checksum, write_atomically
 from cody.models.pyg_sizes import PygSizes, pyg_shapes
 from cody.models.shapes import Shapes, check_shapes, network_shapes
 from cody.models.sizes import Sizes
-from cody.words import plain
+from cody.utils.files import is_as_written, replacing, with_checksum, write_atomically
+from cody.utils.words import plain
 
 SCHEMA = "cody/model/1"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cody.errors import ModelError
 from cody.models.shapes import Shapes, linear
-from cody.words import plain
+from cody.utils.words import plain
 
 
 @dataclass(frozen=True, slots=True)

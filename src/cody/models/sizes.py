@@ -8,7 +8,7 @@ import numpy as np
 
 from cody.errors import ModelError
 from cody.graph import FloatArray, TemporalGraph
-from cody.words import plain
+from cody.utils.words import plain
 
 
 @dataclass(frozen=True, slots=True)

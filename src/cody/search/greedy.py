@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cody.decision import flips, shift
 from cody.errors import BudgetError, CallError
 from cody.graph import IntArray, whole_number
-from cody.oracle import Oracle
+from cody.models.decision import flips, shift
+from cody.search.oracle import Oracle
 from cody.search.result import EXHAUSTED, FOUND, STUCK, Found, best_asked, result
 
 

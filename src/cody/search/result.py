@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from cody.decision import flips, shift
 from cody.graph import IntArray
-from cody.model import Change
-from cody.oracle import Oracle
+from cody.models.contract import Change
+from cody.models.decision import flips, shift
+from cody.search.oracle import Oracle
 
 # Why a search ended. The last three are budgets.
 EXHAUSTED = "exhausted"  # every set of candidates that could have won was tried

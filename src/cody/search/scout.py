@@ -16,11 +16,11 @@ from itertools import combinations, islice, product
 
 import numpy as np
 
-from cody.decision import flips, shift
 from cody.errors import BudgetError
 from cody.graph import BoolArray, FloatArray, IntArray
-from cody.model import Change
-from cody.oracle import Oracle
+from cody.models.contract import Change
+from cody.models.decision import flips, shift
+from cody.search.oracle import Oracle
 from cody.search.result import EVALUATIONS, EXHAUSTED, FOUND, Found, best_asked, lower_bound, result
 
 LIMIT, FEW_CANDIDATES = 300, 64  # evaluations where the oracle has no budget, for up to so many candidates

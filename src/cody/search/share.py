@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cody.errors import CallError
 from cody.graph import IntArray
-from cody.oracle import Oracle
+from cody.search.oracle import Oracle
 from cody.search.result import EXHAUSTED, FOUND, Found, result
 
 

@@ -21,12 +21,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from cody.decision import flips, shift
 from cody.errors import BudgetError, CallError
 from cody.graph import FloatArray, IntArray, whole_number
-from cody.model import Change
-from cody.oracle import Oracle
+from cody.models.contract import Change
+from cody.models.decision import flips, shift
 from cody.search.greedy import walk
+from cody.search.oracle import Oracle
 from cody.search.result import EVALUATIONS, EXHAUSTED, FOUND, ITERATIONS, SECONDS, Found, best_asked, result
 
 UNVISITED, CLOSED, ROOT = 0, 1, 2  # the first two stand for children that are no nodes

@@ -1,0 +1,63 @@
+"""The first thing a newcomer runs: real links, a model, and why it is right about one and wrong about another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from cody.data import load
+from cody.engine import load_model
+from cody.errors import CodyError
+from cody.explain.explanation import Explanation
+from cody.explain.pipeline import explain
+from cody.graph import FloatArray, IntArray, TemporalGraph
+from cody.graph.neighbourhood import SIZE
+from cody.utils.files import cache_directory
+from cody.web import write_page
+
+DATA, MODEL = "collegemsg", "tgn-collegemsg"
+PERIOD = 0.9  # the demo looks at links from here on: well within the test period
+FEW = 3  # events of a counterfactual that can be taken in at a glance
+
+
+class Demo(NamedTuple):
+    """Some links of the last weeks with their logits; the first right and wrong ones with a small counterfactual."""
+
+    graph: TemporalGraph
+    rows: IntArray  # [n] links that happened
+    logits: FloatArray  # [n]
+    correct: Explanation
+    incorrect: Explanation
+
+
+def demo_page(result: Demo) -> Path | None:
+    """Write a page about the wrong answer where it can be made again; None if that is not possible."""
+    file = cache_directory() / "demo.html"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_page(result.incorrect, file)
+    except (CodyError, OSError):  # the demo is worth seeing without it
+        return None
+    return file
+
+
+def run_demo(links: int = 6) -> Demo:
+    """Score a few links of the test period; then explain links of both kinds until one has a small counterfactual."""
+    graph = load(DATA)
+    model = load_model(MODEL, graph)
+    first = int(PERIOD * graph.num_events)
+    queries = [graph.query(row) for row in range(first, graph.num_events)]
+
+    def score(place: int) -> float:
+        return float(model.logits(queries[place], [frozenset()])[0])
+
+    def first_explained(*, predicted: bool) -> Explanation:
+        wanted = (place for place in range(len(queries)) if (score(place) > 0) == predicted)
+        explanations = (explain(model, graph, queries[place], size=SIZE) for place in wanted)
+        return next(why for why in explanations if why.is_counterfactual and len(why.rows) <= FEW)
+
+    logits = np.array([score(place) for place in range(links)])
+    explained = first_explained(predicted=True), first_explained(predicted=False)
+    return Demo(graph, first + np.arange(links), logits, *explained)

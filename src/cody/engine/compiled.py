@@ -1,0 +1,311 @@
+"""Following changes through versions with the compiled library `follow.c`, where the installation has built it.
+
+Without it, or with CODY_PURE=1 in the environment, `tgn.py` does the same in numpy. Products of matrices are numpy's in
+both forms.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import zlib
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cody.engine.masks import Masks
+from cody.engine.vectors import PRODUCTS_KEPT, Alike, Vectors
+from cody.engine.versions import checksum_weights
+from cody.errors import ModelError
+from cody.graph import IntArray, TemporalGraph, ascending
+from cody.utils.deadline import check_deadline
+
+if TYPE_CHECKING:
+    from cody.engine.tgn import MemoryInputs
+
+SOURCE = Path(__file__).with_name("follow.c")
+AT_ONCE = 1024  # versions that are computed at once
+EVENT_NUMBERS = 6_000_000  # of what events add to the gates, which is mostly the same for all changes: 48 MB
+NO_ROOM, DAMAGED = -1, -2  # what the library returns instead of a count
+
+_DTYPES = {"src": np.int32, "dst": np.int32, "offsets": np.int64, "incidence": np.int64}  # as graphs have them
+_LINEAGE = ("own", "other", "previous", "bit", "usual_own", "usual_other", "index")
+
+_Pointer, _Number = ctypes.c_void_p, ctypes.c_int64
+
+
+def _structure(name: str, **fields: Any) -> type[ctypes.Structure]:
+    return type(name, (ctypes.Structure,), {"_fields_": list(fields.items())})
+
+
+_Setup = _structure(
+    "_Setup",
+    **dict.fromkeys(("versions", "dimensions", "levels", "capacity", "event_capacity", "at_once"), _Number),
+    **dict.fromkeys(("own", "other", "previous", "bit", "usual_own", "usual_other", "index", "time"), _Pointer),
+    **dict.fromkeys(("imagined", "children", "child_start", "child_count", "order", "level_start"), _Pointer),
+    **dict.fromkeys(("usual", "table"), _Pointer),
+    **dict.fromkeys(("row_words", "table_rows"), _Number),
+    checksum_weights=_Pointer,
+    key=ctypes.c_uint64,
+    **dict.fromkeys(("table_is_double", "memory_is_double", "gates_are_double", "shares"), _Number),
+    most=ctypes.c_double,
+    **dict.fromkeys(("direction", "gathered_own", "gathered_other"), _Pointer),
+    **dict.fromkeys(("own_parts", "other_parts", "event_parts", "kept_bias"), _Pointer),
+    **dict.fromkeys(("new_versions", "new_elapsed"), _Pointer),
+)
+_Memories = _structure("_Memories", values=_Pointer, written=_Pointer, length=_Number, room=_Number)
+_Log = _structure(
+    "_Log",
+    **dict.fromkeys(("src", "dst", "offsets", "incidence", "events"), _Pointer),
+    **dict.fromkeys(("event_count", "batch", "oldest"), _Number),
+    seen=_Pointer,
+)
+_Missing = _structure(
+    "_Missing",
+    **{f"{kind}_{what}": _Number for kind in ("own", "other", "event") for what in ("first", "count")},
+)
+
+
+def form() -> str:
+    """Which form follows changes in this process."""
+    return "numpy" if library() is None else "compiled"
+
+
+def library() -> Any:
+    """The compiled library, or None where it is absent, cut off, of another source, or not wanted."""
+    return None if os.environ.get("CODY_PURE") == "1" else _library()
+
+
+@cache
+def _library() -> Any:
+    try:
+        file = next(SOURCE.parent.glob("follow.*.so"))
+        if not _is_whole(file):
+            return None
+        loaded = ctypes.CDLL(str(file))
+        loaded.follow_source.restype = _Number
+        if loaded.follow_source() != source_number():
+            return None  # left behind by an older version of the source
+    except (OSError, AttributeError, StopIteration):
+        return None
+    loaded.follow_open.restype = _Pointer
+    loaded.follow_close.argtypes = [_Pointer]
+    loaded.follow_table.argtypes = [_Pointer, _Pointer]
+    loaded.follow_begin.argtypes = [_Pointer, _Number, _Number, _Pointer, _Pointer, _Pointer, _Number]
+    loaded.follow_advance.argtypes = [_Pointer, _Pointer]
+    loaded.follow_prepare.argtypes = [_Pointer, _Pointer, _Pointer]
+    loaded.follow_compute.argtypes = [_Pointer, _Pointer]
+    loaded.follow_result.argtypes = [_Pointer, _Pointer, _Number, _Pointer]
+    loaded.lineage_trace.argtypes = [_Pointer, _Pointer, _Number, _Pointer, _Number]
+    loaded.lineage_trace.restype = _Number
+    loaded.lineage_depend.argtypes = [_Number, _Number, *[_Pointer] * 9]
+    for name in ("begin", "advance", "prepare", "compute"):
+        getattr(loaded, f"follow_{name}").restype = _Number
+    return loaded
+
+
+def _is_whole(file: Path) -> bool:
+    """Whether a library is there to its end: loading the beginning of one, left by an interrupted installation, kills.
+
+    The last thing in an ELF file is the table of its sections. Loaders of other formats check for themselves.
+    """
+    with file.open("rb") as opened:
+        header = opened.read(64)
+    if not header.startswith(b"\x7fELF"):
+        return True
+    if len(header) < 64:
+        return False
+    is_wide, order = header[4] == 2, "<" if header[5] == 1 else ">"
+    (start,) = struct.unpack_from(order + ("Q" if is_wide else "I"), header, 40 if is_wide else 32)
+    length, count = struct.unpack_from(order + "HH", header, 58 if is_wide else 46)
+    whole: bool = start + length * count <= file.stat().st_size
+    return whole
+
+
+def source_number() -> int:
+    """A number that changes with the source; what is built from it has it, too."""
+    return zlib.crc32(SOURCE.read_bytes())
+
+
+def trace(library: Any, graph: TemporalGraph, batch: int, found: IntArray, events: IntArray) -> IntArray:
+    """What `Lineage._trace` finds where no event is imagined: index, own, other and previous of versions. → [4, m]"""
+    oldest = int(events[0]) if len(events) else 0
+    found = ascending(found[found >= 2 * oldest]) if len(events) else found[:0]
+    seen = np.zeros(2 * graph.num_events, dtype=np.uint8)
+    seen[found] = 1
+    columns = {name: getattr(graph, name) for name in ("src", "dst", "offsets", "incidence")}
+    arrays = {name: np.ascontiguousarray(column, dtype=_DTYPES[name]) for name, column in columns.items()}
+    arrays |= {"events": np.ascontiguousarray(events, dtype=np.int64), "seen": seen}
+    addresses = {name: array.ctypes.data for name, array in arrays.items()}
+    log = _Log(event_count=len(events), batch=batch, oldest=oldest, **addresses)
+    table, done, count = Vectors(4, np.int64), _Number(0), len(found)
+    table.reserve(count)
+    table.values[:count, 0] = found
+    while done.value < count:
+        check_deadline()
+        table.length = count
+        table.reserve(max(3, count))
+        room, address = len(table.values), table.values.ctypes.data
+        count = library.lineage_trace(ctypes.byref(log), address, room, ctypes.byref(done), count)
+    return table.values[:count].T
+
+
+def depend(library: Any, versions: IntArray, columns: Sequence[IntArray], masks: Sequence[Masks]) -> IntArray:
+    """The levels that `Lineage._depend` finds where no event is imagined; masks are filled in. → [V]
+
+    Args:
+        library: the compiled library.
+        versions: those to go through, as places.
+        columns: own, other, previous and bit of each version.
+        masks: of the parents and of the memory.
+    """
+    versions = np.sort(versions)  # places are in the order of rows
+    level, deepest = np.full((2, len(columns[0])), -1)
+    arrays = [versions, *(np.ascontiguousarray(column, dtype=np.int64) for column in columns), *masks, level, deepest]
+    library.lineage_depend(len(versions), masks[0].shape[1], *(array.ctypes.data for array in arrays))
+    return level
+
+
+class CompiledFollow:
+    """What `MemoryInputs` knows about its versions, kept by the library: made of which parents, under which id."""
+
+    def __init__(self, library: Any, inputs: MemoryInputs) -> None:
+        self.library = library
+        self.model, self.lineage, self.gates = inputs.model, inputs.lineage, inputs.gates
+        self.memory, self.written = inputs.memory, inputs.written
+        d, dtype = inputs.memory.values.shape[1], inputs.gates.maps.own.dtype
+        self.gathered = [np.empty((AT_ONCE, d), dtype) for _ in range(2)]  # memories whose products are missing
+        events = max(PRODUCTS_KEPT, min(2 * len(self.lineage.index), EVENT_NUMBERS // (3 * d)))
+        sizes = (PRODUCTS_KEPT, 4 * d), (PRODUCTS_KEPT, 3 * d), (events, 3 * d)
+        self.parts = [np.empty(size, dtype) for size in sizes]  # of own, other, event
+        self.new_versions, self.new_elapsed = np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE)
+        self.arrays = self._arrays(inputs)  # held, because the library has their addresses only
+        self.memories, self.missing, self.todo = _Memories(), _Missing(), _Number()
+        self.known_values: Any = None  # the arrays that `memories` has the addresses of
+        self.handle = library.follow_open(ctypes.byref(self._setup(inputs.alike)))
+        if not self.handle:
+            raise MemoryError
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None):
+            self.library.follow_close(self.handle)
+
+    def _arrays(self, inputs: MemoryInputs) -> dict[str, NDArray[Any]]:
+        lineage, children, words = self.lineage, self.lineage.children, self.model.table.words
+        integers = {
+            **{name: getattr(lineage, name) for name in _LINEAGE},
+            "children": children.numbers,
+            "child_start": children.starts,
+            "child_count": children.lengths,
+            "order": np.concatenate([lineage.own[:0], *lineage.levels]),
+            "level_start": np.cumsum([0, *map(len, lineage.levels)]),
+            "usual": inputs.usual,
+        }
+        return {
+            **{name: np.ascontiguousarray(column, dtype=np.int64) for name, column in integers.items()},
+            "time": np.ascontiguousarray(self.model.graph.time[lineage.row], dtype=np.float64),
+            "imagined": np.ascontiguousarray(lineage.imagined).view(np.uint8),
+            "table": words,
+            "checksum_weights": checksum_weights(words.shape[1] - 2),
+            "direction": np.zeros(self.gathered[0].shape[1]) if inputs.alike is None else inputs.alike.direction,
+            **dict(zip(("gathered_own", "gathered_other"), self.gathered, strict=True)),
+            **dict(zip(("own_parts", "other_parts", "event_parts"), self.parts, strict=True)),
+            "kept_bias": np.ascontiguousarray(self.gates.maps.kept_bias),
+            "new_versions": self.new_versions,
+            "new_elapsed": self.new_elapsed,
+        }
+
+    def _setup(self, alike: Alike | None) -> ctypes.Structure:
+        lineage, table = self.lineage, self.model.table
+        return _Setup(
+            versions=len(lineage.index),
+            dimensions=self.gathered[0].shape[1],
+            levels=len(lineage.levels),
+            capacity=PRODUCTS_KEPT,
+            event_capacity=len(self.parts[2]),
+            at_once=AT_ONCE,
+            row_words=table.words.shape[1],
+            table_rows=len(table.words),
+            key=int(table.key),
+            table_is_double=table.dtype == np.float64,
+            memory_is_double=self.memory.values.dtype == np.float64,
+            gates_are_double=self.parts[0].dtype == np.float64,
+            shares=alike is not None,
+            most=0.0 if alike is None else alike.most,
+            **{name: array.ctypes.data for name, array in self.arrays.items()},
+        )
+
+    def follow(self, masks: Masks) -> IntArray:
+        """The ids of the versions `Lineage.last` under changes, 0 where they do not change. [n, w] → [last, n]"""
+        library, lineage = self.library, self.lineage
+        masks = np.ascontiguousarray(masks)  # the library reads them until the end
+        first = [np.ascontiguousarray(column) for column in lineage.first_affected(masks)]
+        addresses = [column.ctypes.data for column in (masks, *first)]
+        _check(library.follow_begin(self.handle, *masks.shape, *addresses, len(first[0])))
+        while _check(library.follow_advance(self.handle, ctypes.byref(self.todo))):
+            left = self.todo.value
+            check_deadline()
+            while left:
+                self._prepare(min(left, AT_ONCE))
+                self._multiply()
+                left = self._compute()
+                check_deadline()
+        ids = np.empty((len(lineage.last), len(masks)), dtype=np.int32)
+        library.follow_result(self.handle, lineage.last.ctypes.data, len(lineage.last), ids.ctypes.data)
+        return ids
+
+    def _prepare(self, count: int) -> None:
+        """Find out which products the next versions need. There is room for these versions and for their parents."""
+        memory, written, memories = self.memory, self.written, self.memories
+        for vectors in (memory, written):
+            vectors.reserve(3 * count)
+        if self.known_values is not memory.values:
+            self.known_values = memory.values
+            memories.values, memories.room = self.known_values.ctypes.data, len(self.known_values)
+            memories.written = written.values.ctypes.data
+        memories.length = memory.length
+        arguments = self.handle, ctypes.byref(memories), ctypes.byref(self.missing)
+        if (prepared := self.library.follow_prepare(*arguments)) == DAMAGED:
+            self._repair()
+            prepared = self.library.follow_prepare(*arguments)
+        _check(prepared)
+
+    def _repair(self) -> None:
+        """Have the damaged versions of the table computed anew."""
+        table, index = self.model.table, self.lineage.index
+        table.read(index[(index >= 0) & (index < len(table.words))])
+        self.arrays["table"] = table.words
+        self.library.follow_table(self.handle, table.words.ctypes.data)
+
+    def _multiply(self) -> None:
+        missing, maps = self.missing, self.gates.maps
+        own, other, event = self.parts
+        if count := missing.own_count:
+            first = missing.own_first
+            np.matmul(self.gathered[0][:count], maps.own, out=own[first : first + count])
+        if count := missing.other_count:
+            first = missing.other_first
+            np.matmul(self.gathered[1][:count], maps.other, out=other[first : first + count])
+        if count := missing.event_count:
+            first = missing.event_first
+            edge = self.gates.weights.edge(self.model.graph, self.lineage.row[self.new_versions[:count]])
+            event[first : first + count] = self.gates.events(edge, self.new_elapsed[:count])
+
+    def _compute(self) -> int:
+        """Compute the versions that were prepared. → how many are left"""
+        left: int = self.library.follow_compute(self.handle, ctypes.byref(self.memories))
+        self.memory.length = self.written.length = self.memories.length
+        return left
+
+
+def _check(returned: int) -> int:
+    if returned == NO_ROOM:
+        raise MemoryError
+    if returned == DAMAGED:
+        raise ModelError("the memory table stays damaged; check the machine's disk and memory")
+    return returned

@@ -1,0 +1,61 @@
+"""A past that consists of a few events only: nothing else happened, the memory started from zero.
+
+By definition the answer is `Replay(network, graph).logits(query, [all visible rows - kept])`. Almost all of its work is
+to skip events; here only the kept ones are looked at, so the cost does not grow with the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from cody.engine.replay import Replay, State
+from cody.engine.weights import Weights
+from cody.graph import IntArray, Query, TemporalGraph, ascending
+
+
+def logit_of_kept(plain: Replay, query: Query, kept: Iterable[int]) -> float:
+    """The logit of a query that sees no events but `kept`; these may be imagined ones."""
+    graph = plain.graph
+    seen = {row for row in kept if row < query.before} | set(graph.imagined_before(query).tolist()).intersection(kept)
+    rows = np.array(sorted(seen), dtype=np.int64)
+    rows = rows[np.argsort(graph.order(rows))]
+    nodes = ascending(np.concatenate([graph.src[rows], graph.dst[rows], [query.src, query.dst]]))
+    small = _small_graph(graph, query, rows, nodes)
+    state = _replay(plain.weights, small, graph.place(rows) // plain.weights.sizes.batch)
+    asked = Query(int(small.src[-1]), int(small.dst[-1]), query.time, len(rows))
+    (logit,) = plain.on(small, state).logits(asked, [frozenset()])
+    return float(logit)
+
+
+def _small_graph(graph: TemporalGraph, query: Query, rows: IntArray, nodes: IntArray) -> TemporalGraph:
+    """The kept events among the nodes that matter, and the query's own link, which the query does not see."""
+    features = graph.features_of(rows)
+    if features is not None:
+        features = np.concatenate([features, np.zeros((1, features.shape[1]), dtype=features.dtype)])
+    return TemporalGraph.from_arrays(
+        np.searchsorted(nodes, np.append(graph.src[rows], query.src)),
+        np.searchsorted(nodes, np.append(graph.dst[rows], query.dst)),
+        np.append(graph.time[rows], query.time),
+        features=features,
+        node_features=None if graph.node_features is None else graph.node_features[nodes],
+        num_nodes=len(nodes),
+    )
+
+
+def _replay(weights: Weights, small: TemporalGraph, batches: IntArray) -> State:
+    """The memory once all kept events have happened, each in the batch of its original row."""
+    memory = np.zeros((small.num_nodes, weights.sizes.dimension), dtype=weights.dtype)
+    updated = np.zeros(small.num_nodes)
+    if not weights.has_memory:
+        return State(len(batches), memory, updated)
+    for batch in ascending(batches):
+        rows = np.flatnonzero(batches == batch)
+        last_event = {int(node): int(row) for row in rows for node in (small.src[row], small.dst[row])}
+        nodes, last = np.array(list(last_event)), np.array(list(last_event.values()))
+        elapsed = (small.time[last] - updated[nodes]).astype(weights.dtype)
+        other = small.other_end(last, nodes)
+        memory[nodes] = weights.remember(memory[nodes], memory[other], weights.edge(small, last), elapsed)
+        updated[nodes] = small.time[last]
+    return State(len(batches), memory, updated)

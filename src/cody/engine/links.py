@@ -1,0 +1,120 @@
+"""Many links at once, with nothing changed: what `logits(query, [frozenset()])` answers for each.
+
+A session is made for many questions about one link; its preparation would cost more than the answer. Here there are no
+masks: all links go through the layers together. A node is embedded once for each moment at which it is seen, so links
+asked about the same moment (one source, all possible destinations) share most of the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from cody.engine.attention import Attention, Decoder, Maps
+from cody.engine.weights import Weights
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph
+from cody.utils.deadline import check_deadline
+
+LINKS_AT_ONCE = 128  # bounds the temporary memory
+
+# The layer-0 inputs of nodes, each before a row; None where all of them are zero. [n], [n] → [n, d]
+Inputs = Callable[[IntArray, IntArray], FloatArray | None]
+
+
+@dataclass(frozen=True)
+class LinkScorer:
+    """A network asked about links of a graph as it is."""
+
+    weights: Weights
+    graph: TemporalGraph
+    maps: Sequence[Maps]
+    decoder: Decoder
+    inputs: Inputs
+
+    @cached_property
+    def attention(self) -> list[Attention]:
+        return [Attention(maps, self.weights.sizes.neighbours) for maps in self.maps]
+
+    def logits(self, queries: Sequence[Query]) -> FloatArray:
+        """One logit for each query. [n]"""
+        logits = np.empty(len(queries))
+        for first in range(0, len(queries), LINKS_AT_ONCE):
+            check_deadline()
+            some = slice(first, first + LINKS_AT_ONCE)
+            logits[some] = self._logits(queries[some])
+        return logits
+
+    def _logits(self, queries: Sequence[Query]) -> FloatArray:
+        src, dst, time, before = (np.array(column) for column in zip(*queries, strict=True))
+        moments, moment = np.unique(np.stack([time, before]), axis=1, return_inverse=True)
+        views = Views(self.graph, moments[0], moments[1].astype(np.int64))
+        roots, ends = np.unique(views.key(np.stack([src, dst]), moment), return_inverse=True)
+        hidden = self._embed(views, roots, len(self.maps))
+        source, target = hidden[ends.reshape(2, -1)]
+        return self.decoder.score(source @ self.decoder.source, target @ self.decoder.target)
+
+    def _embed(self, views: Views, keys: IntArray, layer: int) -> FloatArray:
+        """The hidden layers (see `Maps`) of nodes at moments, in a layer. [n] → [n, d]"""
+        maps, graph = self.maps[layer - 1], self.graph
+        nodes, moment = views.node(keys), views.moment(keys)
+        rows = graph.recent(nodes, views.before[moment], self.weights.sizes.neighbours)  # [n, K], -1: none
+        exists = rows >= 0
+        places, seen = np.nonzero(exists)[0], rows[exists]
+        events, event_ids = np.unique(views.event_key(seen, moment[places]), return_inverse=True)
+        sources = [(self._events(views, events), _filled(exists, event_ids))]
+        neighbours = views.key(graph.other_end(seen, nodes[places]), moment[places])
+        below, ids = np.unique(np.concatenate([keys, neighbours]), return_inverse=True)
+        values = self._below(views, below, layer)
+        if values is None:
+            asked = np.broadcast_to(maps.own_bias, (len(keys), len(maps.own_bias)))
+        else:
+            asked = values[ids[: len(keys)]] @ maps.own + maps.own_bias
+            sources.insert(0, (values, _filled(exists, ids[len(keys) :])))
+        return self.attention[layer - 1](asked, sources, exists.sum(axis=1))
+
+    def _below(self, views: Views, keys: IntArray, layer: int) -> FloatArray | None:
+        if layer > 1:
+            return self._embed(views, keys, layer - 1)
+        return self.inputs(views.node(keys), views.before[views.moment(keys)])
+
+    def _events(self, views: Views, keys: IntArray) -> FloatArray:
+        """What is attended to of each event: its features, encoding of the time since. [n] → [n, F + d]"""
+        if not len(keys):
+            return np.zeros((1, self.weights.sizes.edge_features + self.weights.sizes.dimension), self.weights.dtype)
+        rows, moment = keys % self.graph.num_rows, keys // self.graph.num_rows
+        encoded = self.weights.encode(views.time[moment] - self.graph.time[rows])
+        features = self.weights.edge(self.graph, rows)
+        return encoded if features is None else np.concatenate([features, encoded], axis=1)
+
+
+@dataclass(frozen=True)
+class Views:
+    """The moments at which links are asked about. A node or an event seen at a moment is one number, its key."""
+
+    graph: TemporalGraph
+    time: FloatArray  # [m]
+    before: IntArray  # [m]
+
+    def key(self, nodes: IntArray, moment: IntArray) -> IntArray:
+        keys: IntArray = moment * self.graph.num_nodes + nodes
+        return keys
+
+    def event_key(self, rows: IntArray, moment: IntArray) -> IntArray:
+        keys: IntArray = moment * self.graph.num_rows + rows
+        return keys
+
+    def node(self, keys: IntArray) -> IntArray:
+        return keys % self.graph.num_nodes
+
+    def moment(self, keys: IntArray) -> IntArray:
+        return keys // self.graph.num_nodes
+
+
+def _filled(exists: np.ndarray, ids: IntArray) -> IntArray:
+    """Ids in the places that exist, 0 in the others. [n, K]"""
+    filled = np.zeros(exists.shape, dtype=np.int64)
+    filled[exists] = ids
+    return filled

@@ -1,0 +1,172 @@
+"""Which events can change what: bookkeeping in bits, before any number is computed.
+
+Changes are written as bits, one for each event that may be otherwise in a session. For each thing that the query may
+need (a memory version, an embedding of a node in a layer), a mask says which of these events it can depend on. Then
+
+    two changes that agree on the mask of a thing give it the same value,
+
+so a thing is computed once for each distinct `change & mask`, and where that is 0 it has the value with nothing
+otherwise. Masks may be too large (that only costs time); they are never too small, and each place that makes one says
+why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cody.graph import BoolArray, IntArray, Query, TemporalGraph
+from cody.graph.edits import NOTHING
+from cody.models.contract import Change
+
+Masks = NDArray[np.uint64]  # [n, w] w machine words each; bit i of a mask is event `Universe.events[i]`
+
+
+FACTOR, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)  # they mix the bits of a number
+
+
+class Universe:
+    """The events that may be otherwise, u of them, each with its bit: real ones absent, imagined ones present."""
+
+    def __init__(self, graph: TemporalGraph, query: Query, rows: Iterable[int]) -> None:
+        self.graph = graph
+        self.query = query
+        self.rows = frozenset(rows)  # what changes may name
+        events = np.array(sorted(self._seen()), dtype=np.int64)
+        self.events: IntArray = events[np.argsort(graph.order(events), kind="stable")]  # [u] in the order of time
+        self.imagined = self.events[self.events >= graph.num_events]
+        self.bit = {row: 1 << place for place, row in enumerate(self.events.tolist())}
+        self.words = max(1, -(-len(self.events) // 64))
+        self._sorted = np.argsort(self.events, kind="stable")
+
+    def _seen(self) -> set[int]:
+        """What the query sees of the rows, and of the real rows that imagined ones stand for."""
+        seen = {row for row in self.rows if row < self.query.before}
+        if self.graph.imagined is not None:
+            seen |= self.rows.intersection(self.graph.imagined_before(self.query).tolist())
+            named = [row - self.graph.num_events for row in self.rows if row >= self.graph.num_events]
+            replaced = self.graph.imagined.replaces[named].tolist()
+            seen |= {row for row in replaced if row != NOTHING and row < self.query.before}
+        return seen
+
+    def masks(self, changes: Sequence[Change]) -> Masks:
+        """The bits of changes. [n] → [n, w]"""
+        bit, masks = self.bit, []
+        for change in changes:
+            rows: Iterable[int] = change
+            if self.graph.imagined is not None:
+                outcome = self.graph.outcome(change, self.query)
+                rows = (*outcome.absent, *outcome.present)
+            masks.append(sum([bit.get(row, 0) for row in rows]))
+        return as_words(masks, self.words)
+
+    def columns(self, rows: IntArray) -> IntArray:
+        """The bit of each row; u where it has none. [...] → [...]"""
+        if not len(self.events):
+            return np.zeros_like(rows)
+        place = np.searchsorted(self.events, rows, sorter=self._sorted)
+        found = self._sorted[np.minimum(place, len(self.events) - 1)]
+        return np.where(self.events[found] == rows, found, len(self.events))
+
+    def of_nodes(self, nodes: IntArray) -> Masks:
+        """For each of the nodes (ascending), the bits of the events that touch it. [n] → [n, w]"""
+        masks = np.zeros((len(nodes), self.words), dtype=np.uint64)
+        word, bit = np.divmod(np.arange(len(self.events)), 64)
+        for ends in (self.graph.src[self.events], self.graph.dst[self.events]):
+            place = np.minimum(np.searchsorted(nodes, ends), len(nodes) - 1)
+            hit = nodes[place] == ends
+            np.bitwise_or.at(masks, (place[hit], word[hit]), np.uint64(1) << bit[hit].astype(np.uint64))
+        return masks
+
+
+def as_words(numbers: Sequence[int], words: int) -> Masks:
+    """Python's integers, whose bits are masks, as machine words. [n] → [n, w]"""
+    content = b"".join(number.to_bytes(8 * words, "little") for number in numbers)
+    return np.frombuffer(content, dtype=np.uint64).reshape(len(numbers), words)
+
+
+def distinct(nodes: IntArray, masks: Masks) -> tuple[IntArray, IntArray]:
+    """Where each different pair of node and mask stands first, and which of these each pair is. [n], [n, w] → [m], [n]
+
+    Sorting one number for each pair is several times faster than comparing pairs. If two pairs should have the same
+    number, all are compared.
+    """
+    mixed = nodes.astype(np.uint64)
+    for word in masks.T:
+        mixed = (mixed * FACTOR ^ mixed >> SHIFT) + word
+    mixed *= FACTOR
+    order = np.argsort(mixed, kind="stable")
+    ordered = mixed[order]
+    is_first = np.ones(len(order), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    first = order[is_first]
+    inverse = np.empty(len(order), dtype=np.int64)
+    inverse[order] = np.cumsum(is_first) - 1
+    alike = first[inverse]
+    if not ((nodes[alike] == nodes).all() and (masks[alike] == masks).all()):
+        pairs = np.concatenate([nodes[:, None].astype(np.uint64), masks], axis=1)
+        _, first, inverse = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    return first, inverse
+
+
+class Chosen(NamedTuple):
+    """The events that n nodes attend to. Places beyond the length hold anything."""
+
+    event: IntArray  # [n, K] which of `Windows.events`
+    other: IntArray  # [n, K] the node at the other end
+    length: IntArray  # [n] how many
+    exists: BoolArray  # [n, K] place < length
+
+
+class Windows:
+    """The latest events of some nodes, whatever is otherwise: for each, a tail that always leaves K to attend to.
+
+    L = length of the longest tail. Nodes are known by their place in `nodes`.
+    """
+
+    def __init__(self, graph: TemporalGraph, query: Query, universe: Universe, nodes: IntArray, count: int) -> None:
+        self.nodes = nodes  # ascending
+        self.count = count  # K
+        touching = universe.of_nodes(nodes)
+        self.touching = touching  # [n, w] the bits of each node's own events
+        lengths = count + np.unpackbits(touching.view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
+        rows = graph.recent(nodes, query.before, int(lengths.max()))
+        rows[np.arange(rows.shape[1]) >= lengths[:, None]] = -1
+        if len(universe.imagined):
+            rows = _with_imagined(graph, universe.imagined, nodes, rows)
+        self.exists: BoolArray = rows >= 0  # [n, L]
+        self.default: BoolArray = self.exists & (rows < graph.num_events)  # [n, L] what there is with nothing otherwise
+        self.column = universe.columns(rows)  # [n, L] its bit
+        self.column[~self.exists] = len(universe.events)
+        self.other = np.where(self.exists, graph.other_end(rows, nodes[:, None]), nodes[:, None])  # [n, L]
+        self.events, place = np.unique(np.where(self.exists, rows, rows.max()), return_inverse=True)
+        self.event = place.reshape(rows.shape)  # [n, L] which of `events`
+
+    def choose(self, node: IntArray, masks: Masks) -> Chosen:
+        """What nodes attend to under masks. [n], [n, w]"""
+        flags = np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little").view(bool)
+        flags = np.concatenate([flags, np.zeros((len(flags), 1), dtype=bool)], axis=1)  # for events without a bit
+        happened = self.default[node] ^ np.take_along_axis(flags, self.column[node], axis=1)
+        rank = np.cumsum(happened, axis=1)
+        happened &= rank <= self.count
+        which, place = np.nonzero(happened)
+        chosen = np.zeros((len(node), self.count), dtype=np.int64)
+        chosen[which, rank[which, place] - 1] = place
+        length = np.minimum(rank[:, -1], self.count)
+        exists = np.arange(self.count) < length[:, None]
+        return Chosen(self.event[node[:, None], chosen], self.other[node[:, None], chosen], length, exists)
+
+
+def _with_imagined(graph: TemporalGraph, imagined: IntArray, nodes: IntArray, rows: IntArray) -> IntArray:
+    """The tails with the imagined events of their nodes, latest first. [n, L] → [n, L + some]"""
+    ends = [(int(row), int(node)) for row in imagined for node in {graph.src[row], graph.dst[row]}]
+    places = [(row, int(np.searchsorted(nodes, node))) for row, node in ends if node in nodes]
+    extra = np.full((len(nodes), len(imagined)), -1)
+    for number, row in enumerate(imagined.tolist()):
+        extra[[place for other, place in places if other == row], number] = row
+    rows = np.concatenate([rows, extra], axis=1)
+    latest_first = np.argsort(-np.where(rows >= 0, graph.order(rows), -1), axis=1, kind="stable")
+    return np.take_along_axis(rows, latest_first, axis=1)

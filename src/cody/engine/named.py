@@ -1,0 +1,125 @@
+"""A model by name: a folder or a shipped one, or `module:function`, a function of the user's that makes one."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cody.errors import CallError, CodyError, ModelError, did_you_mean, first_line
+from cody.graph import TemporalGraph
+from cody.models.contract import Model, check_is_model, graph_of
+
+
+def is_factory(name: str) -> bool:
+    """Whether a name means a function that makes a model.
+
+    >>> is_factory("my_models:tgn"), is_factory("tgn-collegemsg"), is_factory("C:/models/tgn")
+    (True, False, False)
+    """
+    return re.fullmatch(r"[^\W\d][\w.]*:[^\W\d]\w*", name) is not None
+
+
+class NamedModel:
+    """The model that a name means, with the graph that it is asked about; each is loaded when it is needed.
+
+    A function is called with the graph if it has an argument. It returns a model, or a model and its graph; if the
+    model knows its graph (`model.graph`), that is enough.
+    """
+
+    def __init__(self, name: str, load_graph: Callable[[], TemporalGraph], folder: Path | None = None) -> None:
+        self.name, self._load_graph = name, load_graph
+        self._folder = Path.cwd() if folder is None else folder  # where modules are looked for first
+
+    @cached_property
+    def graph(self) -> TemporalGraph:
+        if not is_factory(self.name):
+            return self._load_graph()
+        return self._made[1]
+
+    def data(self, given: str) -> str:
+        """What the data are called: as they were given, unless the graph came with the model."""
+        return self.name if is_factory(self.name) and self._made[2] else given
+
+    def open(self, **options: Any) -> Model:
+        """The model; the options, those of `cody.load_model`, are for ours."""
+        if is_factory(self.name):
+            return self._made[0]
+        from cody.engine.saved import load_model
+
+        return load_model(self.name, self.graph, **options)
+
+    @cached_property
+    def _made(self) -> tuple[Model, TemporalGraph, bool]:
+        function = find_factory(self.name, self._folder)
+        with _reported_as_of(self.name):
+            wanted = [each for each in inspect.signature(function).parameters.values() if each.default is each.empty]
+            wanted = [each for each in wanted if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+        if len(wanted) > 1:
+            raise CallError(f"{self.name} must take the graph, or nothing; it wants {len(wanted)} arguments")
+        graph = self._load_graph() if wanted else None
+        with _reported_as_of(self.name):
+            made = function(graph) if wanted else function()
+        model, own = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+        _check(self.name, model, own)
+        if own is None and graph is None:
+            own = graph_of(model)
+        return model, own or graph or self._load_graph(), own is not None
+
+
+def load_factory(name: str, folder: Path, graph: TemporalGraph) -> Model:
+    """The model that a function makes, in another process."""
+    return NamedModel(name, lambda: graph, folder).open()
+
+
+def find_factory(name: str, folder: Path) -> Callable[..., Any]:
+    """The function that `module:function` names. Modules are looked for in the folder too."""
+    module_name, _, function_name = name.partition(":")
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module_name + ".").startswith(error.name + "."):
+            raise ModelError(f"{module_name} cannot be imported: {first_line(error)}") from error
+        raise CallError(
+            f"there is no module {module_name!r}, which --model {name} names; it is looked for in {str(folder)!r} and "
+            "among the installed packages"
+        ) from None
+    except Exception as error:
+        raise ModelError(f"{module_name} cannot be imported: {type(error).__name__}: {first_line(error)}") from error
+    function: Any = getattr(module, function_name, None)
+    if not callable(function):
+        known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
+        raise CallError(f"{module_name} has no function {function_name!r}{did_you_mean(function_name, known)}")
+    found: Callable[..., Any] = function
+    return found
+
+
+def _check(name: str, model: Any, graph: Any) -> None:
+    if model is None:
+        raise CallError(f"{name} returned nothing; it must return a model, or a model and its graph")
+    check_is_model(model)
+    if graph is not None and not isinstance(graph, TemporalGraph):
+        raise CallError(f"{name} must return a model, or a model and its graph; the second is {graph!r:.60}")
+
+
+@contextmanager
+def _reported_as_of(name: str) -> Iterator[None]:
+    """Whatever a user's function raises becomes one line that says where; errors of ours stay what they are."""
+    try:
+        yield
+    except CodyError:
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(last.filename).name}, line {last.lineno}"
+        raise ModelError(f"{name} failed ({where}): {type(error).__name__}: {first_line(error)}") from error

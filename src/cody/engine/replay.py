@@ -1,0 +1,206 @@
+"""What a network answers when the past is otherwise, in the plainest code possible: the definition of right.
+
+For each change, on its own: the memory is replayed batch by batch from the beginning, then the two nodes of the query
+are embedded from the events that happened, layer by layer, with the textbook form of attention. Nothing is reused,
+nothing is approximated.
+
+The rules that make an answer unique:
+- A change names real rows that did not happen and imagined rows that did; an imagined row may stand for a real one,
+  which then did not happen (`TemporalGraph.outcome`).
+- The grid of replay batches is fixed over the real rows: batch b holds rows [b·B, (b+1)·B), and the imagined rows that
+  stand before one of them. A row that did not happen leaves a hole; nothing ever shifts the grid. The last batch is cut
+  at the query.
+- Within a batch a node keeps its last message by order, and all messages are made from the memory at the start of the
+  batch.
+- A node attends to its most recent events among the visible rows.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cody.engine.threads import one_thread
+from cody.engine.weights import Hop, Weights
+from cody.graph import FloatArray, IntArray, Outcome, Query, TemporalGraph, ascending, check_query
+from cody.models.contract import Change, check_changes
+from cody.utils.deadline import check_deadline
+
+
+class State(NamedTuple):
+    """The memory of all nodes at a line of the batch grid."""
+
+    row: int  # real rows before this one have happened
+    memory: FloatArray  # [N, d]
+    updated: FloatArray  # [N] time of each node's last update, 0 before the first
+
+
+class Replay:
+    """A network asked about a graph, one change at a time.
+
+    With `start`, changes that concern nothing before that state's row are replayed from there instead of row 0. With
+    `only_needed`, updates of memories that the answer cannot depend on are left out.
+    """
+
+    gives_logits = True
+    only_needed = False
+
+    def __init__(
+        self, network: Any, graph: TemporalGraph, *, start: State | None = None, dtype: Any = np.float32
+    ) -> None:
+        self.weights = Weights.of(network).astype(dtype)
+        self.graph, self.start, self.features = graph, start, self._features(graph)
+
+    def on(self, graph: TemporalGraph, start: State | None = None, *, only_needed: bool = False) -> Replay:
+        """The same network, replayed on another graph or from another state."""
+        other = copy.copy(self)
+        other.start, other.only_needed = start, only_needed
+        if graph is not self.graph:
+            other.graph, other.features = graph, self._features(graph)
+        return other
+
+    def _features(self, graph: TemporalGraph) -> FloatArray:
+        features = self.weights.features(graph)
+        if features is None:
+            features = np.zeros((graph.num_nodes, self.weights.sizes.dimension), dtype=self.weights.dtype)
+        return features
+
+    def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
+        """One logit for each change. [B]"""
+        check_query(self.graph, query)
+        changes = check_changes(self.graph, changes)
+        with one_thread():
+            return np.array([self._logit(query, change) for change in changes], dtype=np.float64)
+
+    def __repr__(self) -> str:
+        return f"Replay({self.weights.kind.upper()} on {self.graph})"
+
+    @property
+    def identity(self) -> str:
+        """A hash of what the answers depend on, besides the graph."""
+        return self.weights.identity
+
+    @property
+    def hops(self) -> int:
+        """How far events can lie from a link and still be attended to."""
+        return self.weights.sizes.layers
+
+    @property
+    def since(self) -> int:
+        """The row from which events are replayed, if nothing before it is otherwise."""
+        return 0 if self.start is None else self.start.row
+
+    def plain(self, query: Query, change: Change, *, full: bool = False) -> Replay:
+        """Itself: it is the definition already."""
+        return self
+
+    def state(self, row: int) -> State:
+        """The memory at the last grid line at or before `row`, with nothing otherwise."""
+        batch = self.weights.sizes.batch
+        nobody = Query(0, 0, np.inf, row // batch * batch)
+        return self._replay(nobody, Outcome(frozenset(), ()))
+
+    def _logit(self, query: Query, change: Change) -> float:
+        outcome = self.graph.outcome(change, query)
+        inputs = self.features + self._replay(query, outcome).memory  # [N, d]
+        nodes = ascending(np.array([query.src, query.dst]))
+        embeddings = self._embed(nodes, self.weights.sizes.layers, query, outcome, inputs)
+        source, target = embeddings[np.searchsorted(nodes, [query.src, query.dst])]
+        return float(self.weights.score(source, target))
+
+    def _replay(self, query: Query, outcome: Outcome) -> State:
+        """Let everything before the query happen that did."""
+        graph, weights, batch = self.graph, self.weights, self.weights.sizes.batch
+        state = self._first_state(query, outcome)
+        if not weights.has_memory:
+            return state._replace(row=query.before)  # nothing is ever written to the memory
+        memory, updated = state.memory.copy(), state.updated.copy()
+        batches = [self._last_events(first, query, outcome) for first in range(state.row, query.before + 1, batch)]
+        for nodes, rows in self._needed(batches, query, outcome) if self.only_needed else batches:
+            check_deadline()
+            if len(nodes):
+                other = graph.other_end(rows, nodes)
+                elapsed = (graph.time[rows] - updated[nodes]).astype(weights.dtype)
+                memory[nodes] = weights.remember(memory[nodes], memory[other], weights.edge(graph, rows), elapsed)
+                updated[nodes] = graph.time[rows]
+        return State(query.before, memory, updated)
+
+    def _last_events(self, first: int, query: Query, outcome: Outcome) -> tuple[IntArray, IntArray]:
+        """The nodes of the batch that begins at row `first`, and the last event of each in it. [n], [n]"""
+        check_deadline()
+        batch = self.weights.sizes.batch
+        rows = np.array(self._happened(range(first, min(first + batch, query.before)), first // batch, outcome), int)
+        ends = np.stack([self.graph.src[rows], self.graph.dst[rows]], axis=1).ravel().tolist()
+        last_event = dict(zip(ends, np.repeat(rows, 2).tolist(), strict=True))  # later ones replace earlier ones
+        return np.array(list(last_event), dtype=np.int64), np.array(list(last_event.values()), dtype=np.int64)
+
+    def _needed(
+        self, batches: list[tuple[IntArray, IntArray]], query: Query, outcome: Outcome
+    ) -> list[tuple[IntArray, IntArray]]:
+        """The updates that the answer can depend on: from the last batch back, those of nodes that are still needed."""
+        graph, needed = self.graph, np.zeros(self.graph.num_nodes, dtype=bool)
+        needed[self._attended(query, outcome)] = True
+        kept: list[tuple[IntArray, IntArray]] = []
+        for nodes, rows in reversed(batches):
+            some = needed[nodes]
+            kept.append((nodes[some], rows[some]))
+            needed[graph.src[rows[some]]] = needed[graph.dst[rows[some]]] = True  # both memories at the batch's start
+        return kept[::-1]
+
+    def _attended(self, query: Query, outcome: Outcome) -> IntArray:
+        """The nodes whose memory is looked at: the two of the query, and those they attend to, layer by layer."""
+        nodes = ascending(np.array([query.src, query.dst]))
+        for _ in range(self.weights.sizes.layers):
+            rows = np.concatenate([self._recent(int(node), query, outcome) for node in nodes])
+            rows = rows[rows >= 0]
+            nodes = ascending(np.concatenate([nodes, self.graph.src[rows], self.graph.dst[rows]]))
+        return nodes
+
+    def _happened(self, real: range, batch: int, outcome: Outcome) -> list[int]:
+        """The rows of a batch that happened, in their order."""
+        rows = [row for row in real if row not in outcome.absent]
+        for row in outcome.present:
+            if int(self.graph.place(np.array([row]))[0]) // self.weights.sizes.batch == batch:
+                rows.append(row)
+        return sorted(rows, key=lambda row: int(self.graph.order(np.array([row]))[0])) if outcome.present else rows
+
+    def _first_state(self, query: Query, outcome: Outcome) -> State:
+        start = self.start
+        if start is not None and start.row <= query.before:
+            otherwise = [*outcome.absent, *self.graph.place(np.array(outcome.present, dtype=np.int64)).tolist()]
+            if all(row >= start.row for row in otherwise):
+                return start
+        return State(0, np.zeros_like(self.features), np.zeros(self.graph.num_nodes))
+
+    def _embed(self, nodes: IntArray, layer: int, query: Query, outcome: Outcome, inputs: FloatArray) -> FloatArray:
+        """Embeddings of `nodes` (ascending) in a layer, from what the query sees. [n] → [n, d]"""
+        if layer == 0:
+            return inputs[nodes]
+        graph = self.graph
+        rows = np.stack([self._recent(int(node), query, outcome) for node in nodes])  # [n, K], -1: none
+        exists = rows >= 0
+        other = np.where(exists, graph.other_end(rows, nodes[:, None]), nodes[:, None])  # [n, K]
+        below = ascending(np.concatenate([nodes, other.ravel()]))
+        hop = Hop(
+            own=np.searchsorted(below, nodes),
+            neighbour=np.searchsorted(below, other),
+            edge=self.weights.edge(graph, rows),
+            elapsed=np.where(exists, query.time - graph.time[rows], 0.0).astype(self.weights.dtype),
+            exists=exists,
+        )
+        return self.weights.attend(layer - 1, self._embed(below, layer - 1, query, outcome, inputs), hop)
+
+    def _recent(self, node: int, query: Query, outcome: Outcome) -> IntArray:
+        """The most recent rows of a node that happened, latest first, filled up with -1. [K]"""
+        graph, count = self.graph, self.weights.sizes.neighbours
+        happened = [row for row in graph.history(node, query.before).tolist() if row not in outcome.absent]
+        happened += [row for row in outcome.present if node in (graph.src[row], graph.dst[row])]
+        if outcome.present:
+            happened.sort(key=lambda row: int(graph.order(np.array([row]))[0]))
+        rows = np.full(count, -1)
+        recent = happened[: -count - 1 : -1]
+        rows[: len(recent)] = recent
+        return rows

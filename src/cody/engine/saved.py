@@ -1,0 +1,88 @@
+"""A model from its folder: our own networks, and those that an adapter saved."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cody.engine.replay import Replay
+from cody.engine.tgat import FastTGAT
+from cody.engine.tgn import FastTGN
+from cody.engine.versions import Watch
+from cody.engine.weights import Weights
+from cody.errors import ModelError
+from cody.graph import TemporalGraph
+from cody.models.contract import Model
+from cody.models.folder import SavedModel, own_sizes, read_model
+from cody.utils.files import cache_directory
+from cody.utils.signatures import readable_help
+
+logger = logging.getLogger(__name__)
+
+Engine = Callable[[Any, TemporalGraph, Path | None], Model]  # what makes a model of a network
+Opener = Callable[[SavedModel, TemporalGraph, Engine], Model]
+
+ADAPTERS = {"pyg-tgn": "cody.adapters.pyg_folder"}  # kind of a folder → the module whose `open_saved` reads it
+
+
+def fast_model(
+    network: Any, graph: TemporalGraph, folder: Path | None = None, *, watch: Watch | None = None
+) -> FastTGN | FastTGAT:
+    """The network in its fast form. A TGN's table of memory versions is stored in `folder`, if there is one.
+
+    `watch` is called while a table is built, with the number of events it has.
+    """
+    weights = Weights.of(network)
+    return FastTGN(weights, graph, folder=folder, watch=watch) if weights.has_memory else FastTGAT(weights, graph)
+
+
+def plain_model(network: Any, graph: TemporalGraph, folder: Path | None = None) -> Replay:
+    """The network in its reference form, which caches nothing."""
+    return Replay(network, graph)
+
+
+@readable_help
+def load_model(
+    name: str | Path, graph: TemporalGraph, *, engine: Engine = fast_model, other_data: bool = False
+) -> Model:
+    """A trained model, ready to score links of `graph`.
+
+    Args:
+        name: a folder, or the name of a shipped model.
+        graph: the log that the model was trained on.
+        engine: how a network is computed: fast, or by the reference implementation.
+        other_data: accept another log than the model was trained on, for example the same one some weeks later.
+    """
+    started = time.monotonic()
+    saved = read_model(name)
+    if saved.data != graph.identity and not other_data:
+        raise ModelError(
+            f"model {str(name)!r} belongs to other data: it was made for {saved.data}, "
+            f"the graph is {graph.identity} "
+            "(other_data=True, or --other-data on the command line, asks it all the same)"
+        )
+    model = opener(saved.kind)(saved, graph, engine)
+    logger.info("model %s (%s) opened in %.1f s", name, saved.kind, time.monotonic() - started)
+    return model
+
+
+def opener(kind: str) -> Opener:
+    """The function that opens folders of a kind. An adapter is imported when its first folder is opened."""
+    if kind not in ADAPTERS:
+        return open_network
+    found: Opener = importlib.import_module(ADAPTERS[kind]).open_saved
+    return found
+
+
+@readable_help
+def open_network(saved: SavedModel, graph: TemporalGraph, engine: Engine = fast_model) -> Model:
+    """A saved network of our own, ready to score links of `graph`."""
+    # In the user's own cache: a model folder that is passed on must not carry a table that changes answers.
+    weights = Weights(saved.kind, own_sizes(saved), saved.arrays, np.dtype(np.float32))
+    return engine(weights, graph, cache_directory() / "versions")

@@ -1,0 +1,377 @@
+"""Every version of every node's memory, computed once: event-sourced memory.
+
+Event `row` gives its source the version at index `2·row` and its destination the one at `2·row + 1`. The memory of a
+node before any row is then the version that its last event before that row wrote: a look-up, however old the row.
+
+The table is written in event order, a batch at a time, so that building it needs memory for one version of each node
+only, and a table larger than the machine's memory is still written and read without harm.
+
+Versions are kept in single precision, as long as that is enough: a memory that amplifies small changes would make
+rounding visible, so its versions are kept in double precision.
+
+Every version carries a checksum of its values, its place, and what the table belongs to (weights, data, grid). It is
+compared whenever a version is read, so a damaged file never changes an answer: damaged versions are computed anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cody.engine.weights import Weights
+from cody.errors import ModelError, first_line
+from cody.graph import FloatArray, IntArray, TemporalGraph
+from cody.utils.locks import lock
+
+SCHEMA = "cody/versions/4"
+UNUSED = 90 * 86_400.0  # seconds after which a table that nobody opened is removed
+MOST_KEPT = 4 * 10**9  # bytes of all tables together, before those that were not used for longest are removed
+ROWS_AT_ONCE = 1 << 14  # whose checksums are compared at once
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+ROUNDING = 2e-6  # that single precision may move a memory, whose numbers are at most 1; trained ones: 1e-7
+EVENTS_COMPARED = 10_000  # in both precisions, before a table is built
+
+Words = NDArray[np.uint32]
+Watch = Callable[[int], None]
+
+
+def index_of(graph: TemporalGraph, rows: IntArray, nodes: IntArray) -> IntArray:
+    """Where the version stands that event `rows` wrote for `nodes`. [n], [n] → [n]"""
+    index: IntArray = 2 * rows.astype(np.int64) + (graph.src[rows] != nodes)
+    return index
+
+
+def latest_event(graph: TemporalGraph, nodes: IntArray, before: IntArray | int) -> IntArray:
+    """The last real event of each node before row `before`; -1 where there is none. [n] → [n]"""
+    ends = graph.ends(nodes, before)
+    return np.where(ends > graph.offsets[nodes], graph.incidence[ends - 1], -1)
+
+
+logger = logging.getLogger(__name__)
+
+
+class VersionTable:
+    """All versions of a network's memory on a graph, by index.
+
+    A row of `words` holds the values of a version (d numbers, W words) and their checksum (2 words).
+    """
+
+    def __init__(
+        self, network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], words: Words, file: Path | None = None
+    ) -> None:
+        self.network = network  # in the precision that versions are computed in
+        self.graph = graph
+        self.words = words  # [2E, W + 2]; of a file: a private copy of what is changed, so that reading needs no right
+        self.file = file
+        self.dtype = dtype  # in which they are kept
+        self.key = np.uint64(int(_digest(network, graph, dtype)[:16], 16))
+
+    @property
+    def nbytes(self) -> int:
+        return self.words.nbytes
+
+    def read(self, index: IntArray) -> FloatArray:
+        """The versions at `index`, each as it was written. [n] → [n, d]"""
+        words = self.words[index]
+        if not self._is_right(words, index).all():
+            self.repair()
+            words = self.words[index]
+            if not self._is_right(words, index).all():
+                raise ModelError(
+                    f"the memory table {self.file or ''} stays damaged; check the machine's disk and memory"
+                )
+        return words[:, :-2].view(self.dtype)
+
+    def write(self, first: int, versions: FloatArray) -> None:
+        """Set the versions from index `first` on. [n, d]"""
+        stop = first + len(versions)
+        words = np.ascontiguousarray(versions).view(np.uint32)
+        self.words[first:stop, :-2] = words
+        self.words[first:stop, -2:] = checksums(words, np.arange(first, stop), self.key)[:, None].view(np.uint32)
+
+    def repair(self) -> None:
+        """Compute damaged versions anew, oldest first, a batch at a time as they were built; also in the file."""
+        if not self.words.flags.writeable:  # it came from another process
+            self.words = self.words.copy()
+        width = 2 * self.network.sizes.batch
+        damaged = sorted({int(index) // width for index in self.damaged()})
+        logger.warning("%d damaged batches of the memory table %s are computed anew", len(damaged), self.file or "")
+        for batch in damaged:
+            rows = _batch_rows(self.graph, self.network, batch * self.network.sizes.batch)
+            nodes, other = _ends(self.graph, rows)
+            memory, updated = self._before(nodes, rows[0])
+            parents = memory, self._before(other, rows[0])[0]
+            self.write(batch * width, _next_versions(self.network, self.graph, rows, *parents, updated))
+        self._repair_file([slice(batch * width, (batch + 1) * width) for batch in damaged])
+
+    def damaged(self) -> Iterator[int]:
+        """The indices whose values and checksum do not belong together."""
+        for first in range(0, len(self.words), ROWS_AT_ONCE):
+            words = self.words[first : first + ROWS_AT_ONCE]
+            wrong = ~self._is_right(words, np.arange(first, first + len(words)))
+            yield from (first + np.flatnonzero(wrong)).tolist()
+
+    def _is_right(self, words: Words, index: IntArray) -> NDArray[np.bool_]:
+        stored = np.ascontiguousarray(words[:, -2:]).view(np.uint64)[:, 0]
+        right: NDArray[np.bool_] = stored == checksums(words[:, :-2], index, self.key)
+        return right
+
+    def _before(self, nodes: IntArray, row: int) -> tuple[FloatArray, FloatArray]:
+        """The memory of nodes before a row, and when it was last updated."""
+        written = latest_event(self.graph, nodes, row)
+        known = written >= 0
+        words = self.words[index_of(self.graph, written, nodes)][:, :-2]
+        memory = np.where(known[:, None], words.view(self.dtype), 0).astype(self.dtype)
+        return memory, np.where(known, self.graph.time[written], 0.0)
+
+    def _repair_file(self, places: list[slice]) -> None:
+        if self.file is None:
+            return
+        with suppress(OSError, ValueError):  # then the next process repairs it for itself
+            opened = np.memmap(self.file, dtype=np.uint32, mode="r+", shape=self.words.shape)
+            for place in places:
+                opened[place] = self.words[place]
+            opened.flush()
+
+
+def checksums(words: Words, index: IntArray, key: np.uint64) -> NDArray[np.uint64]:
+    """A number for each row that changes with any of its words, with its place, and with the table. [n, W] → [n]
+
+    The words are weighted with odd numbers, so that one changed bit changes the sum, and of other changes one in 2^64
+    goes unnoticed. It is no protection against somebody who can write files as you; tables lie in your own cache.
+    """
+    weights = checksum_weights(words.shape[1])
+    sums: NDArray[np.uint64] = words.astype(np.uint64) @ weights + _scatter(index.astype(np.uint64) + key)
+    return sums
+
+
+def checksum_weights(width: int) -> NDArray[np.uint64]:
+    """An odd number for each word of a version. [W]"""
+    return _scatter(np.arange(width, dtype=np.uint64)) | np.uint64(1)
+
+
+def _scatter(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Numbers without a pattern from numbers with one (the finalizer of splitmix64)."""
+    mixed = numbers * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ mixed >> np.uint64(shift)) * np.uint64(factor)
+    return mixed ^ mixed >> np.uint64(31)
+
+
+def build_versions(table: VersionTable, watch: Watch | None = None) -> None:
+    """Let all events happen, and write every version into the table. `watch` is called with how many have."""
+    for rows, versions in _happen(table.network, table.graph, table.dtype):
+        table.write(2 * int(rows[0]), versions)
+        if watch is not None:
+            watch(int(rows[-1]) + 1)
+
+
+def _happen(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> Iterator[tuple[IntArray, FloatArray]]:
+    """The rows of each batch, each row twice, and the versions that they write. [n], [n, d]"""
+    memory = np.zeros((graph.num_nodes, network.sizes.dimension), dtype=dtype)
+    updated = np.zeros(graph.num_nodes)
+    for first in range(0, graph.num_events, network.sizes.batch):
+        rows = _batch_rows(graph, network, first)
+        nodes, other = _ends(graph, rows)
+        versions = _next_versions(network, graph, rows, memory[nodes], memory[other], updated[nodes])
+        last = len(nodes) - 1 - np.unique(nodes[::-1], return_index=True)[1]  # a node keeps its last version
+        memory[nodes[last]] = versions[last]
+        updated[nodes[last]] = graph.time[rows[last]]
+        yield rows, versions
+
+
+def precision_for(network: Weights, graph: TemporalGraph) -> np.dtype[Any]:
+    """The precision to keep versions in: single, unless rounding is amplified in the first events."""
+    both = zip(_happen(network, graph, SINGLE), _happen(network, graph, DOUBLE), strict=True)
+    for (rows, single), (_, double) in both:
+        if np.abs(single - double).max() > ROUNDING:
+            return DOUBLE
+        if rows[-1] >= EVENTS_COMPARED:
+            break
+    return SINGLE
+
+
+def _batch_rows(graph: TemporalGraph, network: Weights, first: int) -> IntArray:
+    """The rows of a batch, each twice: once for either end."""
+    return np.repeat(np.arange(first, min(first + network.sizes.batch, graph.num_events)), 2)
+
+
+def _ends(graph: TemporalGraph, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """The node that each entry of a batch is about, and the one at the other end."""
+    ends = np.stack([graph.src[rows[::2]], graph.dst[rows[::2]]], axis=1)  # [n, 2]
+    return ends.ravel(), ends[:, ::-1].ravel()
+
+
+def _next_versions(
+    network: Weights, graph: TemporalGraph, rows: IntArray, own: FloatArray, other: FloatArray, updated: FloatArray
+) -> FloatArray:
+    """The versions that a batch writes, from those at its start. → [n, d]
+
+    They are rounded to the precision of these, that of the table, as are versions that a session computes: then a
+    version is the same number whether it was read or computed.
+    """
+    elapsed = (graph.time[rows] - updated).astype(network.dtype)
+    parents = own.astype(network.dtype), other.astype(network.dtype)
+    versions = network.remember(*parents, network.edge(graph, rows), elapsed).astype(own.dtype)
+    if not np.isfinite(versions).all():
+        raise ModelError(f"the model's memory is not finite after events {rows[0]} to {rows[-1]}; train it anew")
+    return versions
+
+
+def versions_in_memory(
+    network: Weights, graph: TemporalGraph, dtype: np.dtype[Any] | None, watch: Watch | None = None
+) -> VersionTable:
+    """The table of a model and a graph, built now; in the precision that it needs unless one is given."""
+    dtype = precision_for(network, graph) if dtype is None else dtype
+    table = VersionTable(network, graph, dtype, np.empty(_shape(network, graph, dtype), dtype=np.uint32))
+    build_versions(table, watch)
+    return table
+
+
+def open_versions(
+    network: Weights, graph: TemporalGraph, dtype: np.dtype[Any] | None, folder: Path, watch: Watch | None = None
+) -> VersionTable:
+    """The table in `folder`, named after what it belongs to; built if it is not there.
+
+    It is memory-mapped, so that all processes on a machine share one copy. Where the folder cannot be written, or has
+    no room, the table is made in memory. Without a `dtype` it has the precision that it needs.
+    """
+    files = {
+        kept: folder / f"{_digest(network, graph, kept)}.versions"
+        for kept in ((DOUBLE, SINGLE) if dtype is None else (dtype,))
+    }
+    try:
+        for kept, file in files.items():
+            if (opened := _open(network, graph, kept, file)) is not None:
+                return opened
+        dtype = precision_for(network, graph) if dtype is None else dtype
+        return _build_on_disk(network, graph, dtype, files[dtype], watch)
+    except OSError as error:
+        logger.warning("the memory table cannot be kept in %s (%s): it is built in memory", folder, first_line(error))
+        return versions_in_memory(network, graph, dtype, watch)
+
+
+def _open(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], file: Path) -> VersionTable | None:
+    shape = _shape(network, graph, dtype)
+    try:
+        if file.stat().st_size != 4 * shape[0] * shape[1]:
+            return None  # damaged beyond repair
+        words = np.asarray(np.memmap(file, dtype=np.uint32, mode="c", shape=shape))
+    except FileNotFoundError:
+        return None
+    with suppress(OSError):
+        os.utime(file)  # it is in use
+    logger.debug("memory table %s opened", file)
+    return VersionTable(network, graph, dtype, words, file)
+
+
+def _build_on_disk(
+    network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], file: Path, watch: Watch | None
+) -> VersionTable:
+    """Build the table beside its name and give it the name when it is whole. Of several processes, one builds it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_suffix(".partial")
+    with _locked(partial):
+        if (opened := _open(network, graph, dtype, file)) is not None:
+            return opened  # another process was faster
+        try:
+            shape = _shape(network, graph, dtype)
+            _reserve(partial, 4 * shape[0] * shape[1])
+            words = np.memmap(partial, dtype=np.uint32, mode="r+", shape=shape)
+            started = time.monotonic()
+            build_versions(VersionTable(network, graph, dtype, np.asarray(words)), watch)
+            words.flush()
+            logger.info("memory table of %d events built in %.1f s", graph.num_events, time.monotonic() - started)
+            partial.replace(file)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+    _clear_unused(file)
+    built = _open(network, graph, dtype, file)
+    if built is None:
+        raise FileNotFoundError(file)
+    return built
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """Make a file, and keep other processes from working on it. The lock is gone when the process is."""
+    while True:
+        with file.open("ab") as opened:
+            lock(opened.fileno(), wait=True)
+            if _is_same(file, opened.fileno()):  # else it was renamed or removed by who had the lock before
+                try:
+                    yield
+                finally:
+                    if _is_same(file, opened.fileno()):  # it was not needed after all
+                        file.unlink()
+                return
+
+
+def _is_same(file: Path, opened: int) -> bool:
+    try:
+        return os.path.samestat(file.stat(), os.fstat(opened))
+    except FileNotFoundError:
+        return False
+
+
+def _reserve(file: Path, size: int) -> None:
+    """Give the file its full size. A mapped file that meets a full disk later on kills the process."""
+    with file.open("r+b") as opened:
+        opened.truncate(0)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(opened.fileno(), 0, size)
+        opened.truncate(size)
+
+
+def _clear_unused(newest: Path) -> None:
+    """Remove tables that nobody has opened for long, the oldest beyond a total size, and what killed builds left."""
+    folder = newest.parent
+    total = newest.stat().st_size
+    for used, size, file in sorted(_others(newest), reverse=True):
+        total += size
+        if time.time() - used > UNUSED or total > MOST_KEPT:
+            file.unlink(missing_ok=True)  # a process that has it open keeps it until it ends
+    for partial in folder.glob("*.partial"):
+        with suppress(OSError), partial.open("r+b") as opened:
+            lock(opened.fileno(), wait=False)  # fails while it is being built
+            if _is_same(partial, opened.fileno()):
+                partial.unlink()
+
+
+def _others(newest: Path) -> Iterator[tuple[float, int, Path]]:
+    """When each other table was last opened, its size, and its file."""
+    for file in newest.parent.glob("*.versions"):
+        with suppress(FileNotFoundError):  # another process may clear it just now
+            if file != newest:
+                yield file.stat().st_mtime, file.stat().st_size, file
+
+
+def _digest(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> str:
+    """What the table depends on, as one word: it is the name of the table's file."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, array in sorted(network.arrays.items()):
+        if name.startswith(("memory.", "encode.")):
+            digest.update(name.encode() + array.tobytes())
+    described: dict[str, Any] = {
+        "schema": SCHEMA,
+        "weights": digest.hexdigest(),
+        "data": graph.log,
+        "batch": network.sizes.batch,
+        "dtype": f"{network.dtype} as {dtype}",
+    }
+    return hashlib.blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def _shape(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> tuple[int, int]:
+    return 2 * graph.num_events, network.sizes.dimension * dtype.itemsize // 4 + 2

@@ -1,1 +1,0 @@
-"""Comparing explainers: which links to explain, and how good the explanations are."""

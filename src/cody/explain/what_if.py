@@ -1,0 +1,300 @@
+"""Questions about another past: what would the model have said?"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cody.errors import CallError, did_you_mean, first_line
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, warn_if_long_after
+from cody.graph.edits import Add, Alter, Edit, Move
+from cody.graph.neighbourhood import candidates
+from cody.models.contract import Change, Model, as_seen, check_changes, checked_logits, model_on, open_session
+from cody.utils.words import is_date, moment_and_zone, parse_moment
+
+
+class Case(NamedTuple):
+    """A link, and what is changed: rows that did not happen, and edits."""
+
+    query: Query
+    event: int | None  # the row of the event, if the link is one that happened, asked just before it did
+    removed: Change = frozenset()
+    edits: tuple[Edit, ...] = ()
+
+
+class Effects(NamedTuple):
+    """What single past events do to the score of a link."""
+
+    query: Query
+    logit: float  # with nothing changed
+    candidates: IntArray  # [m] past events near the link
+    without: FloatArray  # [m] the logit without each of them
+
+
+def effects(model: Model, graph: TemporalGraph, query: Query) -> Effects:
+    """Remove the candidates of a query, one at a time."""
+    near = candidates(graph, as_seen(model, graph, query))
+    changes: list[Change] = [frozenset(), *(frozenset({row}) for row in near.tolist())]
+    session = open_session(model, query, near.tolist())
+    original, *without = checked_logits(query, changes, session.logits(changes))
+    return Effects(query, original, near, np.array(without))
+
+
+def answer_cases(
+    model: Model, graph: TemporalGraph, cases: Sequence[Case], *, new_nodes: Sequence[Any] = ()
+) -> list[float]:
+    """The logit of each case, in their order. Cases of the same link are asked together."""
+    check_changes(graph, [case.removed for case in cases])
+    numbered = [_numbered(case) for case in cases]
+    edits = list(dict.fromkeys(edit for some in numbered for edit in some))
+    if edits or new_nodes:
+        graph = graph.imagine([edit for edit, _ in edits], new_nodes=new_nodes)
+        model = model_on(model, graph)
+    row_of = {edit: graph.num_events + place for place, edit in enumerate(edits)}
+    places = defaultdict(list)
+    for place, case in enumerate(cases):
+        places[case.query].append(place)
+    logits = [0.0] * len(cases)
+    for query, same in places.items():
+        changes = [cases[place].removed.union(row_of[edit] for edit in numbered[place]) for place in same]
+        answers = checked_logits(query, changes, open_session(model, query).logits(changes))
+        for place, logit in zip(same, answers, strict=True):
+            logits[place] = logit
+    return logits
+
+
+def _numbered(case: Case) -> list[tuple[Edit, int]]:
+    """The edits of a case; each with how many equal ones come before it, since an event may be added twice."""
+    once = set(case.removed)
+    for edit in case.edits:
+        if isinstance(edit, Add):
+            continue
+        if edit.row in once:
+            raise CallError(f"event {edit.row} is changed twice; it can be left out, moved or altered, and only once")
+        once.add(edit.row)
+    return [(edit, case.edits[:place].count(edit)) for place, edit in enumerate(case.edits)]
+
+
+def parse_rows(text: str) -> list[int]:
+    """The rows in a list separated by commas or white space.
+
+    >>> parse_rows("9, 3,7")
+    [9, 3, 7]
+    """
+    words = text.replace(",", " ").split()
+    for word in words:
+        if not (word.isascii() and word.isdecimal() and len(word) < 19):
+            where = "" if word == text else f" (in {text[:40]!r})"
+            raise CallError(f"{word[:40]!r} is not an event row{where}; rows are whole numbers, separated by commas")
+    return [int(word) for word in words]
+
+
+def read_rows(text: str) -> list[int]:
+    """The rows in a list, or in the file of that name if it is not a list."""
+    if not text.strip(" ,0123456789"):
+        return parse_rows(text)
+    try:
+        return parse_rows(Path(text).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        if isinstance(error, CallError):
+            raise
+        raise CallError(
+            f"{text[:60]!r} is neither a list of event rows nor a file that can be read: {first_line(error)}"
+        ) from None
+
+
+def parse_add(text: str, graph: TemporalGraph | None = None) -> Add:
+    """An event that did not happen, as a person types it: source, destination, and when.
+
+    With a graph, the time may also be now or end, that of its last event.
+
+    >>> parse_add("1395 1772 2004-07-28 04:00")
+    Add(src='1395', dst='1772', time=1090987200.0, features=None)
+    """
+    src, dst, *when = _words("--add", text, 3)
+    try:
+        return Add(src, dst, _time(" ".join(when), graph))
+    except CallError as error:
+        hint = f"--add {text[:60]!r}: {error}; a name with spaces needs quotes of its own"
+        raise CallError(hint if len(when) > 1 else str(error)) from None
+
+
+def parse_move(text: str, graph: TemporalGraph | None = None) -> Move:
+    """An event at another time, as a person types it: its row, and when.
+
+    With a graph, the time may also be now or end, or how much earlier or later than it was.
+
+    >>> parse_move("53159 2004-07-28 04:00")
+    Move(row=53159, time=1090987200.0)
+    >>> graph = TemporalGraph.from_arrays([0, 1], [1, 2], [1090987200, 1090990800])
+    >>> parse_move("1 1 day earlier", graph)
+    Move(row=1, time=1090904400.0)
+    """
+    first, *when = _words("--move", text, 2)
+    if not first.strip(", "):
+        raise CallError(f"--move {text[:60]!r} does not start with the row of an event")
+    row, time = parse_rows(first)[0], " ".join(when)
+    delay = None if graph is None else _delay(time)
+    if graph is None or delay is None:
+        return Move(row, _time(time, graph))
+    was = graph.query(row).time
+    if delay.unit and not is_date(was):
+        raise CallError(f"--move {text[:60]!r}: the times of these events are not dates, and have no {delay.unit}s")
+    return Move(row, was + delay.by)
+
+
+def parse_alter(text: str, graph: TemporalGraph) -> Alter:
+    """An event with other features, as a person types it: its row, and what is different.
+
+    >>> graph = TemporalGraph.from_arrays([0], [1], [5.0], features=[[-10, 2]], feature_names=["rating", "weight"])
+    >>> parse_alter("0 rating=10", graph)
+    Alter(row=0, features=(10.0, 2.0))
+    """
+    first, *changes = _words("--alter", text, 2)
+    if not first.strip(", "):
+        raise CallError(f"--alter {text[:60]!r} does not start with the row of an event")
+    values = [_feature_and_value(change, text) for change in changes]
+    given = dict(values)
+    if len(given) < len(values):
+        raise CallError(f"--alter {text[:60]!r} names a feature twice")
+    return altered(graph, parse_rows(first)[0], given)
+
+
+def altered(graph: TemporalGraph, row: int, given: dict[str, float]) -> Alter:
+    """An event with other values of the features that are named."""
+    names, query = graph.names_of_features(), graph.query(row)
+    if graph.features is None:
+        raise CallError("the events of these data have no features to alter; cody data import --features keeps columns")
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise CallError(f"events have no feature {unknown[0][:60]!r}{did_you_mean(unknown[0], names)}")
+    values = zip(names, graph.features[query.before].tolist(), strict=True)
+    return Alter(row, tuple(given.get(name, value) for name, value in values))
+
+
+def _feature_and_value(text: str, whole: str) -> tuple[str, float]:
+    name, equals, value = text.rpartition("=")
+    try:
+        number = float(value.replace("−", "-"))
+    except ValueError:
+        number = math.nan
+    if not equals or not name or not math.isfinite(number):
+        raise CallError(f"--alter {whole[:60]!r}: {text[:40]!r} is not FEATURE=NUMBER, for example rating=10")
+    return name, number
+
+
+class _Delay(NamedTuple):
+    """How much later; earlier is negative."""
+
+    by: float
+    unit: str
+
+
+UNITS = {"second": 1.0, "minute": 60.0, "hour": 3_600.0, "day": 86_400.0, "week": 604_800.0}
+SHIFT = re.compile(rf"(\d+(?:\.\d+)?)(?: +({'|'.join(UNITS)})s?)? +(earlier|later)", re.IGNORECASE)
+
+
+def _delay(text: str) -> _Delay | None:
+    """What "1 day earlier" or "0.5 later" says; None: it is something else."""
+    found = SHIFT.fullmatch(text.strip())
+    if found is None:
+        return None
+    number, unit, way = found[1], (found[2] or "").lower(), found[3].lower()
+    return _Delay(float(number) * UNITS.get(unit, 1.0) * (-1 if way == "earlier" else 1), unit)
+
+
+def _time(text: str, graph: TemporalGraph | None) -> float:
+    return parse_moment(text) if graph is None else graph.when(text)
+
+
+def unseen(graph: TemporalGraph, query: Query, edit: Edit, new_nodes: Sequence[Any] = ()) -> str:
+    """What an edit means that the question does not see because it lies after it, in words; else empty."""
+    if isinstance(edit, Alter):
+        after = edit.row >= query.before
+        return f"event {edit.row} does not lie before the link: altering it changes nothing" if after else ""
+    longer = graph.imagine([edit], new_nodes=new_nodes)
+    if longer.num_events in longer.imagined_before(query):
+        return ""
+    when = moment_and_zone(float(longer.time[longer.num_events]))
+    if isinstance(edit, Add):
+        return f"{edit.src} → {edit.dst} at {when} does not lie before the link: adding it changes nothing"
+    if edit.row >= query.before:
+        return f"event {edit.row} does not lie before the link, nor does {when}: moving it changes nothing"
+    return f"{when} does not lie before the link: moving event {edit.row} there means that it is taken away"
+
+
+def _words(option: str, text: str, least: int) -> list[str]:
+    try:
+        words = shlex.split(text)  # a name with spaces may be in quotes
+    except ValueError:
+        words = []
+    if len(words) < least:
+        form = {"--add": '"SRC DST TIME"', "--move": '"ROW TIME"', "--alter": '"ROW FEATURE=NUMBER"'}[option]
+        raise CallError(f"{option} {text[:60]!r} is not understood; write {option} {form}")
+    return words
+
+
+def read_cases(path: Path, graph: TemporalGraph) -> list[Case]:
+    """The cases in a JSON file, a list of objects; keys other than these are ignored.
+
+    `"event": row`, or `"src"`, `"dst"` and `"time"`; `"removed": [rows]`; `"added": [[src, dst, time], …]`; `"moved":
+    [[row, time], …]`; `"altered": [[row, {feature: number}], …]`.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CallError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise CallError(f"{path} is not JSON: {first_line(error)}") from None
+    if isinstance(document, dict):
+        document = document.get("cases")
+    if not isinstance(document, list):
+        raise CallError(f'{path} must hold a list of {{"event": row, "removed": [rows]}}')
+    cases = [_case(entry, f"{path}, case {number}", graph) for number, entry in enumerate(document)]
+    if cases:
+        warn_if_long_after(graph, max(case.query.time for case in cases))  # once for all of them
+    return cases
+
+
+def _case(entry: object, where: str, graph: TemporalGraph) -> Case:
+    is_link = isinstance(entry, dict) and {"src", "dst", "time"} <= entry.keys()
+    changes_something = isinstance(entry, dict) and {"removed", "added", "moved", "altered"} & entry.keys()
+    if not isinstance(entry, dict) or not changes_something or not (is_link or "event" in entry):
+        raise CallError(f'{where}: expected {{"event": row, "removed": [rows]}}, not {json.dumps(entry)[:80]}')
+    removed, added, moved = (_list(entry.get(key, []), key, where) for key in ("removed", "added", "moved"))
+    if not all(type(row) is int for row in removed):
+        raise CallError(f"{where}: event and removed must be whole numbers, not {json.dumps(entry)[:80]}")
+    edits: list[Edit] = []
+    for parts, kind, length in ((added, Add, 3), (moved, Move, 2)):
+        for part in parts:
+            if not isinstance(part, list) or len(part) != length:
+                form = "[src, dst, time]" if kind is Add else "[row, time]"
+                raise CallError(f"{where}: expected {form}, not {json.dumps(part)[:80]}")
+            edits.append(kind(*part))
+    edits += [_altered(part, where, graph) for part in _list(entry.get("altered", []), "altered", where)]
+    if is_link:
+        return Case(graph.query_at(entry["src"], entry["dst"], entry["time"]), None, frozenset(removed), tuple(edits))
+    if type(entry["event"]) is not int:
+        raise CallError(f"{where}: event and removed must be whole numbers, not {json.dumps(entry)[:80]}")
+    return Case(graph.query(entry["event"]), entry["event"], frozenset(removed), tuple(edits))
+
+
+def _altered(part: Any, where: str, graph: TemporalGraph) -> Alter:
+    fits = isinstance(part, list) and len(part) == 2 and type(part[0]) is int and isinstance(part[1], dict)
+    if not fits or not all(type(value) in (int, float) for value in part[1].values()):
+        raise CallError(f"{where}: expected [row, {{feature: number}}], not {json.dumps(part)[:80]}")
+    return altered(graph, part[0], part[1])
+
+
+def _list(value: object, key: str, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise CallError(f"{where}: {key} must be a list, not {json.dumps(value)[:80]}")
+    return value

@@ -1,0 +1,35 @@
+"""The log of events, queries about it, edits to it, and the neighbourhoods in it. An id of an event is its row."""
+
+from cody.graph.log import (
+    LONGEST_NAME,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Outcome,
+    Query,
+    TemporalGraph,
+    ascending,
+    check_query,
+    check_room_for_names,
+    reject_long_texts,
+    verify_graph,
+    warn_if_long_after,
+    whole_number,
+)
+
+__all__ = [
+    "LONGEST_NAME",
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
+    "Outcome",
+    "Query",
+    "TemporalGraph",
+    "ascending",
+    "check_query",
+    "check_room_for_names",
+    "reject_long_texts",
+    "verify_graph",
+    "warn_if_long_after",
+    "whole_number",
+]

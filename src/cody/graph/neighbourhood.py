@@ -1,0 +1,396 @@
+"""The past events near a query: what an explanation may remove."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cody.errors import CallError
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, ascending, check_query, whole_number
+from cody.utils.signatures import readable_help
+
+# (graph, query, hops, size) → at most `size` rows of past events, the most relevant first; fewer: there are no others
+Near = Callable[[TemporalGraph, Query, int, int], IntArray]
+
+SIZE = 64  # candidates of the paper
+OWN, AROUND = 3, 1  # of four candidates, so many are events of the ends of the link, and of nodes that these have met
+
+LONG_WALK = 200_000  # events; reading more of them takes more than a few milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """Events that may not be removed: by row, by a node they touch (as the user calls it), or by a time range.
+
+    `simultaneous` protects those of the very moment of the link: where one mail to many people is many events, they
+    tell that the mail was sent, and nothing about why.
+
+    >>> graph = TemporalGraph.from_arrays(src=[0, 1, 3, 0], dst=[1, 2, 4, 2], time=[1.0, 2.0, 3.0, 4.0])
+    >>> Protected(events=[2], nodes=[0]).mask(graph, np.arange(4))
+    array([ True, False,  True,  True])
+    >>> Protected(times=[(1.5, 3.0)]).mask(graph, np.arange(4))
+    array([False,  True,  True, False])
+    >>> Protected(simultaneous=True).at(graph.link(0, 4, 3.0)).mask(graph, np.arange(4))
+    array([False, False,  True, False])
+    """
+
+    events: Sequence[int] = ()
+    nodes: Sequence[Any] = ()
+    times: Sequence[tuple[float, float]] = ()  # both ends included
+    simultaneous: bool = False  # events of the very moment of the link
+
+    def at(self, query: Query) -> Protected:
+        """The same where a link is asked about: simultaneous events are those of its time."""
+        given = self.as_parameters()
+        if not given["simultaneous"]:
+            return self
+        return replace(self, times=[*given["times"], (query.time, query.time)], simultaneous=False)
+
+    def mask(self, graph: TemporalGraph, rows: IntArray) -> BoolArray:
+        """Which of the rows are protected. [n] → [n]"""
+        given = self.as_parameters()
+        for event in given["events"]:
+            graph.query(event)  # raises an error if there is no such event
+        nodes = [graph.node(name) for name in given["nodes"]]
+        protected = np.isin(rows, given["events"])
+        protected |= np.isin(graph.src[rows], nodes) | np.isin(graph.dst[rows], nodes)
+        for first, last in given["times"]:
+            if not first <= last:
+                raise CallError(f"a time range must not end before it starts: {first} to {last}")
+            protected |= (first <= graph.time[rows]) & (graph.time[rows] <= last)
+        if given["simultaneous"]:
+            raise CallError("simultaneous events are those of the moment of a link: protected.at(query) says which")
+        return protected
+
+    def as_parameters(self) -> dict[str, Any]:
+        """As plain data, for records."""
+        if not isinstance(self.simultaneous, bool):
+            raise CallError(f"simultaneous must be True or False, not {self.simultaneous!r}")
+        if isinstance(self.nodes, str):
+            raise CallError(f"nodes must be a list of names, not {self.nodes!r}")
+        try:
+            events = [operator.index(event) for event in self.events]
+            nodes = [str(name) for name in self.nodes]
+            times = [[_finite(first), _finite(last)] for first, last in self.times]
+        except (TypeError, ValueError):
+            raise CallError(
+                "protected events are given as lists: events=[3, 7], nodes=['a'], times=[(begin, end)], not "
+                f"{self.events!r}, {self.nodes!r}, {self.times!r}"
+            ) from None
+        return {"events": events, "nodes": nodes, "times": times, "simultaneous": self.simultaneous}
+
+    @classmethod
+    def from_parameters(cls, written: Any) -> Protected | None:
+        """What `as_parameters` wrote; None: nothing is protected."""
+        if written is None:
+            return None
+        if not isinstance(written, dict):
+            raise CallError(f"protected events are written as an object, not {written!r:.60}")
+        known = {name: value for name, value in written.items() if name in cls.__slots__}
+        return cls(**known)
+
+
+def _finite(time: float) -> float:
+    if isinstance(time, str) or not math.isfinite(time):
+        raise ValueError
+    return float(time)
+
+
+def neighbourhood(graph: TemporalGraph, query: Query, hops: int) -> tuple[IntArray, IntArray]:
+    """Nodes within `hops` of the query's two nodes in the visible past, ascending, and their distances. [n], [n]"""
+    distance = _distances(graph, query, min(hops, graph.num_nodes))
+    nodes = np.flatnonzero(distance >= 0)
+    return nodes, distance[nodes].astype(np.int64)
+
+
+def ends_first(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
+    """The latest events of each end of the link, and the latest events of the nodes that they met in these.
+
+    That is what a temporal model reads, nearest first: the last events of the two nodes, then the last events of their
+    partners in those, and so on for as many hops as the model looks. In a busy graph, the latest events within two
+    hops are mostly other people's. Of four rows, three are events of the ends, as long as there are enough of both.
+
+    >>> graph = TemporalGraph.from_arrays(src=[0, 3, 1, 3, 0], dst=[1, 4, 3, 2, 2], time=[1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> link = Query(src=0, dst=1, time=6.0, before=5)
+    >>> ends_first(graph, link, 2, 3), ends_first(graph, link, 2, 9)
+    (array([4, 2, 3]), array([4, 2, 3, 0, 1]))
+    """
+    own = _by_turns([graph.history(node, query.before)[: -size - 1 : -1] for node in (query.src, query.dst)])
+    around = _around(graph, query, hops, own[: max(1, size * OWN // (OWN + AROUND))], size)
+    if len(own) + len(around) < size:  # then the nodes that all of them lead to
+        around = _around(graph, query, hops, own, size)
+    place = np.concatenate([_turns(len(own), OWN), _turns(len(around), AROUND)])
+    found: IntArray = np.concatenate([own, around])[np.argsort(place, kind="stable")][:size]
+    return found
+
+
+def _by_turns(lists: Sequence[IntArray]) -> IntArray:
+    """The first row of each list, then the second of each, …; each row once."""
+    place = np.concatenate([np.arange(len(rows)) for rows in lists])
+    rows = np.concatenate(lists)[np.argsort(place, kind="stable")]
+    _, first = np.unique(rows, return_index=True)
+    each_once: IntArray = rows[np.sort(first)]
+    return each_once
+
+
+def _turns(count: int, share: int) -> FloatArray:
+    """When it is the turn of each of `count` things of which `share` come at a time. [count]"""
+    return (np.arange(count) + 0.5) / share
+
+
+def _around(graph: TemporalGraph, query: Query, hops: int, own: IntArray, size: int) -> IntArray:
+    """The `size` latest other events of nodes that these events lead to, nearer nodes first; the latest first."""
+    inside = np.zeros(graph.num_nodes, dtype=bool)
+    rows = known = own
+    for _ in range(1, hops):
+        if len(known) - len(own) >= size:
+            break
+        inside[graph.src[rows]] = inside[graph.dst[rows]] = True
+        inside[[query.src, query.dst]] = False
+        most, nodes = size + len(known), np.flatnonzero(inside)
+        rows = _latest(graph, 0, query.before, most, lambda src, dst: inside[src] | inside[dst], nodes)[::-1]
+        known = np.concatenate([known, rows[~np.isin(rows, known)]])
+    around: IntArray = known[len(own) :]
+    return around
+
+
+def events_on_paths(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
+    """Events on a path of at most `hops` edges from the query's nodes, the latest first: the text of the paper."""
+    return _touching(graph, query, _distances(graph, query, hops - 1) >= 0, size)[::-1]
+
+
+def events_among_nodes(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
+    """Events between nodes within `hops` of the query's nodes, the latest first: what the published tables used."""
+    distance = _distances(graph, query, hops - 1)
+    # Events that touch a node within hops - 1 are among the nodes too, so nothing older is among the latest.
+    start = _oldest_of_latest(_touching(graph, query, distance >= 0, size), size)
+    rim = np.flatnonzero(distance == hops - 1)
+    last_hop = int((graph.offsets[rim + 1] - graph.offsets[rim]).sum())
+    if last_hop > LONG_WALK:
+        # The last hop of a dense neighbourhood is long, but recent events often suffice: try without walking all of it.
+        tried = max(start, query.before - last_hop // 64)
+        found = _latest(graph, tried, query.before, size, _lazily_within_one_more_hop(graph, query, distance >= 0))
+        if len(found) == size or tried == start:
+            return found[::-1]
+    _step(graph, query, distance, hops)
+    inside = distance >= 0
+    nodes = np.flatnonzero(inside)
+    return _latest(graph, start, query.before, size, lambda src, dst: inside[src] & inside[dst], nodes)[::-1]
+
+
+@readable_help
+def candidates(
+    graph: TemporalGraph,
+    query: Query,
+    hops: int = 2,
+    size: int = SIZE,
+    *,
+    near: Near = ends_first,
+    protect: Protected | None = None,
+) -> IntArray:
+    """Rows of the events that an explanation may remove, in the order of time.
+
+    Args:
+        graph: the log.
+        query: the link.
+        hops: how many events away from the link to look.
+        size: how many events at most.
+        near: which ones: `ends_first`, or the two readings of the paper, `events_on_paths` and `events_among_nodes`.
+        protect: events that may not be removed; others take their places.
+
+    Imagined rows that the query would see are always included.
+
+    >>> graph = TemporalGraph.from_arrays(src=[0, 1, 3, 0], dst=[1, 2, 4, 2], time=[1.0, 2.0, 3.0, 4.0])
+    >>> candidates(graph, graph.query(3))
+    array([0, 1])
+    """
+    hops, size = whole_number("hops", hops), whole_number("size", size)
+    if hops < 1 or size < 1:
+        raise CallError(f"hops and size must be at least 1, not {hops} and {size}")
+    check_query(graph, query)
+    hops = min(hops, graph.num_nodes)  # no path is longer than that
+    real = _allowed(graph, query, hops, size, near, protect and protect.at(query))
+    imagined = graph.imagined_before(query)
+    if not len(imagined):
+        return real
+    both = np.concatenate([real, imagined])
+    return both[np.argsort(graph.order(both))]
+
+
+def _allowed(
+    graph: TemporalGraph, query: Query, hops: int, size: int, near: Near, protect: Protected | None
+) -> IntArray:
+    """The most relevant real events that may be removed, in the order of time."""
+    count = size
+    while True:  # further away, until enough of them may be removed
+        found = _rows_of_the_past(near(graph, query, hops, count), query, near)
+        free = found if protect is None else found[~protect.mask(graph, found)]
+        if len(free) >= size or len(found) < count:
+            return np.sort(free[:size])
+        count *= 4
+
+
+def _rows_of_the_past(found: Any, query: Query, near: Near) -> IntArray:
+    """What a function has found near a link, if that is what it should be."""
+    rows = np.asarray(found)
+    if not rows.size:
+        return np.zeros(0, dtype=np.int64)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= query.before:
+        name = getattr(near, "__name__", type(near).__name__)
+        last = query.before - 1
+        raise CallError(f"near must give rows of events before the link, here 0 to {last}; {name} gave {found!r:.60}")
+    return rows
+
+
+def groups(graph: TemporalGraph, rows: IntArray, *, most: int = 16) -> list[frozenset[int]]:
+    """Rows that belong together, those with the latest events first: of the same two nodes, or of the same time.
+
+    >>> graph = TemporalGraph.from_arrays(src=[0, 1, 3, 0], dst=[1, 0, 4, 2], time=[1.0, 2.0, 3.0, 3.0])
+    >>> groups(graph, np.arange(4)) == [{2, 3}, {0, 1}]
+    True
+    """
+    together: dict[Any, list[int]] = {}
+    for row in rows[np.argsort(graph.order(rows))[::-1]].tolist():
+        ends = frozenset((int(graph.src[row]), int(graph.dst[row])))
+        for what in (ends, float(graph.time[row])):
+            together.setdefault(what, []).append(row)
+    several = dict.fromkeys(frozenset(group) for group in together.values() if 1 < len(group) < len(rows))
+    return list(several)[:most]
+
+
+def distances(graph: TemporalGraph, query: Query, events: IntArray) -> IntArray:
+    """Hops from the query to the nearer end of each event: 0 if it touches one of the query's nodes. [m] → [m]
+
+    An event that no path of the visible past leads to has the number of nodes as its distance.
+    """
+    distance = np.full(graph.num_nodes, -1, dtype=np.int32)
+    distance[[query.src, query.dst]] = 0
+    hop, ends = 0, np.stack([graph.src[events], graph.dst[events]])  # [2, m]
+    while (distance[ends] < 0).all(axis=0).any():
+        hop += 1
+        if not _step(graph, query, distance, hop):
+            break
+    nearest: IntArray = np.where(distance[ends] < 0, graph.num_nodes, distance[ends]).min(axis=0)
+    return nearest
+
+
+def surroundings(
+    graph: TemporalGraph, query: Query, events: IntArray, hops: int, size: int = 16
+) -> tuple[IntArray, IntArray, IntArray]:
+    """The nodes of some candidates and of the query, their distances from it, and the latest other events among them.
+
+    Nothing older than the candidates is looked at. Nodes further than `hops` count as that far. [n], [n], [m]
+    """
+    nodes = ascending(np.concatenate([[query.src, query.dst], graph.src[events], graph.dst[events]]))
+    hops = min(hops, graph.num_nodes)
+    distance = _distances(graph, query, hops - 1)[nodes].astype(np.int64)
+    among = np.zeros(graph.num_nodes, dtype=bool)
+    among[nodes] = True
+    real = events[events < graph.num_events]
+    start, most = int(real.min(initial=query.before)), size + len(real)
+    latest = _latest(graph, start, query.before, most, lambda src, dst: among[src] & among[dst], nodes)
+    return nodes, np.where(distance < 0, hops, distance), latest[~np.isin(latest, real)][-size:]
+
+
+def _distances(graph: TemporalGraph, query: Query, hops: int) -> IntArray:
+    """Hops from the query's nodes in the visible past, for every node; -1 beyond `hops`. [N]"""
+    distance = np.full(graph.num_nodes, -1, dtype=np.min_scalar_type(-hops - 2))  # a step beyond `hops` fits too
+    distance[[query.src, query.dst]] = 0
+    for hop in range(1, hops + 1):
+        if not _step(graph, query, distance, hop):
+            break
+    return distance
+
+
+def _step(graph: TemporalGraph, query: Query, distance: IntArray, hop: int) -> bool:
+    """Extend `distance` in place from `hop` - 1 to `hop`. Returns whether there was anything to extend."""
+    ring = np.flatnonzero(distance == hop - 1)
+    if not ring.size:
+        return False
+    rows = graph.incidence[_ranges(graph.offsets[ring], graph.ends(ring, query.before))]
+    for ends in (graph.src[rows], graph.dst[rows]):
+        distance[ends[distance[ends] < 0]] = hop
+    return True
+
+
+def _touching(graph: TemporalGraph, query: Query, inside: BoolArray, size: int) -> IntArray:
+    """The `size` latest visible rows with an end inside. The query's nodes are inside."""
+    own = [graph.history(node, query.before)[-size:] for node in {query.src, query.dst}]
+    start = _oldest_of_latest(ascending(np.concatenate(own)), size)
+    nodes = np.flatnonzero(inside)
+    return _latest(graph, start, query.before, size, lambda src, dst: inside[src] | inside[dst], nodes)
+
+
+def _oldest_of_latest(rows: IntArray, size: int) -> int:
+    """A row before which nothing can be among the `size` latest, given that `rows` are eligible."""
+    return int(rows[-size]) if len(rows) >= size else 0
+
+
+def _latest(
+    graph: TemporalGraph,
+    start: int,
+    stop: int,
+    size: int,
+    wanted: Callable[[IntArray, IntArray], BoolArray],
+    nodes: IntArray | None = None,
+) -> IntArray:
+    """The `size` latest rows in start … stop-1 whose two ends are `wanted`, ascending; reads no further than needed.
+
+    If `nodes` are given, only their events can be wanted.
+    """
+    found, block = np.empty(0, dtype=np.int64), 4 * size
+    while start < stop and len(found) < size:
+        first = max(start, stop - block)
+        if nodes is None or stop - first < 16 * len(nodes):
+            rows: IntArray = np.arange(first, stop)
+        else:  # looking up the events of each node is cheaper than reading each row
+            rows = ascending(graph.incidence[_ranges(graph.ends(nodes, first), graph.ends(nodes, stop))])
+        rows = rows[wanted(graph.src[rows], graph.dst[rows])]
+        found, stop, block = np.concatenate([rows, found]), first, 4 * block
+    return found[-size:]
+
+
+def _lazily_within_one_more_hop(
+    graph: TemporalGraph, query: Query, inside: BoolArray
+) -> Callable[[IntArray, IntArray], BoolArray]:
+    """Whether both ends of an event are inside or one hop from it, worked out for the nodes that are asked about."""
+    unknown, near, far = 0, 1, 2
+    verdict = np.where(inside, np.int8(near), np.int8(unknown))
+
+    def wanted(src: IntArray, dst: IntArray) -> BoolArray:
+        ends = np.concatenate([src, dst])
+        nodes = ascending(ends[verdict[ends] == unknown])
+        verdict[nodes] = np.where(_meets(graph, nodes, query.before, inside), near, far)
+        both: BoolArray = (verdict[src] == near) & (verdict[dst] == near)
+        return both
+
+    return wanted
+
+
+def _meets(graph: TemporalGraph, nodes: IntArray, before: int, inside: BoolArray) -> BoolArray:
+    """For each node outside, whether a visible event connects it to one inside. [n] → [n]"""
+    met = np.zeros(len(nodes), dtype=bool)
+    first, stop = graph.offsets[nodes], graph.ends(nodes, before)
+    still, reach = np.flatnonzero(first < stop), 8
+    while still.size:  # the latest events first: in a dense graph they settle nearly all nodes
+        start = np.maximum(first[still], stop[still] - reach)
+        rows = graph.incidence[_ranges(start, stop[still])]
+        hits = inside[graph.src[rows]] | inside[graph.dst[rows]]
+        lengths = stop[still] - start
+        met[still] = np.logical_or.reduceat(hits, np.cumsum(lengths) - lengths)
+        stop[still] = start
+        still = still[~met[still] & (first[still] < start)]
+        reach *= 8
+    return met
+
+
+def _ranges(starts: IntArray, ends: IntArray) -> IntArray:
+    """The numbers start … end-1 of each pair, concatenated."""
+    lengths = ends - starts
+    shifts = np.repeat(ends - np.cumsum(lengths), lengths)
+    return np.arange(lengths.sum()) + shifts

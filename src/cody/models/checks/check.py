@@ -1,0 +1,86 @@
+"""What a check is, and how one is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from cody.errors import first_line
+from cody.models.checks.report import Outcome, Status
+from cody.models.checks.trial import Failed, Pair, Skipped, Trial
+
+Compare = Callable[..., Iterable[Pair]]  # of (trial, query, changes), or with `once` of (trial) only
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Pairs of answers that should agree (or, with `note_if_equal`, should not all agree); it may also raise `Failed`.
+
+    A failure ends with the `rule` that was broken, and names the usual `cause`.
+    """
+
+    name: str
+    meaning: str
+    compare: Compare
+    rule: str = ""
+    cause: str = ""
+    skipped: str = ""  # the message if there is nothing to compare
+    note_if_equal: str = ""
+    only_noted: bool = False  # a failure limits the use of a model, but makes no explanation wrong
+    vital: bool = False  # if it fails, the other checks mean nothing
+    quick: bool = True  # whether it is part of the quick form
+    once: bool = False  # it runs once, not for each query
+    at_the_end: bool = False  # it is about all calls of the other checks
+
+
+def add_to(checks: list[Check], *, only_noted: bool = False) -> Callable[..., Callable[[Compare], Compare]]:
+    """A decorator that adds functions to a list of checks, in their order."""
+
+    def check(meaning: str, rule: str = "", **options: Any) -> Callable[[Compare], Compare]:
+        def add(compare: Compare) -> Compare:
+            checks.append(Check(compare.__name__.strip("_"), meaning, compare, rule, only_noted=only_noted, **options))
+            return compare
+
+        return add
+
+    return check
+
+
+def run(check: Check, trial: Trial) -> Outcome:
+    """Run one check."""
+    done = partial(Outcome, check.name, check.meaning)
+    wrong: Status = "noted" if check.only_noted else "failed"
+    compared = False
+    try:
+        for pair in _pairs(check, trial):
+            compared = True
+            differing = pair.differing(trial.tolerance)
+            if differing and check.note_if_equal:
+                return done("passed")
+            if differing:
+                raise Failed(f"{pair.described(differing[0])}: {check.rule}")
+    except Skipped as reason:
+        return done("skipped", str(reason))
+    except Failed as failure:
+        return done(wrong, str(failure), failure.cause or check.cause)
+    except Exception as error:  # something no check expects, such as a session that is None
+        return done(wrong, f"{type(error).__name__}: {first_line(error)}", check.cause)
+    if check.skipped and not compared:
+        return done("skipped", check.skipped)
+    return done("noted", check.note_if_equal) if check.note_if_equal else done("passed")
+
+
+def _pairs(check: Check, trial: Trial) -> Iterator[Pair]:
+    """The pairs to compare; in the quick form, only of the first query that has any."""
+    if check.once:
+        yield from check.compare(trial)
+        return
+    for query, changes in trial.questions:
+        compared = False
+        for pair in check.compare(trial, query, changes):
+            compared = True
+            yield pair
+        if compared and trial.quick and not check.note_if_equal:
+            return

@@ -1,0 +1,203 @@
+"""What only limits the use of a model, or is probably unintended. Explanations are still right, so these are notes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cody.errors import first_line
+from cody.graph import Query, whole_number
+from cody.models.checks.check import Check, add_to
+from cody.models.checks.trial import UNCHANGED, Failed, Pair, Question, Trial, identity_or_error, in_two_threads
+from cody.models.contract import HOPS, Change
+
+CHECKS: list[Check] = []
+_limit = add_to(CHECKS, only_noted=True)
+
+
+@_limit(
+    "removing the whole past changes some logit",
+    skipped="no query has a past",
+    note_if_equal="removing the whole past changes no logit of any query: the model ignores its history",
+)
+def _past_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    if query.before:
+        past: Change = frozenset(range(query.before))
+        one, other = trial.ask(query, [UNCHANGED, past])
+        yield Pair(query, [past], np.array([one]), np.array([other]))
+
+
+@_limit(
+    "asking much later changes some logit",
+    note_if_equal="asking later, by twice the span of the graph, changes no logit of any query: the model ignores time",
+    quick=False,
+)
+def _time_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    graph = trial.graph
+    span = float(graph.time[graph.num_events - 1] - graph.time[0])
+    later = trial.ask(query._replace(time=query.time + 2.0 * span + 1.0), [UNCHANGED])
+    yield Pair(query, [UNCHANGED], trial.ask(query, [UNCHANGED]), later)
+
+
+@_limit(
+    "links that did not happen are answered too",
+    cause="the event is looked up in the graph: take nodes and time from the query; until then, only events that "
+    "happened can be explained",
+    quick=False,
+)
+def _hypothetical(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    graph = trial.graph
+    others = np.setdiff1d(graph.dst, [query.src, query.dst])
+    with _usual_cause():
+        if others.size:
+            trial.ask(query._replace(dst=int(trial.rng.choice(others))), changes)
+        time = max(query.time, float(graph.time[graph.num_events - 1])) + 1.0
+        trial.ask(query._replace(time=time, before=graph.num_events), changes)
+    return []
+
+
+@_limit(
+    "numpy integers, sets and tuples mean the same",
+    "a row is a row, whatever its type",
+    cause="rows are looked up by their type or changes used as keys: begin logits() with "
+    "changes = cody.models.contract.check_changes(graph, changes), which converts them",
+    quick=False,
+)
+def _argument_types(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    def ask(plain: list[Change]) -> Any:
+        odd: Any = tuple({np.int64(row) for row in change} for change in plain)
+        numbers: Any = {"src": np.int64(query.src), "dst": np.int32(query.dst), "before": np.int64(query.before)}
+        return trial.model.logits(query._replace(**numbers), odd)
+
+    expected = trial.ask(query, changes)
+    with _usual_cause("with numpy integers in sets, "):
+        answers = trial.ask(query, changes, ask)
+    yield Pair(query, changes, expected, answers, "with plain integers", "with numpy integers in sets")
+
+
+@_limit(
+    "answers come as a numpy array of floats",
+    cause="the answers are used, but other code may need arrays: return np.asarray(scores, dtype=float)",
+    once=True,
+    at_the_end=True,
+)
+def _form(trial: Trial) -> Iterable[Pair]:
+    if trial.odd_form:
+        raise Failed(f"the model returned {trial.odd_form}")
+    return []
+
+
+@_limit(
+    "an empty list of changes gives an empty array",
+    cause="stacking or concatenating nothing fails: return np.empty(0) for no changes",
+    quick=False,
+)
+def _empty_batch(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    with _usual_cause():
+        trial.ask(query, [])
+    return []
+
+
+@_limit("an event that does not exist is an error", quick=False)
+def _unknown_rows(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    for row in (-1, trial.graph.num_rows):
+        trial.check_time()
+        try:
+            trial.model.logits(query, [frozenset({row})])
+        except Exception:
+            continue
+        raise Failed(
+            f"asking {query} with the change {{{row}}} raised no error, though rows go from 0 to "
+            f"{trial.graph.num_rows - 1}",
+            "rows are not checked, so a mistake of the caller goes unnoticed: begin logits() with "
+            "cody.models.contract.check_changes(graph, changes)",
+        )
+    return []
+
+
+@_limit(
+    "an answer is an array that no other call uses",
+    "each call should return a new array",
+    cause="a buffer or an entry of a cache is returned: return a copy; until then, copy the answers you keep",
+    skipped="the answers are not arrays of floats",
+    quick=False,
+)
+def _own_array(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    returned: list[Any] = []
+
+    def ask(changes: list[Change]) -> Any:
+        returned.append(trial.model.logits(query, changes))
+        return returned[-1]
+
+    expected = trial.ask(query, changes, ask)
+    if isinstance(returned[0], np.ndarray) and returned[0].dtype.kind == "f":
+        trial.ask(query, changes[::-1])
+        yield Pair(query, changes, expected, returned[0], "", "in the same array after the next call")
+        with suppress(ValueError):  # a read-only array is safe
+            returned[0][...] += 1
+        again = trial.ask(query, changes)
+        with suppress(ValueError):
+            returned[0][...] = expected  # restored, in case it is in a cache
+        yield Pair(query, changes, expected, again, "", "after the caller wrote into the array of the last answer")
+
+
+@_limit(
+    "two threads that ask at once get the usual answers",
+    "one thread at a time may ask",
+    cause="a call stores intermediate results in the model: use local variables, or take a lock",
+    quick=False,
+)
+def _threads(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    questions = [Question(query, changes), trial.other(query)]
+    expected = [trial.ask(*question) for question in questions]
+    with _usual_cause():
+        answers = in_two_threads([partial(trial.ask, *question) for question in questions])
+    for question, one, answer in zip(questions, expected, answers, strict=True):
+        yield Pair(*question, one, answer, "in one thread", "while another thread was asking too")
+
+
+@_limit(
+    "the model has an identity, always the same",
+    cause="identity is a text that changes whenever the answers may, for example "
+    "cody.models.contract.fingerprint(*weights); without it, results of different models cannot be distinguished",
+    once=True,
+    at_the_end=True,
+)
+def _identity(trial: Trial) -> Iterable[Pair]:
+    now = identity_or_error(trial.model)
+    if not isinstance(now, str) or not now:
+        raise Failed(f"identity must be text, not {now!r:.60}")
+    if now != trial.identity:
+        raise Failed(f"identity was {trial.identity!r:.60} at first, and is {now!r:.60} now")
+    if re.search("0x[0-9a-f]{6}", now):
+        raise Failed(f"identity is {now!r:.80}: it contains a memory address, which differs in each run")
+    return []
+
+
+@_limit(
+    "the model says how many hops it looks",
+    cause=f"hops is the number of its layers or of the hops that it samples; without it, {HOPS} are assumed",
+    once=True,
+)
+def _hops(trial: Trial) -> Iterable[Pair]:
+    try:
+        hops = whole_number("hops", trial.model.hops)
+    except Exception as error:
+        raise Failed(f"asking for hops raised {type(error).__name__}: {first_line(error)}") from None
+    if hops < 1:
+        raise Failed(f"hops must be at least 1, not {hops}")
+    return []
+
+
+@contextmanager
+def _usual_cause(words: str = "") -> Iterator[None]:
+    """Give failures the usual cause of the check."""
+    try:
+        yield
+    except Failed as failure:
+        raise Failed(f"{words}{failure}") from None

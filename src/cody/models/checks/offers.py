@@ -1,0 +1,292 @@
+"""Checks of what a model may offer besides `logits`: sessions, its plain form, a past of a few events,
+many links at once, another log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from cody.errors import first_line
+from cody.graph import Query
+from cody.graph.edits import Add, Alter, Edit, Move
+from cody.graph.neighbourhood import candidates
+from cody.models.checks.check import Check, add_to
+from cody.models.checks.trial import (
+    LARGE,
+    UNCHANGED,
+    Ask,
+    Failed,
+    Pair,
+    Question,
+    Trial,
+    in_two_threads,
+    interrupt,
+    listed,
+)
+from cody.models.contract import (
+    Change,
+    Judge,
+    Model,
+    OffersLinks,
+    OffersOnly,
+    OffersOther,
+    OffersPlain,
+    OffersSessions,
+    Session,
+    as_seen,
+)
+
+NO_SESSION = "the model offers no session(query)"
+NO_OTHER = "the model offers no on(graph)"
+
+CHECKS: list[Check] = []
+_offer = add_to(CHECKS)
+
+T = TypeVar("T")
+
+
+@_offer(
+    "a session answers as the model does, in any order",
+    "a session must give the answers of the model",
+    cause="a session keeps something of an earlier question, or relies on the rows that it was opened with: any rows "
+    "may be asked about, in any order",
+    skipped=NO_SESSION,
+)
+def _session(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    if not isinstance(trial.model, OffersSessions):
+        return
+    expected = trial.ask(query, changes)
+    session = _open(trial, query, rows=True)
+    backwards = [trial.ask(query, [change], session.logits)[0] for change in reversed(changes)]
+    words = "by a session, asked one by one from the last to the first"
+    yield Pair(query, changes, expected, np.array(backwards[::-1]), "by the model", words)
+    other, other_changes = trial.other(query)
+    trial.ask(other, other_changes, _open(trial, other).logits)
+    at_once = trial.ask(query, changes, session.logits)
+    yield Pair(query, changes, expected, at_once, "by the model", "by a session, after another one was opened")
+
+
+@_offer(
+    "after an error or Ctrl-C it still does",
+    "a call that fails must leave nothing behind",
+    cause="the cached values were half updated when the call ended: remove them before they are updated, so that the "
+    "next call starts afresh if this one fails",
+    skipped=NO_SESSION,
+)
+def _session_error(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    if not isinstance(trial.model, OffersSessions):
+        return
+    expected, session = trial.ask(query, changes), _open(trial, query, rows=True)
+    interrupt(trial, changes, session.logits)
+    words = "by a session, after calls that were wrong or interrupted"
+    yield Pair(query, changes, expected, trial.ask(query, changes, session.logits), "by the model", words)
+
+
+@_offer(
+    "two sessions in two threads get the usual answers",
+    "sessions must not disturb each other",
+    cause="sessions share something that they modify, for example a buffer or the memory of the model: give each its "
+    "own, or take a lock",
+    skipped=NO_SESSION,
+)
+def _two_sessions(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    if not isinstance(trial.model, OffersSessions):
+        return
+    questions = [Question(query, changes), trial.other(query)]
+    expected = [trial.ask(*question) for question in questions]
+    sessions = [_open(trial, question.query) for question in questions]
+    asks = [partial(trial.ask, *asked, session.logits) for asked, session in zip(questions, sessions, strict=True)]
+    for question, one, answer in zip(questions, expected, in_two_threads(asks), strict=True):
+        yield Pair(*question, one, answer, "by the model", "by a session while another one was asked in a thread")
+
+
+def _open(trial: Trial, query: Query, *, rows: bool = False) -> Session:
+    model = trial.model
+    assert isinstance(model, OffersSessions)
+    near = candidates(trial.graph, query)[::2].tolist() if rows else []  # others will be asked about too
+    return _offered(f"session({query}, {len(near)} rows)", partial(model.session, query, near))
+
+
+@_offer(
+    "the plain form gives the same answers",
+    "the form that confirms answers must agree with them",
+    cause="the fast form and the plain one differ, or plain(query, change) starts from a state that the change "
+    "already affects: start before the first changed row",
+    skipped="the model offers no plain(query, change)",
+)
+def _plain(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    model = trial.model
+    if not isinstance(model, OffersPlain):
+        return
+    few = changes[:2]
+    expected = trial.ask(query, few)
+    for full in (False,) if trial.quick else (False, True):
+        answers = []
+        for change in few:
+            judge: Judge = _offered(f"plain({query}, …, full={full})", partial(model.plain, query, change, full=full))
+            answers.append(trial.ask(query, [change], partial(judge.logits, query))[0])
+        yield Pair(query, few, expected, np.array(answers), "by the model", f"by its plain form with full={full}")
+
+
+@_offer(
+    "a past of a few events equals removing all others",
+    "only(query, kept) must mean that all other visible rows are removed",
+    cause="only() lets something remain of the events that are not kept, or loses the batch, the order or the features "
+    "of those that are",
+    skipped="the model offers no only(query, kept)",
+)
+def _only(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    model = trial.model
+    shortest = min(question.query.before for question in trial.questions)
+    if not isinstance(model, OffersOnly) or query.before > max(shortest, LARGE):
+        return
+    kept = [UNCHANGED, *changes[1:3]]
+    removed = [frozenset(range(query.before)) - rows for rows in kept]
+
+    def ask(_: list[Change]) -> list[float]:
+        return [model.only(query, rows) for rows in kept]
+
+    expected = trial.ask(query, removed)
+    yield Pair(query, removed, expected, trial.ask(query, removed, ask), "", "by only(query, kept)")
+
+
+@_offer(
+    "many links at once get the answers that each gets alone",
+    "logits_of_links(queries) must mean that nothing is changed",
+    cause="logits_of_links() mixes up the order of the links, or lets a link see events of another one's past",
+    skipped="the model offers no logits_of_links(queries)",
+)
+def _links(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    model = trial.model
+    if not isinstance(model, OffersLinks):
+        return
+    other, _ = trial.other(query)
+
+    def ask(_: list[Change]) -> Any:
+        return model.logits_of_links([other, query, query])[1:]
+
+    unchanged = [UNCHANGED, UNCHANGED]
+    yield Pair(query, unchanged, trial.ask(query, unchanged), trial.ask(query, unchanged, ask), "", "among other links")
+
+
+class Longer(NamedTuple):
+    """The model on a log with imagined rows."""
+
+    ask: Ask
+    rows: dict[str, int]  # kind of edit → imagined row; without a past, nothing is moved or altered
+    real: int  # the event that is moved or altered
+
+
+@_offer(
+    "imagined events get answers",
+    "the same question must get the same answer",
+    cause="rows from graph.num_events on are imagined ones, which the model ignores: let "
+    "graph.outcome(change, query) say which real rows are absent and which imagined ones are present",
+    skipped=NO_OTHER,
+)
+def _imagined(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    for longer in _longer(trial, query):
+        rows = frozenset(longer.rows.values())
+        asked = [*(frozenset({row}) for row in sorted(rows)[:4]), *(change | rows for change in changes)]
+        try:
+            first, again = trial.ask(query, asked, longer.ask), trial.ask(query, asked, longer.ask)
+        except Failed as failure:
+            raise Failed(f"on a log with imagined rows, {failure}") from None
+        yield Pair(query, asked, first, again, "at first", "when asked again, on a log with imagined rows")
+
+
+@_offer(
+    "an imagined event that no change names changes nothing",
+    "imagined rows are absent unless a change names them",
+    cause="the columns of the graph are read as a whole: graph.src, graph.dst and graph.time end with the imagined "
+    "rows; only the first graph.num_events have happened",
+    skipped=NO_OTHER,
+)
+def _unnamed(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    for longer in _longer(trial, query):
+        answers = trial.ask(query, changes, longer.ask)
+        yield Pair(query, changes, trial.ask(query, changes), answers, "", "on a log with imagined rows")
+
+
+@_offer(
+    "nor does an imagined event after the query",
+    "a query sees imagined rows before its place and time only",
+    cause="the model does not check what the query sees: use the rows that graph.outcome(change, query) calls present",
+    skipped=NO_OTHER,
+)
+def _imagined_later(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    for longer in _longer(trial, query):
+        later = {row for what, row in longer.rows.items() if what in ("added later", "altered later")}
+        words = f"with the later events {listed(frozenset(later))} imagined too"
+        yield _compare(trial, query, longer, changes, [change | later for change in changes], words)
+
+
+@_offer(
+    "a moved event is absent from its old place",
+    "where an imagined row is present, the real one that it replaces is absent",
+    cause="the real row is still there, or the imagined one is in another place: let graph.outcome(change, query) say "
+    "what is absent and what is present",
+    skipped=f"{NO_OTHER}, or no query has a past",
+)
+def _replaced(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    for longer in _longer(trial, query):
+        if "moved" in longer.rows:
+            removed = [change | {longer.real} for change in changes]
+            moved = [change | {longer.rows["moved"]} for change in changes]
+            words = f"with event {longer.real} moved beyond the query instead"
+            yield _compare(trial, query, longer, removed, moved, words)
+        if "altered" in longer.rows:
+            words = f"with event {longer.real} replaced by itself"
+            yield _compare(trial, query, longer, [UNCHANGED], [frozenset({longer.rows["altered"]})], words)
+
+
+@_offer(
+    "an added event changes some logit",
+    skipped=NO_OTHER,
+    note_if_equal="an added event between the nodes of a query changes no logit of any: imagined rows are ignored",
+)
+def _added_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    for longer in _longer(trial, query):
+        yield _compare(trial, query, longer, [UNCHANGED], [frozenset({longer.rows["added"]})], "")
+
+
+def _compare(trial: Trial, query: Query, longer: Longer, one: list[Change], other: list[Change], words: str) -> Pair:
+    """The answers to pairs of changes, from one batch."""
+    answers = trial.ask(query, [*one, *other], longer.ask)
+    return Pair(query, one, answers[: len(one)], answers[len(one) :], "", words)
+
+
+def _longer(trial: Trial, query: Query) -> list[Longer]:
+    """The model on a log with imagined events around a query; empty if the model does not offer that."""
+    model, graph = trial.model, trial.graph
+    if not isinstance(model, OffersOther) or graph.imagined is not None:
+        return []
+    src, dst = graph.name(query.src), graph.name(query.dst)
+    last = max(query.time, float(graph.time[-1]))
+    before = as_seen(model, graph, query).before
+    first = float(graph.time[before : before + 1].min(initial=query.time))
+    step = max(1.0, 1e-9 * abs(last))  # of nanoseconds since 1970, 1 would be rounded away
+    after = last + step
+    edits: dict[str, Edit] = {"added": Add(src, dst, first - step), "added later": Add(src, dst, after)}
+    real = int(np.concatenate([graph.history(node, before) for node in query[:2]]).max(initial=-1))
+    if real >= 0:
+        edits["moved"] = Move(real, after)
+    if graph.features is not None and real >= 0:
+        edits["altered"] = Alter(real, graph.features[real].tolist())
+    if graph.features is not None and query.before < graph.num_events:
+        edits["altered later"] = Alter(query.before, (graph.features[query.before] + 1).tolist())
+    longer = graph.imagine(list(edits.values()))
+    other: Model = _offered("on(graph)", partial(model.on, longer))
+    rows = dict(zip(edits, range(graph.num_events, longer.num_rows), strict=True))
+    return [Longer(partial(other.logits, query), rows, real)]
+
+
+def _offered(call: str, offer: Callable[[], T]) -> T:
+    try:
+        return offer()
+    except Exception as error:
+        raise Failed(f"{call} raised {type(error).__name__}: {first_line(error)}") from None

@@ -1,0 +1,289 @@
+"""The rules of `logits(query, changes)`. A model that breaks one of them gets wrong explanations, or none.
+
+The most informative checks come first: where an early one fails, later ones may fail because of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+
+import numpy as np
+
+from cody.graph import Query
+from cody.models.checks.check import Check, add_to
+from cody.models.checks.trial import (
+    LARGE,
+    UNCHANGED,
+    Failed,
+    Pair,
+    Skipped,
+    Trial,
+    hashes_of_columns,
+    interrupt,
+    listed,
+    out_of_reach,
+    some_of,
+)
+from cody.models.contract import Change, LacksOwnBatch, as_seen, looks_like_probabilities
+
+ENOUGH_ANSWERS, OTHER_LINKS = 15, 12  # to distinguish probabilities from logits
+
+CHECKS: list[Check] = []
+_rule = add_to(CHECKS)
+
+
+@_rule("a finite number for each change", vital=True)
+def _shape(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    trial.ask(query, [UNCHANGED])
+    trial.ask(query, [UNCHANGED, UNCHANGED])
+    return []
+
+
+@_rule("sets of different sizes in one batch", vital=True)
+def _sizes(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    trial.ask(query, changes)
+    return []
+
+
+@_rule(
+    "the same question gets the same answer again",
+    "nothing may be random, and a question may not change the model",
+    cause="dropout is active or batch statistics are updated (call model.eval() before anything is asked), neighbours "
+    "are sampled at random, or each call advances the memory of the model",
+    vital=True,
+)
+def _repeated(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    trial.ask(query, changes)  # the effect of earlier questions is the matter of another check
+    first, again = trial.ask(query, changes), trial.ask(query, changes)
+    yield Pair(query, changes, first, again, "at first", "when asked again")
+
+
+@_rule(
+    "answers are logits: below 0 where no link is predicted",
+    cause="the model ends with a sigmoid: leave it out, or return log(p / (1 - p)) for a probability p, as "
+    "cody.adapters.from_probabilities(model) does",
+    once=True,
+)
+def _probabilities(trial: Trial) -> Iterable[Pair]:
+    answers: list[float] = []
+    for query, changes in trial.questions:
+        answers += trial.ask(query, changes).tolist()
+    some_rows = np.unique(np.linspace(0, trial.graph.num_events - 1, OTHER_LINKS, dtype=int))
+    for row in some_rows.tolist():  # logits of a few links may lie there by chance
+        if not looks_like_probabilities(answers):
+            return []
+        answers += trial.ask(trial.graph.query(row), [UNCHANGED]).tolist()
+    if len(answers) < ENOUGH_ANSWERS:
+        raise Skipped(f"{len(answers)} answers are too few to decide")
+    if looks_like_probabilities(answers) and min(answers) < max(answers):  # else see `past_matters`
+        raise Failed(
+            f"all {len(answers)} answers lie between {min(answers):.4g} and {max(answers):.4g}; each that is above 0 "
+            'says "link", so no change of the past could change the decision'
+        )
+    return []
+
+
+@_rule(
+    "an answer does not depend on the rest of its batch",
+    "answers must not depend on the other sets of a batch",
+    cause="a mean, a normalisation or a maximum is taken over the whole batch (batch normalisation: model.eval()), or "
+    "what one set removes is still missing for the next one",
+)
+def _alone(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    alone = np.concatenate([trial.ask(query, [change]) for change in changes])
+    yield Pair(query, changes, alone, trial.ask(query, changes), "alone", f"in a batch of {len(changes)}")
+
+
+@_rule(
+    "nor on the order of the batch",
+    "answers must not depend on the order of a batch",
+    cause="what one set does to the model is still there for the next one: put removed events back, or restore the "
+    "memory, before the next set",
+    quick=False,
+)
+def _order(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    reverse = trial.ask(query, changes[::-1])[::-1]
+    yield Pair(query, changes, trial.ask(query, changes), reverse, "", "with the batch in reverse order")
+
+
+@_rule(
+    "nor on sets that occur in it twice",
+    "a set must get the same logit each time it occurs in a batch",
+    cause="answers are returned for distinct sets only: return one for each place in the batch",
+    quick=False,
+)
+def _duplicates(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    twice = [change for change in changes for _ in range(2)]
+    once = trial.ask(query, changes).repeat(2)
+    yield Pair(query, twice, once, trial.ask(query, twice), "", "with each set twice in the batch")
+
+
+@_rule(
+    "nor on what was asked before",
+    "a call may not affect later ones",
+    cause="a call leaves state behind: the memory is not reset, a snapshot is not restored before the next question, "
+    "or a cache holds wrong values",
+)
+def _interleaved(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    fresh = [trial.fresh(query), *changes[1:2]]
+    first, again = trial.ask(query, fresh), trial.ask(query, fresh)
+    yield Pair(query, fresh, first, again, "at first", "when asked again")
+    for step in (1,) if trial.quick else (1, -1):
+        other, other_changes = trial.other(query, step)
+        trial.ask(other, other_changes[:2])
+        yield Pair(query, fresh, again, trial.ask(query, fresh), "when asked again", f"when asked after {other}")
+
+
+@_rule(
+    "a set asked of two queries gets an answer for each",
+    "the answer to one query must not be given to another (if the check `later` fails too, fix that first)",
+    cause="answers are cached by the set only: make the query part of the key",
+    skipped="needs two queries, and events after one of them",
+)
+def _own_answers(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    other, _ = trial.other(query)
+    if other != query and query.before < trial.graph.num_events:
+        fresh = trial.fresh(query)
+        trial.ask(other, [fresh])
+        control = trial.ask(query, [fresh | {query.before}])  # means the same, but cannot be in a cache
+        yield Pair(
+            query,
+            [fresh],
+            trial.ask(query, [fresh]),
+            control,
+            f"after asking {other} about the same set",
+            f"when event {query.before}, which is later, is removed too",
+        )
+
+
+@_rule(
+    "removing the latest events equals asking before them",
+    "a removed event must count as little as one that the query does not see",
+    cause="removed events are still used somewhere: in the memory, as neighbours, in a count or in a last contact "
+    "time; leave them out before anything is computed from them",
+)
+def _unseen(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    lengths = sorted({max(query.before - 1, 0), max(query.before - LARGE, query.before // 2)})
+    lengths = sorted({_with_the_same_state(trial, query, before) for before in lengths})
+    seen = [as_seen(trial.model, trial.graph, query._replace(before=before)).before for before in lengths]
+    removed = [frozenset(range(before, query.before)) for before in seen]
+    answers = trial.ask(query, removed)
+    for before, change, answer in zip(lengths, removed, answers, strict=True):
+        unseen = trial.ask_hypothetical(query._replace(before=before), [UNCHANGED])
+        yield Pair(query, [change], np.array([answer]), unseen, "", f"with before={before} and nothing removed")
+
+
+def _with_the_same_state(trial: Trial, query: Query, before: int) -> int:
+    """A row at or before `before` where a state without these events is one that some batch begins with."""
+    model = trial.model
+    if not isinstance(model, LacksOwnBatch):
+        return before
+    own, there = model.state_before(query), model.state_before(query._replace(before=before))
+    return before if own == there else there
+
+
+@_rule(
+    "removing events after the query changes nothing",
+    "a query sees rows below `before` only, or below `sees_before(query)` of the model; later ones must not matter",
+    cause="the model has seen the future: its neighbour loader or its memory holds events from row query.before on",
+    skipped="no query has events after it",
+)
+def _later(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    after = np.arange(as_seen(trial.model, trial.graph, query).before, trial.graph.num_events)
+    if after.size:
+        later = some_of(after, 100, trial.rng) | {query.before}
+        yield _with_more(trial, query, changes, later, f"when later events {listed(later)} are removed too")
+
+
+@_rule(
+    "removing events out of the query's reach changes nothing",
+    "no chain of visible events connects these to the query's nodes, so they must not matter",
+    cause="neighbours are sorted by an unstable sort, so events of equal time may be swapped (use a stable one); "
+    "or events are numbered by counting the remaining ones, instead of by their rows; or something is averaged over "
+    "all events of the graph",
+    skipped="for each query, all past events are connected to its nodes",
+)
+def _unreachable(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    far = frozenset(out_of_reach(trial.graph, query).tolist())
+    if far:
+        yield _with_more(trial, query, changes, far, f"when events {listed(far)} are removed too")
+
+
+def _with_more(trial: Trial, query: Query, changes: list[Change], more: Change, words: str) -> Pair:
+    """The answers without and with more rows in each change, from one batch."""
+    answers = trial.ask(query, [*changes, *(change | more for change in changes)])
+    return Pair(query, changes, answers[: len(changes)], answers[len(changes) :], "", words)
+
+
+@_rule(
+    "a reference model gives the same answers",
+    "they must agree",
+    cause="one of the two is wrong: compare them step by step on the set named here",
+    skipped="no reference was given",
+)
+def _reference(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    if trial.reference is not None:
+        expected = trial.ask(query, changes, partial(trial.reference.logits, query))
+        yield Pair(query, changes, trial.ask(query, changes), expected, "", "by the reference")
+
+
+@_rule(
+    "after an error or Ctrl-C the model answers as before",
+    "a call that fails must leave nothing behind",
+    cause="what a call changes in the model is restored only if all goes well: restore it in a `finally` block, or "
+    "work on a copy",
+)
+def _after_error(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    expected = trial.ask(query, changes)
+    fresh = [trial.fresh(query), trial.fresh(query, share=2)]
+    with suppress(Exception):
+        trial.model.logits(query._replace(src=trial.graph.num_nodes), [UNCHANGED])
+    interrupt(trial, fresh, partial(trial.model.logits, query))
+    words = "after calls that were wrong or interrupted"
+    yield Pair(query, changes, expected, trial.ask(query, changes), "at first", words)
+    if query.before < trial.graph.num_events:  # means the same, but was not asked in a call that failed
+        control = trial.ask(query, [change | {query.before} for change in fresh])
+        yield Pair(query, fresh, control, trial.ask(query, fresh), "with later events removed too", words)
+
+
+@_rule(
+    "if the whole past is removed, nothing of it is left",
+    "both times the model sees no event at all",
+    cause="removed events are still used somewhere, or a mean is taken over no events at all",
+    quick=False,
+)
+def _everything(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+    if LARGE < query.before < max(question.query.before for question in trial.questions):
+        return  # one long past is enough
+    past = trial.rng.permutation(query.before).tolist()
+    removed = [frozenset(past[: 2**power]) for power in range(LARGE.bit_length())] + [frozenset(past)]
+    unseen = trial.ask_hypothetical(query._replace(before=0), [UNCHANGED])
+    yield Pair(query, removed[-1:], trial.ask(query, removed)[-1:], unseen, "", "with before=0 and nothing removed")
+
+
+@_rule(
+    "the list of changes is left as it was",
+    cause="the list is sorted or extended in place: work on a copy, since the caller matches the answers with its list",
+    once=True,
+    at_the_end=True,
+)
+def _arguments(trial: Trial) -> Iterable[Pair]:
+    if trial.changed_list:
+        raise Failed(f"asking {trial.changed_list} changed the list of changes that was given")
+    return []
+
+
+@_rule(
+    "the graph is bit-identical after all of this",
+    cause="the model writes into an array of the graph: copy it first",
+    once=True,
+    at_the_end=True,
+)
+def _graph(trial: Trial) -> Iterable[Pair]:
+    now = hashes_of_columns(trial.graph, quick=trial.quick)
+    changed = [column for column, before in trial.columns.items() if now[column] != before]
+    if changed:
+        raise Failed(f"{', '.join(changed)} of the graph changed while the model was asked")
+    return []

@@ -1,0 +1,128 @@
+"""All checks, on one model."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from cody.errors import CallError
+from cody.graph import Query, TemporalGraph, check_query
+from cody.models.checks import limits, offers, rules
+from cody.models.checks.check import Check, run
+from cody.models.checks.report import Outcome, Report
+from cody.models.checks.trial import (
+    QUICK_QUERIES,
+    Question,
+    Trial,
+    hashes_of_columns,
+    identity_or_error,
+    pick_changes,
+    pick_queries,
+)
+from cody.models.contract import Model, graph_of
+from cody.utils.deadline import check_seconds
+
+CHECKS: list[Check] = sorted([*rules.CHECKS, *offers.CHECKS, *limits.CHECKS], key=lambda check: check.at_the_end)
+
+
+def check_model(
+    model: Model,
+    graph: TemporalGraph,
+    *,
+    queries: Sequence[Query] | None = None,
+    reference: Model | None = None,
+    tolerance: float = 1e-4,
+    seed: int = 0,
+    quick: bool = False,
+    seconds: float | None = None,
+    watch: Callable[[Outcome], None] | None = None,
+) -> Report:
+    """Ask `model` hundreds of questions about `graph`, and report which rules of `Model` it keeps.
+
+    A check that *failed* found something that makes explanations wrong or impossible; its outcome names the likely
+    cause. One that is *noted* found something that only limits the use of the model (two threads cannot ask it at once,
+    it rejects numpy integers) or is probably unintended (it ignores the past). A broken model gives a failed outcome,
+    never an exception; `raise_if_failed()` of the result raises one.
+
+    Without `queries`, a handful is picked: the first and the last event and some between. Two logits count as equal
+    up to `tolerance`, since the last bits of a matrix product depend on its shape. A `reference` is a model known to
+    be right, which is asked the same questions. `watch` is called with each outcome as soon as it is known.
+
+    The `quick` form is for slow models: the most informative checks, about two queries (the first two of `queries`), in
+    at most 50 calls of at most 8 sets each; 85 calls if the model offers all that a model may offer, and
+    12 more if all answers lie between 0 and 1. After `seconds`, the remaining checks are skipped; a call that has begun
+    is waited for, unless the model checks the deadline (`cody.utils.deadline`).
+    """
+    if not tolerance >= 0:
+        raise CallError(f"tolerance must be 0 or more, not {tolerance}")
+    deadline = math.inf if seconds is None else time.monotonic() + check_seconds(seconds)
+    _check_graph(model, graph)
+    rng = np.random.default_rng(seed)
+    trial = Trial(
+        model=model,
+        graph=graph,
+        questions=_questions(graph, queries, rng, quick=quick),
+        reference=reference,
+        tolerance=tolerance,
+        rng=rng,
+        quick=quick,
+        deadline=deadline,
+        columns=hashes_of_columns(graph, quick=quick),
+        identity=identity_or_error(model),
+    )
+    outcomes: list[Outcome] = []
+    for outcome in _outcomes(trial):
+        outcomes.append(outcome)
+        if watch is not None:
+            watch(outcome)
+    return Report(tuple(outcomes))
+
+
+def _check_graph(model: Model, graph: TemporalGraph) -> None:
+    """Reject a graph that the model was not made for."""
+    if not isinstance(graph, TemporalGraph):
+        raise CallError(f"the second argument is the graph, as cody.load gives it, not {str(graph)[:60]!r}")
+    known = graph_of(model)
+    if known is not None and known.identity != graph.identity:
+        raise CallError(f"the model was made for the graph {known.identity}, but this is {graph.identity}")
+
+
+def _questions(
+    graph: TemporalGraph, queries: Sequence[Query] | None, rng: np.random.Generator, *, quick: bool
+) -> list[Question]:
+    chosen = pick_queries(graph, rng, quick=quick) if queries is None else list(queries)
+    if not chosen:
+        raise CallError("queries is empty: pass at least one, or None to have some picked")
+    for query in chosen:
+        check_query(graph, query)
+    if quick:
+        del chosen[QUICK_QUERIES:]
+    return [Question(query, pick_changes(graph, query, rng, quick=quick)) for query in chosen]
+
+
+def _outcomes(trial: Trial) -> Iterator[Outcome]:
+    """What the checks find, one after the other, and why some were not run."""
+    chosen = [check for check in CHECKS if check.quick or not trial.quick]
+    for place, check in enumerate(chosen, start=1):
+        outcome = run(check, trial)
+        yield outcome
+        if check.vital and outcome.status == "failed":
+            yield _rest(chosen[place:], f"not run, since {check.name} failed: fix that first")
+            return
+        if place < len(chosen) and time.monotonic() > trial.deadline:
+            yield _rest(chosen[place:], f"not run, since time ran out: {_names(chosen[place:])}")
+            return
+    if len(chosen) < len(CHECKS):
+        left_out = [check for check in CHECKS if check not in chosen]
+        yield _rest(left_out, f"not part of the quick form: {_names(left_out)}")
+
+
+def _rest(checks: Sequence[Check], why: str) -> Outcome:
+    return Outcome("the rest", f"{len(checks)} more checks", "skipped", why)
+
+
+def _names(checks: Sequence[Check]) -> str:
+    return ", ".join(check.name for check in checks)

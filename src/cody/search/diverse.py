@@ -1,0 +1,77 @@
+"""Several ways out: counterfactuals that differ, not variations of one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cody.graph import IntArray
+from cody.models.contract import Change
+from cody.models.decision import flips
+from cody.search.exhaustive import with_best
+from cody.search.oracle import Oracle
+from cody.search.result import Found, Search, distinct
+from cody.search.scout import usual_evaluations
+from cody.search.tree import needed
+
+TRIES = 2  # further searches for each way out that is wanted, where none is disjoint
+
+
+def ways_out(found: Found, count: int) -> list[Change]:
+    """Up to `count` counterfactuals that were met: the answer, then others, ordered by size, then by shift.
+
+    None contains another, and none has an event that could be left out alone. Of those that there are, the ones are
+    chosen that have least in common with the ones before.
+    """
+    answer = frozenset(found.rows)
+    if answer not in dict(found.counterfactuals):
+        return []
+    pool = [change for change in irreducible(found) if not (change <= answer or answer <= change)]
+    chosen: list[Change] = []
+    while pool and len(chosen) < count - 1:
+        taken = answer.union(*chosen)
+        chosen.append(min(pool, key=lambda change: len(change & taken)))  # of equal ones, the first is the best
+        pool.remove(chosen[-1])
+    order = [change for change, _ in found.counterfactuals]
+    return [answer, *sorted(chosen, key=order.index)]
+
+
+def irreducible(found: Found) -> list[Change]:
+    """The counterfactuals, best first, of which no event can be left out alone, and that contain no other."""
+    asked = dict(found.asked)
+
+    def is_needed(change: Change, row: int) -> bool:
+        return change - {row} in asked and not flips(asked[frozenset()], asked[change - {row}])
+
+    some = (change for change, _ in found.counterfactuals if all(is_needed(change, row) for row in change))
+    return distinct(some)
+
+
+def look_for_others(oracle: Oracle, ranking: IntArray, search: Search, found: Found, count: int) -> Found:
+    """Search among fewer candidates until `count` ways out are known.
+
+    First without all events of those that are known, so that the next one is disjoint from them; where that leads
+    nowhere, without one event of each, so that the next one contains none of them. Each of these searches may ask as
+    much as the first one, as long as the oracle has a budget.
+    """
+
+    def ways_without(absent: Change) -> list[Change]:
+        rest = ranking[~np.isin(ranking, list(absent))]
+        with oracle.within(usual_evaluations(len(rest))):  # a search that uses all of it meets more of them
+            further = search(oracle, rest)
+        if further.counterfactuals:
+            needed(oracle, further.rows)
+        return ways_out(with_best(oracle, ranking, found, found.ended), count)
+
+    ways, before = ways_out(found, count), 0
+    while before < len(ways) < count:
+        before = len(ways)
+        ways = ways_without(frozenset().union(*ways))
+    idle = 0  # searches in a row that asked nothing new
+    for number in range(TRIES * (count - 1)):
+        longest = max(map(len, ways), default=0)
+        if longest < 2 or len(ways) >= count or idle > TRIES * longest:
+            break
+        known = len(oracle.asked)
+        ways = ways_without(frozenset(sorted(way)[number % len(way)] for way in ways))
+        idle = idle + 1 if len(oracle.asked) == known else 0
+    return with_best(oracle, ranking, found, found.ended)

@@ -1,0 +1,59 @@
+"""Proofs: what no small set of candidates does, because every one of them was asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import combinations, islice
+from math import comb
+
+from cody.errors import BudgetError
+from cody.graph import IntArray
+from cody.models.contract import Change
+from cody.search.oracle import Oracle
+from cody.search.result import Found, met, result
+
+
+def prove(oracle: Oracle, ranking: IntArray, found: Found, size: int, *, every: bool = False) -> Found:
+    """Ask about every set of fewer than `size` candidates, smaller ones first, and answer with the best of all.
+
+    Ends with the first size of which some change the decision, since a larger set is no better; with `every` it goes
+    on, for all ways out. Events that alone change the decision are not combined: no set with one of them is minimal.
+    """
+    ended = found.ended
+    try:
+        oracle.ask([frozenset()])
+        for length in range(1, min(size, len(ranking) + 1)):
+            smaller = [change for change, _ in met(oracle.asked) if len(change) < length]
+            if smaller and not every:
+                break
+            alone = frozenset().union(*(change for change in smaller if len(change) == 1))
+            rest = unasked([row for row in ranking.tolist() if row not in alone], length, oracle.asked)
+            while batch := list(islice(rest, oracle.sets_at_once)):
+                oracle.ask(batch)
+    except BudgetError as spent:
+        ended = str(spent)
+    return with_best(oracle, ranking, found, ended)
+
+
+def number_of_sets(candidates: int, size: int) -> int:
+    """How many sets of fewer than `size` candidates there are.
+
+    >>> number_of_sets(64, 3), number_of_sets(3, 10**30)
+    (2081, 8)
+    """
+    return sum(comb(candidates, length) for length in range(min(size, candidates + 1)))
+
+
+def unasked(rows: Collection[int], size: int, asked: Collection[Change]) -> Iterator[Change]:
+    """The sets of that many rows that were not asked about."""
+    return (change for change in map(frozenset, combinations(rows, size)) if change not in asked)
+
+
+def with_best(oracle: Oracle, ranking: IntArray, found: Found, ended: str) -> Found:
+    """What was found, with all that has been asked since; a smaller counterfactual met on the way is the answer."""
+    rows, counterfactuals = found.rows, met(oracle.asked)
+    if counterfactuals and not found.factual:
+        best = counterfactuals[0][0]
+        if len(best) < len(rows) or frozenset(rows) not in dict(counterfactuals):
+            rows = tuple(row for row in ranking.tolist() if row in best)
+    return result(oracle, ranking, rows, found.iterations, ended, factual=found.factual)

@@ -1,0 +1,219 @@
+"""The one question that everything asks, counted: what would the model say if the past were different?"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from cody.errors import BudgetError, CallError
+from cody.graph import Query, whole_number
+from cody.models.contract import DECIMALS, Change, Model, Session, as_floats, check_logits, corrections_of, open_session
+from cody.utils.deadline import check_seconds, until
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What asking has cost so far. A set counts once for each time it is asked, whatever the batch."""
+
+    asked: int = 0  # sets that were asked for
+    remembered: int = 0  # of these, asked before
+    evaluated: int = 0  # sets that the model computed: unique ones
+    ahead: int = 0  # of these, computed before they were asked for
+    batches: int = 0  # calls to the model
+
+    @property
+    def share_unused(self) -> float:
+        """Share of the evaluations that have not been asked for (yet)."""
+        used = self.asked - self.remembered
+        return max(0.0, 1 - used / self.evaluated) if self.evaluated else 0.0
+
+
+class Oracle:
+    """A model asked about one query: remembers answers, counts them, and asks for many at once.
+
+    The only object in a search that changes. Answers are rounded to 5 decimals: the last bits of a matrix product
+    depend on its shape, and decisions must not depend on how questions were batched.
+
+    With a budget of `evaluations` (distinct sets asked) or `seconds` (since it was made), a question that exceeds it
+    raises `BudgetError` and is not asked; a model that checks the deadline (`cody.utils.deadline`) is stopped in time.
+    `watch` is called after each batch. `answers` holds what is known already, and takes the new ones: oracles of the
+    same model and query can share it, and each still counts everything it asked as its own evaluations (`asked`).
+
+    >>> from cody.graph import TemporalGraph
+    >>> from cody.models import ToyModel
+    >>> graph = TemporalGraph.from_arrays(src=[0, 0, 0], dst=[1, 1, 1], time=[1.0, 2.0, 3.0])
+    >>> oracle = Oracle(ToyModel(graph), graph.query(2))
+    >>> oracle.ask([frozenset(), frozenset({0}), frozenset()])
+    [1.20711, 0.70711, 1.20711]
+    >>> oracle.counts
+    Counts(asked=3, remembered=1, evaluated=2, ahead=0, batches=1)
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        query: Query,
+        *,
+        sets_at_once: int = 256,
+        evaluations: int | None = None,
+        seconds: float | None = None,
+        watch: Callable[[Oracle], None] | None = None,
+        answers: dict[Change, float] | None = None,
+        rows: Sequence[int] = (),
+        groups: Sequence[Change] = (),
+        session: Session | None = None,
+    ) -> None:
+        if sets_at_once < 1:
+            raise CallError(f"sets_at_once must be at least 1, not {sets_at_once}")
+        if evaluations is not None and whole_number("evaluations", evaluations) < 1:
+            raise CallError(f"a budget of evaluations must be at least 1, not {evaluations}")
+        seconds = None if seconds is None else check_seconds(seconds)
+        self.model = model
+        self.query = query
+        self._session = open_session(model, query, rows) if session is None else session
+        self.sets_at_once = sets_at_once  # bounds the memory that a batch takes
+        self.evaluations = evaluations
+        self.seconds = seconds
+        self.watch = watch
+        self.groups = groups  # rows that belong together, for a search that tries them together
+        self.asked: dict[Change, float] = {}  # the evaluations that count, in order
+        self._answers: dict[Change, float] = {} if answers is None else answers
+        self._started = time.monotonic()
+        self._in_model = 0.0  # seconds
+        self._questions = self._evaluated = self._ahead = self._batches = 0
+
+    @property
+    def deadline(self) -> float:
+        """When the budget of time is used up, on the clock `time.monotonic`."""
+        return math.inf if self.seconds is None else self._started + self.seconds
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(
+            asked=self._questions,
+            remembered=self._questions - len(self.asked),
+            evaluated=self._evaluated,
+            ahead=self._ahead,
+            batches=self._batches,
+        )
+
+    def ask(self, changes: Sequence[Change]) -> list[float]:
+        """The logit of each change."""
+        new = {change for change in changes if change not in self.asked}
+        if self.evaluations is not None and new and len(self.asked) + len(new) > self.evaluations:
+            raise BudgetError("evaluations")
+        if new:  # known answers are free
+            self._check_time()
+        try:
+            self._evaluate(changes)
+        finally:  # if time runs out in the middle, the answers so far count too
+            known = [change for change in changes if change in self._answers]
+            self._questions += len(known)
+            self.asked.update((change, self._answers[change]) for change in known)
+        return [self._answers[change] for change in changes]
+
+    @contextmanager
+    def keeping(self, evaluations: int) -> Iterator[None]:
+        """Keep so many evaluations of the budget for later, if it is larger than that."""
+        whole = self.evaluations
+        if whole is not None and whole > evaluations:
+            self.evaluations = whole - evaluations
+        try:
+            yield
+        finally:
+            self.evaluations = whole
+
+    @contextmanager
+    def within(self, evaluations: int) -> Iterator[None]:
+        """A budget of so many further evaluations, where there is none."""
+        whole = self.evaluations
+        if whole is None:
+            self.evaluations = len(self.asked) + evaluations
+        try:
+            yield
+        finally:
+            self.evaluations = whole
+
+    def ask_ahead(self, changes: Iterable[Change]) -> None:
+        """Compute answers that will probably be wanted soon, in one batch: the first of them, as the budget allows."""
+        unknown = [change for change in dict.fromkeys(changes) if change not in self._answers]
+        if self.evaluations is not None:
+            del unknown[max(0, self.evaluations - len(self.asked)) :]
+        if self.seconds is not None:
+            del unknown[self._room() :]
+        self._ahead += len(unknown)
+        self._evaluate(unknown, wanted=False)
+
+    def look_up(self, changes: Sequence[Change]) -> list[float]:
+        """The logit of each change, not counted and whatever the budget: for a report."""
+        self._evaluate(changes, limited=False)
+        return [self._answers[change] for change in changes]
+
+    def knows(self, change: Change) -> bool:
+        """Whether the answer is known without asking the model."""
+        return change in self._answers
+
+    def remembered(self, change: Change) -> float | None:
+        """The answer, if it is known without asking the model. Not counted."""
+        return self._answers.get(change)
+
+    def _evaluate(self, changes: Sequence[Change], *, wanted: bool = True, limited: bool = True) -> None:
+        """Have the model answer what is not known yet. Answers that are not finite are errors only if `wanted`."""
+        unknown = deque(change for change in dict.fromkeys(changes) if change not in self._answers)
+        while unknown:
+            room = self._room() if limited else self.sets_at_once
+            batch = [unknown.popleft() for _ in range(min(room, len(unknown)))]
+            begun = time.monotonic()
+            with until(self.deadline if limited else math.inf):
+                logits = as_floats(self._session.logits(batch))
+            self._in_model += time.monotonic() - begun
+            if wanted or len(logits) != len(batch):
+                check_logits(self.query, batch, logits)
+            answers = zip(batch, logits, strict=True)
+            self._answers.update((change, round(logit, DECIMALS)) for change, logit in answers if math.isfinite(logit))
+            self._evaluated += len(batch)
+            self._batches += 1
+            self._correct(corrections_of(self._session))
+            if self.watch is not None:
+                self.watch(self)
+            if unknown and wanted and limited:
+                self._check_time()
+
+    def _correct(self, corrections: Mapping[Change, float]) -> None:
+        """Take back answers that the session has found to be off: what is claimed follows from the right ones."""
+        for answers in (self._answers, self.asked):
+            known = corrections.keys() & answers.keys()
+            answers.update((change, round(corrections[change], DECIMALS)) for change in known)
+
+    def _room(self) -> int:
+        """How many sets to ask about at once: with a budget of time, what takes half of what is left of it at most.
+
+        What a batch takes is not known before, and a batch that is stopped is lost: so it begins with one set, and no
+        batch is more than twice as large as all before it.
+        """
+        if self.seconds is None:
+            return self.sets_at_once
+        if not self._evaluated:
+            return 1
+        each = max(self._in_model / self._evaluated, 1e-9)
+        fitting = int((self.deadline - time.monotonic()) / (2 * each))
+        return max(1, min(self.sets_at_once, 2 * self._evaluated, fitting))
+
+    def _check_time(self) -> None:
+        if time.monotonic() >= self.deadline:
+            raise BudgetError("seconds")
+
+
+def counting(tell: Callable[[int], None]) -> Callable[[Oracle], None]:
+    """What watches the oracles of an explanation, and tells how many sets were tried so far in all of its searches."""
+    tried: set[Change] = set()
+
+    def watch(oracle: Oracle) -> None:
+        tried.update(oracle.asked)
+        tell(len(tried))
+
+    return watch

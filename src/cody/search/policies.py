@@ -1,0 +1,88 @@
+"""The order in which a search tries the candidates. A policy is a function that puts the most promising first.
+
+Ties are broken by the more recent event, then by the later row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from cody.errors import CallError
+from cody.graph import IntArray, Query, TemporalGraph
+from cody.graph.neighbourhood import distances
+from cody.models.decision import shift
+from cody.search.oracle import Oracle
+
+ONWARD = 0.25  # of what passes through an event, the share that came to it through earlier events
+
+Policy = Callable[[TemporalGraph, Query, IntArray, Oracle, np.random.Generator], IntArray]
+
+
+def latest_first(graph: TemporalGraph, events: IntArray) -> IntArray:
+    """Rows, real and imagined ones, the most recent first."""
+    return events[np.argsort(graph.order(events))[::-1]]
+
+
+def random(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator) -> IntArray:
+    """In random order: the baseline of the other policies."""
+    shuffled: IntArray = rng.permutation(events)
+    return shuffled
+
+
+def temporal(
+    graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
+) -> IntArray:
+    """The most recent first; of equal times, the later row."""
+    return latest_first(graph, events)
+
+
+def spatio_temporal(
+    graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
+) -> IntArray:
+    """The nearest first, of equally near ones the most recent."""
+    recent = latest_first(graph, events)
+    return recent[np.argsort(distances(graph, query, recent), kind="stable")]
+
+
+def flow(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator) -> IntArray:
+    """First the event through which most of what reaches the link passes; asks the model nothing.
+
+    Followed backwards, one unit arrives at each node of the link. What arrives at a node is shared among its earlier
+    candidates, by exp(-elapsed time / mean elapsed time of all candidates); a share `ONWARD` of what passes through an
+    event goes on to its other node, and is shared there in the same way. The score of an event is all that passes
+    through it. So of two equally near and recent events, the one whose node has fewer others counts more.
+    """
+    recent = latest_first(graph, events)
+    ends, times = np.stack([graph.src[recent], graph.dst[recent]]), graph.time[recent]  # [2, m], [m]
+    scale = float(np.mean(query.time - times)) if len(recent) else 0.0
+    passing = np.zeros(ends.shape)  # [2, m] what comes to each candidate through its source, and its destination
+
+    def share_out(amount: float, node: int, since: float, first: int) -> None:
+        """Share what arrives at a node among its candidates from place `first` on, which are earlier."""
+        elapsed = np.maximum(since - times[first:], 0.0)
+        weight = (ends[:, first:] == node) * np.exp(-elapsed / (scale or 1.0))  # [2, m - first]
+        if weight.any():
+            passing[:, first:] += amount * weight / weight.sum()
+
+    for node in (query.src, query.dst):
+        share_out(1.0, node, query.time, 0)
+    for place in range(len(recent)):
+        for side in (0, 1):
+            share_out(ONWARD * passing[side, place], ends[1 - side, place], times[place], place + 1)
+    return recent[np.argsort(-np.round(passing.sum(axis=0), 9), kind="stable")]
+
+
+def event_impact(
+    graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
+) -> IntArray:
+    """First the event whose change alone moves the logit furthest towards the other decision. Costs an answer each."""
+    if oracle.evaluations is not None and oracle.evaluations <= len(events):
+        raise CallError(
+            f"event-impact asks about each of {len(events)} candidates: a budget of {oracle.evaluations} evaluations "
+            f"is too small, it must be at least {len(events) + 1}"
+        )
+    recent = latest_first(graph, events)
+    original, *without = oracle.ask([frozenset(), *(frozenset({row}) for row in recent.tolist())])
+    return recent[np.argsort([-shift(original, logit) for logit in without], kind="stable")]

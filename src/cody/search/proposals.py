@@ -1,0 +1,288 @@
+"""What might have happened instead: the edits of the past that an explanation considers.
+
+A proposal function is to edits what a policy is to candidates: it is given the past events near a link, and says which
+edits of the past are worth asking about, the least intrusive first. `removals` is all that the paper knows.
+`additions` and `moves` propose events that could have happened: between nodes near the link, in roles that they had
+before, at times at which things happened there. "Only these events could have happened" is a function of your own:
+
+    def mine(graph, query, rows, room):
+        return [Add("1395", "1772", "2004-07-28 03:54")]
+
+    explain(model, graph, query, edits=(removals, mine))
+
+Its edits are taken as they are. Those that are wrapped in `AnyTime` could also have been at another time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, zip_longest
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cody.errors import CallError
+from cody.graph import IntArray, Query, TemporalGraph, whole_number
+from cody.graph.edits import NOTHING, Add, Alter, Edit, Move
+from cody.graph.neighbourhood import Protected
+from cody.utils.words import is_date
+
+
+class AnyTime(NamedTuple):
+    """An event that could have been added or moved, not only at this time: the answer is at the least intrusive one."""
+
+    edit: Add | Move
+
+
+Proposal = int | Edit | AnyTime  # the row of a past event that could be missing, or something that could have happened
+Proposals = Callable[[TemporalGraph, Query, IntArray, int], Sequence[Proposal]]
+# (graph, query, rows near the link that may be touched, how many edits there is room for) → least intrusive first
+
+AGES = (0.02, 0.3, 0.9)  # how long ago: shares of the events near the link that are more recent
+SOONER, LONGER = 16, 4  # times as recent as the latest of these, as long ago as the oldest: few events do that much
+PARTNERS = 4  # of each end, the most recent ones
+PAIRS = 10  # that could have met
+MOVED = 8  # events that could have been at another time
+RECENT = 64  # events of a node that are looked at for its partners
+HORIZON = 2_000  # events before the question; nothing older is proposed, unless events near the link are older
+MINUTE = 60.0  # seconds
+
+IMAGINED = (Add, Move, Alter, AnyTime)
+Pair = tuple[int, int]  # source and destination
+
+
+def removals(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> list[Proposal]:
+    """Each of the past events near the link could be missing."""
+    return list(rows.tolist())
+
+
+def additions(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> list[Proposal]:
+    """Contacts of the two ends, of an end with partners of the other, and with its own: the oldest and usual first."""
+    times = plausible_times(graph, query, rows)[:room]
+    if not times:
+        return []
+    pairs = plausible_pairs(graph, query)[: min(PAIRS, room // len(times))]
+    often = {pair: _meetings(graph, query, pair) for pair in pairs}
+    features = {pair: _features(graph, query, pair) for pair in pairs}
+    order = sorted(((time, -often[pair], place) for time in times for place, pair in enumerate(pairs)))
+    return [_add(graph, pairs[place], time, features[pairs[place]]) for time, _, place in order]
+
+
+def moves(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> list[Proposal]:
+    """The latest events of the two ends, earlier and later: the smallest shift first."""
+    times = plausible_times(graph, query, rows)
+    targets = {times[0], times[min(len(AGES), len(times) - 1)]} if times else set()
+    own = np.union1d(*(graph.history(end, query.before)[-MOVED:] for end in (query.src, query.dst)))
+    shifts = [
+        (abs(time - float(graph.time[row])), row, time)
+        for row in own[-MOVED:].tolist()
+        for time in targets
+        if time != graph.time[row]
+    ]
+    return [AnyTime(Move(row, time)) for _, row, time in sorted(shifts)[:room]]
+
+
+def plausible_times(graph: TemporalGraph, query: Query, rows: IntArray) -> list[float]:
+    """A few moments before the question, latest first: as long ago as events near the link are."""
+    recent = query.before - HORIZON
+    own = [rows[rows >= recent] for rows in (graph.history(end, query.before) for end in (query.src, query.dst))]
+    earlier = np.arange(np.searchsorted(graph.time[: query.before], query.time))[-RECENT:]
+    for near in (rows, np.concatenate(own), earlier):  # where all of them are of the same moment, look further
+        ages = query.time - graph.time[near]
+        ages = ages[ages > 0]
+        if len(ages):
+            break
+    else:
+        return []
+    some = np.quantile(ages, AGES, method="lower").tolist()
+    times = [query.time - age for age in (some[0] / SOONER, *some)]
+    older = query.time - LONGER * some[-1]
+    times += [older] if older >= horizon(graph, query) else []
+    return sorted({tidy_time(time, query) for time in times}, reverse=True)
+
+
+def horizon(graph: TemporalGraph, query: Query) -> float:
+    """How far back times are made up: a memory needs long to recompute all that has followed since."""
+    return float(graph.time[max(0, query.before - HORIZON)])
+
+
+def tidy_time(time: float, query: Query) -> float:
+    """A time before the question that can be written in few digits: whole minutes, or three digits of how long ago.
+
+    >>> tidy_time(1_090_991_265.5, Query(0, 1, 1_090_991_999.0, 9)), tidy_time(97.12345, Query(0, 1, 100.0, 9))
+    (1090991220.0, 97.12)
+    """
+    digits = 2 - math.floor(math.log10(query.time - time)) if time < query.time else 3
+    step = MINUTE if is_date(query.time) else 10.0**-digits
+    whole = math.floor(time / step)
+    if whole * step >= query.time:
+        whole -= 1
+    return round(whole * step, max(0, digits))
+
+
+def plausible_pairs(graph: TemporalGraph, query: Query) -> list[Pair]:
+    """Pairs that could have met before the question: the two ends first, then an end and somebody near.
+
+    Whoever sends has sent before, and whoever receives has received: where users edit pages, no page edits a user.
+    """
+    ends = (query.src, query.dst), (query.dst, query.src)
+    groups: list[list[Pair]] = [[ends[0]], [ends[1]]]
+    for end, other in ends:
+        ring = _partners(graph, query, other)
+        near = _pairs(graph, query, end, ring)
+        if not near:  # where the two ends are of different kinds, the partners of partners are of the right one
+            beyond = chain.from_iterable(_partners(graph, query, node) for node in ring)
+            near = _pairs(graph, query, end, dict.fromkeys(beyond))
+        groups += [near, _pairs(graph, query, end, _partners(graph, query, end))]
+    turns = chain.from_iterable(zip_longest(*groups))
+    return [pair for pair in dict.fromkeys(turns) if pair is not None and _is_plausible(graph, query, pair)]
+
+
+def _partners(graph: TemporalGraph, query: Query, node: int) -> list[int]:
+    """The nodes that a node met last, the most recent first."""
+    rows = graph.history(node, query.before)[-RECENT:][::-1]
+    others = dict.fromkeys(graph.other_end(rows, node).tolist())
+    return [other for other in others if other != node][:PARTNERS]
+
+
+def _pairs(graph: TemporalGraph, query: Query, end: int, others: Iterable[int]) -> list[Pair]:
+    """Plausible pairs of an end and some nodes, in either direction."""
+    both = ((end, other) if first else (other, end) for other in others if other != end for first in (True, False))
+    return [pair for pair in both if _is_plausible(graph, query, pair)][: 2 * PARTNERS]
+
+
+def _is_plausible(graph: TemporalGraph, query: Query, pair: Pair) -> bool:
+    src, dst = pair
+    if pair == (query.src, query.dst):
+        return True
+    sent = src == query.src or bool((graph.src[graph.history(src, query.before)] == src).any())
+    received = dst == query.dst or bool((graph.dst[graph.history(dst, query.before)] == dst).any())
+    return src != dst and sent and received
+
+
+def _rows_of(graph: TemporalGraph, query: Query, pair: Pair) -> IntArray:
+    """The past events from one node to another."""
+    rows = graph.history(pair[0], query.before)
+    found: IntArray = rows[(graph.src[rows] == pair[0]) & (graph.dst[rows] == pair[1])]
+    return found
+
+
+def _meetings(graph: TemporalGraph, query: Query, pair: Pair) -> int:
+    return len(_rows_of(graph, query, pair))
+
+
+def _features(graph: TemporalGraph, query: Query, pair: Pair) -> tuple[float, ...] | None:
+    """The features of the last event of that pair, else of its source, else of its destination."""
+    if graph.features is None:
+        return None
+    src, dst = pair
+    histories = _rows_of(graph, query, pair), graph.history(src, query.before), graph.history(dst, query.before)
+    latest = next((int(rows[-1]) for rows in histories if len(rows)), None)
+    return None if latest is None else tuple(graph.features[latest].tolist())
+
+
+def _add(graph: TemporalGraph, pair: Pair, time: float, features: tuple[float, ...] | None) -> AnyTime:
+    return AnyTime(Add(graph.name(pair[0]), graph.name(pair[1]), time, features))
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """What an explanation considers: rows of a log that is longer by what was proposed."""
+
+    graph: TemporalGraph
+    rows: IntArray  # real ones that could be missing, and imagined ones, in the order of time
+    edits: tuple[Edit, ...]  # what was proposed
+    intrusion: dict[int, tuple[int, int]]  # of each row: which function proposed it, and as which
+    at_any_time: frozenset[int]  # imagined rows that could also be at other times
+
+    def what(self, row: int) -> Hashable:
+        """The same for rows that differ in time or features only: who met, or which event is another one."""
+        if row < self.graph.num_events or self.graph.imagined is None:
+            return row
+        replaced = int(self.graph.imagined.replaces[row - self.graph.num_events])
+        return (int(self.graph.src[row]), int(self.graph.dst[row])) if replaced == NOTHING else ("other", replaced)
+
+
+def consider(
+    graph: TemporalGraph,
+    query: Query,
+    rows: IntArray,
+    size: int,
+    edits: Sequence[Proposals],
+    protect: Protected | None = None,
+) -> Considered:
+    """Collect what all functions propose, the least intrusive function first. At most `size` events are imagined.
+
+    What `protect` names stays as it is, whoever proposes to change it.
+    """
+    protect = protect and protect.at(query)
+    intrusion: dict[int, tuple[int, int]] = {}
+    imagined: list[Edit] = []
+    at_any_time: list[int] = []
+    for number, propose in enumerate(edits):
+        room = size - len(imagined)
+        given = [edit for edit in propose(graph, query, rows, room) if not _is_protected(graph, edit, protect)]
+        new = [edit for edit in given if isinstance(edit, IMAGINED)]
+        if len(new) > room:
+            raise CallError(
+                f"{_name(propose)} proposes {len(new)} edits, and there is room for {room}: "
+                f"propose fewer, or allow more candidates than {size}"
+            )
+        intrusion |= {_past(query, rows, row): (number, 0) for row in given if not isinstance(row, IMAGINED)}
+        for place, edit in enumerate(new):
+            row = graph.num_events + len(imagined)
+            intrusion[row] = number, place
+            at_any_time += [row] if isinstance(edit, AnyTime) else []
+            imagined.append(edit.edit if isinstance(edit, AnyTime) else edit)
+    real = [row for row in intrusion if row < graph.num_events or not imagined]
+    longer = graph.imagine(imagined) if imagined else graph
+    if imagined:
+        _check_visible(longer, query, imagined)
+    all_rows = np.array(real + list(range(graph.num_events, graph.num_events + len(imagined))), dtype=np.int64)
+    ordered = all_rows[np.argsort(longer.order(all_rows))]
+    return Considered(longer, ordered, tuple(imagined), intrusion, frozenset(at_any_time))
+
+
+def _check_visible(graph: TemporalGraph, query: Query, edits: Sequence[Edit]) -> None:
+    unseen = set(range(graph.num_events, graph.num_rows)) - set(graph.imagined_before(query).tolist())
+    if unseen:
+        late = edits[min(unseen) - graph.num_events]
+        raise CallError(f"{late!r:.80} was proposed, which the question does not see: it must lie before it")
+
+
+def _is_protected(graph: TemporalGraph, edit: Proposal, protect: Protected | None) -> bool:
+    """Whether an edit would change a protected event. An event more changes none."""
+    edit = edit.edit if isinstance(edit, AnyTime) else edit
+    row = edit.row if isinstance(edit, Move | Alter) else edit
+    if protect is None or not isinstance(row, int) or not 0 <= row < graph.num_events:
+        return False
+    return bool(protect.mask(graph, np.array([row]))[0])
+
+
+def _past(query: Query, rows: IntArray, row: Any) -> int:
+    """The row of a past event that somebody proposes to remove. Rows near the link may be imagined by the user."""
+    number = whole_number("a proposal is Add(…), Move(…), Alter(…) or the row of an event to remove, and that", row)
+    if not 0 <= number < query.before and number not in rows:
+        raise CallError(f"it was proposed to remove event {number}, which is not before the question")
+    return number
+
+
+def check_proposals(edits: Any) -> tuple[Proposals, ...]:
+    """The functions that say which edits are considered."""
+    functions = tuple(edits) if isinstance(edits, list | tuple) else (edits,)
+    for function in functions:
+        if not callable(function):
+            raise CallError(
+                f"edits are functions that propose them, like those of cody.search.proposals, not {function!r:.60}"
+            )
+    if not functions:
+        raise CallError("edits must name at least one function that proposes some, for example removals")
+    return functions
+
+
+def _name(function: Proposals) -> str:
+    inner = function.func if isinstance(function, partial) else function
+    return str(getattr(inner, "__name__", type(inner).__name__))

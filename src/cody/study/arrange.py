@@ -1,0 +1,175 @@
+"""Records prepared for comparison: what belongs together gets one name, what must not be mixed is rejected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Any
+
+from cody.errors import DataError
+from cody.study.explainers import EXPLAINERS, NEAR
+from cody.study.metrics import Group
+from cody.study.record import REMOVALS, Record
+from cody.utils.words import plain
+
+# In the paper's order. Others follow by name.
+DATA = ("collegemsg", "uci-messages", "uci-forums", "wikipedia")
+MODELS = ("tgn", "tgat")
+NEAR_WORDS = {function.__name__: f"near {name}" for name, function in NEAR.items()}  # as the command line calls them
+
+Parts = tuple[str, str]  # search and policy, as a record names them
+
+
+def arrange(records: Sequence[Record]) -> list[Record]:
+    """The records with short names for data and models, and one name for each setting of an explainer.
+
+    A model's name loses its folder and the name of its data: runs/tgn-wikipedia and runs/tgn-uci-forums are both tgn.
+    An explainer that was run with several settings becomes one explainer for each: cody-temporal (alpha=0.5). A record
+    that is in several files counts once.
+    """
+    if not records:
+        raise DataError("there are no records to compare; cody evaluate writes them")
+    short = [replace(record, data=_data(record), model=_family(record)) for record in records]
+    _check_identities(records, short)
+    return _once(_name_settings(short))
+
+
+def in_order(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Distinct names: the known ones in their order, then the others by name.
+
+    >>> in_order(["zebra", "tgat", "ant", "tgn", "tgat"], MODELS)
+    ['tgn', 'tgat', 'ant', 'zebra']
+    """
+    places = {name: place for place, name in enumerate(known)}
+    return sorted(set(names), key=lambda name: (places.get(name, len(places)), name))
+
+
+def explainers_in_order(records: Iterable[Record]) -> dict[str, Parts]:
+    """The explainers of records and what each is made of: in the order of the catalogue, then the others by name."""
+    found = {record.explainer: (record.search, record.policy) for record in records}
+    places = {entry.parts: place for place, entry in enumerate(EXPLAINERS.values())}
+
+    def place(name: str) -> tuple[int, bool, str]:
+        return places.get(found[name], len(places)), name not in EXPLAINERS, name  # settings follow their explainer
+
+    return {name: found[name] for name in sorted(found, key=place)}
+
+
+def setting(search: Any, policy: Any, options: Any) -> dict[str, str]:
+    """An explainer's search, policy and options in one flat dictionary of texts.
+
+    >>> setting("cody", "temporal", {"search": {"alpha": 0.5}, "candidates": {"size": 64}})
+    {'search': 'cody', 'policy': 'temporal', 'edits': '["removals"]', 'search.alpha': '0.5', 'candidates.size': '64'}
+    """
+    parts = _flat({"search": search, "policy": policy})
+    options = {"edits": list(REMOVALS), **(options if isinstance(options, Mapping) else {})}
+    return parts | _flat(options) | parts
+
+
+def setting_of(record: Record) -> dict[str, str]:
+    return setting(record.search, record.policy, record.options)
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{inner}": text for inner, text in _flat(value).items()}
+        else:
+            flat[name] = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return flat
+
+
+def _data(record: Record) -> str:
+    return plain(PurePath(record.data).name.removesuffix(".csv").removesuffix(".parquet").removeprefix("ml_"), 40)
+
+
+def _family(record: Record) -> str:
+    name = PurePath(record.model).name
+    return plain(name.removesuffix(f"-{_data(record)}") or name, 40)
+
+
+def _check_identities(records: Sequence[Record], short: Sequence[Record]) -> None:
+    """Reject records of two models, or two data sets, that would end up in the same column."""
+    models: dict[tuple[str, str], Record] = {}
+    for record, renamed in zip(records, short, strict=True):
+        first = models.setdefault((renamed.data, renamed.model), record)
+        for what, mine, other in (
+            ("model", (record.model, record.model_identity), (first.model, first.model_identity)),
+            ("data set", (record.data, record.data_identity), (first.data, first.data_identity)),
+        ):
+            if mine[1] != other[1]:
+                raise DataError(
+                    f"the records mix two different {what}s, {other[0]!r} ({other[1][:12]}) and {mine[0]!r} "
+                    f"({mine[1][:12]}); pass their files one at a time"
+                )
+
+
+def _name_settings(records: Sequence[Record]) -> list[Record]:
+    settings: dict[Group, dict[str, dict[str, str]]] = {}  # for each group; their text is the key
+    given = [setting_of(record) for record in records]
+    for record, values in zip(records, given, strict=True):
+        group = Group(record.data, record.model, record.kind, record.explainer)
+        settings.setdefault(group, {})[str(values)] = values
+    varied: dict[str, list[str]] = {}  # which options vary within a group, for each explainer
+    for group, found in settings.items():
+        keys = dict.fromkeys(key for values in found.values() for key in values)
+        known = varied.setdefault(group.explainer, [])
+        known += [key for key in keys if key not in known and len({values.get(key) for values in found.values()}) > 1]
+    names = _names(
+        {(record.explainer, str(values)): values for record, values in zip(records, given, strict=True)}, varied
+    )
+    return [
+        replace(record, explainer=names[record.explainer, str(values)])
+        for record, values in zip(records, given, strict=True)
+    ]
+
+
+def _names(
+    settings: Mapping[tuple[str, str], Mapping[str, str]], varied: Mapping[str, Sequence[str]]
+) -> dict[tuple[str, str], str]:
+    """A name for each setting of each explainer: the shortest that distinguishes it from all others."""
+    exact = {key: _exact(key[0], values, varied[key[0]]) for key, values in settings.items()}
+    whole = {key: _named(key[0], values, varied[key[0]]) for key, values in settings.items()}
+    names = dict(exact)
+    for shorter in (whole, {key: plain(name, 60) for key, name in whole.items()}):
+        meant: dict[str, set[str]] = {}
+        for key, name in shorter.items():
+            meant.setdefault(name, set()).add(exact[key])
+        names |= {key: name for key, name in shorter.items() if len(meant[name]) == 1}
+    return names
+
+
+def _named(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> str:
+    pairs = [(key.rpartition(".")[2], _rounded(values.get(key, "–"))) for key in varied]
+    shown = ", ".join(NEAR_WORDS.get(value, f"{name}={value}") for name, value in pairs)
+    return plain(f"{explainer} ({shown})" if varied else explainer, 1000)
+
+
+def _exact(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> str:
+    shown = ", ".join(f"{key}={values.get(key)}" for key in varied)
+    return plain(f"{explainer} ({shown})" if varied else explainer, 10_000)
+
+
+def _rounded(value: str) -> str:
+    """A number rounded to four digits; any other text unchanged."""
+    try:
+        return f"{float(value):.4g}" if "." in value else value
+    except ValueError:
+        return value
+
+
+def _once(records: Sequence[Record]) -> list[Record]:
+    """Each record once: files may overlap, as long as they agree."""
+    known: dict[tuple[object, ...], Record] = {}
+    for record in records:
+        key = (record.data, record.model, record.kind, record.explainer, record.event, record.seed)
+        first = known.setdefault(key, record)
+        if replace(record, seconds=first.seconds, version=first.version) != first:
+            raise DataError(
+                f"{record.explainer} explains event {record.event} of {record.data} twice with seed {record.seed}, "
+                "differently: these files do not belong together"
+            )
+    return list(known.values())

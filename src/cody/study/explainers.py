@@ -1,0 +1,301 @@
+"""The catalogue: every explainer that can be chosen by name, what it is made of, and how the paper calls it.
+
+An explainer is a policy and a search. The names here are those of the command line and of records; nobody else knows
+any of them. Explainers of your own need no entry: `Explainer("mine", my_policy, my_search)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cody import search
+from cody.baselines import tgnnexplainer
+from cody.errors import CallError, did_you_mean
+from cody.explain.explanation import Explanation
+from cody.explain.pipeline import describe, explain, options_of
+from cody.graph import Query, TemporalGraph, whole_number
+from cody.graph.neighbourhood import SIZE, Near, Protected, ends_first, events_among_nodes, events_on_paths
+from cody.models.contract import Model, reach
+from cody.search import Search, policies
+from cody.search.policies import Policy
+from cody.search.proposals import Proposals, additions, check_proposals, moves, removals
+from cody.utils.signatures import readable_help
+
+
+@readable_help
+@dataclass(frozen=True, slots=True)
+class Explainer:
+    """A policy and a search under a name, and what they may change. Workers need functions that can be pickled."""
+
+    name: str
+    policy: Policy
+    search: Search
+    size: int | None = None  # candidates; None: 64, and more of them where nothing is found
+    hops: int | None = None  # None: as far as the model looks
+    near: Near = ends_first
+    evaluations: int | None = None  # a budget
+    edits: tuple[Proposals, ...] = (removals,)  # what could have been otherwise
+    protect: Protected | None = None  # events that may not be removed
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edits", check_proposals(self.edits))
+        if not isinstance(self.name, str):
+            raise CallError(f"the name of an explainer is text, not {self.name!r}")
+        for name in ("size", "hops", "evaluations"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, whole_number(name, getattr(self, name)))
+                if getattr(self, name) < 1:
+                    raise CallError(f"{name} of {self.name!r} must be at least 1, not {getattr(self, name)}")
+
+    def explain(self, model: Model, graph: TemporalGraph, query: Query, **others: Any) -> Explanation:
+        """What `cody.explain` answers when it is given all this; `others` are the rest of its options."""
+        return explain(
+            model,
+            graph,
+            query,
+            policy=self.policy,
+            search=self.search,
+            size=self.size,
+            hops=self.hops,
+            near=self.near,
+            evaluations=self.evaluations,
+            edits=self.edits,
+            **{"protect": self.protect, **others},
+        )
+
+    def options(self, model: Model) -> dict[str, Any]:
+        """All that it is given, as plain data, apart from the names of policy and search."""
+        given: dict[str, Any] = {
+            "policy": options_of(self.policy),
+            "search": options_of(self.search),
+            "candidates": {
+                "size": self.size,
+                "hops": reach(model) if self.hops is None else self.hops,
+                "near": getattr(self.near, "__name__", type(self.near).__name__),
+            },
+            "evaluations": self.evaluations,
+            "edits": [describe(propose)["name"] for propose in self.edits],
+        }
+        if self.protect is None:
+            return given
+        return given | {"protect": {name: value for name, value in self.protect.as_parameters().items() if value}}
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What records call a policy or a search: ours as on the command line, others with their module.
+
+    >>> name_of(policies.spatio_temporal), name_of(partial(search.cody, iterations=9)), name_of(sorted)
+    ('spatio-temporal', 'cody', 'builtins.sorted')
+    """
+    inner = function.func if isinstance(function, partial) else function
+    named: Any = inner if hasattr(inner, "__qualname__") else type(inner)
+    if named.__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return str(named.__name__).replace("_", "-")
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An explainer of the catalogue."""
+
+    name: str  # on the command line and in records
+    title: str  # as the paper writes it, without the policy where that can be chosen
+    search: Search
+    policy: Policy | None  # None: it is learned
+    learned: str = ""  # name of a policy that is learned, so that a scorer must have been trained for the model
+    factual: bool = False  # names what speaks for a decision, whether or not it changes without that
+    size: int | None = SIZE  # candidates; None: 64, and more of them where nothing is found
+    paper: Mapping[str, float] = field(default_factory=dict)  # options of the search that the paper chose
+
+    @property
+    def needs_scorer(self) -> bool:
+        return self.policy is None
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """What records call its search and its policy."""
+        return name_of(self.search), self.learned if self.policy is None else name_of(self.policy)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of its search, with their defaults."""
+        return options_of(self.search)
+
+
+# In the paper's order; its policies are the first four, and of the factual ones its are the last two.
+POLICIES: dict[str, Policy] = {
+    "random": policies.random,
+    "temporal": policies.temporal,
+    "spatio-temporal": policies.spatio_temporal,
+    "event-impact": policies.event_impact,
+    "flow": policies.flow,
+}
+SEARCHES: dict[str, tuple[str, Search, Mapping[str, float]]] = {  # with any policy; title, function, paper's options
+    "scout": ("Scout", search.scout, {}),
+    "greedy": ("GreeDy", search.greedy, {}),
+    "cody": ("CoDy", search.cody, {"iterations": 300, "alpha": 2 / 3}),
+    "greedy-then-cody": ("GreeDy, then CoDy", search.greedy_then_cody, {"iterations": 300, "alpha": 2 / 3}),
+}
+FACTUAL = (
+    Entry("random", "random sets", search.top_share, policies.random, factual=True),
+    Entry("pbone", "PBONE", search.top_share, policies.event_impact, factual=True),
+    Entry("tempme", "TempME", search.top_share, None, "tempme", factual=True),
+    Entry("pgexplainer", "PGExplainer", search.top_share, None, "pgexplainer", factual=True),
+    Entry(
+        "tgnnexplainer",
+        "T-GNNExplainer",
+        tgnnexplainer,
+        None,
+        "pgexplainer",
+        factual=True,
+        size=30,
+        paper={"rollouts": 500},
+    ),
+)
+SEARCHING = tuple(
+    Entry(f"{name}-{policy}", title, function, order, size=None, paper=paper)
+    for name, (title, function, paper) in SEARCHES.items()
+    for policy, order in POLICIES.items()
+)
+EXPLAINERS: dict[str, Entry] = {entry.name: entry for entry in (*FACTUAL, *SEARCHING)}  # in the order of tables
+TRAINED = ("pgexplainer", "tempme")  # what `cody train-explainer` can train; the first by default
+EDITS: dict[str, Proposals] = {"remove": removals, "add": additions, "move": moves}  # what could be otherwise
+# Which events are candidates: the default, and the two readings of "near a link" that the paper has.
+NEAR: dict[str, Near] = {"ends": ends_first, "events": events_on_paths, "nodes": events_among_nodes}
+
+SPARSITIES = tuple(0.01 + 0.29 * level / 15 for level in range(16))  # 0.01 to 0.30: where TempME's paper measures
+
+DEFAULT_SEARCH, DEFAULT_POLICY = "scout", "spatio-temporal"
+COMPARED = ("cody-spatio-temporal", "greedy-spatio-temporal")  # by `cody evaluate` unless it is asked for others
+
+_BY_PARTS = {entry.parts: entry for entry in EXPLAINERS.values()}
+
+
+def known(search: str, policy: str) -> Entry | None:
+    """The entry that consists of a search and a policy, as records name them."""
+    return _BY_PARTS.get((search, policy))
+
+
+def find(name: str, policy: str | None = None) -> Entry:
+    """The entry of that name. A search by itself takes a policy: by default the nearest events first.
+
+    >>> find("cody").name, find("cody", "temporal").name, find("cody-temporal").name, find("pbone").name
+    ('cody-spatio-temporal', 'cody-temporal', 'cody-temporal', 'pbone')
+    """
+    if name not in SEARCHES and name not in EXPLAINERS:
+        raise CallError(f"there is no explainer {name!r}{did_you_mean(name, [*EXPLAINERS, *SEARCHES])}")
+    if name in EXPLAINERS:
+        if policy is not None:
+            raise CallError(_no_option("policy", name))
+        return EXPLAINERS[name]
+    entry = known(name, DEFAULT_POLICY if policy is None else policy)
+    if entry is None:
+        raise CallError(f"there is no policy {policy!r}{did_you_mean(str(policy), POLICIES)}")
+    return entry
+
+
+@readable_help
+def explainer(
+    name: str,
+    *,
+    policy: str | None = None,
+    scorer: str | Path | None = None,
+    other_data: bool = False,
+    size: int | None = None,
+    hops: int | None = None,
+    near: Near = ends_first,
+    evaluations: int | None = None,
+    edits: tuple[Proposals, ...] = (removals,),
+    protect: Protected | None = None,
+    **options: Any,
+) -> Explainer:
+    """The explainer of that name, ready to be asked, with options of its search.
+
+    PGExplainer, T-GNNExplainer and TempME need a `scorer`: the folder that `cody train-explainer` wrote, or the name of
+    the shipped model that it belongs to. With `other_data` it ranks events of data that it was not trained on.
+
+    >>> from cody.models import ToyModel
+    >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
+    >>> tree = explainer("cody", policy="temporal", iterations=100)
+    >>> tree.explain(ToyModel(graph, weights=[1, 2, -1, 0]), graph, graph.query(3)).rows
+    (1,)
+    """
+    chosen = {"policy": policy, "scorer": scorer}
+    check_options(name, [*options, *(option for option, value in chosen.items() if value is not None)])
+    entry = find(name, policy)
+    if entry.factual and edits != (removals,):
+        raise CallError(
+            f"the explainer {name!r} names events that happened: it knows removals only, and no other edits"
+        )
+    return Explainer(
+        entry.name,
+        _policy(entry, scorer, other_data),
+        partial(entry.search, **options) if options else entry.search,
+        size=entry.size if size is None else size,
+        hops=hops,
+        near=near,
+        evaluations=evaluations,
+        edits=edits,
+        protect=protect,
+    )
+
+
+def at_sparsities(
+    name: str, sparsities: Iterable[float] = SPARSITIES, *, scorer: str | Path | None = None
+) -> tuple[Explainer, ...]:
+    """An explainer that ranks events, once for each share of them that it names. The default is TempME's protocol.
+
+    >>> [one.name for one in at_sparsities("pbone", [0.1, 0.2])]
+    ['pbone at 0.100', 'pbone at 0.200']
+    """
+    made = ((share, explainer(name, scorer=scorer, sparsity=share)) for share in sparsities)
+    return tuple(replace(one, name=f"{one.name} at {share:.3f}") for share, one in made)
+
+
+def find_edits(names: Iterable[str]) -> tuple[Proposals, ...]:
+    """The functions that propose edits of these kinds.
+
+    >>> [function.__name__ for function in find_edits(["add", "remove"])]
+    ['additions', 'removals']
+    """
+    chosen = list(dict.fromkeys(names))
+    for name in chosen:
+        if name not in EDITS:
+            raise CallError(f"there is no kind of edit {name!r}; there are {', '.join(EDITS)}")
+    if not chosen:
+        raise CallError(f"no kind of edit is named; there are {', '.join(EDITS)}")
+    return tuple(EDITS[name] for name in chosen)
+
+
+def check_options(name: str, given: Iterable[str], spelled: Callable[[str], str] = str) -> None:
+    """Refuse options that the explainer of that name does not have. `spelled` is how the caller writes an option."""
+    entry = find(name)
+    has = {*entry.options}
+    has |= {"policy"} if name in SEARCHES else set()
+    has |= {"scorer"} if entry.needs_scorer else set()
+    for option in given:
+        if option not in has:
+            raise CallError(_no_option(option, name, spelled))
+
+
+def _no_option(option: str, name: str, spelled: Callable[[str], str] = str) -> str:
+    why = {"policy": ": it has an order of its own", "scorer": ": it learns nothing"}
+    why["iterations"] = f"; its budget is {spelled('evaluations')}"
+    return f"the explainer {name!r} has no option {spelled(option)}{why.get(option, '')}"
+
+
+def _policy(entry: Entry, scorer: str | Path | None, other_data: bool) -> Policy:
+    if entry.policy is not None:
+        return entry.policy
+    if scorer is None:
+        raise CallError(
+            f"the explainer {entry.name!r} needs a scorer that was trained for the model: the folder that "
+            "cody train-explainer writes, or the name of a shipped model"
+        )
+    from cody.baselines import trained_policy  # torch takes a second to import
+
+    return trained_policy(entry.learned, scorer, other_data=other_data)

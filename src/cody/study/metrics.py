@@ -1,0 +1,344 @@
+"""How good explanations are: plain functions of records, one number each, None where there is nothing to measure.
+
+N records, each about one link; X is the explanation of a link, C its candidates. A metric takes records,
+or their `columns`; given the columns of S bootstrap samples it gives an array of S numbers instead of one.
+
+Some projects call fidelity- what is fidelity+ here: go by the formulas.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from cody.errors import CallError
+from cody.graph import FloatArray, IntArray
+from cody.models.decision import probability, shift
+from cody.study.failure import Failure
+from cody.study.record import Record
+
+AT_ONCE = 2_000_000  # counts of a bootstrap held at the same time
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the metrics need to know about N records."""
+
+    sparsity: FloatArray  # [N] |X| / |C|
+    necessary: FloatArray  # [N] 1 where the decision changes without X, else 0
+    sufficient: FloatArray  # [N] 1 where the decision stays with X only, else 0
+    found: FloatArray  # [N] 1 where the explainer met a set that changes the decision, else 0
+    logit_gain: FloatArray  # [N] how far the logit with X only lies beyond the original one, on the decision's side
+    probability_gain: FloatArray  # [N] the same of the probability
+    evaluations: FloatArray  # [N]
+    seconds: FloatArray  # [N] nan where no time was measured
+    link: IntArray  # [N] the same number for records about the same link
+    counts: FloatArray  # [N] how often each record counts; [S, N] for S samples
+
+
+Records = Sequence[Record] | Columns
+Metric = Callable[[Records], float | None]
+
+
+def columns(records: Records) -> Columns:
+    """The records as columns, each counted once."""
+    if isinstance(records, Columns):
+        return records
+    numbers: dict[Hashable, int] = {}
+    seconds = [np.nan if record.seconds is None else record.seconds for record in records]
+    link = [numbers.setdefault(link_of(record), len(numbers)) for record in records]
+    return Columns(
+        sparsity=np.array([record.sparsity for record in records], dtype=np.float64),
+        necessary=np.array([record.is_necessary for record in records], dtype=np.float64),
+        sufficient=np.array([record.is_sufficient for record in records], dtype=np.float64),
+        found=np.array([record.first is not None for record in records], dtype=np.float64),
+        logit_gain=np.array([-shift(record.original, record.only) for record in records], dtype=np.float64),
+        probability_gain=np.array([_probability_gain(record) for record in records], dtype=np.float64),
+        evaluations=np.array([record.evaluations for record in records], dtype=np.float64),
+        seconds=np.array(seconds, dtype=np.float64),
+        link=np.array(link, dtype=np.int64),
+        counts=np.ones(len(records)),
+    )
+
+
+def _probability_gain(record: Record) -> float:
+    gain = probability(record.only) - probability(record.original)
+    return gain if record.original > 0 else -gain
+
+
+def link_of(record: Record) -> tuple[str, str, int]:
+    """What a record is about: equal for all records about one link."""
+    return record.data, record.model, record.event
+
+
+def sparsity(records: Records) -> float | None:
+    """(1/N) Σ |X| / |C|: the share of the candidates that the explanation names. Lower is better.
+
+    A link without candidates has an empty X and counts as 0.
+    """
+    group = columns(records)
+    return _mean(group, group.sparsity)
+
+
+def fidelity_plus(records: Records) -> float | None:
+    """(1/N) Σ 1[decision without X ≠ decision]: the share of necessary explanations, the counterfactuals."""
+    group = columns(records)
+    return _mean(group, group.necessary)
+
+
+def fidelity_minus(records: Records) -> float | None:
+    """(1/N) Σ 1[decision with X as the only past = decision]: the share of sufficient explanations."""
+    group = columns(records)
+    return _mean(group, group.sufficient)
+
+
+def characterization(records: Records) -> float | None:
+    """2 / (1/fidelity+ + 1/fidelity-): their harmonic mean; 0 when either is 0."""
+    group = columns(records)
+    necessary, sufficient = fidelity_plus(group), fidelity_minus(group)
+    if necessary is None or sufficient is None:
+        return None
+    total = np.asarray(necessary) + np.asarray(sufficient)
+    return _number(2 * necessary * sufficient / np.where(total > 0, total, 1.0))
+
+
+def aufsc_plus(records: Records) -> float | None:
+    """∫₀¹ (share of the N links with fidelity+ and sparsity ≤ s) ds = (1/N) Σ 1[necessary] · (1 - sparsity).
+
+    The area under the curve of fidelity+ against sparsity: high if many small sets change the decision.
+    """
+    group = columns(records)
+    return _mean(group, group.necessary * (1 - group.sparsity))
+
+
+def aufsc_minus(records: Records) -> float | None:
+    """∫₀¹ (share of the N links with fidelity- and sparsity ≤ s) ds = (1/N) Σ 1[sufficient] · (1 - sparsity)."""
+    group = columns(records)
+    return _mean(group, group.sufficient * (1 - group.sparsity))
+
+
+def delta_logit(records: Records) -> float | None:
+    """(1/N) Σ y · (logit with X as the only past - logit), y = 1 where the link is predicted, else -1.
+
+    How much of the decision X keeps by itself: negative where it says less than the whole past, the usual case, and
+    positive where it says more. Higher is better. TempME's protocol takes the mean over 16 sparsities, from 0.01 to
+    0.30: `cody.study.explainers.at_sparsities` gives the explainers whose records to pass.
+    """
+    group = columns(records)
+    return _mean(group, group.logit_gain)
+
+
+def delta_probability(records: Records) -> float | None:
+    """(1/N) Σ y · (probability with X as the only past - probability): as `delta_logit`, of the model's score."""
+    group = columns(records)
+    return _mean(group, group.probability_gain)
+
+
+def mean_evaluations(records: Records) -> float | None:
+    """(1/N) Σ distinct sets that the explainer asked the model about. Lower is better."""
+    group = columns(records)
+    return _mean(group, group.evaluations)
+
+
+def mean_seconds(records: Records) -> float | None:
+    """(1/N) Σ wall time, without confirmation and without measuring fidelity. Lower is better.
+
+    None if some record has no time, because explainers shared answers.
+    """
+    group = columns(records)
+    return None if np.isnan(group.seconds).any() else _mean(group, group.seconds)
+
+
+def found_share(records: Records) -> float | None:
+    """(1/N) Σ 1[the explainer asked about a set that changes the decision].
+
+    Equal to fidelity+ for explainers that answer with such a set whenever they meet one, as CoDy and GreeDy do.
+    """
+    group = columns(records)
+    return _mean(group, group.found)
+
+
+def jaccard(records: Sequence[Record], others: Sequence[Record]) -> float | None:
+    """Mean over the links that both explain of |X ∩ Y| / |X ∪ Y|; None without a common link.
+
+    Two empty explanations are equal: 1. If a link was explained several times, the mean over all pairs counts.
+    """
+    mine, theirs = _explanations(records), _explanations(others)
+    common = [_overlap(mine[link], theirs[link]) for link in mine if link in theirs]
+    return float(np.mean(common)) if common else None
+
+
+def recall(records: Sequence[Record], causes: Sequence[Set[int]]) -> float | None:
+    """Where the true causes of links are known: mean of |X ∩ causes| / |causes|, over links that have any.
+
+    `causes` has an entry for each event of the graph, as in `cody.data.campus`.
+    """
+    found = [
+        len(causes[record.event] & set(record.rows)) / len(causes[record.event])
+        for record in records
+        if causes[record.event]
+    ]
+    return sum(found) / len(found) if found else None
+
+
+def _explanations(records: Iterable[Record]) -> dict[Hashable, list[frozenset[Hashable]]]:
+    found: dict[Hashable, list[frozenset[Hashable]]] = {}
+    for record in records:
+        found.setdefault(link_of(record), []).append(record.changes)
+    return found
+
+
+def _overlap(some: list[frozenset[Hashable]], others: list[frozenset[Hashable]]) -> float:
+    pairs = [(len(one & other), len(one | other)) for one, other in product(some, others)]
+    return float(np.mean([shared / union if union else 1.0 for shared, union in pairs]))
+
+
+class Interval(NamedTuple):
+    low: float
+    high: float
+
+
+def interval(
+    metric: Metric,
+    records: Records,
+    *,
+    rng: np.random.Generator,
+    level: float = 0.95,
+    samples: int = 1000,
+) -> Interval | None:
+    """Percentile bootstrap: the interval that holds a share `level` of the samples; None where the metric is undefined.
+
+    A sample draws as many links as there are, with replacement, each with all records about it.
+    """
+    group = columns(records)
+    if metric(group) is None:
+        return None
+    drawn = [
+        np.asarray(metric(replace(group, counts=counts[:, group.link])))
+        for counts in draws(int(group.link.max()) + 1, samples, rng)
+    ]
+    return within(np.concatenate(drawn), level)
+
+
+def differences(
+    metric: Metric,
+    records: Sequence[Record],
+    others: Sequence[Record],
+    *,
+    rng: np.random.Generator,
+    samples: int = 1000,
+) -> FloatArray | None:
+    """Paired bootstrap: metric(records) - metric(others) in each sample of the links that both explain. [S]
+
+    A sample draws links, and with each the records of both. Explainers that fail on the same links differ by less than
+    their two intervals suggest. `within` turns them into an interval. None where the metric is undefined.
+    """
+    links = {link_of(record) for record in records} & {link_of(record) for record in others}
+    number = {link: place for place, link in enumerate(sorted(links))}
+    both = [[record for record in some if link_of(record) in number] for some in (records, others)]
+    pair = [replace(columns(some), link=np.array([number[link_of(record)] for record in some])) for some in both]
+    if any(metric(group) is None for group in pair):
+        return None
+    drawn = []
+    for counts in draws(len(number), samples, rng):
+        one, other = (np.asarray(metric(replace(group, counts=counts[:, group.link]))) for group in pair)
+        drawn.append(one - other)
+    return np.concatenate(drawn)
+
+
+def within(drawn: FloatArray, level: float = 0.95) -> Interval:
+    """The central interval that holds a share `level` of the samples."""
+    if not 0 < level < 1:
+        raise CallError(f"level must lie between 0 and 1, not {level}")
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high))
+
+
+def draws(links: int, samples: int, rng: np.random.Generator) -> Iterator[FloatArray]:
+    """How often each link counts in each sample: [S, L] in all, as many rows at a time as memory allows."""
+    if samples < 1:
+        raise CallError(f"samples must be at least 1, not {samples}")
+    at_once = max(1, AT_ONCE // links)
+    for start in range(0, samples, at_once):
+        size = min(at_once, samples - start)
+        chosen = rng.integers(0, links, size=(size, links)) + links * np.arange(size)[:, None]  # a range for each row
+        yield np.bincount(chosen.ravel(), minlength=size * links).reshape(size, links).astype(np.float64)
+
+
+def _mean(group: Columns, values: FloatArray) -> float | None:
+    """The mean of values [N], weighted by the group's counts; None if there are none."""
+    return _number(group.counts @ values / group.counts.sum(axis=-1)) if len(values) else None
+
+
+def _number(value: FloatArray | np.float64) -> float:
+    """One number as a float. The numbers of S samples stay an array: only `interval` asks for those."""
+    return float(value) if np.ndim(value) == 0 else cast(float, value)
+
+
+class Group(NamedTuple):
+    """The records that are measured together."""
+
+    data: str
+    model: str
+    kind: str
+    explainer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The metrics of one group of records; None where one is undefined."""
+
+    links: int  # distinct ones
+    records: int
+    sparsity: float | None
+    fidelity_plus: float | None
+    fidelity_minus: float | None
+    characterization: float | None
+    aufsc_plus: float | None
+    aufsc_minus: float | None
+    delta_logit: float | None
+    delta_probability: float | None
+    evaluations: float | None
+    seconds: float | None
+    found: float | None
+    failed: int = 0  # links that could not be explained, and are in none of these figures
+
+
+def summary(records: Records, failed: int = 0) -> Summary:
+    """All metrics of one group of records."""
+    group = columns(records)
+    return Summary(
+        links=len(np.unique(group.link)),
+        records=len(group.link),
+        sparsity=sparsity(group),
+        fidelity_plus=fidelity_plus(group),
+        fidelity_minus=fidelity_minus(group),
+        characterization=characterization(group),
+        aufsc_plus=aufsc_plus(group),
+        aufsc_minus=aufsc_minus(group),
+        delta_logit=delta_logit(group),
+        delta_probability=delta_probability(group),
+        evaluations=mean_evaluations(group),
+        seconds=mean_seconds(group),
+        found=found_share(group),
+        failed=failed,
+    )
+
+
+def groups(records: Iterable[Record]) -> dict[Group, list[Record]]:
+    """Records of the same data, model, kind and explainer, in the order in which they first appear."""
+    found: dict[Group, list[Record]] = {}
+    for record in records:
+        found.setdefault(Group(record.data, record.model, record.kind, record.explainer), []).append(record)
+    return found
+
+
+def summaries(records: Iterable[Record], failures: Iterable[Failure] = ()) -> dict[Group, Summary]:
+    """The summary of each group. One of which everything failed has none."""
+    failed = Counter(Group(each.data, each.model, each.kind, each.explainer) for each in failures)
+    return {group: summary(members, failed[group]) for group, members in groups(records).items()}

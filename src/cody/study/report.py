@@ -1,0 +1,421 @@
+"""What explained links have in common: how fragile they are, what the decisive events are, and who decides."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cody.explain.explanation import (
+    MANY_SIMULTANEOUS,
+    ONE_ACTION,
+    REMOVED,
+    Event,
+    capital,
+    changed_in_words,
+    moved_in_words,
+    protected_in_words,
+)
+from cody.graph import BoolArray, TemporalGraph
+from cody.models.decision import probability
+from cody.study.cases import (
+    RELATIONS,
+    Case,
+    ages,
+    columns,
+    decisive_events,
+    is_repeated,
+    named,
+    ranks,
+    relations,
+)
+from cody.study.shares import Contrast, Share, contrast, mean
+from cody.utils.words import count, is_date
+
+SIZES = (1, 2, 3, 5, 10)  # edits that a prediction may hang on
+LATEST = (1, 4, 16)  # "among the k latest candidates"
+AGES = {  # seconds
+    60.0: "1 min",
+    600.0: "10 min",
+    3_600.0: "1 hour",
+    6 * 3_600.0: "6 hours",
+    86_400.0: "1 day",
+    7 * 86_400.0: "1 week",
+    30 * 86_400.0: "30 days",
+    365 * 86_400.0: "1 year",
+}
+MOST_AGES = 8  # in a table
+FEW = 10  # predictions with a counterfactual; shares of fewer say little
+LISTED = 5  # links and nodes in each list
+SCHEMA = "cody/survey/1"
+
+
+class Simultaneous(NamedTuple):
+    """How many events happened at the very moment of their link."""
+
+    candidates: Share  # mean over links of (share of the past events among the candidates that did)
+    decisive: Share | None  # the same of the events of counterfactuals; None: there are none
+
+    @property
+    def advice(self) -> str:
+        """What to do about it if they are many; else empty."""
+        share = 0.0 if self.decisive is None else self.decisive.value
+        if max(self.candidates.value, share) < MANY_SIMULTANEOUS:
+            return ""
+        among = "" if self.decisive is None else f" and {100 * share:.0f} % of the decisive events"
+        many = f"{100 * self.candidates.value:.0f} % of the candidates{among}"
+        return f"{many} happened at the very moment of their link. {ONE_ACTION}"
+
+
+class Fragile(NamedTuple):
+    """How many predictions hang on few events."""
+
+    edits: int
+    share: Share  # (1/N) Σ 1[a counterfactual of at most `edits` edits was found]
+
+
+class Age(NamedTuple):
+    """Medians over the events of all links together."""
+
+    decisive: float
+    candidates: float
+
+
+class Decisive(NamedTuple):
+    """An event of a counterfactual, and what it is to the link."""
+
+    edit: str  # "removed", "added" or "moved"
+    row: int | None  # of the event that is missing or moved; None: an added one
+    src: str
+    dst: str
+    time: float  # when it happened, or would have
+    was: float | None  # when an event happened that is moved
+    relation: str  # one of RELATIONS
+    latest: int  # 1 for the latest candidate, 2 for the one before it, …
+    age: str  # which of the ages of the part
+    repeated: bool  # its two nodes had met before
+
+
+class Example(NamedTuple):
+    """One explained link."""
+
+    event: int
+    src: str
+    dst: str
+    time: float
+    score: float
+    rows: tuple[int | str, ...]  # of the counterfactual, imagined events in words; empty: none was found
+    sentence: str
+    events: tuple[Decisive, ...]  # the same in full
+
+
+class Decider(NamedTuple):
+    """A node or an event that occurs in counterfactuals of links that are not its own."""
+
+    name: str  # of the node, or "src → dst" of the event
+    row: int | None  # of the event
+    decides: int  # links in whose counterfactual it occurs
+    could: int  # links among whose candidates it occurs
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What holds for links of one kind."""
+
+    kind: str  # "correct" or "incorrect"
+    links: int
+    explained: int  # those with a counterfactual
+    fragility: tuple[Fragile, ...]
+    relations: tuple[Contrast, ...]  # empty if nothing was explained
+    latest: tuple[Contrast, ...]  # among the k latest candidates
+    repetition: Contrast | None  # the two nodes of the event had met before
+    ages: tuple[Contrast, ...]  # how long before the link
+    age: Age | None  # the same in one figure, in the unit of the log
+    simultaneous: Simultaneous
+    nodes: tuple[Decider, ...]
+    events: tuple[Decider, ...]
+    most_fragile: tuple[Example, ...]
+    most_robust: tuple[Example, ...]  # of the others
+    predictions: tuple[Example, ...]  # all of them, the most fragile first
+
+    @property
+    def caution(self) -> str:
+        """A warning if what the decisive events are is known from few predictions only; else empty."""
+        if not 0 < self.explained < FEW:
+            return ""
+        have = "prediction has" if self.explained == 1 else "predictions have"
+        return f"Only {self.explained} {have} a counterfactual, so these shares and their intervals say little."
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What decides a model's predictions in general."""
+
+    data: str
+    model: str
+    explainer: str
+    allowed: tuple[str, ...]  # "removals", "additions", "moves": what could be otherwise
+    parts: tuple[Part, ...]
+    protected: str = ""  # what was not allowed to be removed, in words
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {"schema": SCHEMA, **_plain(self)}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every figure as one row, for csv: kind, figure, value, low, high, and the node or event that it is about."""
+        return [
+            {"data": self.data, "model": self.model, "kind": part.kind, **row}
+            for part in self.parts
+            for row in [
+                *({"figure": name, **share._asdict(), "of": ""} for name, share in _figures(part)),
+                *_counts("node", part.nodes),
+                *_counts("event", part.events),
+            ]
+        ]
+
+    def to_html(self) -> str:
+        """A page that shows all of it, with the predictions behind each figure. It asks nobody for anything."""
+        from cody.web.survey_page import survey_page  # whoever wants no page need not wait for it
+
+        return survey_page([self])
+
+
+def survey_of(explained: Sequence[Case], graph: TemporalGraph) -> Survey:
+    """What the cases of one model have in common, links that it predicts and links that it misses apart."""
+    kinds = dict.fromkeys(case.record.kind for case in explained)
+    first = explained[0].record
+    parts = tuple(
+        _part(kind, [case for case in explained if case.record.kind == kind], graph) for kind in sorted(kinds)
+    )
+    protected = protected_in_words(first.options.get("protect"))
+    return Survey(first.data, first.model, first.explainer, first.allowed, parts, protected)
+
+
+def _part(kind: str, of_kind: Sequence[Case], graph: TemporalGraph) -> Part:
+    flipped = [case for case in of_kind if case.flips]
+    fragility = [Fragile(edits, mean([case.flips and case.size <= edits for case in of_kind])) for edits in SIZES]
+    by_size = sorted(of_kind, key=lambda case: (not case.flips, case.size, abs(case.record.original)))
+    bins = _age_bins(flipped, graph)
+    predictions = tuple(_example(case, graph, bins) for case in by_size)
+    return Part(
+        kind,
+        len(of_kind),
+        len(flipped),
+        tuple(fragility),
+        _relations(flipped, graph) if flipped else (),
+        _latest(flipped) if flipped else (),
+        _repetition(flipped, graph) if flipped else None,
+        _ages(flipped, graph, bins) if flipped else (),
+        _age(flipped, graph) if flipped else None,
+        _simultaneous(of_kind, graph),
+        _nodes(of_kind, graph),
+        _events(of_kind, graph),
+        predictions[:LISTED],
+        predictions[LISTED:][: -LISTED - 1 : -1],
+        predictions,
+    )
+
+
+def _relations(flipped: Sequence[Case], graph: TemporalGraph) -> tuple[Contrast, ...]:
+    what = [relations(graph, case) for case in flipped]
+    return tuple(_contrast(name, flipped, [kinds == place for kinds in what]) for place, name in enumerate(RELATIONS))
+
+
+def latest_in_words(most: int) -> str:
+    """What a candidate is called that is among so many of the latest."""
+    return f"among the {most} latest candidates" if most > 1 else "the latest candidate"
+
+
+def _latest(flipped: Sequence[Case]) -> tuple[Contrast, ...]:
+    return tuple(
+        _contrast(latest_in_words(most), flipped, [ranks(case) <= most for case in flipped]) for most in LATEST
+    )
+
+
+def _repetition(flipped: Sequence[Case], graph: TemporalGraph) -> Contrast:
+    return _contrast("its nodes had met before", flipped, [is_repeated(graph, case) for case in flipped])
+
+
+class Bins(NamedTuple):
+    """Ages put together: those up to the first limit, up to the second, …, and beyond the last."""
+
+    limits: tuple[float, ...]
+    names: tuple[str, ...]
+
+    def of(self, age: float) -> str:
+        return self.names[int(np.searchsorted(self.limits, age))]
+
+
+def _age_bins(flipped: Sequence[Case], graph: TemporalGraph) -> Bins:
+    """Round ages that the candidates lie between. Times that are no dates have no unit: there they are powers of 10."""
+    of_all = np.concatenate([np.zeros(0), *(ages(graph, case) for case in flipped)])
+    limits = AGES if flipped and is_date(flipped[0].query.time) else _powers(of_all)
+    least, most = (float(limit(of_all)) for limit in (np.min, np.max)) if len(of_all) else (0.0, 0.0)
+    inside = [limit for limit in limits if least <= limit < most][-MOST_AGES + 1 :]
+    names = [limits[limit] for limit in inside]
+    if not inside:
+        return Bins((), ("any age",))
+    between = [f"{one} to {other}" for one, other in pairwise(names)]
+    return Bins(tuple(inside), (f"up to {names[0]}", *between, f"over {names[-1]}"))
+
+
+def _powers(of_all: np.ndarray) -> dict[float, str]:
+    positive = of_all[of_all > 0]
+    if not len(positive):
+        return {}
+    first, last = (math.floor(math.log10(limit)) for limit in (positive.min(), positive.max()))
+    return {10.0**power: f"{10.0**power:g}" for power in range(first, last + 1)}
+
+
+def _ages(flipped: Sequence[Case], graph: TemporalGraph, bins: Bins) -> tuple[Contrast, ...]:
+    places = [np.searchsorted(bins.limits, ages(graph, case)) for case in flipped]
+    return tuple(_contrast(name, flipped, [at == number for at in places]) for number, name in enumerate(bins.names))
+
+
+def _contrast(what: str, flipped: Sequence[Case], holds: Sequence[BoolArray]) -> Contrast:
+    decisive = [float(true[case.decisive].mean()) for case, true in zip(flipped, holds, strict=True)]
+    return contrast(what, decisive, [float(true.mean()) for true in holds])
+
+
+def _age(flipped: Sequence[Case], graph: TemporalGraph) -> Age:
+    of_all = [ages(graph, case) for case in flipped]
+    decisive = np.concatenate([age[case.decisive] for age, case in zip(of_all, flipped, strict=True)])
+    return Age(float(np.median(decisive)), float(np.median(np.concatenate(of_all))))
+
+
+def _simultaneous(of_kind: Sequence[Case], graph: TemporalGraph) -> Simultaneous:
+    """Events of the log only: an imagined one can be put at any time."""
+    real = [case.candidates < graph.num_events for case in of_kind]
+    same = [(ages(graph, case) == 0) & past for case, past in zip(of_kind, real, strict=True)]
+    shares = [float(at.sum() / max(1, past.sum())) for at, past in zip(same, real, strict=True)]
+    removed = [case.decisive & past for case, past in zip(of_kind, real, strict=True)]
+    decisive = [float(at[chosen].mean()) for at, chosen in zip(same, removed, strict=True) if chosen.any()]
+    return Simultaneous(mean(shares), mean(decisive) if decisive else None)
+
+
+def _nodes(of_kind: Sequence[Case], graph: TemporalGraph) -> tuple[Decider, ...]:
+    decides: Counter[int] = Counter()
+    could: Counter[int] = Counter()
+    for case in of_kind:
+        own, (src, dst, *_) = {case.query.src, case.query.dst}, columns(graph, case)
+        decides.update({*src[case.decisive].tolist(), *dst[case.decisive].tolist()} - own)
+        could.update({*src.tolist(), *dst.tolist()} - own)
+    return tuple(Decider(graph.name(node), None, times, could[node]) for node, times in _most(decides))
+
+
+def _events(of_kind: Sequence[Case], graph: TemporalGraph) -> tuple[Decider, ...]:
+    """Events of the log that are missing or moved in counterfactuals."""
+    decides: Counter[int] = Counter()
+    could: Counter[int] = Counter()
+    for case in of_kind:
+        decides.update(_real(case, case.candidates[case.decisive].tolist(), graph))
+        could.update(_real(case, case.candidates.tolist(), graph))
+    return tuple(
+        Decider(f"{graph.name(int(graph.src[row]))} → {graph.name(int(graph.dst[row]))}", row, times, could[row])
+        for row, times in _most(decides)
+    )
+
+
+def _real(case: Case, rows: Sequence[int], graph: TemporalGraph) -> set[int]:
+    """The events of the log that some candidates stand for."""
+    moved = {event.row: event.replaces for event in case.imagined}
+    real = (row if row < graph.num_events else moved[row] for row in rows)
+    return {row for row in real if row is not None}
+
+
+def _most(counted: Counter[int]) -> list[tuple[int, int]]:
+    """The most frequent ones that occur more than once; of equals, the smaller number first."""
+    often = [(number, times) for number, times in counted.items() if times > 1]
+    return sorted(often, key=lambda pair: (-pair[1], pair[0]))[:LISTED]
+
+
+def _example(case: Case, graph: TemporalGraph, bins: Bins) -> Example:
+    ends = graph.name(case.query.src), graph.name(case.query.dst)
+    events = _decisive(case, graph, bins) if case.flips else ()
+    score = round(probability(case.record.original), 6)
+    return Example(
+        case.event,
+        *ends,
+        case.query.time,
+        score,
+        tuple(map(named, decisive_events(graph, case))),
+        _sentence(case, events, graph),
+        events,
+    )
+
+
+def _decisive(case: Case, graph: TemporalGraph, bins: Bins) -> tuple[Decisive, ...]:
+    kinds, latest, repeated = relations(graph, case), ranks(case), is_repeated(graph, case)
+    facts = zip(
+        decisive_events(graph, case),
+        *(column[case.decisive].tolist() for column in (kinds, latest, ages(graph, case), repeated)),
+        strict=True,
+    )
+    return tuple(
+        Decisive(
+            event.edit,
+            _row(event),
+            event.src,
+            event.dst,
+            event.time,
+            event.was,
+            RELATIONS[kind],
+            rank,
+            bins.of(age),
+            met,
+        )
+        for event, kind, rank, age, met in facts
+    )
+
+
+def _row(event: Event) -> int | None:
+    return event.row if event.edit == REMOVED else event.replaces
+
+
+def _sentence(case: Case, events: Sequence[Decisive], graph: TemporalGraph) -> str:
+    record = case.record
+    if not events:
+        return f"No counterfactual was found; {count(record.evaluations, 'set')} of events were tried."
+    past = int((case.candidates < graph.num_events).sum())
+    changed = capital(changed_in_words([event.edit for event in events], past))
+    return f"{changed} {moved_in_words(record.original, record.without)}."
+
+
+def _figures(part: Part) -> list[tuple[str, Share]]:
+    found = [(f"flipped by at most {each.edits}", each.share) for each in part.fragility]
+    found.append(("simultaneous: candidates", part.simultaneous.candidates))
+    found += [] if part.simultaneous.decisive is None else [("simultaneous: decisive", part.simultaneous.decisive)]
+    repeated = () if part.repetition is None else (part.repetition,)
+    aged = tuple(each._replace(what=f"age {each.what}") for each in part.ages)
+    for each in (*part.relations, *part.latest, *repeated, *aged):
+        found += [(f"{each.what}: decisive", each.decisive), (f"{each.what}: candidates", each.candidates)]
+        found += [] if each.ratio is None else [(f"{each.what}: ratio", each.ratio)]
+    return found
+
+
+def _counts(kind: str, deciders: Sequence[Decider]) -> list[dict[str, Any]]:
+    """Who decides for others how often, and how often it could: numbers of links."""
+    return [
+        {
+            "figure": f"{kind}: {what}",
+            "value": value,
+            "of": each.name if each.row is None else f"{each.row}, {each.name}",
+        }
+        for each in deciders
+        for what, value in (("decides", each.decides), ("could decide", each.could))
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """Named tuples and dataclasses as objects, tuples as lists."""
+    if hasattr(value, "_asdict"):
+        return {name: _plain(part) for name, part in value._asdict().items()}
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value

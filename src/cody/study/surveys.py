@@ -1,0 +1,80 @@
+"""A survey of a model in one call: links are drawn, explained, and summarised."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+
+from cody.errors import CallError, FailedLinksWarning, ModelError
+from cody.graph import TemporalGraph
+from cody.models.contract import Model
+from cody.study.cases import cases
+from cody.study.explainers import DEFAULT_SEARCH, Explainer
+from cody.study.explainers import explainer as named_explainer
+from cody.study.failure import Failure, in_words
+from cody.study.instances import TEST_PERIOD, sample_kinds
+from cody.study.record import KINDS, Record
+from cody.study.report import Survey, survey_of
+from cody.study.run import Link, Plan, evaluate
+from cody.utils.signatures import readable_help
+
+
+@readable_help
+def survey(
+    model: Model,
+    graph: TemporalGraph,
+    links: Iterable[int] | None = None,
+    *,
+    instances: int = 50,
+    kinds: Sequence[str] = KINDS,
+    period: tuple[float, float] = TEST_PERIOD,
+    explainer: Explainer | None = None,
+    seed: int = 0,
+    data_name: str = "the data",
+    model_name: str = "the model",
+    watch: Callable[[int, int], None] | None = None,
+) -> Survey:
+    """What decides a model's predictions in general, from explanations of many of them.
+
+    Args:
+        model: The model whose predictions are explained.
+        graph: The log that it is asked about.
+        links: Rows of events, all of which are explained. Default: some are drawn.
+        instances: How many are drawn of each kind.
+        kinds: "correct" for predicted links, "incorrect" for missed ones.
+        period: The part of the log that they are drawn from, as shares of its events.
+        explainer: What explains them (`cody.study.explainers.explainer`). Default: the search that `explain` uses.
+        seed: For drawing links, and for policies with chance.
+        data_name: What the data are called in the result.
+        model_name: What the model is called in the result.
+        watch: Called after each explanation, with the number of finished and of all links.
+
+    >>> from cody.models import ToyModel
+    >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
+    >>> (part,) = survey(ToyModel(graph, weights=[1, 2, -1, 0]), graph, [3]).parts
+    >>> part.kind, part.links, part.explained
+    ('correct', 1, 1)
+    """
+    rows = None if links is None else sorted(set(links))
+    if rows is not None and not rows:
+        raise CallError("no link is given; links are rows of events")
+    most = instances if rows is None else len(rows)
+    drawn = sample_kinds(model, graph, most, kinds, period=period, seed=seed, events=rows)
+    asked = [Link(row, kind) for kind in kinds for row in drawn[kind]]
+    if not asked:
+        raise CallError(f"there is no {' or '.join(kinds)} link among those asked for")
+    plan = Plan(data_name, model_name, (explainer or named_explainer(DEFAULT_SEARCH),), seed)
+    records: list[Record] = []
+    failures: list[Failure] = []
+    for entry in evaluate(model, graph, asked, plan):
+        if isinstance(entry, Record):
+            records.append(entry)
+        else:
+            failures.append(entry)
+        if watch is not None:
+            watch(len(records) + len(failures), len(asked))
+    if not records:
+        raise ModelError(f"no prediction could be explained, the first one: {failures[0].reason}")
+    for sentence in in_words(failures):
+        warnings.warn(sentence, FailedLinksWarning, stacklevel=2)
+    return survey_of(cases(records, graph), graph)

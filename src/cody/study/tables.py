@@ -1,0 +1,278 @@
+"""The paper's tables from records: which value goes into which cell. `cody.study.typeset` writes them."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import NamedTuple
+
+import numpy as np
+
+from cody.study import metrics
+from cody.study.arrange import DATA, MODELS, Parts, arrange, explainers_in_order, in_order
+from cody.study.explainers import known
+from cody.study.failure import Failure, in_words
+from cody.study.metrics import Columns, Interval, Metric, columns, interval
+from cody.study.record import KINDS, REMOVALS, Record
+from cody.study.remarks import Groups, beyond_removals, built_with_other_settings, follows_paper, missing
+from cody.study.remarks import links as links_of
+
+SAME_MESSAGES = {"collegemsg": "uci-messages"}  # the first has times to the minute, the paper's to the second
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A metric as tables show it."""
+
+    name: str  # in files
+    title: str
+    latex: str
+    formula: str
+    metric: Metric
+    digits: int = 2
+    ranked: bool = True  # higher is better; where False, there is no best: doing nothing is sparse and fast
+
+
+AUFSC_PLUS = Measure(
+    "aufsc_plus",
+    "AUFSC+",
+    r"\textit{AUFSC}$_+$",
+    "area under fidelity+ against sparsity = mean of [decision changes without X]·(1 − |X|/|C|)",
+    metrics.aufsc_plus,
+)
+AUFSC_MINUS = Measure(
+    "aufsc_minus",
+    "AUFSC−",
+    r"\textit{AUFSC}$_-$",
+    "area under fidelity− against sparsity = mean of [decision stays with X only]·(1 − |X|/|C|)",
+    metrics.aufsc_minus,
+)
+CHARACTERIZATION = Measure(
+    "char", "char", "$char$", "harmonic mean of fidelity+ and fidelity−", metrics.characterization
+)
+FIDELITY_PLUS = Measure(
+    "fidelity_plus",
+    "fidelity+",
+    "Fidelity+",
+    "share of links whose decision changes when X is removed",
+    metrics.fidelity_plus,
+)
+SPARSITY = Measure(
+    "sparsity", "sparsity", "Sparsity", "mean of |X|/|C|; lower is better", metrics.sparsity, ranked=False
+)
+FIDELITY_MINUS = Measure(
+    "fidelity_minus",
+    "fidelity−",
+    "Fidelity-",
+    "share of links whose decision stays when the past is X only",
+    metrics.fidelity_minus,
+)
+CALLS = Measure(
+    "calls",
+    "calls",
+    "Calls",
+    "distinct sets of events that the model was asked about; lower is better",
+    metrics.mean_evaluations,
+    ranked=False,
+)
+SECONDS = Measure(
+    "seconds",
+    "seconds",
+    "Seconds",
+    "wall time; lower is better",
+    metrics.mean_seconds,
+    digits=3,
+    ranked=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which measures a table has, and the order of its columns."""
+
+    name: str
+    title: str
+    panels: tuple[tuple[Measure, ...], ...]  # one below the other
+    data_first: bool = True  # data sets, and the kinds within them; if False, the other way round
+
+
+LAYOUTS = (
+    Layout(
+        "aufsc",
+        "Area under the fidelity-sparsity curve, and characterization",
+        ((AUFSC_PLUS, AUFSC_MINUS, CHARACTERIZATION),),
+        data_first=False,
+    ),
+    Layout("fidelity", "Fidelity and sparsity", ((FIDELITY_PLUS, SPARSITY), (FIDELITY_MINUS, CHARACTERIZATION))),
+    Layout("calls", "Mean number of calls to the model", ((CALLS,),)),
+    Layout("runtime", "Mean time of an explanation", ((SECONDS,),)),
+)
+
+
+class Column(NamedTuple):
+    measure: Measure
+    data: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    value: float | None = None
+    place: int | None = None  # rank in its column; 1 is the best
+    interval: Interval | None = None
+    paper: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All explainers of one model, in one layout."""
+
+    layout: Layout
+    model: str
+    columns: tuple[tuple[Column, ...], ...]  # of each panel
+    rows: Mapping[str, Mapping[Column, Cell]]  # of each explainer
+    explainers: Mapping[str, Parts]  # what each is made of
+    links: Mapping[tuple[str, str], int]  # how many were explained, by data and kind
+    remarks: tuple[str, ...]  # what must not be compared
+    level: float | None  # of the intervals
+
+    @property
+    def has_paper(self) -> bool:
+        shown = [column for panel in self.columns for column in panel]
+        return any(row[column].paper is not None for row in self.rows.values() for column in shown)
+
+
+def tables(
+    records: Sequence[Record],
+    *,
+    paper: bool = False,
+    rng: np.random.Generator | None = None,
+    level: float = 0.95,
+    failures: Sequence[Failure] = (),
+) -> list[Table]:
+    """Every table of every model; with `paper`, the paper's figures beside ours; with `rng`, bootstrap intervals.
+
+    Links that could not be explained, in `failures`, are mentioned below.
+    """
+    published = paper_figures() if paper else {}
+    made = []
+    arranged = arrange(records)
+    parts = explainers_in_order(arranged)
+    for model in in_order((record.model for record in arranged), MODELS):
+        groups: dict[tuple[str, str], dict[str, list[Record]]] = {}  # data and kind, explainer
+        for record in arranged:
+            if record.model == model:
+                groups.setdefault((record.data, record.kind), {}).setdefault(record.explainer, []).append(record)
+        cells = _cells(model, groups, parts, published, rng, level)
+        remarks = (
+            *in_words(failure for failure in failures if failure.model == model),
+            *missing(model, groups),
+            *beyond_removals(groups),
+            *(_about_paper(model, groups, cells) if paper else ()),
+        )
+        for layout in LAYOUTS:
+            shown = tuple(tuple(_order(panel, groups, layout.data_first)) for panel in layout.panels)
+            links = {group: len(links_of(members)) for group, members in groups.items()}
+            made.append(Table(layout, model, shown, cells, parts, links, remarks, None if rng is None else level))
+    return made
+
+
+Published = Mapping[tuple[str, str, str, str, str], float]  # model, explainer, data, kind, measure
+
+
+def _order(panel: Sequence[Measure], groups: Groups, data_first: bool) -> Iterator[Column]:
+    names = in_order((data for data, _ in groups), DATA)
+    kinds = in_order((kind for _, kind in groups), KINDS)
+    pairs = [(data, kind) for data in names for kind in kinds]
+    if not data_first:
+        pairs = [(data, kind) for kind in kinds for data in names]
+    for measure in panel:
+        yield from (Column(measure, *pair) for pair in pairs if pair in groups)
+
+
+def _cells(
+    model: str,
+    groups: Groups,
+    parts: Mapping[str, Parts],
+    published: Published,
+    rng: np.random.Generator | None,
+    level: float,
+) -> dict[str, dict[Column, Cell]]:
+    present = {name for members in groups.values() for name in members}
+    explainers = [name for name in parts if name in present]
+    rows: dict[str, dict[Column, Cell]] = {explainer: {} for explainer in explainers}
+    measures = dict.fromkeys(measure for layout in LAYOUTS for panel in layout.panels for measure in panel)
+    for (data, kind), members in groups.items():
+        seed = None if rng is None else int(rng.integers(2**63))  # the same samples for all metrics and explainers
+        by_explainer = {explainer: columns(members.get(explainer, [])) for explainer in explainers}
+        for measure in measures:
+            places = _places(measure, by_explainer)
+            for explainer, group in by_explainer.items():
+                name = _published_name(explainer, parts, members.get(explainer, []))
+                key = (model, name, SAME_MESSAGES.get(data, data), kind, measure.name)
+                rows[explainer][Column(measure, data, kind)] = Cell(
+                    value=measure.metric(group),
+                    place=places[explainer],
+                    interval=None if seed is None else _interval(measure, group, seed, level),
+                    paper=published.get(key),
+                )
+    return rows
+
+
+def _published_name(explainer: str, parts: Mapping[str, Parts], records: Sequence[Record]) -> str:
+    """The paper's name for an explainer; of several settings, only for the one with the paper's options. Else empty."""
+    entry = known(*parts[explainer])
+    is_only = list(parts.values()).count(parts[explainer]) == 1
+    only_removes = all(record.allowed == REMOVALS for record in records)
+    has_figures = (is_only and only_removes) or (records and all(map(follows_paper, records)))
+    return entry.name if entry is not None and has_figures else ""
+
+
+def _interval(measure: Measure, group: Columns, seed: int, level: float) -> Interval | None:
+    return interval(measure.metric, group, rng=np.random.default_rng(seed), level=level)
+
+
+def _places(measure: Measure, group: Mapping[str, Columns]) -> dict[str, int | None]:
+    """1 + how many are better in the printed digits, so that equals share a place and the next place stays empty.
+
+    None for measures that are not ranked, and for values printed as 0.
+    """
+    values = {name: measure.metric(members) for name, members in group.items()} if measure.ranked else {}
+    printed = {name: rounded(value, measure.digits) for name, value in values.items() if value is not None}
+    return {
+        name: 1 + sum(other > printed[name] for other in printed.values()) if printed.get(name) else None
+        for name in group
+    }
+
+
+def rounded(value: float, digits: int) -> float:
+    """Rounds halves up, even if the nearest binary number lies below: 31 of 200 links are 0.16.
+
+    >>> rounded(0.155, 2), round(0.155, 2)
+    (0.16, 0.15)
+    """
+    scale: float = 10.0**digits
+    return math.floor(value * scale + 0.5 + 1e-9) / scale
+
+
+def _about_paper(model: str, groups: Groups, cells: Mapping[str, Mapping[Column, Cell]]) -> Iterator[str]:
+    if any(cell.paper is not None for row in cells.values() for cell in row.values()):
+        yield from built_with_other_settings(model, groups)
+    else:
+        names = ", ".join(in_order((data for data, _ in groups), DATA))
+        has = "it has figures for its own settings of tgn and tgat on uci-messages, uci-forums and wikipedia"
+        yield f"The paper has no figures for these explainers of {model} on {names}: {has}."
+
+
+def paper_figures() -> dict[tuple[str, str, str, str, str], float]:
+    """The figures of the paper, from the csv files next to this module; their first line names the source."""
+    found: dict[tuple[str, str, str, str, str], float] = {}
+    for file in sorted((files("cody.study") / "paper").iterdir(), key=lambda file: file.name):
+        lines = [line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+        for row in csv.DictReader(lines):
+            group = (row.pop("model"), row.pop("explainer"), row.pop("dataset"), row.pop("predictions"))
+            found |= {(*group, measure): float(value) for measure, value in row.items()}
+    return found

@@ -1,0 +1,1 @@
+"""TGN and TGAT as torch modules: architectures, training, checkpoints."""

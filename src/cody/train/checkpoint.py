@@ -1,0 +1,149 @@
+"""Torch networks from and to the folders of models, which `folder.py` reads and writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cody.errors import ModelError
+from cody.models.folder import SavedModel, opened, own_sizes, read_arrays, read_model, write_arrays, write_model
+from cody.models.shapes import Shapes
+from cody.train.architectures import ARCHITECTURES, Network
+from cody.utils.words import plain
+
+WHOLE_MODELS = ("model_state_dict", "state_dict", "model", "network", "net", "weights")  # in checkpoints of a training
+WRAPPERS = {"module", "_orig_mod"}  # parts of names
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A network and its origin."""
+
+    network: Network
+    data: str  # identity of the graph it was trained on, or imported for
+    origin: dict[str, Any] = field(default_factory=dict)  # settings and metrics of its training, or its source
+
+
+def save_model(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write the folder of a model."""
+    network = checkpoint.network
+    arrays = as_arrays(dict(network.state_dict()))
+    write_model(folder, SavedModel(network.kind, network.sizes, arrays, checkpoint.data, checkpoint.origin))
+
+
+def load_checkpoint(name: str | Path) -> Checkpoint:
+    """Read a model folder, or a model that ships with the package, by name."""
+    saved = read_model(name)
+    sizes = own_sizes(saved)
+    network: Network = ARCHITECTURES[saved.kind](sizes)
+    network.load_state_dict({name: torch.from_numpy(array) for name, array in saved.arrays.items()})
+    return Checkpoint(network.eval(), saved.data, saved.origin)
+
+
+def as_arrays(tensors: dict[str, Tensor]) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+    return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
+
+
+def read_tensors(path: Path, wanted: Shapes | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Named tensors, and the notes that `write_tensors` wrote with them. Other shapes are rejected before reading."""
+    arrays, notes = read_arrays(path, wanted)
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}, notes
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, Any] | None = None) -> str:
+    """Write all or nothing: the file gets its name only when it is complete. Returns the checksum of the tensors."""
+    return write_arrays(path, as_arrays(tensors), notes)
+
+
+def as_numbers(weights: dict[str, Tensor], source: str) -> dict[str, Tensor]:
+    """The weights as float32. Rejects those that are not plain numbers: sparse, quantized or without values."""
+    numbers = {}
+    for name, weight in weights.items():
+        if not weight.is_floating_point() or weight.layout is not torch.strided or weight.is_meta:
+            kind = "without values" if weight.is_meta else f"{weight.layout} {weight.dtype}".replace("torch.", "")
+            raise ModelError(f"{source}: parameter {name!r} is {kind}, not plain floating-point numbers")
+        numbers[name] = weight.detach().float()
+        if not torch.isfinite(numbers[name]).all():
+            raise ModelError(f"{source}: parameter {name!r} holds a NaN or an infinity")
+    return numbers
+
+
+class ForeignWeights(NamedTuple):
+    """Weights from another program, and what its file holds besides."""
+
+    tensors: dict[str, Tensor]
+    left_out: tuple[str, ...]  # names of what are no weights, such as optimizer and epoch
+
+
+def read_foreign_weights(path: Path) -> ForeignWeights:
+    """Weights from another program: safetensors, or what torch can read without unpickling objects.
+
+    Where a file holds the state dicts of several modules, their names become the first part of those of the weights. Of
+    a checkpoint of a training the weights are read, without optimizer, epoch and the like. What `torch.compile`,
+    `DataParallel` and `DistributedDataParallel` put before names is taken off.
+    """
+    if not path.is_file():
+        raise ModelError(f"there is no file {str(path)!r}")
+    if path.suffix == ".safetensors":
+        with opened(path, "pt") as file:  # torch has more number types than numpy
+            return ForeignWeights(_unwrapped(path, {name: file.get_tensor(name) for name in file.keys()}), ())  # noqa: SIM118
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch passes on whatever its unpickler raises
+        raise ModelError(
+            f"{path} cannot be read as plain weights, and objects are not unpickled because that can run any code; "
+            f"save its state_dict with safetensors ({type(error).__name__})"
+        ) from None
+    tensors, left_out = _weights_in(path, content)
+    return ForeignWeights(_unwrapped(path, tensors), left_out)
+
+
+def _weights_in(path: Path, content: Any) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """The weights that a file holds, as a state dict or as several, and the names of what else it holds."""
+    parts: dict[Any, Any] = content if isinstance(content, dict) else {"the whole": content}
+    tensors = {name: part for name, part in parts.items() if isinstance(name, str) and isinstance(part, Tensor)}
+    modules = {name: _flat(part) for name, part in parts.items() if isinstance(name, str) and _is_state(part)}
+    for whole in WHOLE_MODELS:
+        if whole in modules:
+            return modules[whole], tuple(plain(name) for name in parts if name != whole)
+    named = {f"{part}.{name}": weight for part, some in modules.items() for name, weight in some.items()}
+    if not tensors and not named:
+        name, value = next(iter(parts.items()), ("the whole", content))
+        raise ModelError(
+            f"{path} does not hold a state dict (names with tensors): '{plain(name)}' is of type "
+            f"{type(value).__name__}; save the state_dict() of the model alone, or a dict with those of its modules"
+        )
+    left_out = tuple(plain(name) for name in parts if name not in tensors and name not in modules)
+    return tensors | named, left_out
+
+
+def _is_state(part: Any) -> bool:
+    """Whether it is a state dict, or a dict of such dicts."""
+    if not isinstance(part, dict) or not part:
+        return False
+    return all(isinstance(name, str) and (isinstance(some, Tensor) or _is_state(some)) for name, some in part.items())
+
+
+def _flat(part: dict[str, Any]) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for name, some in part.items():
+        tensors |= (
+            {name: some} if isinstance(some, Tensor) else {f"{name}.{inner}": t for inner, t in _flat(some).items()}
+        )
+    return tensors
+
+
+def _unwrapped(path: Path, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights without what wrappers put before their names."""
+    found: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        own = ".".join(part for part in name.split(".") if part not in WRAPPERS)
+        if own in found:
+            raise ModelError(f"{path} holds {own!r} twice, once as {name!r}")
+        found[own] = tensor
+    return found

@@ -1,0 +1,1 @@
+"""Small tools that know nothing of graphs and models: files, words, deadlines, optional packages."""

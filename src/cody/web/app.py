@@ -1,0 +1,307 @@
+"""The server: pages for people, JSON for programs, and the limits that both have."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from anyio import to_thread
+from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import BaseModel, ValidationError
+from starlette.routing import Match
+
+from cody._version import __version__
+from cody.errors import BudgetError, CallError, CodyError
+from cody.explain.what_if import Case, parse_add, parse_move, parse_rows
+from cody.graph import LONGEST_NAME
+from cody.graph.edits import Edit
+from cody.models.decision import probability, scores
+from cody.models.predict import Prediction
+from cody.web import live_pages as pages
+from cody.web.guard import Guard
+from cody.web.live import BusyError, Job, Live, UnknownError
+from cody.web.questions import LARGEST_ROW, MOST_ROWS, Question, Search, as_case
+
+MOST_LISTED = 100
+MOST_SIDE = 4
+MOST_PARTNERS = 12
+LONGEST_ADDRESS = 4096  # characters of one part of an address
+
+Identifier = Annotated[str, Path(min_length=1, max_length=40)]
+Count = Annotated[int, Query(ge=1, le=MOST_LISTED)]
+Before = Annotated[int | None, Query(ge=1, le=LARGEST_ROW)]
+Text = Annotated[str | None, Query(max_length=LONGEST_ADDRESS)]
+Texts = Annotated[list[str], Query(max_length=16)]
+
+
+class Problem(BaseModel):
+    """Why a question was not answered, in the library's own words."""
+
+    detail: str
+
+
+class Scored(BaseModel):
+    """What the model says with nothing changed, and with the changes."""
+
+    original: float
+    logit: float
+    score: str
+    probability: float
+    predicted: bool
+
+
+class Searched(BaseModel):
+    """How far a search is."""
+
+    id: str
+    state: str
+    explainer: str
+    tried: int
+    error: str | None
+    sentence: str | None
+
+
+class Event(BaseModel):
+    """An event, and what the model said just before it."""
+
+    row: int
+    src: str
+    dst: str
+    time: float
+    logit: float
+    probability: float
+    predicted: bool
+
+
+class Partner(BaseModel):
+    """A node, and how likely the next event with it is."""
+
+    name: str
+    logit: float
+    probability: float
+
+
+class Node(BaseModel):
+    """A node with its latest events and likeliest partners."""
+
+    name: str
+    events: list[Event]
+    partners: list[Partner]
+
+
+class About(BaseModel):
+    """What this server answers questions about."""
+
+    version: str
+    data: str
+    model: str
+    events: int
+    nodes: int
+    explainers: list[str]
+
+
+REFUSED: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem} for status in (400, 401, 403, 404, 405, 413, 429, 503)
+}
+NO_PAGE: dict[int | str, dict[str, Any]] = REFUSED | {
+    status: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "A page that says why"}
+    for status in (400, 404, 503)
+}
+STATUS = {BusyError: 429, UnknownError: 404, CallError: 400, BudgetError: 503}
+
+
+def create_app(
+    live: Live, *, hosts: frozenset[str] = frozenset({"127.0.0.1", "localhost", "[::1]"}), token: str = ""
+) -> Any:
+    """The application. `hosts` are the names under which it may be called; a `token` must be shown if there is one."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = live.limits.threads
+        yield
+        live.close()
+
+    app = FastAPI(title="CoDy", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app.add_exception_handler(CodyError, _problem)
+    app.add_exception_handler(405, _other_methods)
+    _add_pages(app, live)
+    _add_questions(app, live)
+    _add_searches(app, live)
+    return Guard(app, hosts=hosts, token=token, largest_body=live.limits.body)
+
+
+async def _problem(_: Request, error: Exception) -> Response:
+    """An error of the library, in its own words."""
+    status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
+    return JSONResponse({"detail": str(error)}, status)
+
+
+async def _other_methods(request: Request, _: Exception) -> Response:
+    """Which methods there are. (FastAPI names those of one function, though several may share a path.)"""
+    here = [route for route in request.app.routes if route.matches(request.scope)[0] != Match.NONE]
+    methods = sorted({method for route in here for method in route.methods or ()})
+    return JSONResponse({"detail": f"use {' or '.join(methods)}"}, 405, {"allow": ", ".join(methods)})
+
+
+def _add_pages(app: FastAPI, live: Live) -> None:
+    def home(
+        event: Annotated[int | None, Query(ge=0, le=LARGEST_ROW)] = None,
+        src: Text = None,
+        dst: Text = None,
+        time: Text = None,
+        without: Text = None,
+        take: Text = None,
+        add: Texts = [],  # noqa: B006  (never changed)
+        move: Texts = [],  # noqa: B006
+        explainer: Text = None,
+        why_not: bool = False,
+        node: Text = None,
+        side: Text = None,
+        before: Before = None,
+    ) -> HTMLResponse:
+        """The page of a link, of a node, of several links side by side; without any of them, of recent events."""
+        try:
+            if node is not None:
+                return HTMLResponse(pages.node_page(live, live.graph.node(node), 25))
+            if side is not None:
+                return HTMLResponse(pages.side_page(live, _side(live, side)))
+            if event is None and src is None and dst is None:
+                last = live.graph.num_events if before is None else min(before, live.graph.num_events)
+                return HTMLResponse(pages.start_page(live, last, 25))
+            removed = parse_rows(f"{without or ''} {take or ''}")
+            case = _case(live, event, src, dst, time, removed, add, move)
+            return HTMLResponse(pages.link_page(live, case, explainer, why_not=why_not))
+        except CodyError as error:
+            status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
+            return HTMLResponse(pages.error_page(live, str(error)), status)
+
+    app.add_api_route("/", home, methods=["GET"], response_class=HTMLResponse, responses=NO_PAGE)
+
+
+def _case(
+    live: Live,
+    event: int | None,
+    src: str | None,
+    dst: str | None,
+    time: str | None,
+    removed: list[int],
+    add: list[str],
+    move: list[str],
+) -> Case:
+    """The question that an address asks."""
+    if len(removed) > MOST_ROWS:
+        raise CallError(f"at most {MOST_ROWS} events can be taken away at once, not {len(removed)}")
+    try:
+        question = Question(event=event, src=src, dst=dst, time=time, without=removed)
+    except ValidationError as error:  # an address is bounded as a request is
+        first = error.errors()[0]
+        raise CallError(f"{first['loc'][0]}: {first['msg']}") from None
+    asked = as_case(live.graph, question)
+    edits: tuple[Edit, ...] = (*map(parse_add, filter(None, add)), *map(parse_move, filter(None, move)))
+    return asked._replace(edits=edits)
+
+
+def _side(live: Live, text: str) -> list[int]:
+    rows = parse_rows(text)
+    if not 0 < len(rows) <= MOST_SIDE:
+        raise CallError(f"give 1 to {MOST_SIDE} event rows, separated by commas")
+    return [live.graph.query(row).before for row in rows]
+
+
+def _add_questions(app: FastAPI, live: Live) -> None:
+    graph = live.graph
+
+    def about() -> About:
+        sizes = {"events": graph.num_events, "nodes": graph.num_nodes}
+        return About(version=__version__, data=live.data_name, model=live.model_name, explainers=pages.NAMES, **sizes)
+
+    def score(question: Question) -> Scored:
+        original, logit = live.score(as_case(graph, question))
+        return Scored(
+            original=round(original, 6),
+            logit=round(logit, 6),
+            score=scores(round(original, 5), round(logit, 5))[1],
+            probability=round(probability(logit), 6),
+            predicted=logit > 0,
+        )
+
+    def events(before: Before = None, count: Count = 25) -> list[Event]:
+        last = graph.num_events if before is None else min(before, graph.num_events)
+        return list(map(_event, live.events(last, count)))
+
+    def node(name: Annotated[str, Path(min_length=1, max_length=LONGEST_NAME)], count: Count = 25) -> Node:
+        try:
+            number = graph.node(name)
+        except CallError as error:
+            raise UnknownError(str(error)) from None
+        called = graph.name(number)
+        partners = [
+            Partner(
+                name=link.dst if link.src == called else link.src,
+                logit=round(link.logit, 6),
+                probability=round(link.score, 6),
+            )
+            for link in live.partners(number, MOST_PARTNERS)
+        ]
+        return Node(
+            name=called,
+            events=list(map(_event, live.events_of(number, count))),
+            partners=partners,
+        )
+
+    app.add_api_route("/api/about", about, methods=["GET"], responses=REFUSED)
+    app.add_api_route("/api/score", score, methods=["POST"], responses=REFUSED)
+    app.add_api_route("/api/events", events, methods=["GET"], responses=REFUSED)
+    app.add_api_route("/api/nodes/{name}", node, methods=["GET"], responses=REFUSED)
+
+
+def _event(scored: Prediction) -> Event:
+    assert scored.event is not None  # a row was asked for
+    return Event(
+        row=scored.event,
+        src=scored.src,
+        dst=scored.dst,
+        time=scored.time,
+        logit=round(scored.logit, 6),
+        probability=round(scored.score, 6),
+        predicted=scored.predicted,
+    )
+
+
+def _add_searches(app: FastAPI, live: Live) -> None:
+    def start(search: Search) -> Searched:
+        return _searched(live.search(as_case(live.graph, search), search.explainer, why_not=search.why_not))
+
+    def look(id: Identifier) -> Searched:
+        return _searched(live.job(id))
+
+    def cancel(id: Identifier) -> Searched:
+        return _searched(live.cancel(id))
+
+    def read(id: Identifier) -> Response:
+        job = live.job(id)
+        if job.why is None:
+            raise UnknownError(f"this search has no answer: it is {job.state}")
+        return Response(job.why.to_json(), media_type="application/json")
+
+    routes: list[tuple[str, Callable[..., Any], str]] = [
+        ("/api/explanations", start, "POST"),
+        ("/api/explanations/{id}", look, "GET"),
+        ("/api/explanations/{id}", cancel, "DELETE"),
+        ("/api/explanations/{id}/document", read, "GET"),
+    ]
+    for path, function, method in routes:
+        app.add_api_route(path, function, methods=[method], responses=REFUSED)
+
+
+def _searched(job: Job) -> Searched:
+    return Searched(
+        id=job.id,
+        state=job.state,
+        explainer=job.explainer,
+        tried=job.tried,
+        error=job.error,
+        sentence=None if job.why is None else job.why.sentence,
+    )

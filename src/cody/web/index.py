@@ -1,0 +1,52 @@
+"""Pages of many explanations: a list of them, and a page of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from cody.errors import CallError
+from cody.models.decision import decision, scores
+from cody.utils.words import count, heading_of_times, moment
+from cody.web.file import check_page_file, write_html, write_page
+from cody.web.markup import Markup, element, join, link
+from cody.web.page import document
+from cody.web.shown import Shown
+
+
+def write_pages(explanations: Sequence[Shown], file: Path) -> None:
+    """Write a list of the explanations to `file`, and a page of each, named by its number, to a folder beside it."""
+    check_page_file(file)
+    folder = file.with_suffix("")
+    if folder.exists() and not folder.is_dir():
+        raise CallError(f"{folder} is a file; the pages of {file} would be in a folder of that name: choose another")
+    folder.mkdir(exist_ok=True)
+    for number, why in enumerate(explanations, start=1):
+        write_page(why, folder / f"{number}.html")
+    write_html(_list(explanations, folder.name), file)
+
+
+def _list(explanations: Sequence[Shown], folder: str) -> str:
+    """The list, with links."""
+    when = heading_of_times(explanations[0].query.time)
+    heads = (element("th", title, scope="col") for title in ("", "event", "link", when, "the model says", "answer"))
+    rows = (_row(number, why, folder) for number, why in enumerate(explanations, start=1))
+    title = count(len(explanations), "explanation")
+    table = element("table", element("thead", element("tr", *heads)), element("tbody", *rows), class_="explanations")
+    head = element("header", element("h2", title, id="list-title"), element("p", "Each line leads to its page."))
+    body = element("main", element("section", head, table, class_="card", aria_labelledby="list-title"))
+    return document(title, join([body]), [], served=False)
+
+
+def _row(number: int, why: Shown, folder: str) -> Markup:
+    address = f"{quote(folder)}/{number}.html"
+    cells = (
+        element("td", element("a", str(number), href=address)),
+        element("td", "" if why.event is None else str(why.event)),
+        element("th", element("a", link(why.src, why.dst), href=address), scope="row"),
+        element("td", moment(why.query.time)),
+        element("td", f"{decision(why.original)} ({scores(why.original)[0]})"),
+        element("td", why.sentence),
+    )
+    return element("tr", *cells)

@@ -1,0 +1,321 @@
+"""A graph and a model that many people ask at once: sessions that are dropped after a while, and searches in turn."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cody.errors import BudgetError, CallError, CodyError, first_line
+from cody.explain.explanation import Explanation
+from cody.explain.pipeline import explain
+from cody.explain.what_if import Case
+from cody.graph import IntArray, Query, TemporalGraph
+from cody.graph.neighbourhood import SIZE, Protected, candidates
+from cody.models.contract import Change, Model, Session, checked_logits, model_on, open_session, size_of
+from cody.models.predict import Predictions, likely_partners, predict
+from cody.search import Found
+from cody.search.oracle import Oracle, counting
+from cody.search.result import FOUND, result
+from cody.study.explainers import EDITS, explainer, find, find_edits
+
+WAITING, RUNNING, DONE, CANCELLED, FAILED = "waiting", "running", "done", "cancelled", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server gives to those who ask."""
+
+    body: int = 64 * 1024  # bytes of a request
+    searches: int = 2  # at once
+    queue: int = 16  # searches that wait or run
+    seconds: float = 30.0  # for one search
+    look: float = 1.0  # seconds for the events of a page, each alone; what there is no time for is shown as not tried
+    away: float = 10.0  # seconds after which nobody waits for a search any more
+    keep: float = 600.0  # seconds that sessions and explanations are kept after they were used last
+    sessions: int = 32
+    numbers: int = 16_000_000  # that all sessions keep together, roughly; the one in use may keep more
+    rows: int = 1024  # different events that one session was asked about; then it begins anew
+    threads: int = 4  # that answer short questions; each keeps some memory of its own
+    explanations: int = 256
+
+
+class BusyError(CodyError):
+    """There is no room for another search."""
+
+
+class UnknownError(CodyError):
+    """There is no such explanation, or not any more."""
+
+
+class StoppedError(Exception):
+    """A search that nobody waits for."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """An open session; whoever asks it holds its lock."""
+
+    session: Session
+    first_imagined: int
+    rows: set[int] = field(default_factory=set)  # that it was asked about
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    used: float = 0.0
+
+
+@dataclass(slots=True)
+class Job:
+    """A search: waiting, running or over."""
+
+    id: str
+    case: Case
+    explainer: str
+    why_not: bool = False
+    state: str = WAITING
+    tried: int = 0
+    why: Explanation | None = None
+    error: str | None = None
+    stopped: bool = False
+    used: float = 0.0  # when somebody asked about it last
+
+
+@dataclass(frozen=True)
+class Live:
+    """A graph and a model, and what is remembered about those who ask."""
+
+    graph: TemporalGraph
+    model: Model
+    data_name: str = ""
+    model_name: str = ""
+    limits: Limits = Limits()
+    clock: Callable[[], float] = time.monotonic
+    protect: Protected | None = None  # events that no search removes
+    _sessions: OrderedDict[Any, Kept] = field(default_factory=OrderedDict)
+    _jobs: OrderedDict[str, Job] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _pool: list[ThreadPoolExecutor] = field(default_factory=list)
+
+    # ---- one question at a time
+
+    def score(self, case: Case) -> tuple[float, float]:
+        """The logit with nothing changed, and with the changes of a case."""
+        kept = self._session(case)
+        change: Change = case.removed | {kept.first_imagined + place for place in range(len(case.edits))}
+        changes: list[Change] = [frozenset(), change]
+        with kept.lock:
+            original, changed = checked_logits(case.query, changes, kept.session.logits(changes))
+        return original, changed
+
+    def _session(self, case: Case) -> Kept:
+        key = (case.query, case.edits)
+        with self._lock:
+            self._forget()
+            kept = self._sessions.get(key)
+            if kept is None or len(kept.rows | case.removed) > self.limits.rows:
+                graph, model = self.imagined(case)
+                kept = self._sessions[key] = Kept(open_session(model, case.query), graph.num_events)
+                while len(self._sessions) > self.limits.sessions:
+                    self._sessions.popitem(last=False)
+            kept.rows |= case.removed
+            kept.used = self.clock()
+            self._sessions.move_to_end(key)
+        return kept
+
+    def imagined(self, case: Case) -> tuple[TemporalGraph, Model]:
+        """The log with the edits of a case, and the model on it."""
+        if not case.edits:
+            return self.graph, self.model
+        graph = self.graph.imagine(list(case.edits))
+        return graph, model_on(self.model, graph)
+
+    def _forget(self) -> None:
+        """Drop what nobody has used for a while, and what is too much. The lock is held."""
+        before, numbers = self.clock() - self.limits.keep, 0
+        for key, kept in reversed(list(self._sessions.items())):  # the latest first
+            numbers += size_of(kept.session)
+            if kept.used < before or numbers > self.limits.numbers:
+                del self._sessions[key]
+        for job in self._jobs.values():
+            if job.state == WAITING and not self._is_wanted(job):  # it takes the place of others in the queue
+                job.stopped, job.state = True, CANCELLED
+        over = [job for job in self._jobs.values() if job.state not in (WAITING, RUNNING)]
+        too_many = max(0, len(over) - self.limits.explanations)
+        oldest = sorted(over, key=lambda job: job.used)
+        for job in [*oldest[:too_many], *(job for job in oldest[too_many:] if job.used < before)]:
+            del self._jobs[job.id]
+
+    # ---- what can be asked about
+
+    def events(self, before: int, count: int) -> Predictions:
+        """The latest events before a row, latest first, with what the model said just before each."""
+        rows = range(max(0, before - count), min(before, self.graph.num_events))
+        return predict(self.model, self.graph, list(reversed(rows)), watch=self._in_time())
+
+    def events_of(self, node: int, count: int) -> Predictions:
+        """The latest events of a node, latest first."""
+        rows = self.graph.history(node, self.graph.num_events)[-count:]
+        return predict(self.model, self.graph, rows[::-1].tolist(), watch=self._in_time())
+
+    def partners(self, node: int, count: int) -> Predictions:
+        """The most likely next partners of a node, likeliest first."""
+        return likely_partners(self.model, self.graph, self.graph.name(node), count, watch=self._in_time())
+
+    def _in_time(self) -> Callable[[int, int], None]:
+        """Something that is called now and then, and stops what takes too long."""
+        ends = self.clock() + self.limits.seconds
+
+        def watch(done: int, of: int) -> None:
+            if done < of and self.clock() > ends:
+                raise BudgetError(f"{done:,} of {of:,} links were scored in {self.limits.seconds:g} seconds: too many")
+
+        return watch
+
+    def look(self, case: Case) -> Explanation:
+        """What each event does alone: an explanation for which nothing was searched."""
+        graph, model = self.imagined(case)
+        named = np.array(sorted(case.removed), dtype=np.int64)
+        near = partial(_near_or_named, named=named, protect=self.protect and self.protect.at(case.query))
+        change = case.removed | {graph.num_events + place for place in range(len(case.edits))}
+
+        def each_alone(oracle: Oracle, ranking: IntArray) -> Found:
+            with suppress(BudgetError):  # what there was no time for is not known
+                oracle.ask([frozenset(), change])  # what is shown comes first
+                oracle.ask([frozenset({row}) for row in ranking.tolist()])
+            return result(oracle, ranking, (), 0, FOUND)
+
+        seconds = min(self.limits.look, self.limits.seconds)
+        why = explain(model, graph, case.query, search=each_alone, size=SIZE + len(named), near=near, seconds=seconds)
+        return self._named(why)
+
+    def _named(self, why: Explanation) -> Explanation:
+        names = {"data": self.data_name, "model": self.model_name}
+        return replace(why, parameters=why.parameters | {key: name for key, name in names.items() if name})
+
+    # ---- searches
+
+    def search(self, case: Case, name: str, *, why_not: bool = False) -> Job:
+        """A search for this question: the one that is there already, or a new one in the queue."""
+        name = find(name).name
+        if why_not and case.edits:
+            raise CallError(
+                "an explainer imagines events in the past as it was; take yours back, or let it imagine none"
+            )
+        self.imagined(case)  # edits that make no sense are errors now, not when their turn comes
+        with self._lock:
+            self._forget()
+            job = self._find(case, name, why_not)
+            if job is None:
+                active = sum(job.state in (WAITING, RUNNING) for job in self._jobs.values())
+                if active >= self.limits.queue:
+                    raise BusyError(f"{active} searches wait or run already; try again in a while")
+                job = Job(secrets.token_urlsafe(12), case._replace(removed=frozenset()), name, why_not)
+                self._jobs[job.id] = job
+                self._workers().submit(self._run, job)
+            job.used = self.clock()
+        return job
+
+    def found(self, case: Case, name: str, *, why_not: bool = False) -> Explanation | None:
+        """What a search for this question has found, if it is over."""
+        with self._lock:
+            job = self._find(case, find(name).name, why_not)
+            if job is not None:
+                job.used = self.clock()
+            return None if job is None else job.why
+
+    def _find(self, case: Case, name: str, why_not: bool) -> Job | None:
+        """The search that answers this question, if there is one. The lock is held."""
+        wanted = (case.query, case.edits, name, why_not)
+        for job in self._jobs.values():
+            same = (job.case.query, job.case.edits, job.explainer, job.why_not) == wanted
+            if same and job.state in (WAITING, RUNNING, DONE) and not job.stopped:
+                return job
+        return None
+
+    def job(self, id: str) -> Job:
+        """A search by its id; whoever asks about it still waits for it."""
+        with self._lock:
+            self._forget()
+            job = self._jobs.get(id)
+            if job is None:
+                raise UnknownError(
+                    "there is no such search: it was cancelled, or nobody has asked about it for a while"
+                )
+            job.used = self.clock()
+        return job
+
+    def cancel(self, id: str) -> Job:
+        """Stop a search, and forget it."""
+        job = self.job(id)
+        with self._lock:
+            if job.state in (WAITING, RUNNING):
+                job.stopped, job.state = True, CANCELLED
+            self._jobs.pop(id, None)
+        return job
+
+    def close(self) -> None:
+        """Stop everything."""
+        with self._lock:
+            for job in self._jobs.values():
+                job.stopped = True
+        for pool in self._pool:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _workers(self) -> ThreadPoolExecutor:
+        if not self._pool:
+            self._pool.append(ThreadPoolExecutor(self.limits.searches, thread_name_prefix="search"))
+        return self._pool[0]
+
+    def _run(self, job: Job) -> None:
+        try:
+            with self._lock:
+                self._check_wanted(job)
+                job.state = RUNNING
+            why = self._explain(job)
+            with self._lock:
+                if not job.stopped:
+                    job.why, job.state = why, DONE
+        except StoppedError:
+            job.state = CANCELLED
+        except CodyError as error:
+            job.error, job.state = str(error), FAILED
+        except Exception as error:  # a model of somebody else may raise anything; the server goes on
+            job.error, job.state = f"{type(error).__name__}: {first_line(error)}", FAILED
+
+    def _explain(self, job: Job) -> Explanation:
+        graph, model = self.imagined(job.case)
+        scorer = (self.model_name or None) if find(job.explainer).needs_scorer else None
+        proposed = find_edits(EDITS if job.why_not else ["remove"])
+        chosen = explainer(job.explainer, scorer=scorer, edits=proposed, protect=self.protect)
+
+        def tell(tried: int) -> None:
+            job.tried = tried
+            self._check_wanted(job)
+
+        seconds = self.limits.seconds
+        return self._named(chosen.explain(model, graph, job.case.query, seconds=seconds, watch=counting(tell)))
+
+    def _is_wanted(self, job: Job) -> bool:
+        """Whether a search was not cancelled, and somebody has asked about it a short while ago."""
+        return not job.stopped and self.clock() - job.used <= self.limits.away
+
+    def _check_wanted(self, job: Job) -> None:
+        if not self._is_wanted(job):
+            raise StoppedError
+
+
+def _near_or_named(
+    graph: TemporalGraph, query: Query, hops: int, size: int, *, named: IntArray, protect: Protected | None
+) -> IntArray:
+    """The events that the question names, and those near the link that may be removed."""
+    named = named[named < query.before]
+    near = candidates(graph, query, hops, max(1, size - len(named)), protect=protect)
+    return np.concatenate([named, near[(near < graph.num_events) & ~np.isin(near, named)]])

@@ -1,0 +1,212 @@
+"""The pages of the server, made of the same parts as the page in a file."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from cody.explain.what_if import Case
+from cody.graph import TemporalGraph
+from cody.graph.edits import Add, Edit, Move
+from cody.models.decision import decision
+from cody.models.predict import Prediction
+from cody.study.explainers import DEFAULT_SEARCH, FACTUAL, SEARCHES
+from cody.utils.words import heading_of_times, moment, moment_and_zone, zone_name
+from cody.web.live import Live
+from cody.web.markup import Markup, element, join, link, name
+from cody.web.page import Model, document, page
+from cody.web.questions import as_question
+
+NAMES = [*SEARCHES, *(entry.name for entry in FACTUAL)]
+TAGLINE = "Which past events, had they been otherwise, would have changed a prediction?"
+
+
+def link_page(live: Live, case: Case, wanted: str | None, *, why_not: bool) -> str:
+    """A link with everything near it; with what an explainer found, if it has."""
+    why = live.found(case, wanted, why_not=why_not) if wanted else None
+    searched = why is not None
+    shown = why if why is not None else live.look(case)
+    rows = sorted(case.removed) + [live.graph.num_events + place for place in range(len(case.edits))]
+    change = [] if searched and not case.removed else rows
+    data = {
+        "question": as_question(case, live.graph),
+        "edits": _edits(case.edits),
+        "start": bool(wanted) and not searched,
+    }
+    bar = element("div", _home(live), _search_bar(wanted, why_not), _imagine(case, live.graph), class_="topbar card")
+    return page(shown, Model(bar, change, searched, data))
+
+
+def start_page(live: Live, before: int, count: int) -> str:
+    """Choose a link: recent events, a node, or any two nodes and a time."""
+    graph = live.graph
+    listed = live.events(before, count)
+    older = element("a", "Earlier", href=address(before=max(1, before - count)), class_="button")
+    newer = element("a", "Later", href=address(before=min(graph.num_events, before + count)), class_="button")
+    words = (
+        "Each was scored as of just before it happened, so the model should have expected all. Choose one to see why."
+    )
+    recent = _card("Recent events", words, _events(listed), element("p", older, " ", newer, class_="foot"))
+    return _page("CoDy: choose a link", live, [element("div", recent, _welcome(live), class_="two start")])
+
+
+def node_page(live: Live, node: int, count: int) -> str:
+    """The events of a node, and who it will probably be in touch with next."""
+    graph = live.graph
+    called = graph.name(node)
+    now = float(graph.time[graph.num_events - 1])
+    partners = [_partner(scored, called) for scored in live.partners(node, 12)]
+    who = _table(["with", "score", "predicted"], partners)
+    parts = [
+        _card("Who next?", f"The likeliest partners after {moment_and_zone(now)}, of all that it could have.", who),
+        _card("Its latest events", "Scored as of just before each happened.", _events(live.events_of(node, count))),
+    ]
+    return _page(f"CoDy: {called}", live, [element("h1", "Node ", name(called, 60)), *parts])
+
+
+def side_page(live: Live, rows: Sequence[int]) -> str:
+    """Several links beside each other."""
+    frames = (
+        element("iframe", src=address(event=row, explainer=DEFAULT_SEARCH), title=f"Event {row}", loading="lazy")
+        for row in rows
+    )
+    return _page("CoDy: side by side", live, [element("div", *frames, class_="side")])
+
+
+def error_page(live: Live, words: str) -> str:
+    return _page("CoDy", live, [_card("This cannot be shown", words)])
+
+
+def address(**parts: Any) -> str:
+    return f"?{urlencode(parts)}"
+
+
+def _page(title: str, live: Live, parts: Iterable[Markup]) -> str:
+    bar = element("div", _home(live), element("p", TAGLINE, class_="tagline"), class_="topbar card")
+    return document(title, join([bar, element("main", *parts)]), [], served=True)
+
+
+def _home(live: Live) -> Markup:
+    about = " · ".join(filter(None, [live.data_name, live.model_name]))
+    return element("p", element("a", "CoDy", href="."), element("small", about), class_="home")
+
+
+def _card(title: str, words: str, *parts: Markup) -> Markup:
+    head = element("header", element("h2", title), element("p", words))
+    return element("section", head, *parts, class_="card")
+
+
+def _welcome(live: Live) -> Markup:
+    graph = live.graph
+    words = f"{graph.num_events:,} events between {graph.num_nodes:,} nodes. Which prediction shall be explained?"
+    example, now = str(graph.num_events - 1), moment(float(graph.time[graph.num_events - 1]))
+    when = ("time", f"When ({zone_name()})", now)
+    forms = (
+        ("Any link, at any time", (("src", "From", ""), ("dst", "To", ""), when), "Ask about it"),
+        ("An event, by its row", (("event", "Row", example),), "Ask about it"),
+        ("A node: its events, and who is next", (("node", "Node", ""),), "Look at it"),
+        ("Several events side by side", (("side", "Rows", f"{graph.num_events - 2},{example}"),), "Compare them"),
+    )
+    return _card("Choose another link", words, *(_form(*form) for form in forms))
+
+
+def _form(title: str, fields: Iterable[tuple[str, str, str]], verb: str) -> Markup:
+    inputs = (
+        element("label", label, element("input", name=key, placeholder=example or None, required=True))
+        for key, label, example in fields
+    )
+    return element("form", element("h3", title), *inputs, element("button", verb), method="get", class_="ask")
+
+
+def _partner(scored: Prediction, called: str) -> Markup:
+    other = scored.dst if scored.src == called else scored.src
+    asked = address(src=scored.src, dst=scored.dst, time=scored.time)
+    return element(
+        "tr",
+        element("th", element("a", name(other), href=asked), scope="row"),
+        element("td", f"{scored.score:.2f}"),
+        element("td", decision(scored.logit)),
+    )
+
+
+def _events(listed: Iterable[Prediction]) -> Markup:
+    shown = list(listed)
+    when = heading_of_times(shown[0].time) if shown else "when"
+    return _table(["row", "link", when, "score", "predicted"], map(_event, shown), "list events-list")
+
+
+def _event(scored: Prediction) -> Markup:
+    return element(
+        "tr",
+        element("td", str(scored.event)),
+        element("th", element("a", link(scored.src, scored.dst), href=address(event=scored.event)), scope="row"),
+        element("td", moment(scored.time)),
+        element("td", f"{scored.score:.2f}"),
+        element("td", decision(scored.logit), None if scored.right else element("b", " (wrong)")),
+    )
+
+
+def _table(heads: Sequence[str], rows: Iterable[Markup], kind: str = "list") -> Markup:
+    head = element("tr", *(element("th", title, scope="col") for title in heads))
+    made = element("table", element("thead", head), element("tbody", *rows), class_=kind)
+    region = {"tabindex": 0, "role": "region", "aria-label": "Table"}
+    return element("div", made, class_="scroll", **region)
+
+
+def _search_bar(wanted: str | None, why_not: bool) -> Markup:
+    chosen = wanted or DEFAULT_SEARCH
+    options = [element("option", each, value=each, selected=each == chosen) for each in dict.fromkeys([*NAMES, chosen])]
+    return element(
+        "div",
+        element("label", "Explainer", element("select", *options, id="explainer")),
+        element("label", element("input", type="checkbox", id="why-not", checked=why_not), "also imagine events"),
+        element("button", "Explain", type="button", id="explain", class_="main"),
+        element("button", "Cancel", type="button", id="cancel", hidden=True),
+        element("span", "", id="progress", role="status"),
+        class_="fields",
+    )
+
+
+def _imagine(case: Case, graph: TemporalGraph) -> Markup:
+    """Forms that imagine an event, move one, or take any past one away: each leads to another address."""
+    kept = list(_hidden(case, graph))
+    forms = (
+        ("add", "An event that might have happened", "1395 1772 2004-07-28 03:54", "Imagine it"),
+        ("move", "An event at another time", "53159 2004-07-28 04:00", "Move it"),
+        ("take", "Any past event, by its row", "53159", "Take it away"),
+    )
+    made = (
+        element(
+            "form",
+            *kept,
+            element("label", label, element("input", name=key, placeholder=example, required=True)),
+            element("button", verb),
+            method="get",
+            class_="fields",
+        )
+        for key, label, example, verb in forms
+    )
+    return element("details", element("summary", "Imagine another past"), *made)
+
+
+def _hidden(case: Case, graph: TemporalGraph) -> Iterator[Markup]:
+    parts: list[tuple[str, object]] = list(as_question(case, graph).items())
+    parts += [("without", ",".join(map(str, sorted(case.removed))))] if case.removed else []
+    for edit in case.edits:
+        if isinstance(edit, Add):
+            parts.append(("add", shlex.join([str(edit.src), str(edit.dst), repr(edit.time)])))
+        elif isinstance(edit, Move):
+            parts.append(("move", f"{edit.row} {edit.time!r}"))
+    for key, value in parts:
+        yield element("input", type="hidden", name=key, value=str(value))
+
+
+def _edits(edits: Iterable[Edit]) -> dict[str, Any]:
+    """Imagined events as a search is asked for them."""
+    edits = list(edits)
+    return {
+        "add": [{"src": str(e.src), "dst": str(e.dst), "time": e.time} for e in edits if isinstance(e, Add)],
+        "move": [{"row": e.row, "time": e.time} for e in edits if isinstance(e, Move)],
+    }

@@ -1,0 +1,470 @@
+"""The page of a survey: every figure in one HTML file, with the predictions behind it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from cody.explain.explanation import ADDED, MOVED, REMOVED
+from cody.study.comparison import Comparison, Pair
+from cody.study.report import LATEST, LISTED, Decisive, Example, Part, Survey
+from cody.study.shares import Contrast
+from cody.utils.words import count, earlier, is_date, moment, plain, zone_name
+from cody.web.markup import Child, Markup, element, join, link
+from cody.web.page import data_block, document
+from cody.web.survey_charts import Chosen, comparison_rows, contrasts, deciders, fragility, percent_words
+
+TITLES = {"correct": "Predicted links", "incorrect": "Missed links"}
+MOST_EVENTS = 4  # of a prediction, in the list
+HALF = 0.5
+DEFAULTS = {"--data": "collegemsg", "--model": "tgn-collegemsg"}  # of cody explain
+
+Test = Callable[[Decisive], bool]
+PageOf = Callable[[int, int], str | None]  # (place of the survey, event) → address of the explanation's page
+
+
+class Panel(NamedTuple):
+    """The links of one kind that one model was asked about."""
+
+    title: str
+    place: int  # of the survey
+    survey: Survey
+    part: Part
+    first: int  # number of its first prediction
+
+    def numbers(self, holds: Callable[[Example], bool]) -> list[int]:
+        """The predictions of which something holds."""
+        return [self.first + place for place, each in enumerate(self.part.predictions) if holds(each)]
+
+
+class Lists:
+    """Which predictions are behind each figure, as the script is told."""
+
+    def __init__(self) -> None:
+        self.titles: list[str] = []
+        self.numbers: list[list[int]] = []
+
+    def add(self, title: str, numbers: list[int]) -> Chosen:
+        self.titles.append(title)
+        self.numbers.append(numbers)
+        return Chosen(len(self.titles) - 1, len(numbers))
+
+
+def survey_page(
+    surveys: Sequence[Survey], comparison: Comparison | None = None, *, page_of: PageOf | None = None
+) -> str:
+    """One or two surveys as a self-contained HTML file."""
+    panels, lists = _panels(surveys), Lists()
+    sections = [
+        _head(surveys, panels, comparison),
+        None if comparison is None else _comparison(comparison, panels, lists),
+        _fragility(panels, lists),
+        _decisive(panels, lists),
+        _ages(panels, lists),
+        _who(panels, lists),
+        _extremes(panels, lists),
+        _formulas(surveys),
+    ]
+    charts = element("div", *sections, class_="figures")
+    body = element("main", charts, _list(panels, page_of), class_="survey")
+    data = data_block({"lists": list(zip(lists.titles, lists.numbers, strict=True))})
+    title = f"What decides the predictions of {' and '.join(plain(each.model, 40) for each in surveys)}"
+    return document(title, join([body, data]), ["survey.js"], served=False, styles=["survey.css"])
+
+
+def _panels(surveys: Sequence[Survey]) -> list[Panel]:
+    """The kinds below each other, the models side by side."""
+    panels: list[Panel] = []
+    first = 0
+    for kind in TITLES:
+        for place, survey in enumerate(surveys):
+            for part in (part for part in survey.parts if part.kind == kind):
+                model = f"{plain(survey.model, 30)}: " if len(surveys) > 1 else ""
+                title = f"{model}{TITLES[kind].lower() if model else TITLES[kind]}"
+                panels.append(Panel(title, place, survey, part, first))
+                first += len(part.predictions)
+    return panels
+
+
+def _section(key: str, title: str, words: str, *parts: Child) -> Markup:
+    head = element("header", element("h2", title, id=f"{key}-title"), element("p", words))
+    return element("section", head, *parts, class_=f"card part-{key}", aria_labelledby=f"{key}-title")
+
+
+def _side_by_side(panels: Sequence[Panel], draw: Callable[[Panel], Child]) -> Markup:
+    drawn = (
+        element(
+            "div",
+            element("h3", panel.title, element("small", count(panel.part.links, "prediction"))),
+            draw(panel),
+            class_="panel",
+        )
+        for panel in panels
+    )
+    return element("div", *drawn, class_="panels")
+
+
+# ---- the head --------------------------------------------------------------------------------------------------------
+
+
+def _head(surveys: Sequence[Survey], panels: Sequence[Panel], comparison: Comparison | None) -> Markup:
+    names = " and ".join(plain(each.model, 40) for each in surveys)
+    asked = sum(panel.part.links for panel in panels)
+    badges = [count(asked, "explained prediction"), f"search: {plain(surveys[0].explainer, 30)}", "intervals: 95 %"]
+    if surveys[0].allowed != ("removals",):
+        badges.append(f"allowed: {', '.join(surveys[0].allowed)}")
+    badges += [surveys[0].protected.rstrip(".")] if surveys[0].protected else []
+    badges += [f"times: {zone_name()}"] if any(is_date(each.time) for each in panels[0].part.predictions) else []
+    words = element(
+        "div",
+        element("p", f"Survey · {plain(surveys[0].data, 40)} · {names}", class_="occasion"),
+        element("h1", _headline(panels[0]) if comparison is None else _agreement(comparison)),
+        element("p", _finding(panels[0]) if comparison is None else _reasons(comparison), class_="answer"),
+        element("ul", *(element("li", text) for text in badges), class_="badges"),
+        class_="words",
+    )
+    tiles = (
+        element(
+            "li",
+            element("b", percent_words(panel.part.fragility[0].share.value)),
+            element("span", panel.title, element("small", f"change if one event is otherwise: {_hanging(panel)}")),
+        )
+        for panel in panels
+    )
+    return element("header", words, element("ul", *tiles, class_="tiles"), class_="head card")
+
+
+def _hanging(panel: Panel) -> str:
+    one = len(panel.numbers(lambda each: len(each.events) == 1))
+    return f"{one} of {panel.part.links:,}"
+
+
+def _agreement(found: Comparison) -> str:
+    """The first finding about two models: how often they decide alike."""
+    return f"The two models decide alike on {percent_words(found.same_decision.value)} of {found.links:,} links."
+
+
+def _reasons(found: Comparison) -> str:
+    """The second: how often for the same reason."""
+    if found.same_reason is None:
+        return "There is no link that both decide alike and have a counterfactual for."
+    same = percent_words(found.same_reason.value)
+    return f"Of {count(found.both_explained, 'link')} that both explain, {same} have exactly the same reason."
+
+
+def _headline(panel: Panel) -> str:
+    """The first finding: how few events most predictions hang on."""
+    what = "what the model predicts" if panel.part.kind == "correct" else "what the model misses"
+    enough = next((each for each in panel.part.fragility if each.share.value >= HALF), panel.part.fragility[-1])
+    events = "a single event" if enough.edits == 1 else f"at most {enough.edits} events"
+    share = percent_words(enough.share.value)
+    return f"{share} of {what} hangs on {events}." if enough.share.value else f"Few events do not change {what}."
+
+
+def _finding(panel: Panel) -> str:
+    """The second: which events decide more often than their number suggests."""
+    part = panel.part
+    clear = [each for each in part.relations if each.ratio is not None and each.ratio.low > 1]
+    if not clear:
+        return "No kind of event clearly decides more often than its number suggests."
+    most = max(clear, key=lambda each: 0.0 if each.ratio is None else each.ratio.value)
+    assert most.ratio is not None
+    shares = f"{percent_words(most.decisive.value)} of them against {percent_words(most.candidates.value)}"
+    return f"Most over-represented among the decisive events: {most.what}, {shares} of all candidates."
+
+
+# ---- the figures -----------------------------------------------------------------------------------------------------
+
+
+def _fragility(panels: Sequence[Panel], lists: Lists) -> Markup:
+    def behind(panel: Panel, most: int) -> Chosen:
+        title = f"{panel.title} that change if at most {count(most, 'event')} {'is' if most == 1 else 'are'} otherwise"
+        return lists.add(title, panel.numbers(lambda one: 0 < len(one.events) <= most))
+
+    def draw(panel: Panel) -> Markup:
+        advice = panel.part.simultaneous.advice
+        curve = fragility(panel.part.fragility, [behind(panel, each.edits) for each in panel.part.fragility])
+        return join([curve, element("p", advice, class_="note") if advice else None])
+
+    words = (
+        "Share of the predictions that change if at most so many events are otherwise, with its interval. Choose a "
+        "point to see them. What the search did not find counts as unchanged, so the true curve may lie higher."
+    )
+    return _section("fragility", "How many events does a prediction hang on?", words, _side_by_side(panels, draw))
+
+
+def _decisive(panels: Sequence[Panel], lists: Lists) -> Markup:
+    def draw(panel: Panel) -> Markup:
+        part = panel.part
+        tests = [
+            *((each, _is_of(each.what)) for each in part.relations),
+            *((each, _is_among(most)) for each, most in zip(part.latest, LATEST, strict=bool(part.latest))),
+            *((each, _is_repeated) for each in (part.repetition,) if each is not None),
+        ]
+        caution = element("p", part.caution, class_="note") if part.caution else None
+        return join([_contrasts(panel, tests, lists), caution])
+
+    words = (
+        "Decisive events (●) beside all candidates (○) of the same predictions. Where ● lies to the right of ○, such "
+        "events decide more often than their number suggests: ratio = ● / ○, with its interval."
+    )
+    return _section("decisive", "What are the decisive events?", words, _side_by_side(panels, draw))
+
+
+def _is_of(relation: str) -> Test:
+    return lambda event: event.relation == relation
+
+
+def _is_among(most: int) -> Test:
+    return lambda event: event.latest <= most
+
+
+def _is_repeated(event: Decisive) -> bool:
+    return event.repeated
+
+
+def _has_age(age: str) -> Test:
+    return lambda event: event.age == age
+
+
+def _ages(panels: Sequence[Panel], lists: Lists) -> Markup:
+    def draw(panel: Panel) -> Markup:
+        tests = [(each, _has_age(each.what)) for each in panel.part.ages]
+        return join([_contrasts(panel, tests, lists), _medians(panel)])
+
+    words = "How long before the link they happened, decisive events (●) beside all candidates (○)."
+    return _section("ages", "How old are they?", words, _side_by_side(panels, draw))
+
+
+def _medians(panel: Panel) -> Markup | None:
+    if panel.part.age is None:
+        return None
+    now = panel.part.predictions[0].time
+    old, usual = (earlier(now - age, now) for age in panel.part.age)
+    return element(
+        "p", f"Half of the decisive events are at most {old} old; of all candidates, {usual}.", class_="note"
+    )
+
+
+def _contrasts(panel: Panel, tests: Sequence[tuple[Contrast, Test]], lists: Lists) -> Markup:
+    """Rows of shares; behind each, the predictions with such a decisive event."""
+    if not tests:
+        return element("p", "No counterfactual was found for any of these predictions.", class_="note")
+
+    def behind(what: str, holds: Test) -> Chosen:
+        numbers = panel.numbers(lambda one: any(map(holds, one.events)))
+        return lists.add(f"{panel.title} with such a decisive event: {what}", numbers)
+
+    return contrasts([each for each, _ in tests], [behind(each.what, holds) for each, holds in tests])
+
+
+def _who(panels: Sequence[Panel], lists: Lists) -> Markup:
+    def decided_by_node(panel: Panel, name: str) -> Chosen:
+        numbers = panel.numbers(lambda one: _is_decided_by(one, name))
+        return lists.add(f"{panel.title} of others that {plain(name, 30)} decides", numbers)
+
+    def decided_by_event(panel: Panel, row: int | None) -> Chosen:
+        numbers = panel.numbers(lambda one: any(event.row == row for event in one.events))
+        return lists.add(f"{panel.title} that event {row} decides", numbers)
+
+    def draw(panel: Panel) -> Markup:
+        nodes, events = panel.part.nodes, panel.part.events
+        parts = (
+            deciders("Nodes", nodes, [decided_by_node(panel, each.name) for each in nodes]),
+            deciders("Events", events, [decided_by_event(panel, each.row) for each in events]),
+        )
+        return join(parts) or element("p", "No node and no event decides more than one prediction.", class_="note")
+
+    words = (
+        "Nodes and events that are decisive for several predictions. A node's own links are left out. The bar: for how "
+        "many predictions it decides, of those for which it could (it is among their candidates)."
+    )
+    return _section("who", "Who decides?", words, _side_by_side(panels, draw))
+
+
+def _is_decided_by(one: Example, name: str) -> bool:
+    return name not in (one.src, one.dst) and any(name in (event.src, event.dst) for event in one.events)
+
+
+def _extremes(panels: Sequence[Panel], lists: Lists) -> Markup:
+    def draw(panel: Panel) -> Markup:
+        found = [each for each in panel.part.predictions if each.events]
+        robust = panel.part.predictions[::-1][: min(LISTED, panel.part.links - len(found[:LISTED]))]
+        return join(
+            [_ends("The most fragile", found[:LISTED], panel, lists), _ends("The most robust", robust, panel, lists)]
+        )
+
+    words = "The predictions that the fewest events change, the least certain first; and those that resist most."
+    return _section("extremes", "The most fragile and the most robust", words, _side_by_side(panels, draw))
+
+
+def _ends(title: str, examples: Sequence[Example], panel: Panel, lists: Lists) -> Markup | None:
+    """A few predictions, each of which can be chosen."""
+
+    def row(each: Example) -> Markup:
+        name = f"{plain(each.src, 20)} → {plain(each.dst, 20)}, event {each.event}"
+        chosen = lists.add(name, panel.numbers(lambda one: one is each))
+        changed = count(len(each.events), "event") if each.events else "none found"
+        return element(
+            "li",
+            chosen.button(
+                element("span", link(each.src, each.dst, 20), class_="what"),
+                element("span", f"score {each.score:.2f}", class_="said"),
+                element("span", changed, class_="said"),
+                kind="one",
+            ),
+        )
+
+    if not examples:
+        return None
+    return join([element("h4", title), element("ul", *map(row, examples), class_="ends-list")])
+
+
+def _comparison(found: Comparison, panels: Sequence[Panel], lists: Lists) -> Markup:
+    one, other = (plain(name, 30) for name in found.models)
+    both = set.intersection(
+        *({e.event for p in panels if p.place == place for e in p.part.predictions} for place in (0, 1))
+    )
+
+    def of(events: set[int]) -> list[int]:
+        pairs = [(each.event, panel.first + at) for panel in panels for at, each in enumerate(panel.part.predictions)]
+        return [number for _, number in sorted(pair for pair in pairs if pair[0] in events)]
+
+    same = {pair.event for pair in found.pairs if pair.overlap == 1}
+    explained = {pair.event for pair in found.pairs}
+    rows = [
+        ("the same decision", found.same_decision, of(both - set(found.apart))),
+        ("the same reason, where both decide alike and have one", found.same_reason, of(same)),
+        ("overlap of the reasons, |X ∩ Y| / |X ∪ Y|", found.overlap, of(explained)),
+    ]
+    shown = [(what, share, lists.add(f"{one} and {other}: {what}", numbers)) for what, share, numbers in rows if share]
+    lists_ = [
+        _pairs(title, pairs, (one, other), of, lists)
+        for title, pairs in (("They agree most on", found.agree), ("They differ most on", found.differ))
+    ]
+    if found.apart:
+        apart = lists.add(f"{one} and {other} decide differently", of(set(found.apart)))
+        text = f"{count(len(found.apart), 'link')} on which they decide differently"
+        lists_.append(element("p", apart.button(element("span", text, class_="what"), kind="one")))
+    words = (
+        f"{one} and {other} on the same {count(found.links, 'link')}. A reason is the counterfactual that was found."
+    )
+    sides = element("div", *(element("div", each, class_="panel") for each in lists_ if each), class_="panels")
+    return _section("comparison", "Do the two models agree?", words, comparison_rows(shown), sides)
+
+
+def _pairs(
+    title: str,
+    pairs: Sequence[Pair],
+    models: tuple[str, str],
+    of: Callable[[set[int]], list[int]],
+    lists: Lists,
+) -> Markup | None:
+    if not pairs:
+        return None
+    rows = []
+    for pair in pairs:
+        chosen = lists.add(f"{plain(pair.src, 20)} → {plain(pair.dst, 20)}, both models", of({pair.event}))
+        sides = f"{count(len(pair.rows), 'event')} and {len(pair.others)}, overlap {pair.overlap:.2f}"
+        rows.append(
+            element(
+                "li",
+                chosen.button(
+                    element("span", link(pair.src, pair.dst, 20), class_="what"),
+                    element("span", sides, class_="said"),
+                    kind="one",
+                ),
+            )
+        )
+    return join([element("h3", title), element("ul", *rows, class_="ends-list")])
+
+
+def _formulas(surveys: Sequence[Survey]) -> Markup:
+    entries = [
+        ("Hangs on k events", "(1/N) Σ [a counterfactual X with |X| ≤ k was found], over the N predictions"),
+        (
+            "Decisive ●",
+            "(1/n) Σ (share of the events of X that are such), over the n predictions with a counterfactual",
+        ),
+        ("Candidates ○", "(1/n) Σ (share of the candidates that are such), over the same predictions"),
+        ("Ratio", "decisive / candidates; above 1, such events are over-represented"),
+        ("Decides, of", "predictions in whose X, and among whose candidates, a node or an event occurs"),
+        ("Intervals", "95 %, from 1,000 bootstrap samples of predictions; they cover the choice of predictions only"),
+        ("Allowed", ", ".join(surveys[0].allowed)),
+        *([("Protected", surveys[0].protected.removeprefix("Protected: "))] if surveys[0].protected else []),
+        *(("Model", plain(each.model, 80)) for each in surveys),
+        ("Data", plain(surveys[0].data, 80)),
+        ("Search", plain(surveys[0].explainer, 80)),
+    ]
+    listed = element("dl", *(join([element("dt", key), element("dd", value)]) for key, value in entries))
+    return element("section", element("h2", "How each figure is computed"), listed, class_="card part-formulas")
+
+
+# ---- the predictions -------------------------------------------------------------------------------------------------
+
+
+def _list(panels: Sequence[Panel], page_of: PageOf | None) -> Markup:
+    total = sum(len(panel.part.predictions) for panel in panels)
+    field = element("input", type="search", id="filter", placeholder="Find a node or event", autocomplete="off")
+    several = len({panel.place for panel in panels}) > 1
+    return element(
+        "section",
+        element(
+            "header",
+            element("h2", "The predictions", id="list-title", tabindex=-1),
+            element("p", f"All {total:,}. Choose a figure to see those behind it.", id="chosen", role="status"),
+            element(
+                "div",
+                element("label", element("span", "Find a node or event", class_="hidden-text"), field),
+                element("button", "Show all", type="button", id="all", hidden=True),
+                element("button", "Back to the figure", type="button", id="back", hidden=True),
+                class_="controls",
+            ),
+        ),
+        element("ol", *_items(panels, page_of, several=several), class_="predictions", tabindex=0),
+        class_="card part-list",
+        aria_labelledby="list-title",
+    )
+
+
+def _items(panels: Sequence[Panel], page_of: PageOf | None, *, several: bool) -> Iterator[Markup]:
+    for panel in panels:
+        for place, each in enumerate(panel.part.predictions):
+            href = None if page_of is None else page_of(panel.place, each.event)
+            yield _item(panel.first + place, each, panel, href, several=several)
+
+
+def _item(number: int, each: Example, panel: Panel, href: str | None, *, several: bool) -> Markup:
+    said = "predicted" if panel.part.kind == "correct" else "missed"
+    about = f"event {each.event} · {moment(each.time)} · {said}, score {each.score:.2f}"
+    shown = [_event(event, each) for event in each.events[:MOST_EVENTS]]
+    if len(each.events) > MOST_EVENTS:
+        shown.append(element("li", f"and {len(each.events) - MOST_EVENTS} more", class_="more"))
+    return element(
+        "li",
+        element("h3", link(each.src, each.dst, 30)),
+        element("p", f"{plain(panel.survey.model, 30)} · {about}" if several else about, class_="about"),
+        element("p", each.sentence),
+        element("ul", *shown, class_="events") if shown else None,
+        element("p", _way_on(each, panel.survey, href), class_="on"),
+        data_p=number,
+    )
+
+
+def _event(event: Decisive, each: Example) -> Markup:
+    mark = {REMOVED: "✕", ADDED: "+", MOVED: "↔"}.get(event.edit, "•")
+    kind = {REMOVED: "", ADDED: "added, ", MOVED: "moved, "}.get(event.edit, "")
+    before = f"{kind}{earlier(event.time, each.time)} before · {event.relation}"
+    return element(
+        "li", element("span", mark, aria_hidden="true"), link(event.src, event.dst, 20), element("small", before)
+    )
+
+
+def _way_on(each: Example, survey: Survey, href: str | None) -> Markup:
+    """The explanation's page, or the command that explains it."""
+    if href is not None:
+        return element("a", f"Explanation of event {each.event}", href=href)
+    given = {"--data": survey.data, "--model": survey.model}
+    options = [f"{name} {shlex.quote(value)}" for name, value in given.items() if value != DEFAULTS[name]]
+    return element("code", " ".join(["cody explain --event", str(each.event), *map(plain, options)]))

@@ -1,0 +1,136 @@
+"""The timeline: a lane for each node, and an arc between two lanes for each event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cody.utils.words import plain
+from cody.web.axes import Axis, axes
+from cody.web.facts import REMOVED, SLIGHT, UNKNOWN, Facts
+from cody.web.lanes import Lane, lanes
+from cody.web.markup import Markup, element, percent
+from cody.web.shown import ShownEvent
+
+AXIS_ROOM = 26.0  # pixels below the lanes for the labels of the axis
+ASKED = 22.0  # pixels between the past and the link in question
+LETTER = 6.6  # pixels of a letter beside a lane
+THINNEST, THICKEST = 1.3, 5.0
+
+
+def timeline(facts: Facts, chosen: frozenset[int]) -> tuple[Markup, list[Axis]]:
+    """The picture, and the places of its events on each axis: first the candidates, then what stands beside them."""
+    why = facts.why
+    rows, height = lanes(why)
+    beside = list(why.surroundings.events) if why.surroundings else []
+    layouts = axes([event.time for event in [*why.candidates, *beside]], why.query.time)
+    places = layouts[0].places
+    plot = element(
+        "svg",
+        *(_lane(lane, facts) for lane in rows.values()),
+        *(_ticks(axis, height, hidden=axis is not layouts[0]) for axis in layouts),
+        element("g", *_beside(beside, places, len(why.candidates), rows), class_="beside", aria_hidden="true"),
+        element("g", *_candidates(facts, places, rows, chosen), class_="events"),
+        _asked(facts, rows),
+        class_="plot",
+        width="100%",
+        height=height + AXIS_ROOM,
+        role="group",
+        aria_label="Timeline of the past events. Arrow keys go from event to event, space switches one off or on.",
+    )
+    labels = element(
+        "svg",
+        *(_label(lane, facts) for lane in rows.values()),
+        class_="names",
+        width=max(map(len, facts.labels.values())) * LETTER + 6,
+        height=height + AXIS_ROOM,
+        aria_hidden="true",
+    )
+    return element("div", labels, plot, class_="timeline"), layouts
+
+
+def _lane(lane: Lane, facts: Facts) -> Markup:
+    kind = "lane end" if lane.name in (facts.why.src, facts.why.dst) else "lane"
+    return element("line", class_=kind, x1=0, x2="100%", y1=lane.y, y2=lane.y)
+
+
+def _label(lane: Lane, facts: Facts) -> Markup:
+    kind = "end" if lane.name in (facts.why.src, facts.why.dst) else f"hop{min(lane.hops, 2)}"
+    label, short = facts.labels[lane.name], facts.short_labels[lane.name]
+    parts = [element("tspan", label)] if label == short else [element("tspan", label), element("tspan", short)]
+    return element("text", *parts, element("title", plain(lane.name, 200)), class_=kind, x="100%", y=lane.y)
+
+
+def _ticks(axis: Axis, height: float, *, hidden: bool) -> Markup:
+    lines = [element("line", x1=percent(tick.at), x2=percent(tick.at), y1=4, y2=height + 4) for tick in axis.ticks]
+    labels = [
+        element("text", tick.label, x=percent(tick.at), y=height + 20, class_="start" if tick.at < 0.1 else None)
+        for tick in axis.ticks
+    ]
+    return element("g", *lines, *labels, class_="ticks", data_axis=axis.key, hidden=hidden, aria_hidden="true")
+
+
+def _arc(event: ShownEvent, rows: dict[str, Lane]) -> tuple[str, float, float]:
+    """The path of an event from its source to an arrow at its destination, and its middle."""
+    start, end = rows[event.src].y, rows[event.dst].y
+    if start == end:
+        return f"M0 {start:g}c-9-15 13-15 4-3m0-5v5h-5", 1.0, start - 10
+    bulge = min(22.0, 5.0 + abs(end - start) * 0.11)
+    middle = (start + end) / 2
+    head = end - 4.5 if end > start else end + 4.5
+    path = f"M0 {start:g}Q{bulge:g} {middle:g} 0 {end:g}M-1.5 {head:g}L0 {end:g}L4.5 {head:g}"
+    return path, bulge / 2, middle
+
+
+def _candidates(
+    facts: Facts, places: Sequence[float], rows: dict[str, Lane], chosen: frozenset[int]
+) -> Iterator[Markup]:
+    order = sorted(range(len(facts.why.candidates)), key=facts.strength)  # what matters is drawn last, on top
+    for number in order:
+        event = facts.why.candidates[number]
+        path, x, y = _arc(event, rows)
+        width = THINNEST + (THICKEST - THINNEST) * facts.strength(number)
+        effect = facts.effect(number)
+        imagined = "" if event.edit == REMOVED else " imagined"
+        yield element(
+            "svg",
+            element(
+                "g",
+                element("title", f"{facts.phrase(event)}; {facts.said_alone(number)}"),
+                element("path", d=path, class_="arc", stroke_width=width),
+                element("circle", cx=0, cy=rows[event.src].y, r=1.8 if effect in (SLIGHT, UNKNOWN) else 3.2),
+                None if imagined else element("circle", class_="halo", cx=x, cy=y, r=8),
+                None if imagined else element("path", class_="cross", d=f"M{x - 5:g} {y - 5:g}l10 10m0-10l-10 10"),
+                class_=f"event {effect}{imagined}" + (" changed" if number in chosen else ""),
+                data_e=number,
+            ),
+            x=percent(places[number]),
+            data_at=number,
+        )
+
+
+def _beside(
+    events: Sequence[ShownEvent], places: Sequence[float], first: int, rows: dict[str, Lane]
+) -> Iterator[Markup]:
+    for number, event in enumerate(events, start=first):
+        path = element("path", d=_arc(event, rows)[0])
+        yield element("svg", path, x=percent(places[number]), data_at=number)
+
+
+def _asked(facts: Facts, rows: dict[str, Lane]) -> Markup:
+    """The link that the question is about, at the right edge."""
+    why = facts.why
+    start, end = rows[why.src].y, rows[why.dst].y
+    middle = (start + end) / 2 if start != end else start - 12
+    direction = 5 if end >= start else -5
+    path = f"M{ASKED} {start:g}V{end:g}m-4 {-direction}l4 {direction}l4 {-direction}"
+    lanes_of_ends = (element("path", d=f"M0 {y:g}h36", class_="lane end") for y in {start, end})
+    return element(
+        "svg",
+        *lanes_of_ends,
+        element("path", d=path),
+        element("circle", cx=ASKED, cy=middle, r=9),
+        element("text", "?", x=ASKED, y=middle),
+        x="100%",
+        class_="asked",
+        aria_hidden="true",
+    )

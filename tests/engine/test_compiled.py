@@ -1,0 +1,266 @@
+"""The compiled form of following changes: built from its source, never a stale one, and equal to the numpy form.
+
+`test_fast.py`, `test_imagined.py`, `test_selfcheck.py` and `test_versions.py` run in both forms.
+"""
+
+import gc
+import re
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cody.engine import FastTGN, compiled, fast, tgn
+from cody.engine.lineage import Lineage
+from cody.engine.masks import Universe
+from cody.errors import BudgetError
+from cody.graph import ascending
+from cody.utils.deadline import until
+from random_events import random_graph, random_network
+
+ROOT = Path(__file__).parents[2]
+needs_library = pytest.mark.skipif(compiled.library() is None, reason="the compiled library is not built")
+
+
+@pytest.fixture
+def model(monkeypatch):
+    monkeypatch.setattr(tgn, "MANY_VERSIONS", 10**9)  # nothing is approximated
+    graph = random_graph(np.random.default_rng(1), nodes=20, events=300, edge_features=2)
+    return FastTGN(random_network(graph, "tgn", batch=8), graph, table_dtype=np.float64)
+
+
+def some_sets(count=40):
+    rng = np.random.default_rng(2)
+    return [frozenset(rng.choice(280, size, replace=False).tolist()) for size in rng.integers(0, 9, count)]
+
+
+def in_each_form(monkeypatch, ask):
+    answers = []
+    for pure in ("1", "0"):
+        monkeypatch.setenv("CODY_PURE", pure)
+        answers.append(ask())
+    return answers
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])  # of the table
+@pytest.mark.parametrize(("scale", "batch"), [(1.0, 8), (30.0, 100), (3000.0, 100)])  # gates shut or wide open
+def test_both_forms_give_the_same_answers_and_compute_the_same_versions(model, monkeypatch, scale, batch, dtype):
+    network = random_network(model.graph, "tgn", batch=batch)
+    with torch.no_grad():
+        network.memory.weight_ih.mul_(scale)
+        network.memory.weight_hh.mul_(scale)
+    scaled = FastTGN(network, model.graph, table_dtype=dtype)
+
+    def ask():
+        workspace = fast.Workspace(scaled, model.graph.query(280), range(280))
+        return workspace.answer(some_sets()), workspace.inputs
+
+    (pure, pure_inputs), (quick, quick_inputs) = in_each_form(monkeypatch, ask)
+    np.testing.assert_allclose(quick, pure, rtol=0, atol=1e-9)
+    assert pure_inputs.compiled is None
+    assert quick_inputs.compiled is not None
+    assert abs(quick_inputs.memory.length / pure_inputs.memory.length - 1) < 0.02  # the last bit of some may differ
+
+
+@needs_library
+@pytest.mark.parametrize("seed", range(12))
+def test_both_forms_find_the_same_versions_and_what_they_depend_on(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, nodes=int(rng.integers(2, 30)), events=300, ties=bool(seed % 2))
+    query = graph.query(int(rng.integers(1, 300)))
+    rows = rng.choice(query.before, min(query.before, int(rng.integers(0, 90))), replace=False).tolist()
+    nodes = ascending(rng.integers(0, graph.num_nodes, 5))
+    universe = Universe(graph, query, rows)
+    ask = partial(Lineage, graph, (1, 7, 50)[seed % 3], query, universe, nodes)
+    pure, quick = in_each_form(monkeypatch, ask)
+    assert (pure.library, quick.library) == (None, compiled.library())
+    for column in ("index", "own", "other", "previous", "bit", "parents", "memory", "latest", "last"):
+        np.testing.assert_array_equal(getattr(quick, column), getattr(pure, column))
+    level = np.full(len(quick.index), -1)
+    for number, versions in enumerate(quick.levels):
+        level[versions] = number
+    assert sum(map(len, quick.levels)) == sum(map(len, pure.levels))
+    for version in range(len(level)):
+        children, _ = quick.children.of(np.array([version]))
+        assert sorted(children) == sorted(pure.children.of(np.array([version]))[0])
+        assert (level[children] > level[version]).all()
+
+
+@needs_library
+def test_more_versions_than_are_computed_or_remembered_at_once_give_the_same_answers(model, monkeypatch):
+    expected = model.logits(model.graph.query(280), some_sets())
+    monkeypatch.setattr(compiled, "AT_ONCE", 3)
+    monkeypatch.setattr(compiled, "PRODUCTS_KEPT", 5)
+    monkeypatch.setattr(compiled, "EVENT_NUMBERS", 0)
+    np.testing.assert_allclose(model.logits(model.graph.query(280), some_sets()), expected, rtol=0, atol=1e-9)
+
+
+@needs_library
+def test_what_events_add_to_the_gates_is_computed_once_however_many_versions_there_are(model, monkeypatch):
+    added, multiply = [], compiled.CompiledFollow._multiply
+
+    def watched(follow):
+        count = follow.missing.event_count
+        added.extend(zip(follow.new_versions[:count].tolist(), follow.new_elapsed[:count].tolist(), strict=True))
+        multiply(follow)
+
+    monkeypatch.setattr(compiled.CompiledFollow, "_multiply", watched)
+    monkeypatch.setattr(compiled, "AT_ONCE", 8)
+    monkeypatch.setattr(compiled, "PRODUCTS_KEPT", 8)
+    session = model.session(model.graph.query(280), range(200, 280))
+    session.logits([frozenset({row}) for row in range(200, 280)])
+    assert len(added) == len(set(added)) > 8
+
+
+@needs_library
+def test_more_than_64_changes_followed_together_give_the_answers_of_each(model):
+    sets = some_sets(200)
+    session = model.session(model.graph.query(280), range(280))
+    together = session.logits(sets)
+    alone = [model.session(model.graph.query(280), range(280)).logits([change])[0] for change in sets[::20]]
+    np.testing.assert_allclose(together[::20], alone, rtol=0, atol=1e-9)
+
+
+@needs_library
+def test_estimates_of_long_histories_share_at_least_as_much_and_move_as_little(monkeypatch):
+    graph = random_graph(np.random.default_rng(3), nodes=60, events=1500)
+    network = random_network(graph, "tgn", batch=8)
+    with torch.no_grad():
+        network.memory.weight_ih.mul_(0.3)
+        network.memory.weight_hh.mul_(0.3)
+    model = FastTGN(network, graph)
+    changes = [frozenset({row, row + 1}) for row in range(700, 1400, 20)]
+
+    def ask():
+        workspace = fast.Workspace(model, graph.query(1490), sorted(frozenset().union(*changes)))
+        assert not workspace.exact
+        return workspace.answer(changes), workspace.inputs.memory.length
+
+    (pure, most), (quick, length) = in_each_form(monkeypatch, ask)
+    np.testing.assert_allclose(quick, pure, rtol=0, atol=1e-3)
+    assert length <= most
+
+
+@needs_library
+def test_a_deadline_stops_the_compiled_form_between_levels(model, monkeypatch):
+    levels, compute = [], compiled.CompiledFollow._compute
+    monkeypatch.setattr(compiled.CompiledFollow, "_compute", lambda self: levels.append(1) or compute(self))
+    inputs = [fast.Workspace(model, model.graph.query(280), range(280)).inputs for _ in range(2)]
+    masks = inputs[0].lineage.universe.masks(some_sets())
+    inputs[0].follow(masks)
+    assert len(levels) > 10
+    levels.clear()
+    with pytest.raises(BudgetError), until(0.0):
+        inputs[1].follow(masks)
+    assert not levels
+
+
+@needs_library
+def test_what_the_library_holds_is_freed_with_the_session(model, monkeypatch):
+    closed, close = [], compiled.library().follow_close
+    monkeypatch.setattr(compiled.library(), "follow_close", lambda handle: closed.append(handle) or close(handle))
+    session = model.session(model.graph.query(280), range(280))
+    session.logits(some_sets())
+    gc.disable()
+    try:
+        assert closed == []
+        del session
+        assert len(closed) == 1
+    finally:
+        gc.enable()
+
+
+def test_the_environment_chooses_the_numpy_form(model, monkeypatch):
+    monkeypatch.setenv("CODY_PURE", "1")
+    assert compiled.form() == "numpy"
+    assert fast.Workspace(model, model.graph.query(280), [270]).inputs.compiled is None
+
+
+@needs_library
+def test_a_library_of_another_source_is_not_loaded(tmp_path, monkeypatch):
+    for file in compiled.SOURCE.parent.glob("follow.*"):
+        if file.suffix in (".c", ".so"):
+            shutil.copy(file, tmp_path)
+    monkeypatch.setattr(compiled, "SOURCE", tmp_path / "follow.c")
+    assert compiled._library.__wrapped__() is not None
+    with compiled.SOURCE.open("a") as source:
+        source.write("/* changed */\n")
+    assert compiled._library.__wrapped__() is None
+
+
+@pytest.mark.parametrize("broken", ["absent", "no library", "no source"])
+def test_without_a_library_that_can_be_used_nothing_fails(tmp_path, monkeypatch, broken):
+    if broken == "no library":
+        (tmp_path / "follow.c").write_text("")
+        (tmp_path / "follow.abi3.so").write_text("not a library")
+    elif broken == "no source":
+        for file in compiled.SOURCE.parent.glob("follow.*.so"):
+            shutil.copy(file, tmp_path)
+    monkeypatch.setattr(compiled, "SOURCE", tmp_path / "follow.c")
+    assert compiled._library.__wrapped__() is None
+
+
+LOAD = """
+import sys
+from pathlib import Path
+from cody.engine import compiled
+compiled.SOURCE = Path(sys.argv[1])
+print(compiled.form())
+"""
+
+
+@needs_library
+@pytest.mark.parametrize("share", [0.0, 0.0001, 0.001, 0.01, 0.1, 0.5, 0.9999, 1.0])
+def test_a_library_that_was_not_written_to_its_end_is_not_loaded(tmp_path, share):
+    (library,) = compiled.SOURCE.parent.glob("follow.*.so")
+    shutil.copy(compiled.SOURCE, tmp_path)
+    whole = library.read_bytes()
+    (tmp_path / library.name).write_bytes(whole[: int(share * len(whole))])
+    command = [sys.executable, "-c", LOAD, str(tmp_path / "follow.c")]  # apart, because loading it would kill
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout.strip()) == (0, "compiled" if share == 1.0 else "numpy"), ran.stderr
+
+
+@pytest.mark.parametrize("structure", ["Setup", "Memories", "Missing", "Log"])
+def test_both_sides_mean_the_same_by_what_is_passed(structure):
+    declared = next(
+        body
+        for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", compiled.SOURCE.read_text(), re.DOTALL)
+        if name == structure
+    )
+    declared = re.sub(r"/\*.*?\*/", "", declared, flags=re.DOTALL)
+    lines = [line.strip() for line in declared.split(";") if line.strip()]
+    names = [re.search(r"(\w+)$", part.strip())[1] for line in lines for part in line.split(",")]
+    fields = getattr(compiled, f"_{structure}")._fields_
+    assert names == [name for name, _ in fields]
+    pointers = [("*" in part) for line in lines for part in line.split(",")]
+    assert pointers == [kind is compiled._Pointer for _, kind in fields]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
+def test_the_source_builds_where_there_is_a_compiler(tmp_path, monkeypatch):
+    pytest.importorskip("setuptools")
+    options = ["build_ext", "--build-lib", tmp_path, "--build-temp", tmp_path / "objects"]
+    environment = {"CODY_PURE": "0", "PATH": "/usr/bin:/bin"}
+    built = subprocess.run(
+        [sys.executable, "setup.py", *map(str, options)], cwd=ROOT, capture_output=True, text=True, env=environment
+    )
+    assert built.returncode == 0, built.stderr
+    folder = tmp_path / "cody" / "inference"
+    shutil.copy(compiled.SOURCE, folder)
+    monkeypatch.setattr(compiled, "SOURCE", folder / "follow.c")
+    assert compiled._library.__wrapped__() is not None
+
+
+def test_where_many_versions_can_change_they_are_followed_in_either_form(monkeypatch):
+    graph = random_graph(np.random.default_rng(5), nodes=8, events=120)
+    monkeypatch.setattr(tgn, "MANY_VERSIONS", 0)
+    model = FastTGN(random_network(graph, "tgn", batch=7), graph)
+    answers = in_each_form(monkeypatch, lambda: model.logits(graph.query(110), [frozenset({80, 90}), frozenset({100})]))
+    np.testing.assert_allclose(*answers, rtol=0, atol=1e-3)

@@ -1,0 +1,290 @@
+"""The page in a real browser: what a person clicks, types and sees."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from cody.models.decision import decision, scores
+from web.browser import SCHEMES, WIDTHS, axe_source, chromium, serious_faults, shows, tab
+from web.explained import BIDI, EVIL, cut_short, imagined, large, toy
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def why():
+    return toy()
+
+
+def number(why, row):
+    return [event.row for event in why.candidates].index(row)
+
+
+def arc(page, why, row):
+    return page.locator(f'.plot .event[data-e="{number(why, row)}"]')
+
+
+def box(page, why, row):
+    return page.locator(f'[data-toggle="{number(why, row)}"]')
+
+
+def logit(why, *rows):
+    return {frozenset(change): value for change, value in why.explored}[frozenset(rows)]
+
+
+def test_it_opens_without_a_complaint_and_asks_nobody(browser, why, tmp_path):
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path)
+        page.get_by_role("button", name="Everything as it was").click()
+        page.get_by_text("calendar").click()
+        assert len(watched.requests) == 1  # the file itself
+
+
+def test_it_opens_with_the_answer(browser, why, tmp_path):
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path)
+        assert page.locator("#now-score").inner_text() == scores(why.original, why.without)[1]
+        assert page.locator("#now-said").inner_text() == decision(why.without)
+        for row in why.rows:
+            assert arc(page, why, row).get_attribute("aria-checked") == "false"
+            assert not box(page, why, row).is_checked()
+        assert page.get_by_role("button", name="The answer").get_attribute("aria-pressed") == "true"
+
+
+def test_switching_an_event_gives_the_stored_answer_and_the_flip(browser, why, tmp_path):
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path, "#change=")
+        assert page.locator("#now-score").inner_text() == scores(why.original)[0]
+        for row in (event.row for event in why.candidates):
+            arc(page, why, row).dispatch_event("click")
+            stored = logit(why, row)
+            assert page.locator("#now-score").inner_text() == scores(why.original, stored)[1]
+            assert page.locator("#now-said").inner_text() == decision(stored)
+            assert not box(page, why, row).is_checked()
+            box(page, why, row).check()  # the same switch
+            assert page.locator("#now-score").inner_text() == scores(why.original)[0]
+
+
+def test_a_set_that_was_not_asked_about_says_so_and_how_to_ask(browser, tmp_path):
+    why = cut_short()
+    asked = {frozenset(change) for change, _ in why.explored}
+    rows = [event.row for event in why.candidates]
+    pair = next({a, b} for a in rows for b in rows if a < b and frozenset({a, b}) not in asked)
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path, "#change=")
+        for row in sorted(pair):
+            arc(page, why, row).dispatch_event("click")
+        assert page.locator("#now-score").inner_text() == "?"
+        assert page.locator("#now-said").inner_text() == "not asked"
+        said = page.locator("#status").inner_text()
+        assert "was not asked about this combination" in said
+        assert f"cody what-if --event 7 --without {','.join(map(str, sorted(pair)))}" in said
+        assert page.locator(".head .meter .now").is_hidden()
+        page.get_by_role("button", name="Everything as it was").click()
+        assert page.locator("#status").inner_text() == ""
+
+
+def test_the_keyboard_alone_reaches_and_switches_an_event(browser, why, tmp_path):
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path, "#change=")
+        for _ in range(30):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.matches('.plot .event')"):
+                break
+        latest = why.candidates[-1].row
+        assert page.evaluate("document.activeElement.dataset.e") == str(number(why, latest))
+        page.keyboard.press("Space")
+        assert page.locator("#now-score").inner_text() == scores(why.original, logit(why, latest))[1]
+        page.keyboard.press("Space")
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("Enter")
+        before = why.candidates[-2].row
+        assert page.locator("#now-score").inner_text() == scores(why.original, logit(why, before))[1]
+        assert page.evaluate("document.querySelectorAll('.plot .event[tabindex=\"0\"]').length") == 1
+
+
+def test_the_sets_that_were_tried_can_be_walked_through_by_keyboard(browser, why, tmp_path):
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path)
+        page.locator('.dots [tabindex="0"]').focus()
+        page.keyboard.press("Home")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+        change, value = why.explored[1]
+        assert page.locator("#now-score").inner_text() == scores(why.original, value)[1]
+        assert page.url.endswith(f"#change={','.join(map(str, change))}")
+        assert page.locator('.dots [aria-selected="true"]').get_attribute("data-k") == "1"
+
+
+def test_the_address_says_what_is_shown(browser, why, tmp_path):
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path, "#change=4,5&axis=log")
+        assert page.locator("#now-score").inner_text() == scores(why.original, logit(why, 4, 5))[1]
+        assert page.locator("input[value=log]").is_checked()
+        box(page, why, 5).check()
+        assert page.url.endswith("#change=4&axis=log")
+        page.evaluate("location.hash = '#change=5,999&axis=nonsense'")  # what it does not know is left out
+        shows(page.locator("#now-name"), "2 → 1")
+
+
+def test_an_event_is_marked_everywhere(browser, why, tmp_path):
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path)
+        page.locator(f'tbody tr[data-e="{number(why, 4)}"]').hover()
+        marked = page.evaluate("[...document.querySelectorAll('.marked[data-e]')].map((e) => e.dataset.e)")
+        assert set(marked) == {str(number(why, 4))}
+        assert len(marked) >= 2
+        dots = page.evaluate("[...document.querySelectorAll('.dots .marked')].map((e) => Number(e.dataset.k))")
+        assert sorted(dots) == [place for place, (change, _) in enumerate(why.explored) if 4 in change]
+
+
+def test_time_axes_move_events_and_keep_their_order(browser, tmp_path):
+    why = large()
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path)
+        seen = set()
+        for axis in ("order", "log", "time"):
+            page.locator(f"input[value={axis}]").check(force=True)
+            places = page.evaluate(
+                """[...document.querySelectorAll('.plot .event')].sort((a, b) => a.dataset.e - b.dataset.e)
+                     .map((event) => parseFloat(event.parentNode.getAttribute('x')))"""
+            )
+            assert len(places) == len(why.candidates)
+            assert places == sorted(places)
+            assert page.locator(".ticks:not([hidden])").get_attribute("data-axis") == axis
+            seen.add(tuple(places))
+        assert len(seen) == 3
+
+
+def test_the_table_can_be_sorted_and_searched(browser, tmp_path):
+    why = large()
+    rows = "[...document.querySelectorAll('tbody tr:not([hidden]) .row')].map((e) => Number(e.textContent))"
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path)
+        page.get_by_role("button", name="row", exact=True).click()
+        assert page.evaluate(rows) == [event.row for event in why.candidates]
+        page.get_by_role("button", name="alone").click()
+        alone = {rows[0]: value for rows, value in why.explored if len(rows) == 1}
+        known = [alone[row] for row in page.evaluate(rows) if row in alone]
+        assert known == sorted(known)
+        wanted = why.candidates[-3]
+        page.locator("#filter").fill(str(wanted.row))
+        assert page.evaluate(rows) == [wanted.row]
+        page.locator("#filter").fill("nobody at all")
+        assert page.evaluate(rows) == []
+        assert page.locator("#found").inner_text() == "0 of 64"
+
+
+def test_an_imagined_event_is_dashed_and_can_be_switched_on(browser, tmp_path):
+    why = imagined()
+    row = next(event.row for event in why.candidates if event.edit == "added")
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path, "#change=")
+        assert arc(page, why, row).get_attribute("aria-checked") == "false"
+        assert arc(page, why, row).locator(".arc").evaluate("(e) => getComputedStyle(e).strokeDasharray") != "none"
+        box(page, why, row).check()
+        assert arc(page, why, row).get_attribute("aria-checked") == "true"
+        assert page.locator("#now-score").inner_text() == scores(why.original, logit(why, row))[1]
+
+
+def test_names_cannot_do_anything(browser, tmp_path):
+    why = toy(names=[EVIL, BIDI, "<b>", "&lt;", "Ünal 中"])
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path)
+        page.wait_for_timeout(100)
+        assert page.locator("img").count() == 0
+        assert "</script><i" in page.locator("h1").inner_text()
+        assert "\u202e" not in page.content()
+        assert len(watched.requests) == 1
+
+
+def test_the_timeline_is_saved_as_svg_and_png(browser, tmp_path):
+    why = toy(names=["Ann", "Bob", "Cid", "Dee", "Eve"])
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path)
+        with page.expect_download() as download:
+            page.locator("#save-svg").click()
+        assert download.value.suggested_filename == "cody-7.svg"
+        drawing = ElementTree.parse(download.value.path())
+        text = " ".join(drawing.getroot().itertext())
+        assert "Cid" in text
+        paths = [element for element in drawing.iter() if element.tag.endswith("path")]
+        assert len(paths) >= len(why.candidates)
+        assert {path.get("stroke") for path in paths} >= {"rgb(23, 103, 168)"}  # it needs no style from outside
+        with page.expect_download() as download:
+            page.locator("#save-png").click()
+        content = download.value.path().read_bytes()
+        assert content.startswith(b"\x89PNG")
+        assert len(content) > 5_000
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_wider_than_the_window(browser, width, tmp_path):
+    with tab(browser, viewport={"width": width, "height": 900}) as watched:
+        page = watched.open(large(), tmp_path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        cut = page.evaluate(
+            """(width) => [...document.querySelectorAll('main h1, main p, main button, main li')].filter((e) => {
+                 const box = e.getBoundingClientRect();
+                 return box.width && (box.left < 0 || box.right > width + 0.5);
+               }).map((e) => e.outerHTML.slice(0, 80))""",
+            width,
+        )
+        assert cut == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("explained", [toy, large, imagined], ids=lambda made: made.__name__)
+def test_no_arrow_runs_over_a_label_or_over_the_link_in_question(browser, explained, width, tmp_path):
+    with tab(browser, viewport={"width": width, "height": 900}) as watched:
+        page = watched.open(explained(), tmp_path, "#change=")
+        for axis in ("order", "log", "time"):
+            page.locator(f"input[value={axis}]").check(force=True)
+            names, arcs, asked = (
+                page.evaluate(
+                    """(selector) => [...document.querySelectorAll(selector)].map((e) => e.getBoundingClientRect())
+                         .filter((box) => box.width).map((box) => [box.left, box.right])""",
+                    selector,
+                )
+                for selector in (".names text", ".plot .arc", ".asked circle")
+            )
+            assert max(right for _, right in names) < min(left for left, _ in arcs)
+            assert max(right for _, right in arcs) < asked[0][0]
+            assert min(left for left, _ in names) >= 0
+
+
+@pytest.mark.parametrize("explained", [toy, large, cut_short], ids=lambda made: made.__name__)
+def test_it_prints_on_one_sheet(browser, explained, tmp_path):
+    with tab(browser) as watched:
+        page = watched.open(explained(), tmp_path)
+        printed = page.pdf(prefer_css_page_size=True, print_background=True)
+        assert len(re.findall(rb"/Type\s*/Page\b(?!s)", printed)) == 1
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_axe_finds_no_serious_fault(browser, scheme, why, tmp_path, request):
+    source = axe_source(request.config.cache.mkdir("axe"))
+    with tab(browser, color_scheme=scheme) as watched:
+        page = watched.open(why, tmp_path)
+        assert serious_faults(page, source) == []
+
+
+def test_it_lives_in_a_notebooks_frame(browser, why):
+    with tab(browser) as watched:
+        watched.page.set_content(f"<!doctype html><title>notebook</title>{why._repr_html_()}")
+        inside = watched.page.frame_locator("iframe")
+        inside.get_by_role("button", name="Everything as it was").click()
+        assert inside.locator("#now-score").inner_text() == scores(why.original)[0]
+
+
+def test_without_scripts_everything_can_be_read(browser, why, tmp_path):
+    with tab(browser, java_script_enabled=False) as watched:
+        page = watched.open(why, tmp_path)
+        assert page.locator("h1").inner_text() == "The model expects 0 → 1."
+        assert page.locator("tbody tr").count() == len(why.candidates)
+        assert page.locator("#now-score").inner_text() == scores(why.original, why.without)[1]

@@ -1,0 +1,265 @@
+"""The page as text: what is in it, how large it is, and that names from data are only ever text."""
+
+import html
+import json
+import re
+import shlex
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from cody import Add, Explanation
+from cody.cli import app
+from cody.errors import CallError, DataError
+from cody.explain.what_if import parse_add
+from cody.models.decision import scores
+from cody.web import write_page
+from cody.web.axes import axes
+from cody.web.facts import Facts
+from cody.web.lanes import lanes
+from web.explained import BIDI, EVIL, cut_short, imagined, large, nothing, toy
+
+
+def data_of(page):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page)[1])
+
+
+class Tags(HTMLParser):
+    """The elements and attributes of a page, and whether every element is closed where it should be."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self.open, self.text = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+        if tag not in {"meta", "input", "br"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def why():
+    return toy()
+
+
+@pytest.mark.parametrize("explained", [toy, imagined, nothing, large, cut_short], ids=lambda made: made.__name__)
+def test_a_page_is_well_formed_and_asks_nobody_for_anything(explained):
+    page = explained().to_html()
+    tags = Tags(page)
+    ids = [attributes["id"] for _, attributes in tags.found if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    for tag, attributes in tags.found:
+        assert not {"src", "href", "srcset", "action", "style"} & attributes.keys(), (tag, attributes)
+        assert not any(name.startswith("on") for name in attributes)
+    assert [tag for tag, _ in tags.found].count("script") == 2
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+    policy = next(a["content"] for t, a in tags.found if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+def test_a_page_with_64_candidates_and_300_sets_takes_less_than_200_kilobytes():
+    page = large().to_html()
+    assert len(page.encode()) < 200_000
+
+
+def test_a_page_with_1300_sets_takes_less_than_200_kilobytes():
+    why = large()
+    rng = np.random.default_rng(1)
+    rows = [event.row for event in why.candidates]
+    more = [
+        (tuple(sorted(rng.choice(rows, size, replace=False).tolist())), round(float(rng.normal(size=1)[0]), 5))
+        for size in rng.integers(4, 40, 1300 - len(why.explored)).tolist()
+    ]
+    longer = replace(why, explored=(*why.explored, *more))
+    assert len({frozenset(change) for change, _ in longer.explored}) == 1300
+    assert len(longer.to_html().encode()) < 200_000
+
+
+def test_the_page_carries_every_answer_that_is_known(why):
+    data = data_of(why.to_html())
+    rows = [event["row"] for event in data["events"]]
+    known = {
+        frozenset(row for place, row in enumerate(rows) if int(bits, 16) >> place & 1): logit
+        for bits, logit, *_ in data["sets"]
+    }
+    assert known == {frozenset(change): logit for change, logit in why.explored}
+    assert all(score == scores(why.original, logit)[1] for _, logit, score, *_ in data["sets"])
+    assert [rows[place] for place in data["opened"]] == list(why.rows)
+
+
+def test_the_steps_of_the_answer_are_known_even_if_the_search_did_not_ask_about_them(why):
+    forgotten = replace(why, explored=())
+    known = {known.change for known in Facts(forgotten).known}
+    numbers = [Facts(why).number[row] for row in why.rows]
+    assert known == {tuple(sorted(numbers[:length])) for length in range(len(numbers) + 1)}
+
+
+def test_names_from_data_are_text_whatever_they_contain():
+    names = [EVIL, BIDI, "&amp;", '"><script>alert(2)</script>', "'"]
+    page = toy(names=names).to_html()
+    tags = Tags(page)
+    assert [tag for tag, _ in tags.found].count("script") == 2
+    assert not {"img"} & {tag for tag, _ in tags.found}
+    assert "<!--" not in page
+    assert all(line.isprintable() for line in page.splitlines())
+    assert "</script><img" in "".join(tags.text)  # it is shown, as text
+    assert len(re.findall("</script>", page)) == 2
+    data_of(page)
+
+
+def test_the_page_says_question_answer_and_certainty_in_the_users_names():
+    why = toy(names=["Ann", "Bob", "Cid", "Dee", "Eve"])
+    text = html.unescape(" ".join(" ".join(Tags(why.to_html()).text).split()))
+    assert "The model expects Ann → Bob ." in text
+    assert why.sentence in text
+    assert "✓ confirmed by replay" in text
+    assert why.certainty in text
+    assert "seed 0" in text
+
+
+def test_a_prediction_that_was_wrong_is_said_to_be_wrong():
+    text = "".join(Tags(toy(bias=-12.5).to_html()).text)
+    assert "The model does not expect 0 → 1, although it happened." in text
+
+
+def test_alternatives_are_offered_by_name_and_only_confirmed_ones_are_called_confirmed():
+    why = toy(count=2)
+    states = Facts(why).states
+    assert [state.name for state in states][:3] == ["Everything as it was", "The answer", "Alternative 1"]
+    assert [state.confirmed for state in states][:3] == [True, True, True]
+    assert not any(state.confirmed for state in states[3:])
+    rows = [frozenset(state.change) for state in states[1:]]
+    assert not any(one < other for one in rows for other in rows)
+
+
+def test_lanes_lie_by_distance_around_the_two_ends(why):
+    placed, height = lanes(why)
+    ends = sorted((placed[why.src].y, placed[why.dst].y))
+    assert ends[0] < ends[1] < height
+    assert placed.keys() == {node.name for node in why.surroundings.nodes}
+    for side in (-1, 1):
+        outside = [lane for lane in placed.values() if (lane.y - ends[0]) * side > 0 and (lane.y - ends[1]) * side > 0]
+        assert [lane.hops for lane in sorted(outside, key=lambda lane: lane.y * side)] == sorted(
+            lane.hops for lane in outside
+        )
+
+
+def test_documents_without_surroundings_are_shown_with_what_they_have(why):
+    document = json.loads(why.to_json())
+    del document["surroundings"], document["checksum"]
+    old = Explanation.from_dict(document)
+    assert old.surroundings is None
+    assert {name: lane.hops for name, lane in lanes(old)[0].items()} == {
+        node.name: node.hops for node in why.surroundings.nodes
+    }
+    Tags(old.to_html())
+
+
+def test_surroundings_hold_the_events_between_the_candidates_nodes_that_are_no_candidates(why):
+    few = toy(size=3)
+    assert len(few.candidates) == 3
+    assert Explanation.from_json(few.to_json()) == few
+    nodes = {end for event in few.candidates for end in (event.src, event.dst)} | {few.src, few.dst}
+    assert {node.name for node in few.surroundings.nodes} == nodes
+    rows = {event.row for event in few.candidates}
+    oldest = min(rows)
+    expected = [
+        row
+        for row in range(oldest, 7)
+        if row not in rows and {str([0, 0, 3, 1, 0, 2, 1][row]), str([1, 2, 4, 2, 2, 1, 3][row])} <= nodes
+    ]
+    assert [event.row for event in few.surroundings.events] == expected
+
+
+def test_time_axes_keep_the_order_of_events_and_stay_inside():
+    times = [1_082_000_000.0, 1_082_000_000.0, 1_082_500_000.0, 1_082_999_990.0]
+    for layout in axes(times, 1_083_000_000.0):
+        assert layout.places == sorted(layout.places)
+        assert all(0 < place < 1 for place in layout.places)
+        assert all(0 < tick.at < 1 for tick in layout.ticks)
+        assert layout.ticks
+    ordered = axes(times, 1_083_000_000.0)[0]
+    assert len(set(ordered.places)) == 4  # in order, events of one moment lie side by side
+
+
+@pytest.mark.parametrize(
+    "times", [[], [5.0], [7.0, 7.0], [-1e308, 1e308], [0.0, 1e-300], [1e18, 1e18 + 1]], ids=lambda times: str(times)
+)
+def test_any_times_can_be_laid_out(times):
+    for now in (max(times, default=0.0), 0.0, 1e308):
+        for layout in axes(times, now):
+            assert all(0 <= place <= 1 for place in [*layout.places, *(tick.at for tick in layout.ticks)])
+
+
+def test_a_notebook_shows_the_page_in_a_frame_and_the_table_below_it(why):
+    shown = why._repr_html_()
+    tags = Tags(shown)
+    frame = next(attributes for tag, attributes in tags.found if tag == "iframe")
+    assert frame["srcdoc"] == why.to_html()
+    assert frame["sandbox"] == "allow-scripts allow-downloads"  # it cannot reach the notebook
+    assert "table" in [tag for tag, _ in tags.found]
+
+
+def test_the_command_for_an_imagined_event_is_understood_whatever_its_nodes_are_called():
+    why = imagined()
+    event = next(event for event in why.candidates if event.edit == "added")._replace(src="Ann Lee", dst="it's")
+    _, text = shlex.split(Facts(why).option(event))
+    assert parse_add(text) == Add("Ann Lee", "it's", event.time)
+
+
+def test_commands_write_the_page(tmp_path):
+    why = toy()
+    (tmp_path / "why.json").write_text(why.to_json())
+    assert CliRunner().invoke(app, ["view", str(tmp_path / "why.json")]).exit_code == 0
+    assert (tmp_path / "why.html").read_text(encoding="utf-8") == why.to_html()
+    result = CliRunner().invoke(app, ["explain", "--event", "53854", "--html", str(tmp_path / "other.html")])
+    assert result.exit_code == 0
+    assert "1395" in (tmp_path / "other.html").read_text(encoding="utf-8")
+
+
+def test_a_line_of_several_explanations_is_shown(tmp_path):
+    lines = [toy().to_json(), imagined().to_json()]
+    (tmp_path / "all.jsonl").write_text("\n".join(lines) + "\n")
+    arguments = ["view", str(tmp_path / "all.jsonl"), "--line", "2", "--out", str(tmp_path / "second.html")]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert (tmp_path / "second.html").read_text(encoding="utf-8") == imagined_page(lines[1])
+    missing = CliRunner().invoke(app, [*arguments[:3], "3"])
+    assert isinstance(missing.exception, CallError)
+    assert "has 2 explanations" in str(missing.exception)
+
+
+def imagined_page(line):
+    return Explanation.from_json(line).to_html()
+
+
+def test_a_page_never_replaces_a_file_of_somebody_else(tmp_path):
+    (tmp_path / "mine.html").write_text("<p>my own page")
+    with pytest.raises(CallError, match="not a page that cody wrote"):
+        write_page(toy(), tmp_path / "mine.html")
+    assert (tmp_path / "mine.html").read_text() == "<p>my own page"
+    for _ in range(2):  # its own pages it replaces
+        write_page(toy(), tmp_path / "why.html")
+    with pytest.raises(CallError, match="not a file in a folder that exists"):
+        write_page(toy(), tmp_path / "nowhere" / "why.html")
+
+
+def test_what_is_no_explanation_is_refused(tmp_path):
+    (tmp_path / "why.json").write_bytes(b"\xff\xfe")
+    assert isinstance(CliRunner().invoke(app, ["view", str(tmp_path / "why.json")]).exception, DataError)
+    (tmp_path / "why.json").write_text("{}")
+    assert isinstance(CliRunner().invoke(app, ["view", str(tmp_path / "why.json")]).exception, DataError)
+    assert not (tmp_path / "why.html").exists()
