@@ -28,7 +28,7 @@ import numpy as np
 
 from cody import explain, load, load_model
 from cody.engine import FastTGN, selfcheck
-from cody.engine.fast import Workspace
+from cody.engine.fast import QueryWorkspace
 from cody.engine.selfcheck import PROMISE, SelfCheck, answer_all
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import candidates
@@ -73,7 +73,7 @@ def measure(model: FastTGN, options: argparse.Namespace) -> dict[str, Any]:
         drawn += 1
         around = candidates(model.graph, query, size=options.size)
         rows = around[:: max(1, len(around) // options.rows)].tolist()
-        workspace = Workspace(model, query, rows)
+        workspace = QueryWorkspace(model, query, rows)
         if workspace.exact:
             continue
         sets = some_sets(rows, rng)

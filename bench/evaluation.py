@@ -30,7 +30,7 @@ from cody.models.sizes import PRESETS
 from cody.study.explainers import COMPARED, explainer
 from cody.study.instances import sample_kinds
 from cody.study.record import KINDS, SCHEMA
-from cody.study.run import Link, Plan, evaluate
+from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.checkpoint import Checkpoint, save_model
 from cody.train.tgn import TGN
 
@@ -92,7 +92,7 @@ def print_cost(data: str, model: str, instances: int) -> None:
     drawn = sample_kinds(loaded, graph, instances, KINDS)
     links = [Link(row, kind) for kind in KINDS for row in drawn[kind]]
     for name in COMPARED:
-        plan = Plan(data, model, (explainer(name, size=SIZE, near=events_on_paths),))
+        plan = EvaluationPlan(data, model, (explainer(name, size=SIZE, near=events_on_paths),))
         begun = time.process_time()
         records = list(evaluate(loaded, graph, links, plan))
         spent[name] = (time.process_time() - begun) / len(records)

@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--other-data", action="store_true")
     options = parser.parse_args()
     graph = load(options.data)
-    model = load_model(options.model, graph, other_data=options.other_data)
+    model = load_model(options.model, graph, allow_data_mismatch=options.allow_data_mismatch)
     print(f"{'event':>8} {'followed':>9} {'versions':>9} {'time':>6} {'largest difference':>19} {'largest effect':>15}")
     for row in map(int, options.events.split(",")):
         query = graph.query(row)

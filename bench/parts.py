@@ -26,13 +26,13 @@ from cody.data import load
 from cody.engine import load_model
 from cody.engine.attention import Attention, Decoder
 from cody.engine.compiled import CompiledFollow
-from cody.engine.fast import Events, FastModel, Known, Layer, Workspace
+from cody.engine.fast import EventInputs, FastModel, KnownVectors, Layer, QueryWorkspace
 from cody.engine.lineage import Lineage
 from cody.engine.links import LinkScorer
-from cody.engine.masks import Universe, Windows
+from cody.engine.masks import EditableEvents, Windows
 from cody.engine.replay import Replay
 from cody.engine.tgn import FastTGN, Gates, MemoryInputs
-from cody.engine.vectors import Alike, Products
+from cody.engine.vectors import NearDuplicates, Products
 from cody.engine.weights import Weights
 from cody.explain.pipeline import explain
 from cody.graph import Query, TemporalGraph
@@ -51,19 +51,24 @@ PARTS = {
     ],
     "time encodings": [(Weights, "encode")],
     "looking up events and memories": [(TemporalGraph, "recent"), (TemporalGraph, "ends"), (FastTGN, "read_versions")],
-    "what is known already": [(Known, "find"), (Known, "add"), (Layer, "_made_of")],
-    "which events a node attends to": [(Windows, "choose"), (Events, "look_up")],
+    "what is known already": [(KnownVectors, "find"), (KnownVectors, "add"), (Layer, "_made_of")],
+    "which events a node attends to": [(Windows, "choose"), (EventInputs, "look_up")],
     "which memories change": [
         (MemoryInputs, "follow"),
         (MemoryInputs, "_compute"),
-        (Alike, "find"),
-        (Alike, "add"),
-        (Alike, "sort"),
+        (NearDuplicates, "find"),
+        (NearDuplicates, "add"),
+        (NearDuplicates, "sort"),
         (MemoryInputs, "plan"),
         (MemoryInputs, "compute"),
     ],
-    "preparation": [(Workspace, "__init__"), (Lineage, "__init__"), (Windows, "__init__"), (Universe, "__init__")],
-    "the rest of the engine": [(Layer, "plan"), (Layer, "compute"), (Layer, "_attend"), (Workspace, "answer")],
+    "preparation": [
+        (QueryWorkspace, "__init__"),
+        (Lineage, "__init__"),
+        (Windows, "__init__"),
+        (EditableEvents, "__init__"),
+    ],
+    "the rest of the engine": [(Layer, "plan"), (Layer, "compute"), (Layer, "_attend"), (QueryWorkspace, "answer")],
     "asking": [(Oracle, "_evaluate")],
     "confirming": [(Replay, "logits")],
 }

@@ -33,7 +33,7 @@ import numpy as np
 import cody
 from cody import Add, Move, TemporalGraph
 from cody.explain.what_if import answer_cases
-from cody.web.questions import Question, as_case
+from cody.web.questions import LinkQuestion, as_case
 
 DAY = 86_400.0
 TEST_PERIOD = 0.85  # share of the events before it
@@ -183,7 +183,7 @@ def crowd(
         with ThreadPoolExecutor(clients) as pool:
             answers = list(pool.map(ask, range(clients)))
         memory = resident(process)
-        cases = [as_case(graph, Question(**question)) for question in asked]
+        cases = [as_case(graph, LinkQuestion(**question)) for question in asked]
         expected = [answer_cases(model, graph, [case])[0] for case in cases]
         for place, mine in enumerate(answers):
             worst = max([worst, *np.abs(np.subtract(mine, expected[place::clients])).tolist()])

@@ -22,13 +22,13 @@ from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.models.sizes import PRESETS
 from cody.train.architectures import ARCHITECTURES, Network
 from cody.train.layers import Hop
-from cody.train.plan import Plan, plan
+from cody.train.plan import EmbeddingPlan, plan
 from cody.train.training import new_network
 
 
 def plain_plan(
     graph: TemporalGraph, roots: IntArray, moment: FloatArray, before: IntArray, layers: int, neighbours: int
-) -> Plan:
+) -> EmbeddingPlan:
     """Every node wherever it is needed, nothing shared."""
     nodes, question = roots.ravel(), np.repeat(np.arange(len(roots)), roots.shape[1])
     hops: list[Hop] = []
@@ -42,20 +42,24 @@ def plain_plan(
         hops.insert(0, Hop(torch.arange(n), neighbour, None, torch.from_numpy(elapsed), torch.from_numpy(exists)))
         nodes = np.concatenate([nodes, other.ravel()])
         question = np.concatenate([question, np.repeat(question, neighbours)])
-    return Plan(nodes, question, before[question], hops, torch.arange(roots.size).view(roots.shape), [])
+    return EmbeddingPlan(nodes, question, before[question], hops, torch.arange(roots.size).view(roots.shape), [])
 
 
-def plain_embed(network: Network, plan_: Plan, inputs: Tensor | None) -> Tensor:
+def plain_embed(network: Network, plan_: EmbeddingPlan, inputs: Tensor | None) -> Tensor:
     embeddings = inputs
     if embeddings is None:
         embeddings = torch.zeros(len(plan_.nodes), network.sizes.dimension)
     for attention, hop in zip(network.attention, plan_.hops, strict=True):
-        embeddings = attention.plain(embeddings, hop, network.encode)
+        embeddings = attention.reference(embeddings, hop, network.encode)
     return embeddings[plan_.roots]
 
 
 def step(
-    network: Network, graph: TemporalGraph, rows: IntArray, make_plan: Callable[..., Plan], embed: Callable[..., Tensor]
+    network: Network,
+    graph: TemporalGraph,
+    rows: IntArray,
+    make_plan: Callable[..., EmbeddingPlan],
+    embed: Callable[..., Tensor],
 ) -> float:
     """Forward and backward of one training batch; returns its loss."""
     negatives = np.random.default_rng(0).integers(0, graph.num_nodes, len(rows))

@@ -17,7 +17,7 @@ import torch
 from variants import thorough_scout
 
 import cody
-from cody.baselines import MotifSettings, Settings, explore, learned_order, motif_order
+from cody.baselines import MotifSettings, TrainingSettings, explore, learned_order, motif_order
 from cody.baselines.differentiable import SoftModel
 from cody.baselines.lessons import new_optimizer
 from cody.data import campus
@@ -31,10 +31,10 @@ from cody.search.policies import event_impact, random, spatio_temporal
 from cody.study.explainers import FACTUAL, SEARCHES, Explainer, at_sparsities, explainer, find
 from cody.study.instances import sample_kinds, sample_links
 from cody.study.metrics import delta_logit, delta_probability
-from cody.study.run import Link, Plan, evaluate
+from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.tgat import TGAT
 from cody.train.tgn import TGN
-from cody.train.training import Settings as ModelSettings
+from cody.train.training import TrainingSettings as ModelSettings
 from cody.train.training import new_network, run_epoch, split
 from cody.train.training import new_optimizer as new_model_optimizer
 
@@ -49,7 +49,7 @@ def trained_on_campus(architecture, made):
 
 
 SHIPPED = ("tgn-collegemsg", "tgat-collegemsg")
-LEARNED = {"PGExplainer": (Settings, learned_order), "TempME": (MotifSettings, motif_order)}
+LEARNED = {"PGExplainer": (TrainingSettings, learned_order), "TempME": (MotifSettings, motif_order)}
 
 
 def on_campus(only=None):
@@ -138,7 +138,7 @@ def judged(model, rows, explainer):
         oracle, ranking = ranked(model, explainer.policy, query, size)
         chosen = frozenset(explainer.search(oracle, ranking).rows)
         seconds.append(time.process_time() - started)
-        evaluations.append(len(oracle.asked))
+        evaluations.append(len(oracle.evaluated))
         original, removed, kept = oracle.ask([frozenset(), chosen, events - chosen])
         without.append(flips(original, removed))
         only.append(not flips(original, kept))
@@ -159,7 +159,7 @@ def on_levels(only=None, links=20):
             for entry in entries:
                 made = at_sparsities(entry.name, scorer=name if entry.needs_scorer else None)
                 made = tuple(replace(one, near=events_on_paths) for one in made)
-                plan = Plan("collegemsg", name, made, share=True)
+                plan = EvaluationPlan("collegemsg", name, made, share=True)
                 records = list(evaluate(model, graph, [Link(row, kind) for row in rows], plan))
                 logit, probability = delta_logit(records), delta_probability(records)
                 print(f"{name} {kind} {entry.title}: Δlogit {logit:+.2f}, Δprobability {probability:+.3f}", flush=True)

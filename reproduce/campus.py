@@ -28,9 +28,9 @@ from cody.models.sizes import Sizes
 from cody.search import scout
 from cody.study.explainers import EXPLAINERS, explainer, find
 from cody.study.metrics import recall
-from cody.study.run import Link, Plan, evaluate
+from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.architectures import ARCHITECTURES
-from cody.train.training import Settings as ModelSettings
+from cody.train.training import TrainingSettings as ModelSettings
 from cody.train.training import new_network, new_optimizer, run_epoch, split
 from cody.utils.files import write_atomically
 
@@ -72,7 +72,7 @@ def measure(kind, made, options):
     with tempfile.TemporaryDirectory() as folder:
         wanted = list(rows_with_causes(made, model, test))
         entries = [find(name) for name in options.only]
-        plan = Plan("campus", kind, explainers(entries, model, Path(folder) / "scorer", options.scorer_links))
+        plan = EvaluationPlan("campus", kind, explainers(entries, model, Path(folder) / "scorer", options.scorer_links))
         for rule in sorted({what for _, what in wanted}):
             rows = [row for row, what in wanted if what == rule][: options.links]
             records = list(evaluate(model, made.graph, [Link(row, "correct") for row in rows], plan))

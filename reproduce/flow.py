@@ -17,7 +17,7 @@ from cody.graph.neighbourhood import events_on_paths
 from cody.study import metrics
 from cody.study.explainers import explainer, find
 from cody.study.record_file import read_records
-from cody.study.run import Plan, Sample, run
+from cody.study.run import EvaluationPlan, Sample, run
 
 MODELS = ("tgn-collegemsg", "tgat-collegemsg")
 NEW, OLD = "flow", "spatio-temporal"
@@ -33,7 +33,7 @@ def measured(options, graph, name):
     asked = [one for search in options.searches for one in names(search)]
     made = tuple(explainer(one, size=64, near=events_on_paths, evaluations=options.evaluations) for one in asked)
     path = options.out / f"{name}.jsonl"
-    for _ in run(path, model, graph, Plan("collegemsg", name, made, share=True), Sample(options.links)):
+    for _ in run(path, model, graph, EvaluationPlan("collegemsg", name, made, share=True), Sample(options.links)):
         pass
     return metrics.groups(read_records(path))
 

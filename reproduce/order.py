@@ -95,7 +95,7 @@ def explain(model, answers, row, search, policy, known):
     claimed = frozenset(found.rows) in dict(found.counterfactuals)
     original, without = model.logits(query, [frozenset(), frozenset(found.rows)])
     rows = " ".join(map(str, sorted(found.rows)))
-    return len(events), len(oracle.asked), rows, int(claimed), int(flips(original, without))
+    return len(events), len(oracle.evaluated), rows, int(claimed), int(flips(original, without))
 
 
 class Setting:

@@ -35,7 +35,7 @@ from torch_geometric.loader import TemporalDataLoader
 from torch_geometric.nn.models.tgn import LastNeighborLoader
 
 import cody
-from cody.adapters import Comparison, compare, pyg
+from cody.adapters import ScoreComparison, compare, pyg
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 BATCH, NEIGHBOURS, NEGATIVES = 200, 10, 20
@@ -206,7 +206,7 @@ def loops(tgn: Modules, data: TemporalData, *, one_by_one: bool) -> dict[str, tu
     return found
 
 
-def report(name: str, comparison: Comparison) -> dict[str, Any]:
+def report(name: str, comparison: ScoreComparison) -> dict[str, Any]:
     return {
         "loop": name,
         "links": len(comparison.rows),

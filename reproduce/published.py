@@ -21,9 +21,9 @@ from itertools import islice
 import numpy as np
 
 from cody.engine import FastTGN, Replay
-from cody.engine.replay import State
+from cody.engine.replay import MemoryState
 from cody.engine.weights import Weights
-from cody.graph import IntArray, Outcome, Query, TemporalGraph
+from cody.graph import Difference, IntArray, Query, TemporalGraph
 from cody.models.contract import Change
 from cody.models.decision import flips
 
@@ -79,7 +79,7 @@ class PublishedSession:
         together = frozenset.union(*changes)
         return sorted(together - frozenset.intersection(*changes) or together)  # a single question agrees with itself
 
-    def _answer(self, change: Change, begin: State, considered: list[int]) -> float:
+    def _answer(self, change: Change, begin: MemoryState, considered: list[int]) -> float:
         if not change:
             return self.original
         logit = self.ask(change, begin, considered)
@@ -87,7 +87,7 @@ class PublishedSession:
             logit = self.ask(change, begin, range(begin.row + 1, self.query.before))
         return logit
 
-    def ask(self, change: Change, begin: State, rows: Sequence[int]) -> float:
+    def ask(self, change: Change, begin: MemoryState, rows: Sequence[int]) -> float:
         """The logit where the memory has seen these rows since `begin`, but for the change."""
         return float(self.replay.after(begin, rows).logits(self.query, [change])[0])
 
@@ -105,15 +105,15 @@ class PartialReplay(Replay):
     def batch(self) -> int:
         return self.weights.sizes.batch
 
-    def after(self, begin: State, rows: Sequence[int]) -> "PartialReplay":
+    def after(self, begin: MemoryState, rows: Sequence[int]) -> "PartialReplay":
         other = self.on(self.graph, begin)
         other.rows = rows
         return other
 
-    def _replay(self, query: Query, outcome: Outcome) -> State:
+    def _replay(self, query: Query, outcome: Difference) -> MemoryState:
         return self.later(self.start, [row for row in self.rows if row not in outcome.absent], query.before)
 
-    def _recent(self, node: int, query: Query, outcome: Outcome) -> IntArray:
+    def _recent(self, node: int, query: Query, outcome: Difference) -> IntArray:
         key, count = (node, query.before), self.weights.sizes.neighbours
         if key not in self.histories:
             self.histories[key] = self.graph.history(*key)[::-1].tolist()
@@ -123,13 +123,13 @@ class PartialReplay(Replay):
         rows[: len(recent)] = recent
         return rows
 
-    def later(self, begin: State, rows: Sequence[int], stop: int) -> State:
+    def later(self, begin: MemoryState, rows: Sequence[int], stop: int) -> MemoryState:
         """The memory after these rows, ascending, have happened; it holds for the time before row `stop`."""
         memory, updated = begin.memory.astype(self.weights.dtype), begin.updated.copy()
         rows = np.array(rows, dtype=np.int64)
         for number in np.unique((rows - begin.row) // self.batch):
             self._update(memory, updated, rows[(rows - begin.row) // self.batch == number])
-        return State(stop, memory, updated)
+        return MemoryState(stop, memory, updated)
 
     def _update(self, memory: np.ndarray, updated: np.ndarray, rows: IntArray) -> None:
         """Let one batch happen: of each node, its last event counts."""

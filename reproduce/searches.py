@@ -32,7 +32,7 @@ from cody.search import cody as tree_search
 from cody.search import greedy, greedy_then_cody, scout
 from cody.search.oracle import Oracle
 from cody.search.policies import spatio_temporal
-from cody.search.result import met
+from cody.search.result import flipping_sets
 from cody.study.metrics import within
 
 BUDGETS = (100, 300, 1000, 3000)
@@ -58,7 +58,7 @@ def heavy(answers, new_oracle, ranking, rng):
     oracle.ask([frozenset(some) for size in (1, 2) for some in combinations(rows, size)])
 
     def smallest():
-        known = met(answers)
+        known = flipping_sets(answers)
         return len(known[0][0]) if known else len(rows) + 1
 
     def furthest(size):
@@ -100,11 +100,11 @@ def measure(model, graph, row, done):
         oracle = new_oracle(budget)
         found = search(oracle, ranking)
         changes = frozenset(found.rows) in dict(found.counterfactuals)
-        yield len(events), name, len(oracle.asked), len(found.rows) if changes else ""
+        yield len(events), name, len(oracle.evaluated), len(found.rows) if changes else ""
     if CEILING in done:
         return
     heavy(answers, new_oracle, ranking, np.random.default_rng(row))
-    known = met(answers)
+    known = flipping_sets(answers)
     yield len(events), CEILING, len(answers), len(known[0][0]) if known else ""
 
 

@@ -54,7 +54,7 @@ def explain(model, row, search, policy, search_seed):
     found = SEARCHES[search](oracle, ranking)
     original, without = oracle.look_up([frozenset(), frozenset(found.rows)])
     rows = " ".join(map(str, sorted(found.rows)))
-    return len(events), len(oracle.asked), rows, original, int(flips(original, without))
+    return len(events), len(oracle.evaluated), rows, original, int(flips(original, without))
 
 
 def wanted(seed):

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from cody import Add, TemporalGraph, cli
 from cody.data import save_graph
-from cody.explain.what_if import Case, answer_cases
+from cody.explain.what_if import Scenario, answer_cases
 from cody.models import ToyModel
 from cody.train.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
@@ -125,7 +125,7 @@ def test_a_table_of_some_links_says_of_how_many(where):
 def test_an_event_that_is_added_twice_counts_twice():
     graph = TemporalGraph.from_arrays([0, 0, 2, 0], [1, 2, 1, 1], [1.0, 2.0, 3.0, 4.0])
     query, added = graph.query(3), Add(0, 1, 2.5)
-    cases = [Case(query, 3, edits=(added,) * times) for times in range(3)]
+    cases = [Scenario(query, 3, edits=(added,) * times) for times in range(3)]
     never, once, twice = answer_cases(ToyModel(graph), graph, cases)
     assert twice - once == pytest.approx(once - never)
     assert once > never

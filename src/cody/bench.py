@@ -53,7 +53,7 @@ USUAL_EVENT = 53854  # of the default data set, explained by the shipped model
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class BenchSettings:
     """What is measured, and on what."""
 
     data: str = "collegemsg"
@@ -101,7 +101,7 @@ def questions(rng: np.random.Generator, events: list[int], count: int = QUESTION
     return list(asked)[:count]
 
 
-def measure_sets(settings: Settings, tell: Tell) -> Iterator[Row]:
+def measure_sets(settings: BenchSettings, tell: Tell) -> Iterator[Row]:
     """One set, in the course of an explanation, against one plain forward of one set."""
     graph = load(settings.data)
     for kind in ARCHITECTURES:
@@ -109,7 +109,7 @@ def measure_sets(settings: Settings, tell: Tell) -> Iterator[Row]:
         yield _sets(kind, graph, settings)
 
 
-def _sets(kind: str, graph: TemporalGraph, settings: Settings) -> Row:
+def _sets(kind: str, graph: TemporalGraph, settings: BenchSettings) -> Row:
     """Ask the questions of explanations in the test period, fast; some of them plainly as well, in turn."""
     model, rng = random_model(kind, graph, settings.preset), np.random.default_rng(0)
     first, *others = late_links(rng, graph, settings.queries + 1)
@@ -143,7 +143,7 @@ def _sets(kind: str, graph: TemporalGraph, settings: Settings) -> Row:
     )
 
 
-def measure_explanation(settings: Settings, tell: Tell) -> Iterator[Row]:
+def measure_explanation(settings: BenchSettings, tell: Tell) -> Iterator[Row]:
     """Whole explanations that use all their evaluations, confirmation included, against plain replay of their sets."""
     graph = load(settings.data)
     for kind in ARCHITECTURES:
@@ -151,7 +151,7 @@ def measure_explanation(settings: Settings, tell: Tell) -> Iterator[Row]:
         yield from _explanation(kind, graph, settings)
 
 
-def _explanation(kind: str, graph: TemporalGraph, settings: Settings) -> Iterator[Row]:
+def _explanation(kind: str, graph: TemporalGraph, settings: BenchSettings) -> Iterator[Row]:
     model, rng = random_model(kind, graph, settings.preset, bias=OUT_OF_REACH), np.random.default_rng(0)
     first, *others = late_links(rng, graph, settings.queries + 1)
     explain(model, graph, first, size=SIZE, evaluations=QUESTIONS)  # warms up
@@ -200,12 +200,12 @@ def _seconds_of_replay(model: FastModel, query: Query, sets: list[Change]) -> fl
 
 def _plain(model: FastModel, query: Query, sets: list[Change]) -> Replay:
     """Plain forward passes in single precision, as a model is usually run, since the oldest event of the sets."""
-    judge = model.plain(query, frozenset().union(*sets))
+    judge = model.reference(query, frozenset().union(*sets))
     start = None if judge.start is None else judge.start._replace(memory=judge.start.memory.astype(np.float32))
     return Replay(model.weights, model.graph, start=start)
 
 
-def measure_scoring(settings: Settings, tell: Tell) -> Iterator[Row]:
+def measure_scoring(settings: BenchSettings, tell: Tell) -> Iterator[Row]:
     """One link with nothing otherwise, as somebody asks who only wants scores."""
     tell("scoring one link")
     graph = load(settings.data)
@@ -229,7 +229,7 @@ def measure_scoring(settings: Settings, tell: Tell) -> Iterator[Row]:
     yield Row("scoring", "TGN, one link, nothing changed: plain against fast", figure, values)
 
 
-def measure_startup(settings: Settings, tell: Tell) -> Iterator[Row]:
+def measure_startup(settings: BenchSettings, tell: Tell) -> Iterator[Row]:
     """Whole processes, in turn: user and system time, the median."""
     asked = ["-m", "cody", "explain", "--event", str(USUAL_EVENT)]
     commands = {
@@ -269,7 +269,7 @@ def _process_seconds(words: list[str], environment: dict[str, str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def measure_tail(settings: Settings, tell: Tell) -> Iterator[Row]:
+def measure_tail(settings: BenchSettings, tell: Tell) -> Iterator[Row]:
     """Links of the test period with the default search: the slow ones among them, and the memory they take."""
     data, graph, model, weights = _tail_subject(settings, tell)
     chosen, rng = explainer(DEFAULT_SEARCH), np.random.default_rng(0)
@@ -292,7 +292,7 @@ def measure_tail(settings: Settings, tell: Tell) -> Iterator[Row]:
     yield Row("tail", "their peak memory beyond graph and table", f"{memory['peak_mib']:,.0f} MiB", memory)
 
 
-def _tail_subject(settings: Settings, tell: Tell) -> tuple[str, TemporalGraph, Model, str]:
+def _tail_subject(settings: BenchSettings, tell: Tell) -> tuple[str, TemporalGraph, Model, str]:
     """Data, model, and what its weights are. The table is in memory, so that its pages do not count as used later."""
     data = settings.tail_data or TAIL_DATA
     if settings.tail_data is None and not any(is_here(known) for known in datasets() if known.name == data):
@@ -305,7 +305,7 @@ def _tail_subject(settings: Settings, tell: Tell) -> tuple[str, TemporalGraph, M
     return data, graph, model, "trained"
 
 
-def measure_growth(settings: Settings, tell: Tell) -> Iterator[Row]:
+def measure_growth(settings: BenchSettings, tell: Tell) -> Iterator[Row]:
     """One explanation on made-up graphs of several sizes, with the same degrees, the memory table on disk."""
     for kind in ARCHITECTURES:
         measured = []
@@ -331,7 +331,7 @@ def _growth_rows(kind: str, values: dict[str, Any]) -> Iterator[Row]:
         yield Row("growth", f"{name}: memory of that process", f"{values['process_mib']:,.0f} MiB", values)
 
 
-def _grown(kind: str, events: int, settings: Settings, tell: Tell) -> dict[str, Any]:
+def _grown(kind: str, events: int, settings: BenchSettings, tell: Tell) -> dict[str, Any]:
     tell(f"{events:,} made-up events, {kind}")
     graph = generated(events)
     network = _random_network(kind, graph, settings.preset, bias=OUT_OF_REACH)
@@ -457,7 +457,7 @@ KERNELS: list[tuple[Any, str]] = [
     (Attention, "__call__"),
     (Decoder, "score"),
     (Products, "of"),
-    (fast.Events, "_compute"),
+    (fast.EventInputs, "_compute"),
     (tgn.Gates, "remember"),
     (CompiledFollow, "_multiply"),
     (CompiledFollow, "_compute"),
@@ -513,7 +513,7 @@ def _kib(status: str, entry: str) -> int:
     return int(line.split()[1])
 
 
-MEASUREMENTS: dict[str, Callable[[Settings, Tell], Iterator[Row]]] = {
+MEASUREMENTS: dict[str, Callable[[BenchSettings, Tell], Iterator[Row]]] = {
     "sets": measure_sets,
     "explanation": measure_explanation,
     "scoring": measure_scoring,
@@ -532,7 +532,7 @@ def chosen(names: Sequence[str]) -> list[str]:
     return [name for name in MEASUREMENTS if name in (names or MEASUREMENTS.keys() - LONG)]
 
 
-def run(names: Sequence[str], settings: Settings, tell: Tell) -> Iterator[Row]:
+def run(names: Sequence[str], settings: BenchSettings, tell: Tell) -> Iterator[Row]:
     """These measurements, one after the other, on one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -543,11 +543,11 @@ def run(names: Sequence[str], settings: Settings, tell: Tell) -> Iterator[Row]:
         torch.set_num_threads(threads)
 
 
-def as_json(settings: Settings) -> dict[str, Any]:
+def as_json(settings: BenchSettings) -> dict[str, Any]:
     """The settings as plain data; of folders the name alone, because where they lie is nobody's business."""
     names = {name: None if path is None else Path(path).name for name, path in _folders(settings).items()}
     return asdict(settings) | names
 
 
-def _folders(settings: Settings) -> dict[str, str | Path | None]:
+def _folders(settings: BenchSettings) -> dict[str, str | Path | None]:
     return {"tail_model": settings.tail_model, "folder": settings.folder}

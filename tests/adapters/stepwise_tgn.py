@@ -3,7 +3,7 @@
 import numpy as np
 
 from cody.adapters import from_steps
-from cody.engine.weights import Hop, Weights
+from cody.engine.weights import HopInputs, Weights
 
 
 class StepwiseTGN:
@@ -51,7 +51,7 @@ class StepwiseTGN:
         neighbour = np.where(exists, graph.src[rows] + graph.dst[rows] - nodes[:, None], nodes[:, None])
         elapsed = np.where(exists, query.time - graph.time[rows], 0.0)
         inputs = self.memory if self.features is None else self.memory + self.features
-        hop = Hop(nodes, neighbour, self.weights.edge(graph, rows), elapsed, exists)
+        hop = HopInputs(nodes, neighbour, self.weights.edge(graph, rows), elapsed, exists)
         source, target = self.weights.attend(0, inputs, hop)
         return self.weights.score(source, target)
 

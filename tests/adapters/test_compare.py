@@ -152,9 +152,9 @@ def test_a_memory_that_other_weights_built_is_found_if_it_is_given(made):
 def test_nothing_is_left_behind_in_the_model(made):
     tgn, data, model = made
     query = model.graph.query(260)
-    before = model.plain(query, frozenset(), full=True).logits(query, [frozenset()])
+    before = model.reference(query, frozenset(), full=True).logits(query, [frozenset()])
     compare(model, ROWS, np.zeros(len(ROWS)), since=200)
-    assert np.array_equal(model.plain(query, frozenset(), full=True).logits(query, [frozenset()]), before)
+    assert np.array_equal(model.reference(query, frozenset(), full=True).logits(query, [frozenset()]), before)
     assert not model.steps.memory.training
     again = pyg.wrap(**tgn._asdict(), data=data, batch=BATCH, neighbours=4, splits=())
     assert again.identity == model.identity

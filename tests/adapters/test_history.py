@@ -65,7 +65,7 @@ def test_replay_starts_at_the_last_snapshot_before_the_oldest_changed_row():
     session.logits([frozenset({71, 78})])
     assert tgn.fed == 7  # rows 70 … 78 without two; batches begin at multiples of 7
     tgn.fed = 0
-    model.plain(graph.query(79), frozenset({71}), full=True).logits(graph.query(79), [frozenset({71})])
+    model.reference(graph.query(79), frozenset({71}), full=True).logits(graph.query(79), [frozenset({71})])
     assert tgn.fed == 78
 
 

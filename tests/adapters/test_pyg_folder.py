@@ -17,7 +17,7 @@ from cody import TemporalGraph
 from cody.adapters.pyg_folder import import_pyg
 from cody.adapters.sourced import SourcedModel
 from cody.cli import app
-from cody.engine import load_model, plain_model
+from cody.engine import load_model, reference_model
 from cody.errors import CallError, ModelError
 from cody.models.folder import read_model
 from random_events import random_graph
@@ -42,7 +42,7 @@ def saved(tmp_path):
     return graph, tgn, tmp_path
 
 
-@pytest.mark.parametrize("engine", [None, plain_model], ids=["fast", "replay"])
+@pytest.mark.parametrize("engine", [None, reference_model], ids=["fast", "replay"])
 def test_an_imported_model_answers_as_the_users_own(saved, engine):
     graph, tgn, folder = saved
     import_pyg(folder / "tgn.pt", graph, folder / "model", **FED, **SEES_ALL)
@@ -162,7 +162,7 @@ def test_data_that_do_not_fit_are_refused(saved):
     other = random_graph(np.random.default_rng(1), edge_features=2)
     with pytest.raises(ModelError, match="belongs to other data"):
         cody.load_model(folder / "model", other)
-    cody.load_model(folder / "model", other, other_data=True)
+    cody.load_model(folder / "model", other, allow_data_mismatch=True)
     with pytest.raises(ModelError, match="only for the TGN and TGAT of this package, not for a pyg-tgn"):
         load_model(folder / "model", graph)
 

@@ -173,5 +173,5 @@ def test_no_part_of_a_users_model_is_given_a_single_row(fast, monkeypatch):
     for query, changes in questions(graph, rng):
         expected = plain.logits(query, changes)
         np.testing.assert_allclose(model.logits(query, changes), expected, atol=1e-6)
-        one_by_one = [model.plain(query, change, full=True).logits(query, [change])[0] for change in changes]
+        one_by_one = [model.reference(query, change, full=True).logits(query, [change])[0] for change in changes]
         np.testing.assert_allclose(one_by_one, expected, atol=1e-6)

@@ -103,7 +103,7 @@ def test_a_counterfactual_is_confirmed_by_the_users_own_modules():
         why = explain(fast, fast.graph, fast.graph.query(row))
         if why.confirmed and min(why.removed) >= fast.grid.size:
             assert "replayed plainly from the memory at event" in why.confirmed.by
-            without = slow.plain(why.query, frozenset(), full=True).logits(why.query, [frozenset(why.removed)])
+            without = slow.reference(why.query, frozenset(), full=True).logits(why.query, [frozenset(why.removed)])
             assert why.confirmed.without == pytest.approx(float(without[0]), abs=1e-4)
             break
     else:

@@ -190,8 +190,8 @@ def _check_by_trying_all(asked: Asked, why: Explanation) -> None:
         expect(not flipping, "claims: there is a counterfactual among the candidates", shown)
     if why.is_minimal:
         expect(len(why.rows) == smallest, "claims: a smaller set does it", shown)
-    met = min((len(change) for change, _ in why.counterfactuals), default=len(rows) + 1)
-    expect(min(met, why.proven) <= smallest, "claims: what is proven is wrong", f"{why.proven}: {shown}")
+    flipping_sets = min((len(change) for change, _ in why.counterfactuals), default=len(rows) + 1)
+    expect(min(flipping_sets, why.proven) <= smallest, "claims: what is proven is wrong", f"{why.proven}: {shown}")
     if why.is_counterfactual and why.ended == "exhausted":
         moved = {change: abs(logits[change] - why.original) for change in flipping if len(change) == smallest}
         furthest = max(moved.values()) - moved.get(why.change, 0.0) < 2e-5

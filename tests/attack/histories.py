@@ -13,7 +13,7 @@ import torch
 from attack.finding import expect
 from attack.things import Generator
 from cody.engine import FastTGN, Replay, fast_model, tgn
-from cody.engine.fast import Workspace
+from cody.engine.fast import QueryWorkspace
 from cody.engine.selfcheck import answer_all
 from cody.explain.pipeline import explain
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
@@ -88,7 +88,7 @@ def _shift_to_the_line(rng: Generator, network: Any, graph: TemporalGraph, query
 
 def _right(case: Case, sets: Sequence[Change]) -> FloatArray | None:
     """The exact answers; None where rounding decides what the model says."""
-    workspace = Workspace(case.model, case.query, case.rows)
+    workspace = QueryWorkspace(case.model, case.query, case.rows)
     exact = answer_all(workspace if workspace.exact else workspace.exactly, sets)
     some = [0, len(sets) // 2, len(sets) - 1]
     plain = case.model.replay.logits(case.query, [sets[place] for place in some])  # from the first event on

@@ -153,9 +153,9 @@ def _run(call: Call) -> tuple[int, str]:
     torch.set_num_threads(1)  # --threads
     error = result.exception
     if isinstance(error, CodyError):
-        return 2 if isinstance(error, CallError) else 1, words.plain(error, 2000)
+        return 2 if isinstance(error, CallError) else 1, words.sanitize(error, 2000)
     if isinstance(error, OSError):
-        return 1, words.plain(error, 2000)
+        return 1, words.sanitize(error, 2000)
     if error is not None and not isinstance(error, SystemExit):
         raise Finding(f"options: {_name(call)}: {type(error).__name__}", f"{_shown(call)}: {error}") from error
     return result.exit_code, result.stderr
@@ -184,7 +184,13 @@ def _check(call: Call, code: int, said: str, folder: Path) -> None:
 def _forms(call: Call, folder: Path) -> list[str]:
     """How an error may speak of what was typed."""
     value = call.value
-    forms = [value[:9], repr(value)[1:9], words.plain(value)[:9], Path(value).name[:9], f"'{value.partition(',')[0]}'"]
+    forms = [
+        value[:9],
+        repr(value)[1:9],
+        words.sanitize(value)[:9],
+        Path(value).name[:9],
+        f"'{value.partition(',')[0]}'",
+    ]
     forms += [str(folder), call.option.lstrip("-")]
     with suppress(ValueError):
         forms.append(str(float(value)))  # inf, for 1e400

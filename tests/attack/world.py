@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 
 from cody import search
-from cody.baselines import Settings as ScorerSettings
+from cody.baselines import TrainingSettings as ScorerSettings
 from cody.baselines import train_explainer
 from cody.baselines.differentiable import SoftModel
 from cody.data import save_graph
@@ -32,12 +32,12 @@ from cody.search import policies
 from cody.study import run as evaluation
 from cody.train.architectures import ARCHITECTURES
 from cody.train.checkpoint import Checkpoint, save_model
-from cody.train.training import Progress, Settings, new_network, train
+from cody.train.training import TrainingProgress, TrainingSettings, new_network, train
 from random_events import random_graph, random_network
 
 EVENTS = 600
 LINK = 560  # the event that is asked about
-TRAINING = Settings(epochs=2, patience=2)
+TRAINING = TrainingSettings(epochs=2, patience=2)
 
 
 @cache
@@ -100,7 +100,7 @@ def named_graph(rng: np.random.Generator) -> TemporalGraph:
     return TemporalGraph.from_arrays(usual.src, usual.dst, usual.time, **parts)
 
 
-def _epochs(graph: TemporalGraph, folder: Path) -> Iterator[Progress]:
+def _epochs(graph: TemporalGraph, folder: Path) -> Iterator[TrainingProgress]:
     """Train; yields after each epoch, so that a training can be left in the middle."""
     torch.set_num_threads(1)
     sizes = Sizes(dimension=4, layers=1, heads=1, neighbours=2, batch=100)

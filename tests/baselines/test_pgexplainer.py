@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from cody.baselines import Settings, learned_order, load_scorer, train_explainer
+from cody.baselines import ScorerSettings, learned_order, load_scorer, train_explainer
 from cody.baselines.differentiable import SoftModel
 from cody.baselines.lessons import temperature_in
 from cody.baselines.pgexplainer import describe, new_scorer
@@ -22,7 +22,7 @@ from cody.train.resume import ResumeFile
 from cody.utils.files import with_checksum
 from random_events import random_graph, random_network
 
-QUICK = Settings(links=20, epochs=3, batch=8, hidden=16)
+QUICK = ScorerSettings(links=20, epochs=3, batch=8, hidden=16)
 
 
 @pytest.fixture(scope="module", params=["tgn", "tgat"])
@@ -82,7 +82,7 @@ def test_the_same_seed_gives_the_same_scorer_and_training_leaves_the_model_alone
     before = {name: weight.clone() for name, weight in model.network.state_dict().items()}
     state = torch.get_rng_state()
     for folder, seed in [("one", 0), ("two", 0), ("three", 1)]:
-        settings = Settings(links=20, epochs=3, batch=8, hidden=16, seed=seed)
+        settings = ScorerSettings(links=20, epochs=3, batch=8, hidden=16, seed=seed)
         steps = list(train_explainer(model, settings, tmp_path / folder))
         assert [step.epoch for step in steps] == [1, 2, 3]
     files = [(tmp_path / folder / "explainer.safetensors").read_bytes() for folder in ("one", "two", "three")]
@@ -117,7 +117,7 @@ def test_an_interrupted_training_with_other_settings_is_refused(model, tmp_path)
 def test_the_gates_are_drawn_again_in_each_epoch_and_with_each_seed(model):
     losses = []
     for seed in (0, 1):
-        settings = Settings(
+        settings = ScorerSettings(
             links=80, first=0.5, last=0.75, epochs=2, learning_rate=0.0, temperature=(1.0, 1.0), seed=seed
         )
         losses += [
@@ -140,7 +140,7 @@ def test_the_scorer_brings_what_it_reads_to_one_scale(model):
 
 def test_size_and_entropy_cost_what_they_say(model):
     def train(**costs):
-        settings = Settings(links=40, epochs=15, batch=8, hidden=16, learning_rate=0.01, **costs)
+        settings = ScorerSettings(links=40, epochs=15, batch=8, hidden=16, learning_rate=0.01, **costs)
         scorer = new_scorer(model.network.sizes, 16, 0)
         *_, last = train_scorer(model, settings, scorer)
         queries = [model.graph.query(row) for row in range(100, 160)]
@@ -161,7 +161,7 @@ def test_the_opening_of_gates_costs_each_link_the_same_however_many_candidates_i
     is_open = WideOpenOrShut().is_open(describe(model, *map(list, zip(*links, strict=True)))).float()
 
     def loss(size):
-        settings = Settings(first=0.01, last=0.08, epochs=1, learning_rate=0.0, size=size, entropy=0.0)
+        settings = ScorerSettings(first=0.01, last=0.08, epochs=1, learning_rate=0.0, size=size, entropy=0.0)
         (progress,) = train_scorer(model, settings, WideOpenOrShut())
         return progress.loss
 
@@ -198,9 +198,9 @@ def test_only_links_of_the_period_are_learned_from():
     graph = TemporalGraph.from_arrays([0] * 10 + fresh[::2].tolist(), [1] * 10 + fresh[1::2].tolist(), np.arange(20.0))
     model = SoftModel(fast_model(random_network(graph, "tgat"), graph))
     for first, last in [(0.0, 0.5), (0.25, 0.75)]:
-        assert next(train_scorer(model, Settings(first=first, last=last), new_scorer(model.network.sizes, 16, 0)))
+        assert next(train_scorer(model, ScorerSettings(first=first, last=last), new_scorer(model.network.sizes, 16, 0)))
     with pytest.raises(DataError, match="none of the links"):
-        next(train_scorer(model, Settings(first=0.5, last=1.0), new_scorer(model.network.sizes, 16, 0)))
+        next(train_scorer(model, ScorerSettings(first=0.5, last=1.0), new_scorer(model.network.sizes, 16, 0)))
 
 
 def test_a_saved_scorer_comes_back_for_its_model_and_is_refused_for_others(model, tmp_path):
@@ -222,7 +222,7 @@ def test_a_saved_scorer_comes_back_for_its_model_and_is_refused_for_others(model
     elsewhere = SoftModel(fast_model(random_network(model.graph, kind), other))
     with pytest.raises(ModelError, match=f"{model.graph.identity}.*{other.identity}"):
         load_scorer(tmp_path, elsewhere)
-    load_scorer(tmp_path, elsewhere, other_data=True)
+    load_scorer(tmp_path, elsewhere, allow_data_mismatch=True)
 
 
 def test_a_trained_explainer_is_not_overwritten(model, tmp_path):
@@ -315,4 +315,4 @@ def test_links_without_a_past_cannot_be_learned_from():
 )
 def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(CallError, match=next(iter(wrong))):
-        Settings(**wrong)
+        ScorerSettings(**wrong)

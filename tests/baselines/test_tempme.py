@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from cody.baselines import MotifSettings, Settings, load_pgexplainer, load_tempme, motif_order, train_explainer
+from cody.baselines import MotifSettings, ScorerSettings, load_pgexplainer, load_tempme, motif_order, train_explainer
 from cody.baselines.differentiable import SoftModel
 from cody.baselines.lessons import draw_links
 from cody.baselines.motifs import KINDS, MISSING, Motifs, sample_motifs
@@ -106,7 +106,7 @@ def order_of(model, scorer, row=250, seed=0):
     events = candidates(model.graph, query)
     oracle = Oracle(model.fast, query)
     ranking = motif_order(model, scorer)(model.graph, query, events, oracle, np.random.default_rng(seed)).tolist()
-    assert not oracle.asked
+    assert not oracle.evaluated
     return ranking, events
 
 
@@ -200,7 +200,7 @@ def test_a_folder_can_hold_both_explainers_of_a_model(model, tmp_path):
     list(train_explainer(model, QUICK, tmp_path))
     with pytest.raises(ModelError, match=r"no trained explainer.*folder with explainer\.json"):
         load_pgexplainer(tmp_path, model.fast)
-    list(train_explainer(model, Settings(links=8, epochs=1, batch=8, hidden=8), tmp_path))
+    list(train_explainer(model, ScorerSettings(links=8, epochs=1, batch=8, hidden=8), tmp_path))
     assert load_pgexplainer(tmp_path, model.fast).__name__ == "pgexplainer"
     policy = load_tempme(tmp_path, model.fast)
     trained = new_motif_scorer(model.network.sizes, 8, 0)

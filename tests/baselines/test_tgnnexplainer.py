@@ -54,7 +54,7 @@ def plain_rollouts(oracle, ranking, rollouts, exploration):
 def test_it_visits_the_sets_that_the_method_says(bias, exploration):
     oracle, ranking = make(9, bias=bias)
     explore(oracle, ranking, rollouts=25, exploration=exploration)
-    asked = {frozenset(ranking.tolist()) - removal for removal in oracle.asked}
+    asked = {frozenset(ranking.tolist()) - removal for removal in oracle.evaluated}
     expected = plain_rollouts(oracle, ranking, 25, exploration)
     single = {frozenset({event}) for event in ranking.tolist()}  # asked first, for their rewards
     assert asked == expected | single
@@ -67,7 +67,7 @@ def test_when_all_sets_were_visited_it_has_the_best_one_of_each_size(seed, bias)
     oracle, ranking = make(5, seed, bias=bias)
     explored = explore(oracle, ranking, rollouts=10_000)
     assert explored.found.ended == "found"  # "exhausted" would say that no counterfactual exists
-    assert oracle.counts.evaluated == 2**5 - 1
+    assert oracle.counts.computed == 2**5 - 1
     sets = [kept for size in range(1, 6) for kept in combinations(ranking.tolist(), size)]
     for level in explored.levels:
         within = [kept for kept in sets if len(kept) <= level.size]
@@ -86,7 +86,7 @@ def test_of_equally_good_sets_the_smallest_wins():
 def test_only_the_first_of_the_ranking_are_dropped():
     oracle, ranking = make(8)
     found = tgnnexplainer(oracle, ranking, size=4)
-    assert set().union(*oracle.asked) == set(ranking[:4].tolist())
+    assert set().union(*oracle.evaluated) == set(ranking[:4].tolist())
     assert set(found.rows) <= set(ranking[:4].tolist())
 
 
@@ -95,8 +95,8 @@ def test_a_budget_of_evaluations_is_used_up_and_not_exceeded(evaluations):
     oracle, ranking = make(9, evaluations=evaluations)
     explored = explore(oracle, ranking)
     assert explored.found.ended == "evaluations"
-    assert oracle.counts.evaluated == evaluations
-    best = max(reward(oracle, ranking, set(ranking.tolist()) - removal) for removal in oracle.asked)
+    assert oracle.counts.computed == evaluations
+    best = max(reward(oracle, ranking, set(ranking.tolist()) - removal) for removal in oracle.evaluated)
     assert reward(oracle, ranking, explored.found.rows) == pytest.approx(best, abs=1e-4)
 
 

@@ -23,7 +23,7 @@ def test_the_sparsity_given_is_the_sparsity_asked(oracle, candidates_, sparsity,
     ranking = np.random.default_rng(1).permutation(candidates_)
     found = top_share(oracle, ranking, sparsity=sparsity)
     assert found.rows == tuple(ranking[:events].tolist())
-    assert oracle.counts.asked == 0
+    assert oracle.counts.requested == 0
 
 
 def test_a_share_of_0_or_of_nothing_is_nothing(oracle):
@@ -48,7 +48,7 @@ def test_pbone_puts_the_event_first_whose_absence_lowers_the_decided_side_most(o
     assert found.rows[0] == ranking[0] == events[drops.argmax()]
     assert len(found.rows) == 8  # of 39
     assert set(found.rows) == set(events[np.argsort(-drops)[:8]].tolist())
-    assert oracle.counts.evaluated == 1 + len(events)
+    assert oracle.counts.computed == 1 + len(events)
 
 
 def test_random_sets_depend_on_the_seed_alone(oracle):

@@ -24,25 +24,15 @@ from cody.cli import common, show
 from cody.cli.data import event_lines
 from cody.data import load, open_graph, save_graph
 from cody.engine import fast_model
-from cody.errors import CallError, CodyError
 from cody.explain.explanation import Explanation
 from cody.graph import TemporalGraph
 from cody.graph.edits import Add, Move
 from cody.models.contract import model_on
 from cody.train.checkpoint import Checkpoint, save_model
+from commands import run
 from random_events import random_graph, random_network
 
 CONFORMANCE = Path(__file__).parents[1] / "conformance"  # answers of the original code
-
-
-def run(*words, code=0):
-    """Standard output of a command that must end with the given exit code; for an error, its message."""
-    result = CliRunner().invoke(cli.app, [str(word) for word in words])
-    if isinstance(result.exception, CodyError):
-        assert code == (2 if isinstance(result.exception, CallError) else 1), result.exception
-        return str(result.exception)
-    assert result.exit_code == code, result.output
-    return result.stdout if code == 0 else result.output
 
 
 @pytest.fixture

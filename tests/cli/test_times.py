@@ -7,12 +7,12 @@ import subprocess
 import sys
 
 import pytest
-from test_cli import run
 
 import cody
 from cody.errors import TimeWarning
 from cody.models.toy import ToyModel
 from cody.web.axes import axes
+from commands import run
 
 MILLISECONDS = [1_741_000_000_000 + 1000 * second for second in range(0, 3600, 60)]  # an hour
 

@@ -17,9 +17,9 @@ import torch
 
 from cody.engine import FastTGN, compiled, fast, tgn
 from cody.engine.lineage import Lineage
-from cody.engine.masks import Universe
+from cody.engine.masks import EditableEvents
 from cody.errors import BudgetError
-from cody.graph import ascending
+from cody.graph import sorted_unique
 from cody.utils.deadline import until
 from random_events import random_graph, random_network
 
@@ -58,7 +58,7 @@ def test_both_forms_give_the_same_answers_and_compute_the_same_versions(model, m
     scaled = FastTGN(network, model.graph, table_dtype=dtype)
 
     def ask():
-        workspace = fast.Workspace(scaled, model.graph.query(280), range(280))
+        workspace = fast.QueryWorkspace(scaled, model.graph.query(280), range(280))
         return workspace.answer(some_sets()), workspace.inputs
 
     (pure, pure_inputs), (quick, quick_inputs) = in_each_form(monkeypatch, ask)
@@ -75,8 +75,8 @@ def test_both_forms_find_the_same_versions_and_what_they_depend_on(monkeypatch, 
     graph = random_graph(rng, nodes=int(rng.integers(2, 30)), events=300, ties=bool(seed % 2))
     query = graph.query(int(rng.integers(1, 300)))
     rows = rng.choice(query.before, min(query.before, int(rng.integers(0, 90))), replace=False).tolist()
-    nodes = ascending(rng.integers(0, graph.num_nodes, 5))
-    universe = Universe(graph, query, rows)
+    nodes = sorted_unique(rng.integers(0, graph.num_nodes, 5))
+    universe = EditableEvents(graph, query, rows)
     ask = partial(Lineage, graph, (1, 7, 50)[seed % 3], query, universe, nodes)
     pure, quick = in_each_form(monkeypatch, ask)
     assert (pure.library, quick.library) == (None, compiled.library())
@@ -138,7 +138,7 @@ def test_estimates_of_long_histories_share_at_least_as_much_and_move_as_little(m
     changes = [frozenset({row, row + 1}) for row in range(700, 1400, 20)]
 
     def ask():
-        workspace = fast.Workspace(model, graph.query(1490), sorted(frozenset().union(*changes)))
+        workspace = fast.QueryWorkspace(model, graph.query(1490), sorted(frozenset().union(*changes)))
         assert not workspace.exact
         return workspace.answer(changes), workspace.inputs.memory.length
 
@@ -151,7 +151,7 @@ def test_estimates_of_long_histories_share_at_least_as_much_and_move_as_little(m
 def test_a_deadline_stops_the_compiled_form_between_levels(model, monkeypatch):
     levels, compute = [], compiled.CompiledFollow._compute
     monkeypatch.setattr(compiled.CompiledFollow, "_compute", lambda self: levels.append(1) or compute(self))
-    inputs = [fast.Workspace(model, model.graph.query(280), range(280)).inputs for _ in range(2)]
+    inputs = [fast.QueryWorkspace(model, model.graph.query(280), range(280)).inputs for _ in range(2)]
     masks = inputs[0].lineage.universe.masks(some_sets())
     inputs[0].follow(masks)
     assert len(levels) > 10
@@ -179,7 +179,7 @@ def test_what_the_library_holds_is_freed_with_the_session(model, monkeypatch):
 def test_the_environment_chooses_the_numpy_form(model, monkeypatch):
     monkeypatch.setenv("CODY_PURE", "1")
     assert compiled.form() == "numpy"
-    assert fast.Workspace(model, model.graph.query(280), [270]).inputs.compiled is None
+    assert fast.QueryWorkspace(model, model.graph.query(280), [270]).inputs.compiled is None
 
 
 @needs_library

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from cody.engine import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, tgn
 from cody.engine.lineage import Lineage
-from cody.engine.vectors import Alike
+from cody.engine.vectors import NearDuplicates
 from cody.engine.weights import Weights
 from cody.graph import Query, TemporalGraph
 from cody.models import check_model
@@ -79,7 +79,7 @@ def test_answers_equal_replay_in_single_and_double_precision(kind):
             expected = Replay(network, graph, dtype=dtype).logits(query, removals)
             model = engine(network, graph, dtype)
             np.testing.assert_allclose(model.logits(query, removals), expected, rtol=0, atol=tolerance)
-            confirmed = [model.plain(query, removal).logits(query, [removal])[0] for removal in removals]
+            confirmed = [model.reference(query, removal).logits(query, [removal])[0] for removal in removals]
             np.testing.assert_allclose(confirmed, expected, rtol=0, atol=tolerance)
         usual = fast_model(network, graph).logits(query, removals)  # in double precision, but for the table
         np.testing.assert_allclose(usual, expected, rtol=0, atol=1e-4)
@@ -179,7 +179,7 @@ def test_where_much_may_change_fewer_sets_are_computed_at_once_and_all_of_it_cou
     query, removals = graph.query(280), [frozenset({event}) for event in range(200, 240)]
     for kind, at_once in (("tgn", 1), ("tgat", fast.CHANGES_AT_ONCE)):
         model = engine(random_network(graph, kind, batch=32), graph)
-        workspace = fast.Workspace(model, query, range(200, 240))
+        workspace = fast.QueryWorkspace(model, query, range(200, 240))
         workspace.answer(removals)
         layers = sum(layer.size for layer in workspace.layers)
         assert (workspace.size > layers) == (kind == "tgn"), "the memories of a TGN count too"
@@ -300,15 +300,15 @@ def test_a_counterfactual_is_confirmed_without_replaying_what_it_cannot_depend_o
     remember = Weights.remember
     monkeypatch.setattr(Weights, "remember", lambda *given: updates.append(len(given[1])) or remember(*given))
     query, change = Query(0, 4, 100.0, 80), frozenset({8})
-    full = model.plain(query, change, full=True).logits(query, [change])
-    confirmed = model.plain(query, change).logits(query, [change])
+    full = model.reference(query, change, full=True).logits(query, [change])
+    confirmed = model.reference(query, change).logits(query, [change])
     np.testing.assert_allclose(confirmed, full, rtol=0, atol=1e-12)
     assert updates[:20] == [7] * 2 + [6] + [7] * 17, "from row 0: every node of every batch"
     assert updates[20:] == [2] + [3] * 17, "0, 1 and 4, since the batch of row 8, in which 0 and 1 did not meet"
 
 
 def test_memories_that_are_nearly_the_same_are_shared_within_a_version_only():
-    alike = Alike(3, 1e-4)
+    alike = NearDuplicates(3, 1e-4)
     memory = np.array([[0.5, 0.5, 0.5], [0.5, 0.5, 0.6], [-0.2, 0.0, 0.2]])
     alike.add(np.array([7, 7, 8]), memory, np.array([0, 1, 2]))
     alike.sort()
@@ -323,7 +323,7 @@ def test_memories_that_are_nearly_the_same_are_shared_within_a_version_only():
 
 def test_a_memory_never_stands_for_one_that_is_further_away_however_many_lie_between():
     steps = 0.7e-4 * np.arange(4)[:, None] * np.ones(3)  # each is close to the next, the first not to the third
-    _, first = Alike(3, 1e-4).find(np.full(4, 5), steps, np.zeros((0, 3)))
+    _, first = NearDuplicates(3, 1e-4).find(np.full(4, 5), steps, np.zeros((0, 3)))
     assert first.tolist() == [0, 0, 2, 3]
 
 
@@ -339,7 +339,7 @@ def test_of_long_histories_small_changes_are_left_out_and_answers_hardly_move(mo
     for many, smallest in ((10**9, 0.0), (0, 1e-4)):
         monkeypatch.setattr(tgn, "MANY_VERSIONS", many)
         monkeypatch.setattr(tgn, "SMALL_CHANGE", smallest)
-        workspace = fast.Workspace(model, query, sorted(frozenset().union(*changes)))
+        workspace = fast.QueryWorkspace(model, query, sorted(frozenset().union(*changes)))
         answers.append(np.array(workspace.answer(changes)))
         sizes.append(workspace.inputs.size)  # of the memories that were computed
     assert sizes[1] < 0.8 * sizes[0]
@@ -362,7 +362,7 @@ def test_of_long_histories_the_gates_compute_in_single_precision(monkeypatch, ed
     for many, expected in ((0, np.float32), (10**9, np.float64)):
         monkeypatch.setattr(tgn, "MANY_VERSIONS", many)
         used.clear()
-        fast.Workspace(model, graph.query(290), {200, 210}).answer([frozenset({200, 210})])
+        fast.QueryWorkspace(model, graph.query(290), {200, 210}).answer([frozenset({200, 210})])
         assert used == {np.dtype(expected)}
 
 

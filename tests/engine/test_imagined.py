@@ -87,7 +87,7 @@ def test_answers_about_edits_equal_replay(kind):
         np.testing.assert_allclose(model.logits(query, changes), expected, rtol=0, atol=1e-9)
         one_by_one = [session.logits([change])[0] for change in changes]
         np.testing.assert_allclose(one_by_one, expected, rtol=0, atol=1e-9)
-        windows = [model.plain(query, change).logits(query, [change])[0] for change in changes]
+        windows = [model.reference(query, change).logits(query, [change])[0] for change in changes]
         np.testing.assert_allclose(windows, expected, rtol=0, atol=1e-9)
 
     check()

@@ -36,7 +36,7 @@ def at(model, time):
 
 
 def estimate_and_exact(model, query, changes, rows=(OLD,)):
-    workspace = fast.Workspace(model, query, rows)
+    workspace = fast.QueryWorkspace(model, query, rows)
     assert not workspace.exact
     return np.array(workspace.answer(changes)), np.array(workspace.exactly.answer(changes))
 
@@ -79,7 +79,7 @@ def test_a_claim_that_the_estimate_alone_would_get_wrong_is_right(forgetful, mon
 def test_where_rounding_could_decide_the_reference_does(forgetful, monkeypatch):
     query = at(forgetful, time_on_the_line(forgetful))
     change = frozenset({OLD})
-    (reference,) = forgetful.plain(query, change).logits(query, [change])
+    (reference,) = forgetful.reference(query, change).logits(query, [change])
     session = forgetful.session(query, [OLD])
     assert session.logits([change])[0] == reference  # to the last bit
     monkeypatch.setattr(fast, "ON_THE_LINE", 0.0)
@@ -123,8 +123,8 @@ def test_what_was_answered_before_an_error_was_noticed_is_corrected(amplifying, 
     assert np.abs(estimates - right[:20]).max() > 1.0
     monkeypatch.setattr(selfcheck, "NEAR", np.inf)
     oracle.ask(SINGLE[20:])
-    assert list(oracle.asked) == SINGLE
-    np.testing.assert_allclose(list(oracle.asked.values()), right, rtol=0, atol=1e-4)
+    assert list(oracle.evaluated) == SINGLE
+    np.testing.assert_allclose(list(oracle.evaluated.values()), right, rtol=0, atol=1e-4)
     np.testing.assert_allclose(oracle.ask(SINGLE), right, rtol=0, atol=1e-4)
 
 
@@ -132,9 +132,11 @@ def test_the_first_fourth_and_sixteenth_estimate_is_compared_and_that_with_the_o
     monkeypatch.setattr(selfcheck, "NEAR", 0.0)
     query, rows = at(forgetful, 1.2), [*range(652, 700, 2), 640, 642]
     session, exactly = forgetful.session(query, rows), []
-    answer = fast.Workspace.answer
+    answer = fast.QueryWorkspace.answer
     monkeypatch.setattr(
-        fast.Workspace, "answer", lambda self, sets: exactly.extend(sets if self.exact else []) or answer(self, sets)
+        fast.QueryWorkspace,
+        "answer",
+        lambda self, sets: exactly.extend(sets if self.exact else []) or answer(self, sets),
     )
     changes = [frozenset({row}) for row in rows]
     first = [*session.logits(changes[:3]), *session.logits(changes[3:])]
@@ -145,7 +147,7 @@ def test_the_first_fourth_and_sixteenth_estimate_is_compared_and_that_with_the_o
 
 
 def test_what_an_exact_comparison_keeps_counts(forgetful):
-    workspace = fast.Workspace(forgetful, at(forgetful, 1.2), [OLD])
+    workspace = fast.QueryWorkspace(forgetful, at(forgetful, 1.2), [OLD])
     alone = workspace.size
     workspace.exactly.answer([frozenset({OLD})])
     assert workspace.size == alone + workspace.exactly.size > alone

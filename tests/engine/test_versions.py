@@ -139,10 +139,10 @@ def test_a_table_that_is_damaged_while_it_is_in_use_changes_no_answer(tgn, tmp_p
 def test_the_confirmation_notices_a_damaged_table_too(tgn, tmp_path):
     graph, network = tgn
     query, removal = graph.query(280), frozenset({270})
-    expected = FastTGN(network, graph, folder=tmp_path).plain(query, removal).logits(query, [removal])
+    expected = FastTGN(network, graph, folder=tmp_path).reference(query, removal).logits(query, [removal])
     damage(only_file(tmp_path), "zeros", np.random.default_rng(0))
     model = FastTGN(network, graph, folder=tmp_path)
-    np.testing.assert_array_equal(model.plain(query, removal).logits(query, [removal]), expected)
+    np.testing.assert_array_equal(model.reference(query, removal).logits(query, [removal]), expected)
 
 
 @in_each_form

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from cody.engine.weights import Hop, Weights
+from cody.engine.weights import HopInputs, Weights
 from cody.train import layers
 from random_events import random_graph, random_network
 
@@ -27,7 +27,7 @@ def test_attention_is_that_of_torch(networks):
     network, weights = networks
     rng = np.random.default_rng(1)
     n, places, below = 40, 6, 25
-    hop = Hop(
+    hop = HopInputs(
         own=rng.integers(0, below, n),
         neighbour=rng.integers(0, below, (n, places)),
         edge=rng.normal(size=(n, places, 3)),
@@ -36,8 +36,8 @@ def test_attention_is_that_of_torch(networks):
     )
     embeddings = rng.normal(size=(below, weights.sizes.dimension))
     for layer in range(2):
-        expected = network.attention[layer].plain(
-            torch.from_numpy(embeddings), layers.Hop(*map(torch.from_numpy, hop)), network.encode
+        expected = network.attention[layer].reference(
+            torch.from_numpy(embeddings), layers.HopInputs(*map(torch.from_numpy, hop)), network.encode
         )
         np.testing.assert_allclose(weights.attend(layer, embeddings, hop), expected.detach().numpy(), **TOLERANCE)
 

@@ -122,7 +122,7 @@ def test_a_model_that_contradicts_itself_is_refused_with_the_set():
 class FastAndWrong(Unfaithful):
     """Its sessions are off by something that the definition of its answers does not have."""
 
-    def plain(self, query, change, *, full=False):
+    def reference(self, query, change, *, full=False):
         judge = toy(bias=-5.5)
         judge.since = 0
         return judge
@@ -182,7 +182,7 @@ def test_the_prediction_itself_is_confirmed_too():
         def logits(self, query, removals):
             return np.array([-1.0 if removal else 2e-4 for removal in removals])
 
-        def plain(self, query, removal, full):
+        def reference(self, query, removal, full):
             judge = PlainPatient(self)
             judge.logits = lambda query, removals: np.array([-1.0 if removals[0] else -2e-4])
             return judge
@@ -249,7 +249,7 @@ class Patient:
             wait(self.slow)
         return self.toy.logits(query, removals)
 
-    def plain(self, query, removal, full):
+    def reference(self, query, removal, full):
         return PlainPatient(self)
 
 
@@ -303,7 +303,7 @@ def test_a_search_that_uses_all_of_its_time_leaves_a_quarter_for_the_confirmatio
             clock[0] += 0.01 * len(removals)
             return self.toy.logits(query, removals)
 
-        def plain(self, query, removal, full):
+        def reference(self, query, removal, full):
             return TickingPlain(self)
 
     class TickingPlain(PlainPatient):
@@ -330,7 +330,7 @@ def test_a_plain_form_that_disagrees_at_the_decision_line_proves_nothing():
         def logits(self, query, removals):
             return np.array([-1e-4 if removal else 1.0 for removal in removals])
 
-        def plain(self, query, removal, full):
+        def reference(self, query, removal, full):
             judge = PlainPatient(self)
             judge.logits = lambda query, removals: np.array([1e-4 if removals[0] else 1.0])
             return judge
@@ -403,7 +403,7 @@ def test_model_and_graph_are_as_they_were_also_after_an_exception(network_case):
     reference = model.logits(query, [frozenset(), frozenset({row - 1})])
 
     def interrupt(oracle):
-        if oracle.counts.evaluated > 10:
+        if oracle.counts.computed > 10:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

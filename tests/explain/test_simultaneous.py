@@ -5,22 +5,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_cli import run
 
 from cody import Protected, explain
 from cody.data import save_graph, summarise
 from cody.errors import CallError
 from cody.explain.explanation import Explanation
-from cody.explain.what_if import Case
+from cody.explain.what_if import Scenario
 from cody.graph import TemporalGraph
 from cody.graph.neighbourhood import candidates
 from cody.models.toy import ToyModel
 from cody.search.proposals import moves, removals
 from cody.study import cases, survey_of
 from cody.study.explainers import explainer
-from cody.study.run import Link, Plan, evaluate
+from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.checkpoint import Checkpoint, save_model
 from cody.web import Live
+from commands import run
 from random_events import random_network
 
 DAYS = 12
@@ -126,7 +126,7 @@ def test_it_is_not_recommended_where_it_does_not_matter():
 
 def explained(protect=None):
     links = [Link(LINK - 8 * day, "correct") for day in range(3)]
-    plan = Plan("mails", "toy", (explainer("scout", size=20, protect=protect),))
+    plan = EvaluationPlan("mails", "toy", (explainer("scout", size=20, protect=protect),))
     return cases(list(evaluate(ToyModel(GRAPH, bias=-2.0), GRAPH, links, plan)), GRAPH)
 
 
@@ -160,7 +160,7 @@ def test_the_share_of_simultaneous_events_is_part_of_the_summary():
 
 def test_a_server_protects_them_too():
     live = Live(GRAPH, expects_copies(), protect=Protected(simultaneous=True))
-    case = Case(GRAPH.query(LINK), LINK)
+    case = Scenario(GRAPH.query(LINK), LINK)
     assert not {event.row for event in live.look(case).candidates} & set(COPIES)
     named = live.look(case._replace(removed=frozenset(COPIES[:1])))
     assert COPIES[0] in {event.row for event in named.candidates}  # what somebody takes away is shown

@@ -469,7 +469,7 @@ class OffersNone(Broken):
     def session(self, query, rows=()):
         return None
 
-    def plain(self, query, change, *, full=False):
+    def reference(self, query, change, *, full=False):
         return None
 
     def only(self, query, kept):
@@ -488,7 +488,7 @@ class ScoresLinksBackwards(Broken):
 
 
 class HasAnotherPlainForm(Broken):
-    def plain(self, query, change, *, full=False):
+    def reference(self, query, change, *, full=False):
         return ToyModel(self.graph, bias=1.0)
 
 
@@ -714,7 +714,7 @@ class Offering(Broken):
     def session(self, query, rows=()):
         return KeepsToItsQuery(self, query)
 
-    def plain(self, query, change, *, full=False):
+    def reference(self, query, change, *, full=False):
         return self
 
     def only(self, query, kept):

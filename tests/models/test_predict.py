@@ -8,7 +8,6 @@ import sys
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from test_cli import run
 
 import cody
 from cody import cli
@@ -20,6 +19,7 @@ from cody.models.contract import as_model, logits_of_links
 from cody.models.predict import rows_of_links
 from cody.models.toy import ToyModel
 from cody.train.checkpoint import Checkpoint, save_model
+from commands import run
 from random_events import random_graph, random_network
 
 
@@ -155,7 +155,7 @@ def test_calls_that_make_no_sense_are_refused(graph, arguments, message):
 
 
 def test_progress_reaches_the_end(graph, monkeypatch):
-    monkeypatch.setattr(sys.modules["cody.predict"], "LINKS_AT_ONCE", 8)
+    monkeypatch.setattr(sys.modules["cody.models.predict"], "LINKS_AT_ONCE", 8)
     steps = []
     cody.predict(ToyModel(graph), graph, range(20), watch=lambda done, total: steps.append((done, total)))
     assert steps == [(8, 20), (16, 20), (20, 20)]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cody.engine import Replay, fast_model
-from cody.engine.replay import State
+from cody.engine.replay import MemoryState
 from cody.graph import TemporalGraph
 from cody.models.decision import flips
 from cody.search import greedy
@@ -59,7 +59,7 @@ def scored(network, graph, memory, removed=frozenset()):
     """The logit with this memory, where the attention sees all events but the removed ones."""
     shorter = graph.select(np.array([row for row in range(graph.num_events) if row not in removed]))
     query = graph.query(ROW)._replace(before=ROW - len(removed))
-    (logit,) = Replay(network, shorter, start=State(query.before, *memory)).logits(query, [frozenset()])
+    (logit,) = Replay(network, shorter, start=MemoryState(query.before, *memory)).logits(query, [frozenset()])
     return float(logit)
 
 

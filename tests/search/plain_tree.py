@@ -9,7 +9,7 @@ class Node:
         self.parent = parent
         self.children = []  # in the policy's order, visited or not
         self.logit = None
-        self.selections = 0
+        self.visits = 0
         self.score = None
         self.selectable = True
 
@@ -32,8 +32,8 @@ def select(node, alpha):
     for child in node.children:
         if not child.selectable:
             continue
-        score, selections = (0.0, 1) if child.score is None else (child.score, child.selections)
-        claim = alpha * score + (1 - alpha) * math.sqrt(math.log(node.selections) / selections)
+        score, visits = (0.0, 1) if child.score is None else (child.score, child.visits)
+        claim = alpha * score + (1 - alpha) * math.sqrt(math.log(node.visits) / visits)
         if best is None or claim > largest + 1e-9:  # of equal ones the first in the policy's order
             best, largest = child, claim
     return select(best, alpha)
@@ -48,7 +48,7 @@ def plain_search(ask, ranking, iterations, alpha):
     while len(visited) < iterations and root.selectable:
         node = select(root, alpha)
         node.logit = ask(frozenset(node.events))
-        node.selections, node.score = 1, node.own_score(original)
+        node.visits, node.score = 1, node.own_score(original)
         visited.append(node)
         if changed(original, node.logit):
             smallest = min(smallest, len(node.events))
@@ -56,12 +56,12 @@ def plain_search(ask, ranking, iterations, alpha):
             node.children = [Node((*node.events, event), node) for event in ranking if event not in node.events]
         parent = node.parent
         while parent is not None:
-            parent.selections += 1
+            parent.visits += 1
             parent.score = parent.own_score(original)
             for child in parent.children:
                 if child.score is not None:
-                    parent.score += child.score * child.selections
-            parent.score /= parent.selections
+                    parent.score += child.score * child.visits
+            parent.score /= parent.visits
             parent = parent.parent
         close(root, smallest, {frozenset(node.events): node for node in visited}, original)
     return visited, best_of(visited, original), not root.selectable

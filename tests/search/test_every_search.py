@@ -26,10 +26,10 @@ def test_the_answer_is_a_set_of_candidates_that_was_asked_about(search):
         oracle = Oracle(model, QUERY)
         found = search(oracle, ranking)
         assert len(set(found.rows)) == len(found.rows)
-        assert frozenset(found.rows) in oracle.asked
-        assert all(change <= set(ranking.tolist()) for change in oracle.asked)
+        assert frozenset(found.rows) in oracle.evaluated
+        assert all(change <= set(ranking.tolist()) for change in oracle.evaluated)
         assert found.ended in ENDINGS
-        assert dict(found.asked) == oracle.asked
+        assert dict(found.evaluated) == oracle.evaluated
 
 
 @EVERY
@@ -38,11 +38,11 @@ def test_what_it_met_it_answers_with(search):
     for model, ranking in problems():
         found = search(Oracle(model, QUERY), ranking)
         original = model.function(frozenset())
-        met = [change for change, logit in found.asked if changed(original, logit)]
-        assert {change for change, _ in found.counterfactuals} == set(met)
-        assert changed(original, model.function(frozenset(found.rows))) == bool(met)
-        assert len(found.rows) == min(map(len, met), default=len(found.rows))
-        answered += bool(met)
+        flipping_sets = [change for change, logit in found.evaluated if changed(original, logit)]
+        assert {change for change, _ in found.counterfactuals} == set(flipping_sets)
+        assert changed(original, model.function(frozenset(found.rows))) == bool(flipping_sets)
+        assert len(found.rows) == min(map(len, flipping_sets), default=len(found.rows))
+        answered += bool(flipping_sets)
     assert 0 < answered < 12
 
 
@@ -52,8 +52,8 @@ def test_a_budget_is_kept_and_never_an_error(search):
         for evaluations in (1, 2, 5, 40):
             oracle = Oracle(model, QUERY, evaluations=evaluations)
             found = search(oracle, ranking)
-            assert len(oracle.asked) <= evaluations
-            assert frozenset(found.rows) in oracle.asked
+            assert len(oracle.evaluated) <= evaluations
+            assert frozenset(found.rows) in oracle.evaluated
 
 
 @EVERY

@@ -32,28 +32,28 @@ def test_equal_sets_are_evaluated_once():
     assert oracle.ask(sets({1, 2}, {2, 1}, {3})) == [-3.0, -3.0, -3.0]
     assert oracle.ask(sets({3})) == [-3.0]
     assert model.batches == [sets({1, 2}, {3})]
-    assert oracle.counts == Counts(asked=4, remembered=2, evaluated=2, ahead=0, batches=1)
+    assert oracle.counts == Counts(requested=4, remembered=2, computed=2, ahead=0, batches=1)
 
 
 def test_what_was_asked_ahead_is_charged_when_it_is_used():
     oracle = Oracle(Sum(), QUERY)
-    oracle.ask_ahead(sets({1}, {2}, {3}, {1}))
-    assert oracle.counts == Counts(asked=0, remembered=0, evaluated=3, ahead=3, batches=1)
+    oracle.prefetch(sets({1}, {2}, {3}, {1}))
+    assert oracle.counts == Counts(requested=0, remembered=0, computed=3, ahead=3, batches=1)
     assert oracle.counts.share_unused == 1.0
     assert oracle.knows(frozenset({2}))
     oracle.ask(sets({1}, {2}))
     oracle.ask(sets({1}))
-    assert oracle.counts == Counts(asked=3, remembered=1, evaluated=3, ahead=3, batches=1)
+    assert oracle.counts == Counts(requested=3, remembered=1, computed=3, ahead=3, batches=1)
     assert oracle.counts.share_unused == pytest.approx(1 / 3)
 
 
 def test_asking_ahead_does_not_change_what_a_search_is_charged():
     plain, ahead = Oracle(Sum(), QUERY), Oracle(Sum(), QUERY)
-    ahead.ask_ahead(sets({1}, {2}, {5}))
+    ahead.prefetch(sets({1}, {2}, {5}))
     for oracle in (plain, ahead):
         oracle.ask(sets({1}, {2}))
         oracle.ask(sets({2}, {4}))
-    assert plain.counts.asked - plain.counts.remembered == ahead.counts.asked - ahead.counts.remembered == 3
+    assert plain.counts.requested - plain.counts.remembered == ahead.counts.requested - ahead.counts.remembered == 3
 
 
 def test_large_batches_are_split():
@@ -91,8 +91,8 @@ def test_a_model_with_too_few_answers_is_refused():
 def test_asking_ahead_computes_no_more_than_the_budget_has_room_for():
     oracle = Oracle(Sum(), QUERY, evaluations=3)
     oracle.ask(sets({1}))
-    oracle.ask_ahead(sets({2}, {3}, {4}, {5}))
-    assert oracle.counts.evaluated == 3
+    oracle.prefetch(sets({2}, {3}, {4}, {5}))
+    assert oracle.counts.computed == 3
     assert oracle.ask(sets({2}, {3})) == [-2.0, -3.0]
 
 
@@ -100,7 +100,7 @@ def test_a_model_with_too_few_answers_is_refused_also_when_asked_ahead():
     model = Sum()
     model.logits = lambda query, removals: np.zeros(1)
     with pytest.raises(ModelError, match="gave 1 logits for 2 changes"):
-        Oracle(model, QUERY).ask_ahead(sets({1}, {2}))
+        Oracle(model, QUERY).prefetch(sets({1}, {2}))
 
 
 def test_with_a_budget_of_time_the_model_is_first_asked_about_a_single_set():

@@ -48,7 +48,7 @@ def test_event_impact_puts_first_what_alone_moves_the_logit_towards_the_other_de
     assert ranking[: len(first)] == first
     dead = [event for event in ranking if event in (1, 2, 5)]
     assert dead == [5, 2, 1]  # equal effects: the most recent first
-    assert (oracle.counts.batches, len(oracle.asked)) == (1, 7)  # every candidate alone, and nothing removed
+    assert (oracle.counts.batches, len(oracle.evaluated)) == (1, 7)  # every candidate alone, and nothing removed
 
 
 @pytest.mark.parametrize("policy", [spatio_temporal, event_impact])
@@ -130,7 +130,7 @@ def test_random_depends_on_the_generator_alone():
 
 def test_only_event_impact_asks_the_model():
     for policy in (random, temporal, spatio_temporal, flow):
-        assert not order(policy)[1].asked
+        assert not order(policy)[1].evaluated
 
 
 def test_a_shift_is_positive_towards_the_other_decision():

@@ -23,7 +23,7 @@ from cody.search.policies import event_impact, spatio_temporal
 from cody.search.proposals import (
     AnyTime,
     additions,
-    consider,
+    build_space,
     moves,
     plausible_pairs,
     plausible_times,
@@ -33,7 +33,7 @@ from cody.search.proposals import (
 from cody.study import metrics
 from cody.study.explainers import Explainer, explainer
 from cody.study.record import Record
-from cody.study.run import Link, Plan, Sample, evaluate, run
+from cody.study.run import EvaluationPlan, Link, Sample, evaluate, run
 from cody.study.tables import tables
 from random_events import random_graph, random_network
 from some_records import record
@@ -117,7 +117,7 @@ def test_there_is_room_for_as_many_proposals_as_removals():
     query = graph.query(250)
     for size in (1, 2, 5, 64):
         near = cody.candidates(graph, query, 2, size)
-        considered = consider(graph, query, near, size, ALL)
+        considered = build_space(graph, query, near, size, ALL)
         assert 1 <= len(considered.edits) <= size
         assert sorted(considered.rows.tolist()) == [*near.tolist(), *range(300, 300 + len(considered.edits))]
 
@@ -220,7 +220,7 @@ def test_no_smaller_set_of_edits_exists_where_that_is_said(seed):
     graph = random_graph(rng, nodes=6, events=12)
     model = ToyModel(graph, weights=rng.normal(size=12), half_life=1e9, bias=rng.normal())
     query, size = graph.query(11), 6
-    considered = consider(graph, query, cody.candidates(graph, query, 1, size), size, ALL)
+    considered = build_space(graph, query, cody.candidates(graph, query, 1, size), size, ALL)
     longer = model.on(considered.graph)
     why = explain(model, graph, query, edits=ALL, size=size, hops=1)
     rows = considered.rows.tolist()
@@ -414,7 +414,7 @@ def test_where_nothing_does_the_words_speak_of_edits():
 def evaluated(edits):
     graph = random_graph(np.random.default_rng(3), nodes=12, events=120)
     model = ToyModel(graph, weights=np.random.default_rng(3).normal(size=120), half_life=1e9, bias=-0.5)
-    plan = Plan("made", "toy", (Explainer("mine", spatio_temporal, greedy, size=8, edits=edits),))
+    plan = EvaluationPlan("made", "toy", (Explainer("mine", spatio_temporal, greedy, size=8, edits=edits),))
     links = [Link(row, "correct") for row in range(60, 110, 5)]
     return graph, model, plan, list(evaluate(model, graph, links, plan))
 
@@ -443,7 +443,7 @@ def test_sufficiency_is_about_the_events_of_an_answer_that_happened():
     graph, weights = line(), np.zeros(20)
     weights[18] = 4.0
     model = ToyModel(graph, weights=weights, half_life=10, bias=-0.5)
-    plan = Plan("made", "toy", (Explainer("mine", spatio_temporal, greedy, edits=(moves,)),))
+    plan = EvaluationPlan("made", "toy", (Explainer("mine", spatio_temporal, greedy, edits=(moves,)),))
     (made,) = evaluate(model, graph, [Link(19, "correct")], plan)
     assert (made.rows, made.imagined[0]["replaces"]) == ((), 18)
     alone = model.logits(graph.query(19), [frozenset(range(18))])[0]  # event 18 where it was

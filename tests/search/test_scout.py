@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cody.models.decision import flips
-from cody.search import greedy, look_for_others, prove, scout, ways_out
+from cody.search import diverse_counterfactuals, greedy, prove, scout, search_alternatives
 from cody.search.oracle import Oracle
-from cody.search.result import best_asked, lower_bound
+from cody.search.result import best_evaluated, lower_bound
 from cody.search.scout import PATIENCE, usual_evaluations
 from search.test_search import QUERY, Lookup, random_model
 
@@ -46,8 +46,8 @@ def test_what_the_search_claims_holds_when_everything_is_tried(seed, events, bud
     model = random_model(rng, events, bias=rng.choice([3.0, -3.0, 0.5, 0.0]))
     found, oracle = searched(model, rng.permutation(events), evaluations=budget)
     smallest = min(map(len, minimal_counterfactuals(model, events)), default=None)
-    assert len(oracle.asked) <= budget
-    assert set(found.rows) == set(best_asked(oracle, range(events))) or not found.counterfactuals
+    assert len(oracle.evaluated) <= budget
+    assert set(found.rows) == set(best_evaluated(oracle, range(events))) or not found.counterfactuals
     for size in range(1, min(found.proven, events + 1)):
         assert smallest != size or found.counterfactuals
     if found.ended == "exhausted":
@@ -84,14 +84,14 @@ def test_groups_are_among_the_first_questions():
     model = flipping(lambda change: change == group)
     oracle = Oracle(model, QUERY, groups=[group, frozenset({1, 39, 77})])  # 77 is not a candidate
     assert set(scout(oracle, np.arange(40)).rows) == group
-    assert list(oracle.asked).index(group) < 20
-    assert not any(77 in change for change in oracle.asked)
+    assert list(oracle.evaluated).index(group) < 20
+    assert not any(77 in change for change in oracle.evaluated)
 
 
 def test_a_group_of_which_one_event_is_a_candidate_costs_no_question():
     oracle = Oracle(flipping(lambda change: False), QUERY, groups=[frozenset({150, 777})], evaluations=60)
     scout(oracle, np.arange(200))
-    assert frozenset({150}) not in oracle.asked
+    assert frozenset({150}) not in oracle.evaluated
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -109,17 +109,17 @@ def test_no_event_of_the_answer_can_be_left_out(seed):
 def test_the_default_budget_is_300_of_which_every_single_event_is_asked_in_a_few_dozen_calls(bias):
     for seed in range(5):
         found, oracle = searched(random_model(np.random.default_rng(seed), 64, bias=bias), np.arange(64))
-        assert len(oracle.asked) <= 300
+        assert len(oracle.evaluated) <= 300
         assert found.proven >= 2
         assert oracle.counts.batches <= 50
-        assert found.ended == "exhausted" or len(oracle.asked) == 300
+        assert found.ended == "exhausted" or len(oracle.evaluated) == 300
 
 
 @pytest.mark.parametrize("events", [27, 31, 51, 64, 65, 100])
 def test_the_default_budget_is_never_exceeded_by_a_single_question(events):
     for seed in range(2):
         _, oracle = searched(random_model(np.random.default_rng(seed), events, bias=500.0), np.arange(events))
-        assert len(oracle.asked) == usual_evaluations(events)
+        assert len(oracle.evaluated) == usual_evaluations(events)
 
 
 def test_with_few_questions_too_nothing_is_in_the_answer_that_could_be_left_out():
@@ -144,13 +144,13 @@ def test_where_nothing_is_found_the_small_sets_that_come_closest_were_asked_abou
     assert not found.counterfactuals
     for size in (2, 3):
         closest = sorted(sets_of(range(40), [size]), key=lambda change: model.function(change))[:10]
-        assert [change for change in closest if change not in oracle.asked] == []
+        assert [change for change in closest if change not in oracle.evaluated] == []
 
 
 def test_of_many_candidates_each_is_asked_alone_too():
     found, oracle = searched(flipping(lambda change: False), np.arange(400))
     assert found.proven == 2
-    assert len(oracle.asked) == 1024
+    assert len(oracle.evaluated) == 1024
 
 
 def test_without_a_budget_it_ends_when_a_smaller_set_is_no_longer_found():
@@ -158,17 +158,17 @@ def test_without_a_budget_it_ends_when_a_smaller_set_is_no_longer_found():
     impatient, oracle = searched(model, np.arange(64))
     assert impatient.ended == "found"
     assert set(impatient.rows) == {3, 8, 15}
-    sizes = [len(change) for change, logit in oracle.asked.items() if logit < 0]
-    last_gain = next(place for place, change in enumerate(oracle.asked) if change == {3, 8, 15})
+    sizes = [len(change) for change, logit in oracle.evaluated.items() if logit < 0]
+    last_gain = next(place for place, change in enumerate(oracle.evaluated) if change == {3, 8, 15})
     assert min(sizes) == 3
-    assert last_gain + PATIENCE < len(oracle.asked) < 300
+    assert last_gain + PATIENCE < len(oracle.evaluated) < 300
     patient, oracle = searched(model, np.arange(64), evaluations=300)
-    assert (patient.ended, len(oracle.asked)) == ("evaluations", 300)
+    assert (patient.ended, len(oracle.evaluated)) == ("evaluations", 300)
 
 
 def test_the_same_search_asks_the_same_questions():
     model = random_model(np.random.default_rng(1), 40, bias=5.0)
-    asked = [list(searched(model, np.arange(40), evaluations=700)[1].asked) for _ in range(2)]
+    asked = [list(searched(model, np.arange(40), evaluations=700)[1].evaluated) for _ in range(2)]
     assert asked[0] == asked[1]
 
 
@@ -193,13 +193,13 @@ def test_what_is_proven_holds_when_everything_is_tried(seed, events, size, every
     found = prove(oracle, ranking, greedy(oracle, ranking), size, every=every)
     known = minimal_counterfactuals(model, events)
     smaller = [change for change in known if len(change) < found.proven]
-    met = {change for change, _ in found.counterfactuals}
-    assert met.issuperset(smaller)
-    if met:
-        assert len(found.rows) == min(map(len, met))
+    flipping_sets = {change for change, _ in found.counterfactuals}
+    assert flipping_sets.issuperset(smaller)
+    if flipping_sets:
+        assert len(found.rows) == min(map(len, flipping_sets))
     if budget is None and (every or not smaller):
         assert found.proven >= min(size, events + 1)
-        assert met.issuperset(change for change in known if len(change) < size)
+        assert flipping_sets.issuperset(change for change in known if len(change) < size)
 
 
 def test_a_proof_asks_nothing_twice_and_does_not_combine_what_is_enough_alone():
@@ -207,33 +207,33 @@ def test_a_proof_asks_nothing_twice_and_does_not_combine_what_is_enough_alone():
     oracle = Oracle(model, QUERY)
     first = greedy(oracle, np.arange(6))
     found = prove(oracle, np.arange(6), first, 3, every=True)
-    assert oracle.counts.evaluated == len(oracle.asked) == 1 + 6 + 10  # of five events, all pairs
+    assert oracle.counts.computed == len(oracle.evaluated) == 1 + 6 + 10  # of five events, all pairs
     assert found.proven == 3
-    assert lower_bound(oracle.asked, range(6)) == 2  # without that rule, the pairs with event 0 are missing
-    assert ways_out(found, 9) == [{0}, {2, 3}]
+    assert lower_bound(oracle.evaluated, range(6)) == 2  # without that rule, the pairs with event 0 are missing
+    assert diverse_counterfactuals(found, 9) == [{0}, {2, 3}]
 
 
 def test_a_proof_goes_no_further_than_the_answer():
     oracle = Oracle(flipping(lambda change: 4 in change), QUERY)
     prove(oracle, np.arange(20), greedy(oracle, np.arange(20)), 4)
-    assert len(oracle.asked) == 21
+    assert len(oracle.evaluated) == 21
 
 
 def test_several_ways_out_are_disjoint_where_possible_and_ordered_by_size():
     ways = [frozenset({1, 2}), frozenset({5, 6, 7}), frozenset({10, 11, 12, 13})]
     model = flipping(lambda change: any(way <= change for way in ways))
     oracle = Oracle(model, QUERY)
-    found = look_for_others(oracle, np.arange(24), scout, scout(oracle, np.arange(24)), 3)
-    assert ways_out(found, 3) == ways
-    assert ways_out(found, 2) == ways[:2]
+    found = search_alternatives(oracle, np.arange(24), scout, scout(oracle, np.arange(24)), 3)
+    assert diverse_counterfactuals(found, 3) == ways
+    assert diverse_counterfactuals(found, 2) == ways[:2]
 
 
 @pytest.mark.parametrize("ways", [[{1}, {4}, {6}], [{0, 1}, {2, 3}, {4, 5}]])
 def test_once_enough_ways_out_are_known_nothing_more_is_searched(ways):
     oracle = Oracle(Lookup(lambda removal: -1.0 if any(way <= removal for way in ways) else 1.0), QUERY)
-    found = look_for_others(oracle, np.arange(9), scout, scout(oracle, np.arange(9)), 3)
-    assert ways_out(found, 3) == ways
-    look_for_others(oracle, np.arange(9), lambda *_: pytest.fail("it searches"), found, 3)
+    found = search_alternatives(oracle, np.arange(9), scout, scout(oracle, np.arange(9)), 3)
+    assert diverse_counterfactuals(found, 3) == ways
+    search_alternatives(oracle, np.arange(9), lambda *_: pytest.fail("it searches"), found, 3)
 
 
 def test_where_each_way_out_is_one_event_the_others_are_searched_once():
@@ -242,15 +242,15 @@ def test_where_each_way_out_is_one_event_the_others_are_searched_once():
         return scout(oracle, ranking)
 
     oracle, searched = Oracle(Lookup(lambda removal: 1.0 - 2.0 * bool(removal & {1, 4})), QUERY), []
-    look_for_others(oracle, np.arange(6), counted, scout(oracle, np.arange(6)), 3)
+    search_alternatives(oracle, np.arange(6), counted, scout(oracle, np.arange(6)), 3)
     assert searched == [[0, 2, 3, 5]]
 
 
 def test_where_all_ways_out_share_an_event_they_are_found_too():
     model = flipping(lambda change: 3 in change and change & {8, 15})
     oracle = Oracle(model, QUERY)
-    found = look_for_others(oracle, np.arange(24), scout, scout(oracle, np.arange(24)), 3)
-    assert sorted(map(sorted, ways_out(found, 3))) == [[3, 8], [3, 15]]
+    found = search_alternatives(oracle, np.arange(24), scout, scout(oracle, np.arange(24)), 3)
+    assert sorted(map(sorted, diverse_counterfactuals(found, 3))) == [[3, 8], [3, 15]]
 
 
 def test_a_smaller_way_out_that_is_met_later_becomes_the_answer():
@@ -266,8 +266,8 @@ def test_a_smaller_way_out_that_is_met_later_becomes_the_answer():
 def test_ways_out_contain_no_other_and_nothing_that_can_be_left_out(seed):
     model = random_model(np.random.default_rng(seed), 20, bias=3.0)
     oracle = Oracle(model, QUERY)
-    found = look_for_others(oracle, np.arange(20), scout, scout(oracle, np.arange(20)), 5)
-    ways = ways_out(found, 5)
+    found = search_alternatives(oracle, np.arange(20), scout, scout(oracle, np.arange(20)), 5)
+    ways = diverse_counterfactuals(found, 5)
     assert len(ways) == 5
     assert [len(way) for way in ways] == sorted(len(way) for way in ways)
     for way, other in itertools.permutations(ways, 2):

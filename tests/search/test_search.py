@@ -16,7 +16,7 @@ from cody.models import ToyModel
 from cody.search import cody, greedy, greedy_then_cody
 from cody.search.oracle import Oracle
 from cody.search.policies import event_impact, spatio_temporal
-from cody.search.result import best_asked
+from cody.search.result import best_evaluated
 from search.plain_tree import changed, plain_search
 
 GRAPH = TemporalGraph.from_arrays(src=[0] * 41, dst=[1] * 41, time=np.arange(41.0))
@@ -50,7 +50,7 @@ def visited_by(search, model, ranking, **options):
     """The sets in the order in which a search visits them."""
     oracle = Oracle(model, QUERY)
     found = search(oracle, ranking, **options)
-    return list(oracle.asked), found, oracle
+    return list(oracle.evaluated), found, oracle
 
 
 @settings(max_examples=150, deadline=None)
@@ -171,7 +171,7 @@ def golden_run(case):
     policy = {"spatio_temporal": spatio_temporal, "event_impact": event_impact}[case["policy"]]
     ranking = policy(graph, query, events, Oracle(model, query), np.random.default_rng(0))
     found = cody(Oracle(model, query), ranking, iterations=case["iterations"], ahead=1)
-    visited = [[sorted(change), round(logit, 5)] for change, logit in found.asked]
+    visited = [[sorted(change), round(logit, 5)] for change, logit in found.evaluated]
     return {"ranking": ranking.tolist(), "visited": visited, "removed": list(found.rows), "ended": found.ended}
 
 
@@ -189,7 +189,7 @@ def test_asking_ahead_changes_the_number_of_calls_and_nothing_else(ahead, sets_a
     slow_visits, slow, one_by_one = visited_by(cody, model, ranking, ahead=1)
     oracle = Oracle(model, QUERY, sets_at_once=sets_at_once)
     assert cody(oracle, ranking, ahead=ahead) == slow
-    assert list(oracle.asked) == slow_visits
+    assert list(oracle.evaluated) == slow_visits
     assert one_by_one.counts.batches == len(slow_visits)
     if sets_at_once == 256:
         assert oracle.counts.batches < one_by_one.counts.batches
@@ -207,12 +207,12 @@ def test_where_effects_add_up_nothing_is_asked_ahead_in_vain():
     effects = np.random.default_rng(1).random(12).round(2)
     model = Lookup(lambda removal: 9.0 - sum(effects[row] for row in sorted(removal)))
     _, found, oracle = visited_by(cody, model, np.arange(12), iterations=200)
-    assert oracle.counts.evaluated == found.iterations == 200
+    assert oracle.counts.computed == found.iterations == 200
 
 
 def test_no_more_sets_are_asked_ahead_than_iterations_are_left():
     model = random_model(np.random.default_rng(1), 30, bias=9.0)
-    assert visited_by(cody, model, np.arange(30), iterations=2)[2].counts.evaluated == 2
+    assert visited_by(cody, model, np.arange(30), iterations=2)[2].counts.computed == 2
 
 
 def test_the_search_stops_at_the_first_counterfactual_if_asked_to():
@@ -265,7 +265,7 @@ def test_no_event_of_what_the_combined_search_finds_can_be_left_out(seed, events
         for event in found.rows:
             assert not changed(original, model.function(frozenset(found.rows) - {event}))
     if events > 3:  # a budget that ends in the middle leaves a counterfactual a counterfactual
-        tight = Oracle(model, QUERY, evaluations=len(oracle.asked) - 1)
+        tight = Oracle(model, QUERY, evaluations=len(oracle.evaluated) - 1)
         cut = greedy_then_cody(tight, ranking, iterations=iterations)
         assert changed(original, model.function(frozenset(cut.rows))) == bool(cut.counterfactuals)
 
@@ -297,8 +297,8 @@ def test_a_budget_of_evaluations_is_never_exceeded(search, budget):
     oracle = Oracle(model, QUERY, evaluations=budget)
     found = search(oracle, np.arange(20))
     assert found.ended == "evaluations"
-    assert len(oracle.asked) <= budget < len(oracle.asked) + 10
-    best = min(oracle.asked, key=oracle.asked.get)
+    assert len(oracle.evaluated) <= budget < len(oracle.evaluated) + 10
+    best = min(oracle.evaluated, key=oracle.evaluated.get)
     assert frozenset(found.rows) == best
 
 
@@ -306,7 +306,7 @@ def best_of(answers):
     """The best after questions about these sets."""
     oracle = Oracle(Lookup(lambda removal: answers[tuple(sorted(removal))]), QUERY)
     oracle.ask([frozenset(rows) for rows in answers])
-    return best_asked(oracle, range(40))
+    return best_evaluated(oracle, range(40))
 
 
 def test_the_best_that_was_asked_is_the_smallest_that_changes_the_decision_then_the_furthest():

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import cody
 from cody import search
-from cody.baselines import MotifSettings, Settings, train_explainer
+from cody.baselines import MotifSettings, ScorerSettings, train_explainer
 from cody.baselines.differentiable import SoftModel
 from cody.cli import app
 from cody.data import save_graph
@@ -36,7 +36,7 @@ from cody.study.explainers import (
     name_of,
 )
 from cody.study.record_file import read_records
-from cody.study.run import Link, Plan, evaluate
+from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
 
@@ -51,7 +51,7 @@ def made(tmp_path_factory):
     save_graph(graph, folder / "events")
     save_model(folder / "model", Checkpoint(random_network(graph, "tgn"), graph.identity))
     model = SoftModel(cody.load_model(folder / "model", graph))
-    for settings in (Settings, MotifSettings):
+    for settings in (ScorerSettings, MotifSettings):
         list(train_explainer(model, settings(links=8, epochs=1), folder / "scorer"))
     return folder
 
@@ -101,7 +101,7 @@ def test_every_name_works_in_python(made, name):
     why = one.explain(model, graph, graph.query(290))
     again = explain(model, graph, graph.query(290), policy=one.policy, search=one.search, size=6)
     assert replace(why, seconds=0.0) == replace(again, seconds=0.0)
-    (record,) = evaluate(model, graph, [Link(290, "correct")], Plan("made", "tgn", (one,)))
+    (record,) = evaluate(model, graph, [Link(290, "correct")], EvaluationPlan("made", "tgn", (one,)))
     assert (record.rows, record.search, record.policy) == (why.rows, *find(name).parts)
 
 
@@ -172,7 +172,7 @@ def temporal(graph, query, events, oracle, rng, *, backwards=True):
 def test_functions_of_your_own_are_not_taken_for_those_of_the_catalogue():
     graph = random_graph(np.random.default_rng(0), nodes=10, events=60)
     mine = Explainer("mine", partial(temporal, backwards=False), search.greedy)
-    (record,) = evaluate(ToyModel(graph), graph, [Link(50, "correct")], Plan("made", "toy", (mine,)))
+    (record,) = evaluate(ToyModel(graph), graph, [Link(50, "correct")], EvaluationPlan("made", "toy", (mine,)))
     assert (record.search, record.policy) == ("greedy", "test_explainers.temporal")
     assert record.options["policy"] == {"backwards": False}
     assert known(record.search, record.policy) is None

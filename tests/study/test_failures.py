@@ -48,7 +48,7 @@ def opened():
 
 
 def plan():
-    return run.Plan("mine", "breaking", (explainer("greedy-temporal"), explainer("scout", size=8)))
+    return run.EvaluationPlan("mine", "breaking", (explainer("greedy-temporal"), explainer("scout", size=8)))
 
 
 def evaluated(path, evaluate=run.evaluate, **options):
@@ -86,7 +86,7 @@ def test_a_model_that_never_works_ends_the_run_with_its_reason(tmp_path, monkeyp
 
 
 def test_errors_of_the_call_are_errors():
-    bad = run.Plan("mine", "breaking", (explainer("scout", size=8, near=lambda *_: 1 / 0),))
+    bad = run.EvaluationPlan("mine", "breaking", (explainer("scout", size=8, near=lambda *_: 1 / 0),))
     (entry,) = run.evaluate(broken_model(), GRAPH, [run.Link(55, "correct")], bad)
     assert entry.reason == "ZeroDivisionError: division by zero"
     unknown = run.Link(GRAPH.num_events + 5, "correct")

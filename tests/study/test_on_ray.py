@@ -19,7 +19,7 @@ from cody.errors import CallError, CodyError, ModelError
 from cody.search import policies
 from cody.study.on_ray import evaluate_on_ray
 from cody.study.record_file import read_records
-from cody.study.run import Explainer, Link, Plan, Sample, run
+from cody.study.run import EvaluationPlan, Explainer, Link, Sample, run
 from random_events import random_graph, random_network
 from some_records import timeless
 
@@ -35,7 +35,7 @@ EXPLAINERS = (
     Explainer("cody-random", policies.random, partial(search.cody, iterations=60), size=20),
     Explainer("greedy-temporal", policies.temporal, search.greedy, size=20),
 )
-PLAN = Plan("made", "made", EXPLAINERS, seed=3)
+PLAN = EvaluationPlan("made", "made", EXPLAINERS, seed=3)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from cody.models import ToyModel
 from cody.search import policies
 from cody.study.record import FIELDS, Record
 from cody.study.record_file import HEADER_FIELDS, appending, read_records
-from cody.study.run import Explainer, Plan, Sample, run
+from cody.study.run import EvaluationPlan, Explainer, Sample, run
 from random_events import random_graph
 from some_records import record
 
@@ -222,7 +222,7 @@ def test_a_foreign_line_is_reported_with_its_number(written, prefix, line, messa
 
 def test_a_header_holds_no_field_that_its_reader_does_not_know(tmp_path):
     graph = random_graph(np.random.default_rng(0), nodes=10, events=60)
-    plan = Plan("made", "toy", (Explainer("greedy-temporal", policies.temporal, search.greedy),))
+    plan = EvaluationPlan("made", "toy", (Explainer("greedy-temporal", policies.temporal, search.greedy),))
     next(run(tmp_path / "run.jsonl", ToyModel(graph), graph, plan, Sample(1, ("correct",))))
     header = json.loads((tmp_path / "run.jsonl").read_text())
     assert header.keys() == HEADER_FIELDS | {"schema", "checksum"}

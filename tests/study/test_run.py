@@ -26,7 +26,7 @@ from cody.search import policies
 from cody.study.instances import sample_links
 from cody.study.record import Record
 from cody.study.record_file import appending, read_records
-from cody.study.run import Explainer, Link, Plan, Sample, evaluate, run
+from cody.study.run import EvaluationPlan, Explainer, Link, Sample, evaluate, run
 from random_events import random_graph, random_network
 from some_records import timeless
 
@@ -34,7 +34,7 @@ EXPLAINERS = (
     Explainer("cody-temporal", policies.temporal, partial(search.cody, iterations=40), size=12),
     Explainer("greedy-random", policies.random, search.greedy, size=12),
 )
-PLAN = Plan("made", "toy", EXPLAINERS, seed=3)
+PLAN = EvaluationPlan("made", "toy", EXPLAINERS, seed=3)
 SAMPLE = Sample(4, period=(0.3, 1.0))
 
 
@@ -184,11 +184,11 @@ def test_a_record_that_occurs_twice_in_a_file_is_refused(tmp_path, toy):
         lambda: Explainer("a", policies.temporal, search.greedy, hops=0),
         lambda: Explainer("a", policies.temporal, search.greedy, evaluations=0),
         lambda: Explainer("a", policies.temporal, search.greedy, size=2.5),
-        lambda: Plan(5, "toy", EXPLAINERS),
-        lambda: Plan("made", "toy", EXPLAINERS, seed=-1),
-        lambda: Plan("made", "toy", EXPLAINERS, seed=2**63),
-        lambda: Plan("made", "toy", EXPLAINERS[0]),
-        lambda: Plan("made", "toy", ("cody-temporal",)),
+        lambda: EvaluationPlan(5, "toy", EXPLAINERS),
+        lambda: EvaluationPlan("made", "toy", EXPLAINERS, seed=-1),
+        lambda: EvaluationPlan("made", "toy", EXPLAINERS, seed=2**63),
+        lambda: EvaluationPlan("made", "toy", EXPLAINERS[0]),
+        lambda: EvaluationPlan("made", "toy", ("cody-temporal",)),
         lambda: Sample(2.5),
     ],
 )
@@ -199,7 +199,7 @@ def test_values_that_no_record_can_hold_are_refused_before_anything_is_run(wrong
 
 def test_numbers_of_numpy_are_as_good_as_others(tmp_path, toy):
     explainer = replace(EXPLAINERS[0], size=np.int64(20))
-    plan, sample = Plan("made", "toy", (explainer,), seed=np.int64(3)), Sample(np.int64(2), period=(0.3, 1.0))
+    plan, sample = EvaluationPlan("made", "toy", (explainer,), seed=np.int64(3)), Sample(np.int64(2), period=(0.3, 1.0))
     assert len(records(tmp_path / "run.jsonl", *toy, plan=plan, sample=sample)) == 4
 
 
@@ -479,9 +479,9 @@ def test_a_compressed_file_that_is_cut_is_one_error(tmp_path):
 
 def test_impossible_plans_are_refused():
     with pytest.raises(CallError, match="two explainers are called 'greedy-random'"):
-        Plan("", "", (EXPLAINERS[1], EXPLAINERS[1]))
+        EvaluationPlan("", "", (EXPLAINERS[1], EXPLAINERS[1]))
     with pytest.raises(CallError, match="no explainer"):
-        Plan("", "", ())
+        EvaluationPlan("", "", ())
     with pytest.raises(CallError, match="'right' is not a kind"):
         replace(SAMPLE, kinds=("right",))
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_cli import run
 
 import cody
 from cody.data import campus, save_graph
@@ -16,19 +15,20 @@ from cody.graph import TemporalGraph
 from cody.models.contract import as_model
 from cody.models.toy import ToyModel
 from cody.study import cases, compare, survey_of
-from cody.study.cases import DESTINATION, FURTHER, RELATIONS, REVERSE, SAME, SOURCE, Case, columns, relations
+from cody.study.cases import DESTINATION, FURTHER, RELATIONS, REVERSE, SAME, SOURCE, ExplainedLink, columns, relations
 from cody.study.explainers import EDITS, explainer
 from cody.study.record_file import read_runs
-from cody.study.run import Link, Plan, evaluate
+from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.study.shares import contrast, mean
 from cody.train.checkpoint import Checkpoint, save_model
+from commands import run
 from random_events import random_graph, random_network
 
 DAY, HOUR = 86_400.0, 3_600.0
 
 
 def explained(model, graph, links, name="mine"):
-    plan = Plan("some", name, (explainer("scout"),))
+    plan = EvaluationPlan("some", name, (explainer("scout"),))
     return cases(list(evaluate(model, graph, links, plan)), graph)
 
 
@@ -83,7 +83,7 @@ def graph():
 
 
 def test_every_event_has_one_relation_to_a_link(graph):
-    case = Case(None, graph.query(5), np.arange(5), np.zeros(5, dtype=bool))
+    case = ExplainedLink(None, graph.query(5), np.arange(5), np.zeros(5, dtype=bool))
     assert [RELATIONS[kind] for kind in relations(graph, case)] == [SAME, REVERSE, SOURCE, DESTINATION, FURTHER]
 
 
@@ -160,7 +160,7 @@ def imagining():
     """A model for which one event more near a link is enough, and its explanations, which may add and move events."""
     graph = random_graph(np.random.default_rng(1), nodes=10, events=60, ties=False)
     model = ToyModel(graph, weights=np.zeros(60), bias=-0.5, half_life=1e9)
-    plan = Plan("some", "mine", (explainer("scout", edits=tuple(EDITS.values()), size=20),))
+    plan = EvaluationPlan("some", "mine", (explainer("scout", edits=tuple(EDITS.values()), size=20),))
     links = [Link(row, "incorrect") for row in range(56, 60)]
     return graph, cases(list(evaluate(model, graph, links, plan)), graph)
 
@@ -295,7 +295,7 @@ def test_one_call_surveys_a_model_and_gives_what_its_steps_give():
     assert {each.event for part in found.parts for each in part.predictions} == set(rows)
     assert seen == [(1, 3), (2, 3), (3, 3)]
     links = [Link(row, "correct" if row == 53_854 else "incorrect") for row in (53_854, 53_852, 53_869)]
-    plan = Plan("the data", "tgn", (explainer("scout"),))
+    plan = EvaluationPlan("the data", "tgn", (explainer("scout"),))
     assert found == survey_of(cases(evaluate(model, graph, links, plan), graph), graph)
     drawn = cody.survey(model, graph, instances=2, kinds=["correct"], seed=3)
     assert [(part.kind, part.links) for part in drawn.parts] == [("correct", 2)]

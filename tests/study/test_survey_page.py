@@ -5,15 +5,15 @@ from functools import cache
 
 import numpy as np
 import pytest
-from test_cli import run
 
 from cody.data import save_graph
 from cody.models import ToyModel
 from cody.study import cases, compare, survey_of
 from cody.study.explainers import explainer
-from cody.study.run import Link, Plan, evaluate
+from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.checkpoint import Checkpoint, save_model
 from cody.web.survey_page import survey_page
+from commands import run
 from random_events import random_graph, random_network
 from web.browser import SCHEMES, WIDTHS, axe_source, chromium, serious_faults, shows, tab
 
@@ -33,7 +33,7 @@ def explained(bias, name, names=None):
     model = ToyModel(graph, weights=np.where(np.arange(80) % 3, 2.0, -1.0), bias=bias)
     logits = {row: model.logits(graph.query(row), [frozenset()])[0] for row in range(56, 80)}
     links = [Link(row, "correct" if logit > 0 else "incorrect") for row, logit in logits.items()]
-    plan = Plan("some", name, (explainer("scout"),))
+    plan = EvaluationPlan("some", name, (explainer("scout"),))
     return cases(list(evaluate(model, graph, links, plan)), graph), graph
 
 

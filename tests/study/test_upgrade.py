@@ -16,7 +16,7 @@ from cody.models import ToyModel
 from cody.search import policies
 from cody.study.record import Record
 from cody.study.record_file import read_records
-from cody.study.run import Explainer, Plan, Sample, run
+from cody.study.run import EvaluationPlan, Explainer, Sample, run
 from cody.study.tables import tables
 from cody.study.typeset import as_csv, as_latex, as_markdown, as_text
 from cody.utils.files import with_checksum
@@ -130,7 +130,7 @@ def test_a_run_of_an_earlier_version_can_be_continued(tmp_path):
     graph = random_graph(rng, nodes=14, events=200)
     model = ToyModel(graph, rng.normal(size=200))
     one = Explainer("cody-spatio-temporal", policies.spatio_temporal, partial(search.cody, iterations=20), size=9)
-    plan, sample, path = Plan("made", "toy", (one,)), Sample(3, period=(0.3, 1.0)), tmp_path / "run.jsonl"
+    plan, sample, path = EvaluationPlan("made", "toy", (one,)), Sample(3, period=(0.3, 1.0)), tmp_path / "run.jsonl"
     whole = [step.record for step in run(path, model, graph, plan, sample)][1:]
     lines = path.read_text().splitlines()
     path.write_text("".join(former(line) + "\n" for line in lines[:4]))

@@ -17,7 +17,7 @@ from cody.data import open_graph, save_graph
 from cody.errors import CallError, CodyError
 from cody.search import policies
 from cody.study.record_file import read_records
-from cody.study.run import Explainer, Link, Plan, evaluate
+from cody.study.run import EvaluationPlan, Explainer, Link, evaluate
 from cody.study.scratch import clear_abandoned, scratch_folder
 from cody.study.workers import evaluate_in_processes, open_model
 from cody.train.checkpoint import Checkpoint, save_model
@@ -29,7 +29,7 @@ EXPLAINERS = (
     Explainer("cody-random", policies.random, partial(search.cody, iterations=40), size=12),
     Explainer("greedy-temporal", policies.temporal, search.greedy, size=12),
 )
-PLAN = Plan("made", "made", EXPLAINERS, seed=3)
+PLAN = EvaluationPlan("made", "made", EXPLAINERS, seed=3)
 LINKS = [Link(row, "correct") for row in range(100, 108)]
 EXPECTED = len(LINKS) * len(EXPLAINERS)
 

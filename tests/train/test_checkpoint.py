@@ -16,7 +16,7 @@ from cody.engine.weights import Weights
 from cody.errors import CallError, ModelError
 from cody.models.folder import shipped_models
 from cody.train.checkpoint import Checkpoint, load_checkpoint, save_model, write_tensors
-from cody.train.training import Settings, train
+from cody.train.training import TrainingSettings, train
 from cody.utils.files import with_checksum
 from random_events import random_graph, random_network
 
@@ -58,7 +58,7 @@ def test_a_model_made_for_other_data_is_refused_unless_asked_for(saved):
     other = random_graph(np.random.default_rng(1))
     with pytest.raises(ModelError, match=f"{graph.identity}.*{other.identity}"):
         load_model(folder, other)
-    load_model(folder, other, other_data=True)
+    load_model(folder, other, allow_data_mismatch=True)
 
 
 def change(file, **entries):
@@ -163,7 +163,7 @@ def test_foreign_files_are_not_replaced_by_a_model(saved, name, tmp_path):
     with pytest.raises(CallError, match=f"{name} was not written by cody, and would be replaced"):
         save_model(tmp_path / "theirs", Checkpoint(network, graph.identity))
     with pytest.raises(CallError, match="choose another folder"):
-        train(graph, network, Settings(epochs=1), tmp_path / "theirs")
+        train(graph, network, TrainingSettings(epochs=1), tmp_path / "theirs")
     assert [(file.name, file.read_bytes()) for file in (tmp_path / "theirs").iterdir()] == [(name, content)]
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from cody.baselines import Settings as ExplainerSettings
+from cody.baselines import TrainingSettings as ExplainerSettings
 from cody.baselines import train_explainer
 from cody.baselines.differentiable import SoftModel
 from cody.data import campus
@@ -19,7 +19,16 @@ from cody.train.checkpoint import load_checkpoint
 from cody.train.resume import ResumeFile
 from cody.train.tgat import TGAT
 from cody.train.tgn import TGN
-from cody.train.training import Settings, link_logits, measure, new_network, new_optimizer, run_epoch, split, train
+from cody.train.training import (
+    TrainingSettings,
+    link_logits,
+    measure,
+    new_network,
+    new_optimizer,
+    run_epoch,
+    split,
+    train,
+)
 from random_events import random_graph, random_network
 
 SMALL = Sizes(dimension=8, layers=2, neighbours=4, batch=16)
@@ -61,7 +70,7 @@ def test_the_memory_learns():
 def test_a_fixed_memory_stays_as_it_was_drawn_and_all_else_learns(tmp_path):
     graph = random_graph(np.random.default_rng(2), nodes=30, events=400)
     before = new_network(TGN, graph, SMALL, seed=0).state_dict()
-    list(train(graph, new_network(TGN, graph, SMALL, seed=0), Settings(epochs=1, fixed_memory=True), tmp_path))
+    list(train(graph, new_network(TGN, graph, SMALL, seed=0), TrainingSettings(epochs=1, fixed_memory=True), tmp_path))
     after = load_checkpoint(tmp_path).network.state_dict()
     same = {name for name in before if torch.equal(before[name], after[name])}
     same = {name for name in same if not name.endswith("key.bias")}  # the softmax cancels it, so it never learns
@@ -84,7 +93,7 @@ def test_learned_frequencies_are_saved_and_are_those_that_answers_use(tmp_path):
     for learn in (True, False):
         folder = tmp_path / str(learn)
         network = new_network(TGN, graph, SMALL, seed=0)
-        list(train(graph, network, Settings(epochs=1, learn_frequencies=learn), folder))
+        list(train(graph, network, TrainingSettings(epochs=1, learn_frequencies=learn), folder))
         networks[learn] = load_checkpoint(folder).network
         assert json.loads((folder / "model.json").read_text())["origin"]["settings"]["learn_frequencies"] is learn
     first = new_network(TGN, graph, SMALL, seed=0).encode.frequency
@@ -106,7 +115,9 @@ def test_learned_frequencies_are_saved_and_are_those_that_answers_use(tmp_path):
 def test_a_model_without_memory_cannot_have_a_fixed_one(tmp_path):
     graph = random_graph(np.random.default_rng(0), nodes=30, events=400)
     with pytest.raises(CallError, match="TGAT has no memory"):
-        train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=1, fixed_memory=True), tmp_path / "new")
+        train(
+            graph, new_network(TGAT, graph, SMALL, 0), TrainingSettings(epochs=1, fixed_memory=True), tmp_path / "new"
+        )
     assert not (tmp_path / "new").exists()
 
 
@@ -116,7 +127,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(architectu
 
     def weights(seed, folder):
         network = new_network(architecture, graph, SMALL, seed)
-        list(train(graph, network, Settings(epochs=2, seed=seed), folder))
+        list(train(graph, network, TrainingSettings(epochs=2, seed=seed), folder))
         return torch.cat([weight.flatten() for weight in load_checkpoint(folder).network.state_dict().values()])
 
     first = weights(5, tmp_path / "first")
@@ -130,13 +141,13 @@ def test_training_leaves_the_users_random_numbers_alone(tmp_path):
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
-    list(train(graph, new_network(TGN, graph, SMALL, 0), Settings(epochs=1), tmp_path))
+    list(train(graph, new_network(TGN, graph, SMALL, 0), TrainingSettings(epochs=1), tmp_path))
     assert torch.equal(torch.rand(3), expected)
 
 
 def test_an_interrupted_training_ends_like_one_that_was_not(tmp_path):
     graph = random_graph(np.random.default_rng(2), nodes=30, events=400)
-    settings = Settings(epochs=4, patience=4)
+    settings = TrainingSettings(epochs=4, patience=4)
     list(train(graph, new_network(TGN, graph, SMALL, 0), settings, tmp_path / "whole"))
     for progress in train(graph, new_network(TGN, graph, SMALL, 0), settings, tmp_path / "cut"):
         if progress.epoch == 3 and progress.batch == 5:
@@ -152,37 +163,37 @@ def test_an_interrupted_training_ends_like_one_that_was_not(tmp_path):
 
 def test_a_training_can_go_on_for_longer(tmp_path):
     graph = random_graph(np.random.default_rng(2), nodes=30, events=400)
-    for progress in train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=2, patience=9), tmp_path):
+    for progress in train(graph, new_network(TGAT, graph, SMALL, 0), TrainingSettings(epochs=2, patience=9), tmp_path):
         if progress.validation is not None and progress.epoch == 2:
             break  # before the model is written
-    steps = train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=3, patience=8), tmp_path)
+    steps = train(graph, new_network(TGAT, graph, SMALL, 0), TrainingSettings(epochs=3, patience=8), tmp_path)
     assert {step.epoch for step in steps} == {3}
 
 
 def test_an_interrupted_training_with_other_settings_is_refused(tmp_path):
     graph = random_graph(np.random.default_rng(2), nodes=30, events=400)
-    for progress in train(graph, new_network(TGN, graph, SMALL, 0), Settings(epochs=3), tmp_path):
+    for progress in train(graph, new_network(TGN, graph, SMALL, 0), TrainingSettings(epochs=3), tmp_path):
         if progress.validation is not None:
             break
     with pytest.raises(CallError, match=r"interrupted training in which seed was 0 \(now 9\)\. Choose"):
-        list(train(graph, new_network(TGN, graph, SMALL, 0), Settings(epochs=3, seed=9), tmp_path))
+        list(train(graph, new_network(TGN, graph, SMALL, 0), TrainingSettings(epochs=3, seed=9), tmp_path))
 
 
 def test_a_finished_model_is_not_overwritten(tmp_path):
     graph = random_graph(np.random.default_rng(2), nodes=30, events=400)
-    list(train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=1), tmp_path))
+    list(train(graph, new_network(TGAT, graph, SMALL, 0), TrainingSettings(epochs=1), tmp_path))
     with pytest.raises(CallError, match="already holds a trained model"):
-        list(train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=1), tmp_path))
+        list(train(graph, new_network(TGAT, graph, SMALL, 0), TrainingSettings(epochs=1), tmp_path))
 
 
 def test_what_a_training_that_was_killed_at_its_end_left_is_cleared_up(tmp_path, monkeypatch):
     graph = random_graph(np.random.default_rng(2), nodes=30, events=400)
     with monkeypatch.context() as killed:
         killed.setattr(ResumeFile, "discard", lambda kept: None)
-        list(train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=1), tmp_path))
+        list(train(graph, new_network(TGAT, graph, SMALL, 0), TrainingSettings(epochs=1), tmp_path))
     assert (tmp_path / "training.safetensors").exists()
     with pytest.raises(CallError, match="already holds a trained model"):
-        train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=9, seed=3), tmp_path)
+        train(graph, new_network(TGAT, graph, SMALL, 0), TrainingSettings(epochs=9, seed=3), tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["model.json", "model.safetensors"]
     assert load_checkpoint(tmp_path).data == graph.identity
 
@@ -190,25 +201,27 @@ def test_what_a_training_that_was_killed_at_its_end_left_is_cleared_up(tmp_path,
 @pytest.mark.parametrize("theirs", ["of an explainer", "of others", "with another seed"])
 def test_clearing_up_after_a_training_leaves_other_trainings_alone(tmp_path, theirs):
     graph = random_graph(np.random.default_rng(2), nodes=30, events=400)
-    list(train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=1), tmp_path))
+    list(train(graph, new_network(TGAT, graph, SMALL, 0), TrainingSettings(epochs=1), tmp_path))
     if theirs == "of an explainer":
         next(train_explainer(SoftModel(load_model(tmp_path, graph)), ExplainerSettings(links=8, epochs=2), tmp_path))
     elif theirs == "of others":
         save_file({"weights": torch.zeros(3)}, tmp_path / "training.safetensors")
     else:
-        for step in train(graph, new_network(TGAT, graph, SMALL, 5), Settings(epochs=1, seed=5), tmp_path / "other"):
+        for step in train(
+            graph, new_network(TGAT, graph, SMALL, 5), TrainingSettings(epochs=1, seed=5), tmp_path / "other"
+        ):
             if step.validation is not None:
                 break
         (tmp_path / "other" / "training.safetensors").rename(tmp_path / "training.safetensors")
     content = (tmp_path / "training.safetensors").read_bytes()
     with pytest.raises(CallError, match="already holds a trained model"):
-        train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=1), tmp_path)
+        train(graph, new_network(TGAT, graph, SMALL, 0), TrainingSettings(epochs=1), tmp_path)
     assert (tmp_path / "training.safetensors").read_bytes() == content
 
 
 def test_model_json_tells_how_good_the_model_is(tmp_path):
     graph = random_graph(np.random.default_rng(3), nodes=60, events=400)
-    list(train(graph, new_network(TGAT, graph, SMALL, 0), Settings(epochs=1), tmp_path))
+    list(train(graph, new_network(TGAT, graph, SMALL, 0), TrainingSettings(epochs=1), tmp_path))
     document = json.loads((tmp_path / "model.json").read_text())
     test = document["origin"]["test"]
     assert set(test) == {"average_precision", "auc", "inductive_average_precision", "inductive_auc"}
@@ -219,7 +232,7 @@ def test_model_json_tells_how_good_the_model_is(tmp_path):
 
 def test_the_split_is_70_15_15_by_time_and_hides_nodes_from_training():
     graph = random_graph(np.random.default_rng(4), nodes=100, events=1000, ties=False)
-    parts = split(graph, Settings())
+    parts = split(graph, TrainingSettings())
     assert (parts.validation[0], parts.test[0]) == (700, 850)
     assert parts.test[-1] == 999
     touched = np.union1d(graph.src[parts.train], graph.dst[parts.train])
@@ -232,7 +245,7 @@ def test_the_split_is_70_15_15_by_time_and_hides_nodes_from_training():
 
 def test_equal_times_are_not_torn_apart_by_the_split():
     graph = random_graph(np.random.default_rng(5), nodes=100, events=1000, ties=True)
-    parts = split(graph, Settings())
+    parts = split(graph, TrainingSettings())
     for earlier, later in ((parts.train, parts.validation), (parts.validation, parts.test)):
         assert graph.time[earlier[-1]] < graph.time[later[0]]
 
@@ -240,13 +253,13 @@ def test_equal_times_are_not_torn_apart_by_the_split():
 def test_too_few_events_to_split_are_refused():
     graph = TemporalGraph.from_arrays([0, 1], [1, 0], [1.0, 1.0])
     with pytest.raises(DataError, match="2 events cannot be split"):
-        split(graph, Settings())
+        split(graph, TrainingSettings())
 
 
 @pytest.mark.parametrize("architecture", [TGN, TGAT])
 def test_a_trained_model_goes_by_the_planted_causes_of_campus(architecture):
     made = campus(students=100, seed=0)
-    graph, parts = made.graph, split(made.graph, Settings())
+    graph, parts = made.graph, split(made.graph, TrainingSettings())
     network = new_network(architecture, graph, Sizes(dimension=24, neighbours=8, batch=50), seed=0)
     untrained = measure(network, graph, parts.test, parts.unseen, seed=0)
     optimizer = new_optimizer(network, 2e-3)

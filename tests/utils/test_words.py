@@ -6,7 +6,7 @@ import unicodedata
 import pytest
 
 from cody.errors import CallError
-from cody.utils.words import end_of, heading_of_times, moment, moment_and_zone, parse_moment, plain, to_json
+from cody.utils.words import end_of, heading_of_times, moment, moment_and_zone, parse_moment, sanitize, to_json
 
 TRICKS = [
     "\x1b[31mred", "bell\x07", "\x7f", "\x9b31m", "\u202egnp.exe", "\u2066a\u2069", "\u200b", "\ufeff", "\u2028",
@@ -30,7 +30,7 @@ def test_letters_that_can_be_read_stay_readable_in_json():
 
 
 def test_text_for_people_is_printable():
-    assert all(plain(text).isprintable() for text in TRICKS)
+    assert all(sanitize(text).isprintable() for text in TRICKS)
 
 
 MORNING = 1_090_994_880.0  # 2004-07-28 06:08 UTC

@@ -24,7 +24,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 from cody.cli.serve import listen
-from cody.explain.what_if import Case
+from cody.explain.what_if import Scenario
 from cody.models.contract import size_of
 from cody.web import Limits, Live, create_app
 from cody.web.facts import Facts
@@ -201,9 +201,9 @@ def test_a_search_gives_the_librarys_explanation(asked):
 
 def test_a_search_may_imagine_events():
     served = live()
-    job = wait(served, served.search(Case(GRAPH.query(50), 50), "greedy", why_not=True))
+    job = wait(served, served.search(Scenario(GRAPH.query(50), 50), "greedy", why_not=True))
     assert {event.edit for event in job.why.candidates} >= {"removed", "added"}
-    assert served.found(Case(GRAPH.query(50), 50), "greedy") is None  # that is another question
+    assert served.found(Scenario(GRAPH.query(50), 50), "greedy") is None  # that is another question
     with serving(create_app(served)) as asked:
         assert "imagined" in asked.get("/", event=50, explainer="greedy", why_not=1).text
         assert asked.post("/api/explanations", event=50, explainer="pbone", why_not=True).status == 200
@@ -239,7 +239,7 @@ def test_a_search_is_cancelled():
 
 def test_a_search_that_nobody_asks_about_any_more_is_stopped():
     served = live(SlowModel(GRAPH), limits=Limits(away=0.1))
-    job = served.search(Case(GRAPH.query(59), 59), "cody")
+    job = served.search(Scenario(GRAPH.query(59), 59), "cody")
     time.sleep(1.0)  # the client is gone
     assert job.state == CANCELLED
     served.close()
@@ -247,26 +247,26 @@ def test_a_search_that_nobody_asks_about_any_more_is_stopped():
 
 def test_searches_wait_in_a_queue_that_ends():
     served = live(SlowModel(GRAPH), limits=Limits(searches=1, queue=2))
-    jobs = [served.search(Case(GRAPH.query(row), row), "greedy") for row in (57, 58)]
+    jobs = [served.search(Scenario(GRAPH.query(row), row), "greedy") for row in (57, 58)]
     with pytest.raises(BusyError, match="2 searches wait or run already"):
-        served.search(Case(GRAPH.query(59), 59), "greedy")
+        served.search(Scenario(GRAPH.query(59), 59), "greedy")
     with serving(create_app(live(SlowModel(GRAPH), limits=Limits(queue=0)))) as asked:
         assert asked.post("/api/explanations", event=59, explainer="greedy").status == 429
     assert [wait(served, job).state for job in jobs] == [DONE, DONE]
-    assert wait(served, served.search(Case(GRAPH.query(59), 59), "greedy")).state == DONE
+    assert wait(served, served.search(Scenario(GRAPH.query(59), 59), "greedy")).state == DONE
     served.close()
 
 
 def test_a_search_that_waits_for_nobody_leaves_the_queue():
     now = [0.0]
     served = live(SlowModel(GRAPH), limits=Limits(searches=1, queue=2, away=5.0), clock=lambda: now[0])
-    running, waiting = (served.search(Case(GRAPH.query(row), row), "cody") for row in (57, 58))
+    running, waiting = (served.search(Scenario(GRAPH.query(row), row), "cody") for row in (57, 58))
     while running.state == "waiting":
         time.sleep(0.01)
     now[0] = 4.0
     served.job(running.id)  # somebody still waits for this one
     now[0] = 8.0
-    assert served.search(Case(GRAPH.query(59), 59), "cody").state == "waiting"
+    assert served.search(Scenario(GRAPH.query(59), 59), "cody").state == "waiting"
     assert (running.state, waiting.state) == ("running", CANCELLED)
     served.close()
 
@@ -274,7 +274,7 @@ def test_a_search_that_waits_for_nobody_leaves_the_queue():
 def test_a_search_has_no_more_time_than_it_is_given():
     served = live(SlowModel(GRAPH), limits=Limits(seconds=0.3))
     began = time.monotonic()
-    job = wait(served, served.search(Case(GRAPH.query(59), 59), "cody"))
+    job = wait(served, served.search(Scenario(GRAPH.query(59), 59), "cody"))
     assert job.state == DONE
     assert job.why.ended == "seconds"
     assert time.monotonic() - began < 3
@@ -287,7 +287,7 @@ def test_an_explainer_that_fails_says_why_and_the_server_goes_on():
             raise RuntimeError("out of order")
 
     served = live(Broken(GRAPH))
-    job = wait(served, served.search(Case(GRAPH.query(59), 59), "greedy"))
+    job = wait(served, served.search(Scenario(GRAPH.query(59), 59), "greedy"))
     assert (job.state, job.error) == (FAILED, "RuntimeError: out of order")
     served.close()
 
@@ -305,13 +305,13 @@ def test_sessions_and_explanations_are_dropped_after_a_while():
     model, limits = Watched(GRAPH), Limits(sessions=5, explanations=2, keep=100.0)
     served = live(model, limits=limits, clock=lambda: now[0] + next(ticks) * 1e-9)
     for row in range(20, 40):
-        served.score(Case(GRAPH.query(row), row))
+        served.score(Scenario(GRAPH.query(row), row))
         assert len(model.kept) <= 5
-    jobs = [wait(served, served.search(Case(GRAPH.query(row), row), "greedy")) for row in (50, 51, 52, 53)]
-    served.score(Case(GRAPH.query(1), 1))
+    jobs = [wait(served, served.search(Scenario(GRAPH.query(row), row), "greedy")) for row in (50, 51, 52, 53)]
+    served.score(Scenario(GRAPH.query(1), 1))
     assert [is_known(served, job) for job in jobs] == [False, False, True, True]
     now[0] = 200.0
-    served.score(Case(GRAPH.query(1), 1))
+    served.score(Scenario(GRAPH.query(1), 1))
     gc.collect()  # searches that are over
     assert [session.query for session in model.kept] == [GRAPH.query(1)]
     assert not any(is_known(served, job) for job in jobs)
@@ -322,15 +322,15 @@ def test_all_sessions_together_keep_a_bounded_amount():
     model = Watched(GRAPH, size=400)
     served = live(model, limits=Limits(numbers=1000))
     for row in range(20, 30):
-        served.score(Case(GRAPH.query(row), row))
-    served.score(Case(GRAPH.query(29), 29))
+        served.score(Scenario(GRAPH.query(row), row))
+    served.score(Scenario(GRAPH.query(29), 29))
     assert sorted(session.query.before for session in model.kept) == [28, 29]  # the latest
 
 
 def test_a_session_begins_anew_when_it_was_asked_about_many_events():
     model = Watched(GRAPH, weights=MODEL.weights, bias=MODEL.bias, indirect=MODEL.indirect)
     served = live(model, limits=Limits(rows=10))
-    case = Case(GRAPH.query(59), 59)
+    case = Scenario(GRAPH.query(59), 59)
     for first in range(0, 50, 2):
         removed = frozenset({first, first + 1})
         expected = MODEL.logits(GRAPH.query(59), [removed])[0]
@@ -352,7 +352,7 @@ def test_the_engines_sessions_say_how_much_they_keep():
 
 
 def test_a_page_is_there_in_time_and_knows_what_it_shows():
-    case = Case(GRAPH.query(59), 59, frozenset({3, 5, 58}))
+    case = Scenario(GRAPH.query(59), 59, frozenset({3, 5, 58}))
     expected = {rows: MODEL.logits(GRAPH.query(59), [frozenset(rows)])[0] for rows in ((), (3, 5, 58), (58,))}
     known = dict(live().look(case).explored)
     assert known.keys() >= expected.keys()

@@ -4,16 +4,16 @@
 """
 
 from cody.adapters.approximate import approximately
-from cody.adapters.compare import Comparison, compare
+from cody.adapters.compare import ScoreComparison, compare
 from cody.adapters.history import HistoryModel, from_steps
 from cody.adapters.past import Events, Past
 from cody.adapters.probabilities import from_probabilities
 
 __all__ = [
-    "Comparison",
     "Events",
     "HistoryModel",
     "Past",
+    "ScoreComparison",
     "approximately",
     "compare",
     "from_probabilities",

@@ -10,7 +10,7 @@ from cody.adapters.history import HistoryModel
 from cody.adapters.past import Past
 from cody.adapters.snapshots import Snapshots
 from cody.errors import CallError
-from cody.graph import FloatArray, IntArray, Outcome, Query, TemporalGraph
+from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph
 from cody.models.contract import Change, check_changes
 from cody.utils.deadline import check_deadline
 
@@ -55,7 +55,7 @@ class EstimatingSession:
         with self.model.borrowed():
             return np.array([self._logit(outcome) for outcome in outcomes])
 
-    def _logit(self, outcome: Outcome) -> float:
+    def _logit(self, outcome: Difference) -> float:
         check_deadline()
         model, past = self.model, Past(self.model.graph, self.query, outcome)
         line = self._go_to(max(self.oldest, model.line_before(self.query, outcome)))
@@ -71,7 +71,7 @@ class EstimatingSession:
         else:
             self.model.begin(saved)
         if begin < line:
-            nothing = Past(self.model.graph, Query(0, 0, np.inf, line), Outcome(frozenset(), ()))
+            nothing = Past(self.model.graph, Query(0, 0, np.inf, line), Difference(frozenset(), ()))
             self.model.feed(nothing, begin, everything=True, fed=self.fed)
             self.model.keep(self.kept, line)
         return line

@@ -56,7 +56,7 @@ class Effect(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ScoreComparison:
     """Your scores beside those of the model, and what explains the difference. `print` shows a table."""
 
     rows: tuple[int, ...]
@@ -102,7 +102,7 @@ def compare(
     splits: Sequence[int] | None = None,
     probabilities: bool = False,
     tolerance: float = TOLERANCE,
-) -> Comparison:
+) -> ScoreComparison:
     """Which of your scores are those of the model, and which causes explain the others.
 
     Args:
@@ -121,7 +121,7 @@ def compare(
         raise CallError("compare needs a model that knows its graph, as those of cody.adapters do")
     wanted, given = _checked(graph, rows, scores, probabilities)
     ours = np.array(logits_of_links(model, [graph.query(row) for row in wanted]))
-    trial = _Trial(model, graph, wanted, given, ours, tolerance)
+    trial = _LoopScores(model, graph, wanted, given, ours, tolerance)
     start = min(wanted, default=0) if since is None else since
     return trial.result(_variants(model, graph, wanted, memory, start, splits) if not trial.all_agree else {})
 
@@ -181,7 +181,7 @@ Way = tuple[tuple[str, int], ...]  # causes, and which form of each
 
 
 @dataclass(slots=True)
-class _Trial:
+class _LoopScores:
     """Scores to meet, and those that loops with one cause or another give."""
 
     model: Model
@@ -200,7 +200,7 @@ class _Trial:
     def _close(self, one: FloatArray, other: FloatArray) -> Any:
         return np.abs(one - other) <= self.tolerance * np.maximum(1.0, np.abs(other))
 
-    def result(self, variants: dict[str, list[dict[str, Any]]]) -> Comparison:
+    def result(self, variants: dict[str, list[dict[str, Any]]]) -> ScoreComparison:
         """Try loops with ever more causes until one gives all scores; the best of them explains as many as it does."""
         self.variants, self.played = variants, {(): self.ours}
         singles: list[Way] = [((cause, which),) for cause, forms in variants.items() for which in range(len(forms))]
@@ -221,7 +221,7 @@ class _Trial:
         alone = {cause: {way: self.played[way] for way in singles if _named(way) == (cause,)} for cause in variants}
         alone |= {cause: {((cause, which),): self.played[((cause, which),)]} for cause, which in best}
         effects = tuple(self._effect(cause, some[self._best(some)], causes) for cause, some in alone.items())
-        return Comparison(tuple(self.rows), self.given, self.ours, tuple(causes), effects, self.tolerance)
+        return ScoreComparison(tuple(self.rows), self.given, self.ours, tuple(causes), effects, self.tolerance)
 
     def _most_promising(self, singles: list[Way], number: int) -> list[Way]:
         """Ways with so many causes, those first whose parts give most of the scores by themselves."""
@@ -267,7 +267,7 @@ def _named(way: Way) -> tuple[str, ...]:
     return tuple(cause for cause, _ in way)
 
 
-def _lines(comparison: Comparison) -> Iterator[str]:
+def _lines(comparison: ScoreComparison) -> Iterator[str]:
     total = len(comparison.rows)
     equal = f"within {comparison.tolerance:g}, worst difference {comparison.worst:.2g}"
     if comparison.agree == total:

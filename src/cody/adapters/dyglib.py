@@ -141,7 +141,7 @@ def _with_memory(graph: TemporalGraph, steps: DyglibSteps, given: dict[str, Any]
     return model
 
 
-class Found(NamedTuple):
+class FoundModules(NamedTuple):
     """What a trial of a model tells."""
 
     hops: int
@@ -259,7 +259,7 @@ class DyglibSteps:
         return self.bank.node_memories, self.bank.node_last_updated_times
 
     @torch.no_grad()
-    def try_out(self, probabilities: bool | None) -> Found:
+    def try_out(self, probabilities: bool | None) -> FoundModules:
         """How many steps from a link the model asks for neighbours, found out by giving it some, and what it gives."""
         if self.bank is not None:
             self.start()
@@ -268,9 +268,9 @@ class DyglibSteps:
             source, _ = self._embed(self.probe, self.events, *link, **self._scoring())
         except Exception:  # it does not take made-up neighbours
             self.predict.probabilities = bool(probabilities)
-            return Found(HOPS, gives_logits=bool(probabilities))
+            return FoundModules(HOPS, gives_logits=bool(probabilities))
         surely = self.predict.settle(probabilities, source, ("input_1", "input_2"))
-        return Found(max(1, self.probe.hops), surely)
+        return FoundModules(max(1, self.probe.hops), surely)
 
     def reads(self, query: Query, past: Past) -> IntArray:
         """The nodes whose memories a score depends on."""

@@ -10,7 +10,7 @@ import torch
 
 from cody.adapters.history import HistoryModel
 from cody.adapters.past import Events, Past
-from cody.graph import IntArray, Outcome, Query, TemporalGraph
+from cody.graph import Difference, IntArray, Query, TemporalGraph
 from cody.graph.neighbourhood import candidates
 from cody.models.contract import Change
 
@@ -28,7 +28,7 @@ def answers_alone(steps: DyglibSteps, graph: TemporalGraph) -> bool:
         query = graph.query(row)
         recent = [graph.history(node, row)[-3:].tolist() for node in (query.src, query.dst)]
         absent = [frozenset(rows) for rows in ((), recent[0], recent[1], range(row))]
-        pasts = [Past(graph, query, Outcome(rows, ())) for rows in absent]
+        pasts = [Past(graph, query, Difference(rows, ())) for rows in absent]
         try:
             together = steps.score_many(query, pasts)
         except Exception:
@@ -60,7 +60,7 @@ def replays_rightly(steps: DyglibSteps, model: HistoryModel) -> bool:
     row = min(TRIED * model.grid.size + model.grid.size // 2, graph.num_events - 1)
     query = graph.query(row)
     changes: list[Change] = [frozenset(rng.integers(0, row, size).tolist()) for size in (0, 1, row // 10) if row]
-    full = model.plain(query, frozenset(), full=True).logits(query, changes)
+    full = model.reference(query, frozenset(), full=True).logits(query, changes)
     steps.narrow = hasattr(type(steps.backbone), "get_updated_memories")
     return np.allclose(model.logits(query, changes), full, rtol=0, atol=TOLERANCE)
 
@@ -75,7 +75,7 @@ def expected_seconds(model: HistoryModel) -> float:
         state = _seconds_of_a_state(model)
         for row in _some_rows(graph):
             query = graph.query(row)
-            past = Past(graph, query, Outcome(frozenset(), ()))
+            past = Past(graph, query, Difference(frozenset(), ()))
             once = _seconds_of_a_set(model, past)
             if model.steps.observe is not None and len(batch):
                 rows = candidates(graph, query, model.hops, 64)
@@ -95,7 +95,7 @@ def _seconds_of_a_state(model: HistoryModel) -> float:
     if start is None:
         return 0.0
     graph, grid = model.graph, model.grid
-    past = Past(graph, Query(0, 0, np.inf, graph.num_events), Outcome(frozenset(), ()))
+    past = Past(graph, Query(0, 0, np.inf, graph.num_events), Difference(frozenset(), ()))
     middle = grid.number(graph.num_events // 2)
     start()
     for number in range(max(0, middle - TRIED), middle):
@@ -124,7 +124,7 @@ def _some_rows(graph: TemporalGraph) -> list[int]:
 
 def _after_the_first_batches(steps: DyglibSteps, model: HistoryModel) -> Any:
     graph, grid = model.graph, model.grid
-    past = Past(graph, Query(0, 0, np.inf, graph.num_events), Outcome(frozenset(), ()))
+    past = Past(graph, Query(0, 0, np.inf, graph.num_events), Difference(frozenset(), ()))
     steps.start()
     for number in grid.batches(graph.num_events)[:TRIED]:
         steps.observe(Events(graph, grid.rows(number, graph.num_events), past))

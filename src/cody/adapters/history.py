@@ -20,16 +20,16 @@ from cody.adapters.grid import Grid, make_grid
 from cody.adapters.past import Events, Past
 from cody.adapters.snapshots import Snapshots
 from cody.errors import CallError, ModelError
-from cody.graph import FloatArray, IntArray, Outcome, Query, TemporalGraph, check_query, whole_number
+from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.models.contract import HOPS, Change, check_changes
 from cody.utils.deadline import check_deadline
 
-NOTHING_OTHERWISE = Outcome(frozenset(), ())
+NOTHING_OTHERWISE = Difference(frozenset(), ())
 SNAPSHOT_BYTES = 512 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class ModelSteps:
     """What a model can do; see `from_steps`."""
 
     score: Callable[[Query, Past], Any]
@@ -88,7 +88,7 @@ def from_steps(
     >>> model.logits(graph.query(3), [frozenset(), frozenset({0})])
     array([ 0.5, -0.5])
     """
-    steps = Steps(score, start, observe, save, restore, reads, score_many, gives_logits)
+    steps = ModelSteps(score, start, observe, save, restore, reads, score_many, gives_logits)
     given = {name: getattr(steps, name) is not None for name in ("start", "observe", "save", "restore")}
     for one, other in (("start", "observe"), ("save", "restore")):
         if given[one] != given[other]:
@@ -127,10 +127,17 @@ class Feeding:
 
 
 class HistoryModel:
-    """A model made of `Steps`. One caller at a time has it: others wait."""
+    """A model made of `ModelSteps`. One caller at a time has it: others wait."""
 
     def __init__(
-        self, graph: TemporalGraph, steps: Steps, identity: str, feeding: Feeding, *, hops: int, snapshots: Snapshots
+        self,
+        graph: TemporalGraph,
+        steps: ModelSteps,
+        identity: str,
+        feeding: Feeding,
+        *,
+        hops: int,
+        snapshots: Snapshots,
     ) -> None:
         self.graph, self.steps, self.identity, self.feeding, self.hops = graph, steps, identity, feeding, hops
         self.grid = feeding.grid
@@ -166,12 +173,12 @@ class HistoryModel:
         """A session about a query: it keeps the states before the rows that are otherwise."""
         return HistorySession(self, self.as_fed(query))
 
-    def plain(self, query: Query, change: Change, *, full: bool = False) -> HistoryJudge:
+    def reference(self, query: Query, change: Change, *, full: bool = False) -> HistoryReference:
         """Everything replayed, with no more kept than one state: from row 0 if `full`, else from before the change."""
         (change,) = check_changes(self.graph, [change])
         query = self.as_fed(query)
         line = 0 if full or self.steps.save is None else self.line_before(query, self.graph.outcome(change, query))
-        return HistoryJudge(self, self.snapshots.last_line(line))
+        return HistoryReference(self, self.snapshots.last_line(line))
 
     def on(self, graph: TemporalGraph) -> Self:
         """The same model on another log of the same nodes."""
@@ -206,7 +213,7 @@ class HistoryModel:
             finally:
                 self.steps.restore(before)
 
-    def line_before(self, query: Query, outcome: Outcome) -> int:
+    def line_before(self, query: Query, outcome: Difference) -> int:
         """The last line of the grid before anything is otherwise, and at or before the query."""
         imagined = self.graph.place(np.array(outcome.present, dtype=np.int64)).tolist()
         first: int = min([*outcome.absent, *imagined, query.before])
@@ -323,7 +330,7 @@ class HistorySession:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryJudge:
+class HistoryReference:
     """The definition of what a history-fed model answers: one state, then all events."""
 
     model: HistoryModel

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cody.graph import FloatArray, IntArray, Outcome, Query, TemporalGraph
+from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Past:
 
     graph: TemporalGraph
     query: Query
-    outcome: Outcome
+    outcome: Difference
 
     @cached_property
     def events(self) -> Events:

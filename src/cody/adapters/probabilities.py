@@ -63,7 +63,7 @@ class FromProbabilities:
         return to_logits(self.model.logits(query, changes))
 
     def session(self, query: Query, rows: Sequence[int] = ()) -> Session:
-        return _Session(open_session(self.model, query, rows))
+        return _LogitSession(open_session(self.model, query, rows))
 
     def sees_before(self, query: Query) -> int:
         return self.model.sees_before(query) if isinstance(self.model, SeesPart) else query.before
@@ -73,7 +73,7 @@ class FromProbabilities:
 
 
 @dataclass(frozen=True, slots=True)
-class _Session:
+class _LogitSession:
     session: Session
 
     def logits(self, changes: Sequence[Change]) -> FloatArray:

@@ -34,7 +34,7 @@ from cody.adapters.predictor import LogitPredictor
 from cody.adapters.pyg_ways import Frame, choose_way, updater
 from cody.adapters.sourced import SourcedModel
 from cody.errors import CallError, ModelError, SlowModelWarning
-from cody.graph import BoolArray, FloatArray, IntArray, Outcome, Query, TemporalGraph
+from cody.graph import BoolArray, Difference, FloatArray, IntArray, Query, TemporalGraph
 from cody.models.contract import fingerprint
 from cody.utils.words import count
 
@@ -128,7 +128,7 @@ class Options(NamedTuple):
     probabilities: bool = False
 
 
-class State(NamedTuple):
+class PygMemoryState(NamedTuple):
     """The state of a TGNMemory."""
 
     memory: Tensor  # [N, d]
@@ -180,12 +180,12 @@ class PygSteps:
         src, dst = self._long(events.src), self._long(events.dst)
         self.memory.update_state(src, dst, self._times(events), self._messages(events))
 
-    def save(self) -> State:
+    def save(self) -> PygMemoryState:
         memory = self.memory
         state = memory.memory.detach().clone(), memory.last_update.clone()
-        return State(*state, dict(memory.msg_s_store), dict(memory.msg_d_store))
+        return PygMemoryState(*state, dict(memory.msg_s_store), dict(memory.msg_d_store))
 
-    def restore(self, saved: State) -> None:
+    def restore(self, saved: PygMemoryState) -> None:
         self.memory.memory.copy_(saved.memory)
         self.memory.last_update.copy_(saved.last_update)
         self.memory.msg_s_store, self.memory.msg_d_store = dict(saved.msg_s_store), dict(saved.msg_d_store)
@@ -256,7 +256,7 @@ class PygSteps:
         if not graph.num_events:
             return False
         query = graph.query(0)
-        subgraph = self.subgraph(query, [Past(graph, query, Outcome(frozenset(), ()))])
+        subgraph = self.subgraph(query, [Past(graph, query, Difference(frozenset(), ()))])
         embedded = self.embed(subgraph, graph, *self.state_of(query, subgraph))
         surely = self.predict.settle(probabilities, embedded)
         self.options = self.options._replace(probabilities=self.predict.probabilities)
@@ -293,7 +293,7 @@ class PygSteps:
             nodes = np.unique(np.concatenate([nodes, graph.src[recent], graph.dst[recent], added])).astype(np.int64)
         return nodes
 
-    def state(self, graph: TemporalGraph, memory: Tensor, updated: NDArray[Any], last: IntArray) -> State:
+    def state(self, graph: TemporalGraph, memory: Tensor, updated: NDArray[Any], last: IntArray) -> PygMemoryState:
         """A state of the memory, as it would be saved, from what is known about each node."""
         self.memory.reset_state()
         stores = dict(self.memory.msg_s_store), dict(self.memory.msg_d_store)
@@ -304,7 +304,7 @@ class PygSteps:
             columns = own, other, self._times(events), self._messages(events)
             for node, *parts in zip(nodes.tolist(), *(torch.split(column, 1) for column in columns), strict=True):
                 store[node] = tuple(parts)
-        return State(memory, torch.as_tensor(updated, device=self.device), *stores)
+        return PygMemoryState(memory, torch.as_tensor(updated, device=self.device), *stores)
 
     def _without_memory(self, query: Query, subgraph: Subgraph) -> tuple[Tensor, Tensor]:
         assert self.node_features is not None

@@ -19,7 +19,7 @@ from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator
 
 from cody.adapters import pyg
 from cody.adapters.grid import make_grid, usual_splits
-from cody.engine import plain_model
+from cody.engine import reference_model
 from cody.errors import CallError, ModelError
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
@@ -44,7 +44,7 @@ ELSE = (
 )
 
 
-class Attention(nn.Module):
+class PygAttention(nn.Module):
     """Attention over recent events: their messages, and how long before the neighbour's last update they were."""
 
     def __init__(self, sizes: PygSizes) -> None:
@@ -59,7 +59,7 @@ class Attention(nn.Module):
         return embedded
 
 
-class Perceptron(nn.Module):
+class PygPerceptron(nn.Module):
     """The logit of a link, from the embeddings of its nodes."""
 
     def __init__(self, width: int) -> None:
@@ -110,8 +110,8 @@ def open_saved(saved: SavedModel, graph: TemporalGraph, engine: Any = None) -> M
     assert isinstance(sizes, PygSizes)
     parts = {
         "memory": _memory(sizes, graph.num_nodes),
-        "gnn": Attention(sizes),
-        "link_pred": Perceptron(sizes.embedding),
+        "gnn": PygAttention(sizes),
+        "link_pred": PygPerceptron(sizes.embedding),
     }
     for part, module in parts.items():
         mine = {
@@ -129,7 +129,7 @@ def open_saved(saved: SavedModel, graph: TemporalGraph, engine: Any = None) -> M
         neighbours=sizes.neighbours,
         start=sizes.start,
         message=sizes.message,
-        fast=engine is not plain_model,
+        fast=engine is not reference_model,
     )
 
 

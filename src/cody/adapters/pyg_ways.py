@@ -15,9 +15,9 @@ import torch
 from cody.adapters.grid import Grid
 from cody.adapters.history import Feeding, HistoryModel, from_steps
 from cody.adapters.past import Past
-from cody.adapters.sourced import Log, SourcedModel, memory_after
+from cody.adapters.sourced import MemoryLog, SourcedModel, memory_after
 from cody.errors import first_line
-from cody.graph import Outcome, Query, TemporalGraph
+from cody.graph import Difference, Query, TemporalGraph
 from cody.graph.neighbourhood import candidates
 from cody.models.contract import Change
 
@@ -137,7 +137,7 @@ def why_not_sourced(frame: Frame, graph: TemporalGraph) -> str:
     states = min(2 * graph.num_events, graph.num_nodes * (frame.feeding.grid.number(graph.num_events) + 1))
     if states * like[:1].nbytes > TABLE_BYTES:
         return f"the states of all nodes would take {states * like[:1].nbytes / 2**30:.0f} GiB"
-    log = Log(steps, graph, Grid(frame.feeding.grid.size))
+    log = MemoryLog(steps, graph, Grid(frame.feeding.grid.size))
     stop = min(3 * log.grid.size, graph.num_events - 1)
     plain = replaying_everything(frame, graph)
     plain.begin(None)
@@ -146,7 +146,7 @@ def why_not_sourced(frame: Frame, graph: TemporalGraph) -> str:
     if not torch.allclose(steps.memory.memory, memory_after(log, stop, like), atol=CLOSE):
         return f"{frame.name} does something else with the last message of a node than the library's"
     query = graph.query(stop)
-    pasts = [Past(graph, query, Outcome(frozenset(range(first, stop)), ())) for first in (stop, stop // 2)]
+    pasts = [Past(graph, query, Difference(frozenset(range(first, stop)), ())) for first in (stop, stop // 2)]
     together = steps.answers(steps.subgraph(query, pasts), graph, *steps.read(steps.subgraph(query, pasts).nodes))
     if not np.allclose(together, [steps.score(query, past) for past in pasts], atol=CLOSE):
         return f"{type(steps.gnn).__name__} mixes parts of a graph that no edge joins, so sets cannot be asked together"
@@ -160,8 +160,8 @@ def _difference(way: Way, frame: Frame, graph: TemporalGraph) -> str:
         model, plain = way(tried, log), replaying_everything(tried, log)
         for query, changes in _questions(log):
             given = model.session(query, sorted(frozenset[int]().union(*changes))).logits(changes)
-            by_judge = [model.plain(query, change).logits(query, [change])[0] for change in changes]
-            right = plain.plain(query, frozenset(), full=True).logits(query, changes)
+            by_judge = [model.reference(query, change).logits(query, [change])[0] for change in changes]
+            right = plain.reference(query, frozenset(), full=True).logits(query, changes)
             for answers in (given, np.array(by_judge)):
                 if not np.allclose(answers, right, atol=CLOSE, rtol=CLOSE):
                     worst = int(np.nanargmax(np.abs(answers - right)))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cody.adapters.grid import Grid
-from cody.adapters.history import HistoryJudge, HistoryModel
+from cody.adapters.history import HistoryModel, HistoryReference
 from cody.adapters.past import Past
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.edits import NOTHING
@@ -36,7 +36,7 @@ SETS_AT_ONCE = 64
 MOST_STATES = 2**21  # of a session; a pair of them and the number of a slot fit into 64 bits
 
 
-class Steps(Protocol):
+class MemorySteps(Protocol):
     """What is asked of the user's modules."""
 
     first_counts: bool  # whether of a node's messages of the same time the first one counts, not the last
@@ -68,10 +68,10 @@ class Steps(Protocol):
         ...
 
 
-class Log:
+class MemoryLog:
     """The events, perhaps with imagined ones, as the memory of a model sees them."""
 
-    def __init__(self, steps: Steps, graph: TemporalGraph, grid: Grid) -> None:
+    def __init__(self, steps: MemorySteps, graph: TemporalGraph, grid: Grid) -> None:
         self.steps, self.graph, self.grid = steps, graph, grid
         self.times = steps.times(graph)  # [rows]
         self.first_counts = steps.first_counts
@@ -97,10 +97,10 @@ class Log:
         return self.steps.remember(self.graph, own, other, rows, target, elapsed)
 
 
-class Table:
+class StateTable:
     """The state of each node after each batch in which it has events, with nothing otherwise."""
 
-    def __init__(self, log: Log, like: Tensor) -> None:
+    def __init__(self, log: MemoryLog, like: Tensor) -> None:
         graph, self.grid = log.graph, log.grid
         self.batches = self.grid.number(graph.num_events) + 2
         ends = np.repeat(np.arange(graph.num_nodes), np.diff(graph.offsets))
@@ -139,7 +139,7 @@ class Table:
         return memory, updated, last
 
 
-def memory_after(log: Log, stop: int, like: Tensor) -> Tensor:
+def memory_after(log: MemoryLog, stop: int, like: Tensor) -> Tensor:
     """The memory of all nodes once the rows before `stop` have happened. [N, d]"""
     memory, updated = torch.zeros_like(like), np.zeros(len(like), dtype=log.times.dtype)
     last = np.full((2, len(like)), NONE)
@@ -148,7 +148,9 @@ def memory_after(log: Log, stop: int, like: Tensor) -> Tensor:
     return memory
 
 
-def _next(log: Log, rows: IntArray, memory: Tensor, updated: NDArray[Any], last: IntArray) -> tuple[IntArray, Tensor]:
+def _next(
+    log: MemoryLog, rows: IntArray, memory: Tensor, updated: NDArray[Any], last: IntArray
+) -> tuple[IntArray, Tensor]:
     """Let a batch happen; what is known of the nodes changes in place. The nodes, and their new memory."""
     graph, times = log.graph, log.times
     for side, ends in enumerate((graph.src[rows], graph.dst[rows])):
@@ -193,7 +195,7 @@ class Settled(NamedTuple):
     other: Slot | int  # the slot of the other node before the batch, or the number of its state
 
 
-class Layer(NamedTuple):
+class BatchSlots(NamedTuple):
     """The slots of one batch that a query needs. `open`: those in which a change may choose the message that counts."""
 
     places: IntArray  # [S] the index of the others, as all that follows
@@ -205,7 +207,7 @@ class Layer(NamedTuple):
     open: list[Slot]
 
 
-def _layer(log: Log, slots: list[Slot]) -> Layer:
+def _layer(log: MemoryLog, slots: list[Slot]) -> BatchSlots:
     def place(found: Slot | int | None) -> tuple[int, int]:
         assert found is not None
         return (NONE, found) if isinstance(found, int) else (found.index, 0)
@@ -213,7 +215,7 @@ def _layer(log: Log, slots: list[Slot]) -> Layer:
     settled = [(slot, slot.settled) for slot in slots if slot.settled is not None]
     last = [(each.source, each.target) for _, each in settled]
     counts = [log.counts(*both) for both in last]
-    return Layer(
+    return BatchSlots(
         np.array([slot.index for slot, _ in settled], dtype=np.int64),
         np.array([place(slot.before) for slot, _ in settled], dtype=np.int64).reshape(-1, 2),
         np.array([place(each.other) for _, each in settled], dtype=np.int64).reshape(-1, 2),
@@ -224,14 +226,14 @@ def _layer(log: Log, slots: list[Slot]) -> Layer:
     )
 
 
-class Lineage:
+class SlotLineage:
     """The slots on which an answer can depend and which changes can reach.
 
     Going backward from the query it is found which nodes matter in which batch, going forward which rows reach them.
     Masks may be too large, which costs time; they are never too small.
     """
 
-    def __init__(self, table: Table, log: Log, query: Query, rows: Iterable[int]) -> None:
+    def __init__(self, table: StateTable, log: MemoryLog, query: Query, rows: Iterable[int]) -> None:
         self.table, self.log, self.query, graph = table, log, query, log.graph
         self.universe = _seen(graph, query, rows)
         self.bit = {row: 1 << place for place, row in enumerate(self.universe.tolist())}
@@ -357,7 +359,7 @@ class Recipes(NamedTuple):
 class States:
     """States of nodes, by number: some from the table, the others computed. Number 0 is that of a node without past."""
 
-    def __init__(self, table: Table, log: Log) -> None:
+    def __init__(self, table: StateTable, log: MemoryLog) -> None:
         self.table, self.log = table, log
         self.memory = table.memory.new_zeros((256, table.memory.shape[1]))
         self.count = 1
@@ -389,7 +391,9 @@ class States:
             number = self._of_message[key] = int(new[0])
         return number
 
-    def after_many(self, keys: IntArray, own: IntArray, other: IntArray, layer: Layer, place: IntArray) -> IntArray:
+    def after_many(
+        self, keys: IntArray, own: IntArray, other: IntArray, layer: BatchSlots, place: IntArray
+    ) -> IntArray:
         """The same for settled slots, of which each pair of states has a key of its own. [n] → [n]"""
         distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         numbers = np.array([self._of_message.get(key, NONE) for key in distinct.tolist()])
@@ -440,12 +444,12 @@ class States:
         self._to_read, self._to_compute = [], []
 
 
-class Workspace:
+class SlotWorkspace:
     """All that is known about one query, for changes of some rows. It only grows."""
 
-    def __init__(self, table: Table, log: Log, query: Query, rows: frozenset[int]) -> None:
+    def __init__(self, table: StateTable, log: MemoryLog, query: Query, rows: frozenset[int]) -> None:
         self.table, self.log, self.query, self.rows = table, log, query, rows
-        self.lineage = Lineage(table, log, query, rows)
+        self.lineage = SlotLineage(table, log, query, rows)
         self.states = States(table, log)
         self._latest: dict[int, Slot | int] = {}  # of nodes: their last slot before the query, or the number of a state
         self._layers = self._needed_layers()
@@ -481,7 +485,7 @@ class Workspace:
             found = self._latest[node] = self._place(node, self.lineage.latest(node))
         return found
 
-    def _needed_layers(self) -> list[Layer]:
+    def _needed_layers(self) -> list[BatchSlots]:
         """The slots that states at the query depend on, batch by batch; their places are in `index` of each."""
         graph, log = self.log.graph, self.log
         reachable = log.steps.reachable(self.query, graph, self.lineage.universe.tolist())
@@ -631,7 +635,7 @@ class SourcedSession:
     def __init__(self, model: SourcedModel, query: Query, rows: Iterable[int]) -> None:
         self.model, self.query = model, query
         self.rows = frozenset(rows)
-        self._workspace: Workspace | None = None
+        self._workspace: SlotWorkspace | None = None
 
     @torch.no_grad()
     def logits(self, changes: Sequence[Change]) -> FloatArray:
@@ -645,31 +649,31 @@ class SourcedSession:
             self._workspace = workspace
         return np.concatenate(answers)
 
-    def _take(self, asked: frozenset[int]) -> Workspace:
+    def _take(self, asked: frozenset[int]) -> SlotWorkspace:
         workspace, self._workspace = self._workspace, None
         if workspace is not None and asked <= workspace.rows and workspace.has_room:
             return workspace
         self.rows |= asked
-        return Workspace(self.model.table, self.model.log, self.query, self.rows)
+        return SlotWorkspace(self.model.table, self.model.log, self.query, self.rows)
 
 
 class SourcedModel:
     """A model with event-sourced memory: equal to its plain form, the frame around the user's own modules."""
 
-    def __init__(self, plain: HistoryModel, steps: Steps, like: Tensor) -> None:
+    def __init__(self, plain: HistoryModel, steps: MemorySteps, like: Tensor) -> None:
         self.frame, self.steps, self.like = plain, steps, like
         self.graph, self.identity, self.hops, self.grid = plain.graph, plain.identity, plain.hops, plain.grid
-        self.log = Log(steps, self.graph, self.grid)
+        self.log = MemoryLog(steps, self.graph, self.grid)
 
     @property
     def gives_logits(self) -> bool:
         return self.frame.gives_logits
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> StateTable:
         """Made when it is first needed, once for all logs that are longer by imagined rows."""
         with torch.no_grad():
-            return Table(self.log, self.like)
+            return StateTable(self.log, self.like)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.identity} on {self.graph})"
@@ -686,7 +690,7 @@ class SourcedModel:
         """The row from which on nothing matters to a query."""
         return self.frame.sees_before(query)
 
-    def plain(self, query: Query, change: Change, *, full: bool = False) -> HistoryJudge:
+    def reference(self, query: Query, change: Change, *, full: bool = False) -> HistoryReference:
         """The user's own modules, fed event by event: from row 0 if `full`, else from the last line before a change."""
         if not full:
             (change,) = check_changes(self.graph, [change])
@@ -695,12 +699,12 @@ class SourcedModel:
             with self.frame.borrowed():
                 if line and line not in self.frame.snapshots:
                     self.frame.snapshots.keep(line, self.steps.state(self.graph, *self.table.at(line, self.like)))
-        return self.frame.plain(query, change, full=full)
+        return self.frame.reference(query, change, full=full)
 
     def on(self, graph: TemporalGraph) -> Self:
         """The same model on another log of the same nodes."""
         other = copy.copy(self)
-        other.frame, other.graph, other.log = self.frame.on(graph), graph, Log(self.steps, graph, self.grid)
+        other.frame, other.graph, other.log = self.frame.on(graph), graph, MemoryLog(self.steps, graph, self.grid)
         if graph.log == self.graph.log:
             vars(other)["table"] = self.table
         else:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from cody.baselines.pgexplainer import Scorer, learned_order
     from cody.baselines.tempme import MotifScorer, motif_order
-    from cody.baselines.train import Settings, train_explainer
+    from cody.baselines.train import ScorerSettings, train_explainer
     from cody.baselines.train_tempme import MotifSettings, settings_of
 
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
     "MotifScorer",
     "MotifSettings",
     "Scorer",
-    "Settings",
+    "ScorerSettings",
     "explore",
     "learned_order",
     "load_pgexplainer",

@@ -27,7 +27,7 @@ from cody.models.folder import check_replaceable, read_description, read_weights
 from cody.search.oracle import Oracle
 from cody.search.policies import Policy
 from cody.train.checkpoint import write_tensors
-from cody.utils.words import plain
+from cody.utils.words import sanitize
 
 AnyScorer = TypeVar("AnyScorer", Scorer, MotifScorer)
 
@@ -55,31 +55,31 @@ def weights_of(folder: Path, files: str) -> Path:
     return folder / f"{files}.safetensors"
 
 
-def load_scorer(name: str | Path, model: SoftModel, *, other_data: bool = False) -> Scorer:
+def load_scorer(name: str | Path, model: SoftModel, *, allow_data_mismatch: bool = False) -> Scorer:
     """PGExplainer's scorer in folder `name`, or the shipped one of that name. It must be one for this very model.
 
-    To rank events of other data than it was trained on, pass `other_data=True`.
+    To rank events of other data than it was trained on, pass `allow_data_mismatch=True`.
     """
-    return _load(Scorer, name, model, other_data)
+    return _load(Scorer, name, model, allow_data_mismatch)
 
 
-def _load(kind: type[AnyScorer], name: str | Path, model: SoftModel, other_data: bool) -> AnyScorer:
+def _load(kind: type[AnyScorer], name: str | Path, model: SoftModel, allow_data_mismatch: bool) -> AnyScorer:
     notes = notes_of(find_explainer(name, kind.FILES), kind.FILES)
     document = read_description(notes, f"cody/{kind.FILES}/1")
     identity = model.fast.identity
     if document.get("model") != identity:
         raise ModelError(
-            f"explainer {str(name)!r} belongs to another model: it was trained for {plain(document.get('model'))}, "
+            f"explainer {str(name)!r} belongs to another model: it was trained for {sanitize(document.get('model'))}, "
             f"the model is {identity}"
         )
-    if document.get("data") != model.graph.identity and not other_data:
+    if document.get("data") != model.graph.identity and not allow_data_mismatch:
         raise ModelError(
-            f"explainer {str(name)!r} belongs to other data: it was trained on {plain(document.get('data'))}, "
-            f"the graph is {model.graph.identity} (other_data=True ranks its events anyway)"
+            f"explainer {str(name)!r} belongs to other data: it was trained on {sanitize(document.get('data'))}, "
+            f"the graph is {model.graph.identity} (allow_data_mismatch=True ranks its events anyway)"
         )
     hidden = document.get("hidden")
     if type(hidden) is not int or not 1 <= hidden <= 1_000_000:
-        found = plain(repr(hidden))
+        found = sanitize(repr(hidden))
         raise ModelError(f"{notes} is damaged: hidden must be a number from 1 to 1,000,000, not {found}")
     arrays = read_weights(weights_of(notes.parent, kind.FILES), kind.shapes(model.network.sizes, hidden), document)
     scorer = kind(model.network.sizes, hidden)
@@ -87,28 +87,28 @@ def _load(kind: type[AnyScorer], name: str | Path, model: SoftModel, other_data:
     return scorer.requires_grad_(False)
 
 
-def load_pgexplainer(name: str | Path, model: Model, *, other_data: bool = False) -> Policy:
+def load_pgexplainer(name: str | Path, model: Model, *, allow_data_mismatch: bool = False) -> Policy:
     """The policy of a trained scorer of PGExplainer, for the model it was trained for."""
     soft = SoftModel(model)
-    return learned_order(soft, load_scorer(name, soft, other_data=other_data))
+    return learned_order(soft, load_scorer(name, soft, allow_data_mismatch=allow_data_mismatch))
 
 
-def load_tempme(name: str | Path, model: Model, *, other_data: bool = False) -> Policy:
+def load_tempme(name: str | Path, model: Model, *, allow_data_mismatch: bool = False) -> Policy:
     """The policy of a trained network of TempME, for the model it was trained for."""
     soft = SoftModel(model)
-    return motif_order(soft, _load(MotifScorer, name, soft, other_data))
+    return motif_order(soft, _load(MotifScorer, name, soft, allow_data_mismatch))
 
 
-def load_trained(policy: str, name: str | Path, model: Model, *, other_data: bool = False) -> Policy:
+def load_trained(policy: str, name: str | Path, model: Model, *, allow_data_mismatch: bool = False) -> Policy:
     """What `load_pgexplainer` or `load_tempme` give, by the name of the policy."""
-    return LEARNED[policy].load(name, model, other_data=other_data)
+    return LEARNED[policy].load(name, model, allow_data_mismatch=allow_data_mismatch)
 
 
-def trained_policy(policy: str, name: str | Path, *, other_data: bool = False) -> Policy:
+def trained_policy(policy: str, name: str | Path, *, allow_data_mismatch: bool = False) -> Policy:
     """The policy of that name with what was trained under `name`, and the identity of its weights, for evaluations."""
     learned = LEARNED[policy]
     identity = scorer_identity(name, learned.scorer)
-    return partial(learned.policy, scorer=str(name), identity=identity, other_data=other_data)
+    return partial(learned.policy, scorer=str(name), identity=identity, allow_data_mismatch=allow_data_mismatch)
 
 
 def pgexplainer(
@@ -120,13 +120,13 @@ def pgexplainer(
     *,
     scorer: str,
     identity: str | None = None,
-    other_data: bool = False,
+    allow_data_mismatch: bool = False,
 ) -> IntArray:
     """The policy of the scorer of that name. It is loaded when it is first needed, for the oracle's model.
 
     `partial(pgexplainer, scorer="folder")` can be sent to other processes. With `identity`, other weights are rejected.
     """
-    policy = _policy(PGEXPLAINER, scorer, identity, other_data, oracle.model)  # type: ignore[arg-type]  # it is hashable
+    policy = _policy(PGEXPLAINER, scorer, identity, allow_data_mismatch, oracle.model)  # type: ignore[arg-type]  # it is hashable
     return policy(graph, query, events, oracle, rng)
 
 
@@ -139,10 +139,10 @@ def tempme(
     *,
     scorer: str,
     identity: str | None = None,
-    other_data: bool = False,
+    allow_data_mismatch: bool = False,
 ) -> IntArray:
     """As `pgexplainer`, with the network of that name."""
-    policy = _policy(TEMPME, scorer, identity, other_data, oracle.model)  # type: ignore[arg-type]  # it is hashable
+    policy = _policy(TEMPME, scorer, identity, allow_data_mismatch, oracle.model)  # type: ignore[arg-type]  # it is hashable
     return policy(graph, query, events, oracle, rng)
 
 
@@ -160,12 +160,12 @@ LEARNED = {learned.policy.__name__: learned for learned in (PGEXPLAINER, TEMPME)
 
 
 @lru_cache(maxsize=4)
-def _policy(learned: Learned, scorer: str, identity: str | None, other_data: bool, model: Model) -> Policy:
+def _policy(learned: Learned, scorer: str, identity: str | None, allow_data_mismatch: bool, model: Model) -> Policy:
     if identity not in (None, scorer_identity(scorer, learned.scorer)):
         raise ModelError(
             f"explainer {scorer!r} has other weights than at the start of this run: it was trained again meanwhile"
         )
-    return learned.load(scorer, model, other_data=other_data)
+    return learned.load(scorer, model, allow_data_mismatch=allow_data_mismatch)
 
 
 def scorer_identity(name: str | Path, kind: type[Scorer] | type[MotifScorer] = Scorer) -> str:

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from cody.engine.lineage import NO_VERSION, Lineage
-from cody.engine.masks import Universe
+from cody.engine.masks import EditableEvents
 from cody.engine.tgat import FastTGAT
 from cody.engine.tgn import FastTGN
 from cody.engine.versions import index_of, latest_event
@@ -33,7 +33,7 @@ from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.models.contract import Model
 from cody.train.architectures import ARCHITECTURES, Network
-from cody.train.plan import Plan, plan
+from cody.train.plan import EmbeddingPlan, plan
 from cody.train.tgn import TGN
 
 
@@ -103,7 +103,7 @@ class SoftLinks:
     """Some links, ready to be scored with any weights of their m candidate events."""
 
     model: SoftModel
-    plan: Plan
+    plan: EmbeddingPlan
     weight: list[Tensor]  # of each hop: [n, K] place of each event's weight; m: it is certain
     memory: SoftMemory | None  # of the planned nodes
     sizes: list[int]  # candidates of each link; they sum to m
@@ -163,7 +163,7 @@ class SoftModel:
         features = self.features[torch.from_numpy(nodes)]
         return features if memory is None else memory + features
 
-    def _plan(self, queries: Sequence[Query], roots: IntArray) -> Plan:
+    def _plan(self, queries: Sequence[Query], roots: IntArray) -> EmbeddingPlan:
         time, before = np.array([query.time for query in queries]), np.array([query.before for query in queries])
         plan_ = plan(self.graph, roots, time, before, self.network.sizes.layers, self.network.sizes.neighbours)
         return plan_._replace(hops=[hop._replace(elapsed=hop.elapsed.to(self.dtype)) for hop in plan_.hops])
@@ -203,7 +203,7 @@ class _Recipe:
 
 
 def _soft_memory(
-    model: FastTGN, queries: Sequence[Query], events: Sequence[IntArray], plan_: Plan, dtype: torch.dtype
+    model: FastTGN, queries: Sequence[Query], events: Sequence[IntArray], plan_: EmbeddingPlan, dtype: torch.dtype
 ) -> SoftMemory:
     certain = sum(len(rows) for rows in events)
     latest: list[Chain] = [[] for _ in plan_.nodes]
@@ -226,7 +226,7 @@ class _SoftLineage:
     def __init__(
         self, model: FastTGN, query: Query, number: int, nodes: IntArray, places: dict[int, int], certain: int
     ) -> None:
-        universe = Universe(model.graph, query, places)
+        universe = EditableEvents(model.graph, query, places)
         self.lineage = Lineage(model.graph, model.weights.sizes.batch, query, universe, nodes)
         self.number = number
         self.places = places  # row of a candidate → place of its weight

@@ -55,12 +55,12 @@ class Training:
 
     def train(
         self, model: SoftModel, scorer: Any, optimizer: torch.optim.Optimizer, finished: int
-    ) -> Iterator[Progress]:
+    ) -> Iterator[EpochProgress]:
         """Train it in place, after the epochs that are finished already; yields after each epoch."""
         raise NotImplementedError
 
 
-class Progress(NamedTuple):
+class EpochProgress(NamedTuple):
     """How far training has come after an epoch; means over its links."""
 
     epoch: int
@@ -117,7 +117,7 @@ def run_epochs(
     lessons: Sequence[Lesson],
     learn: Callable[[Lesson, int, torch.Generator], Sums],
     finished: int,
-) -> Iterator[Progress]:
+) -> Iterator[EpochProgress]:
     """Learn from all lessons in each epoch, in an order of its own; yields after each."""
     for epoch in range(finished, settings.epochs):
         generator = torch.Generator().manual_seed(seed_of(settings.seed, 2, epoch))
@@ -125,7 +125,7 @@ def run_epochs(
         sums = np.zeros(4)
         for number in order:
             sums += learn(lessons[number], epoch, generator)
-        progress = Progress(epoch + 1, *(sums[:3] / sums[3]).tolist())
+        progress = EpochProgress(epoch + 1, *(sums[:3] / sums[3]).tolist())
         logger.info("epoch %d: loss %.4f", progress.epoch, progress.loss)
         yield progress
 

@@ -29,7 +29,7 @@ from cody.graph import IntArray, whole_number
 from cody.models.contract import Change
 from cody.models.decision import shift
 from cody.search.oracle import Oracle
-from cody.search.result import EXHAUSTED, FOUND, ITERATIONS, Found, result
+from cody.search.result import EXHAUSTED, FOUND, ITERATIONS, SearchResult, result
 
 ROOT = 0
 BATCH = 200  # sets to collect before the model is asked
@@ -46,13 +46,13 @@ class Level(NamedTuple):
 class Explored(NamedTuple):
     """The result of the search, and what it would have been with a smaller limit on the number of events."""
 
-    found: Found  # its rows are the kept events: they are the explanation
+    found: SearchResult  # its rows are the kept events: they are the explanation
     levels: tuple[Level, ...]  # by size, from the smallest that was visited
 
 
 def tgnnexplainer(
     oracle: Oracle, ranking: IntArray, *, rollouts: int = 500, size: int = 30, exploration: float = 10.0
-) -> Found:
+) -> SearchResult:
     """The kept set with the largest reward; of equal ones the smallest.
 
     Only the first `size` candidates of the ranking may be dropped or kept; the others stay. The events found are
@@ -69,7 +69,7 @@ def explore(
         raise CallError(f"rollouts and size must be at least 1, not {rollouts} and {size}")
     if not 0 <= exploration < math.inf:
         raise CallError(f"exploration must be a finite number, at least 0, not {exploration}")
-    tree = Tree(ranking[:size].tolist(), exploration)
+    tree = ExploredTree(ranking[:size].tolist(), exploration)
     if not tree.events:
         return Explored(result(oracle, ranking, (), 0, EXHAUSTED, factual=True), ())
     done, ended = 0, ITERATIONS
@@ -92,7 +92,7 @@ def explore(
     return Explored(result(oracle, ranking, kept, done, ended, factual=True), levels)
 
 
-class Tree:
+class ExploredTree:
     """The kept sets: each list has one entry for each node. A candidate is represented by its rank."""
 
     def __init__(self, events: list[int], exploration: float) -> None:
@@ -140,7 +140,7 @@ class Tree:
         return frozenset(event for rank, event in enumerate(self.events) if not self.bits[node] >> rank & 1)
 
 
-def _roll_out(tree: Tree) -> None:
+def _roll_out(tree: ExploredTree) -> None:
     """Go from the root to a set of one event, and add its reward to all sets on the way."""
     path = [ROOT]
     while True:
@@ -157,18 +157,18 @@ def _roll_out(tree: Tree) -> None:
         tree.total[node] += reward
 
 
-def _evaluate(tree: Tree, oracle: Oracle, original: float) -> None:
+def _evaluate(tree: ExploredTree, oracle: Oracle, original: float) -> None:
     """Ask about all sets that have no reward yet, oldest first, as far as the budget allows."""
     while (first := len(tree.reward)) < len(tree.bits):
         stop = len(tree.bits)
         if oracle.evaluations is not None:
-            stop = min(stop, first + max(1, oracle.evaluations - len(oracle.asked)))
+            stop = min(stop, first + max(1, oracle.evaluations - len(oracle.evaluated)))
         nodes = range(first, stop)
         logits = oracle.ask([tree.removed(node) for node in nodes])
         tree.reward.update((node, -shift(original, logit)) for node, logit in zip(nodes, logits, strict=True))
 
 
-def _levels(tree: Tree) -> Iterator[Level]:
+def _levels(tree: ExploredTree) -> Iterator[Level]:
     by_size: dict[int, int] = {}
     for node, reward in tree.reward.items():
         size = tree.bits[node].bit_count()

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from cody.baselines.checkpoint import save_scorer
 from cody.baselines.differentiable import SoftLinks, SoftModel
 from cody.baselines.lessons import (
-    Progress,
+    EpochProgress,
     Sums,
     Training,
     check_costs,
@@ -41,7 +41,7 @@ from cody.train.resume import ResumeFile, clear_up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(Training):
+class ScorerSettings(Training):
     """How to train PGExplainer's scorer."""
 
     size: float = 2.0  # weight of the mean gate in the loss
@@ -56,7 +56,7 @@ class Settings(Training):
 
     def train(
         self, model: SoftModel, scorer: Scorer, optimizer: torch.optim.Optimizer, finished: int
-    ) -> Iterator[Progress]:
+    ) -> Iterator[EpochProgress]:
         return train_scorer(model, self, scorer, optimizer, finished)
 
 
@@ -69,7 +69,7 @@ class Lesson(NamedTuple):
     share: Tensor  # [m] 1 / candidates of the same link, so that each link counts the same
 
 
-def train_explainer(model: SoftModel, settings: Training, folder: Path) -> Iterator[Progress]:
+def train_explainer(model: SoftModel, settings: Training, folder: Path) -> Iterator[EpochProgress]:
     """Train a scorer for a model and save it to `folder`; yields after each epoch. The settings say which explainer's.
 
     The same call resumes an interrupted training after its last epoch, and ends with the same weights as one that was
@@ -83,11 +83,11 @@ def train_explainer(model: SoftModel, settings: Training, folder: Path) -> Itera
     configuration = {"settings": asdict(settings), "model": model.fast.identity, "data": model.graph.identity}
     resume_file = ResumeFile(folder, scorer, new_optimizer(scorer, settings), configuration)
     before = resume_file.resume()
-    reached = Progress(**before[0]["reached"]) if before else Progress(0, math.nan, 0.0, 0.0)
+    reached = EpochProgress(**before[0]["reached"]) if before else EpochProgress(0, math.nan, 0.0, 0.0)
     return _removing_empty(folder, is_new, _train_and_save(model, settings, scorer, resume_file, reached))
 
 
-def _removing_empty(folder: Path, is_new: bool, steps: Iterator[Progress]) -> Iterator[Progress]:
+def _removing_empty(folder: Path, is_new: bool, steps: Iterator[EpochProgress]) -> Iterator[EpochProgress]:
     """The same steps; a folder made for them is removed if it is still empty at the end."""
     try:
         yield from steps
@@ -98,8 +98,8 @@ def _removing_empty(folder: Path, is_new: bool, steps: Iterator[Progress]) -> It
 
 
 def _train_and_save(
-    model: SoftModel, settings: Training, scorer: Any, resume_file: ResumeFile, reached: Progress
-) -> Iterator[Progress]:
+    model: SoftModel, settings: Training, scorer: Any, resume_file: ResumeFile, reached: EpochProgress
+) -> Iterator[EpochProgress]:
     if reached.epoch < settings.epochs:
         for progress in settings.train(model, scorer, resume_file.optimizer, reached.epoch):
             resume_file.save({"reached": progress._asdict()})
@@ -112,11 +112,11 @@ def _train_and_save(
 
 def train_scorer(
     model: SoftModel,
-    settings: Settings,
+    settings: ScorerSettings,
     scorer: Scorer,
     optimizer: torch.optim.Optimizer | None = None,
     finished: int = 0,
-) -> Iterator[Progress]:
+) -> Iterator[EpochProgress]:
     """Train `scorer` in place, after the epochs that are finished already; yields after each epoch."""
     optimizer = optimizer or new_optimizer(scorer, settings)
     lessons = list(_lessons(model, settings))
@@ -129,7 +129,7 @@ def train_scorer(
     yield from run_epochs(settings, lessons, learn, finished)
 
 
-def _lessons(model: SoftModel, settings: Settings) -> Iterator[Lesson]:
+def _lessons(model: SoftModel, settings: ScorerSettings) -> Iterator[Lesson]:
     return (_lesson(model, queries, events) for queries, events in draw_links(model, settings))
 
 
@@ -144,7 +144,7 @@ def _learn(
     scorer: Scorer,
     optimizer: torch.optim.Optimizer,
     lesson: Lesson,
-    settings: Settings,
+    settings: ScorerSettings,
     epoch: int,
     generator: torch.Generator,
 ) -> Sums:

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from cody.baselines.checkpoint import PGEXPLAINER, TEMPME
 from cody.baselines.differentiable import SoftLinks, SoftModel
 from cody.baselines.lessons import (
-    Progress,
+    EpochProgress,
     Sums,
     Training,
     check_costs,
@@ -41,7 +41,7 @@ from cody.baselines.lessons import (
 )
 from cody.baselines.motifs import KINDS, null_frequencies, sample_motifs
 from cody.baselines.tempme import Described, MotifScorer, describe_motifs, importance, new_motif_scorer
-from cody.baselines.train import Settings
+from cody.baselines.train import ScorerSettings
 from cody.errors import CallError
 from cody.graph import IntArray, Query
 from cody.models.sizes import Sizes
@@ -67,11 +67,14 @@ class MotifSettings(Training):
 
     def train(
         self, model: SoftModel, scorer: MotifScorer, optimizer: torch.optim.Optimizer, finished: int
-    ) -> Iterator[Progress]:
+    ) -> Iterator[EpochProgress]:
         return train_motif_scorer(model, self, scorer, optimizer, finished)
 
 
-SETTINGS: dict[str, type[Training]] = {PGEXPLAINER.policy.__name__: Settings, TEMPME.policy.__name__: MotifSettings}
+SETTINGS: dict[str, type[Training]] = {
+    PGEXPLAINER.policy.__name__: ScorerSettings,
+    TEMPME.policy.__name__: MotifSettings,
+}
 
 
 def settings_of(policy: str) -> type[Training]:
@@ -94,7 +97,7 @@ def train_motif_scorer(
     scorer: MotifScorer,
     optimizer: torch.optim.Optimizer | None = None,
     finished: int = 0,
-) -> Iterator[Progress]:
+) -> Iterator[EpochProgress]:
     """Train `scorer` in place, after the epochs that are finished already; yields after each epoch."""
     optimizer = optimizer or new_optimizer(scorer, settings)
     lessons, frequencies = motif_lessons(model, settings)

@@ -41,7 +41,7 @@ def bench(
     from cody import bench as measurements
 
     names = measurements.chosen([name.strip() for name in only.split(",") if name.strip()])
-    settings = measurements.Settings(data, preset, queries, links, tail_data, tail_model, wanted, folder)
+    settings = measurements.BenchSettings(data, preset, queries, links, tail_data, tail_model, wanted, folder)
     rows = []
     with status("Measuring ...") as show_status:
         for row in measurements.run(names, settings, lambda what: show_status(f"Measuring {what} ...")):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 
 from cody.errors import CallError
-from cody.search.proposals import Proposals
+from cody.search.proposals import Proposer
 from cody.study.explainers import DEFAULT_POLICY, EDITS, FACTUAL, NEAR, POLICIES, SEARCHES, TRAINED, find_edits
 
 
-class Architecture(StrEnum):
+class ArchitectureName(StrEnum):
     tgn = "tgn"
     tgat = "tgat"
 
@@ -46,7 +46,7 @@ EDIT_NAMES = ", ".join(EDITS)
 DEFAULT_EDITS, WHY_NOT = "remove", ",".join(EDITS)
 
 
-def parse_edits(text: str) -> tuple[Proposals, ...]:
+def parse_edits(text: str) -> tuple[Proposer, ...]:
     """What `--allow` names."""
     try:
         return find_edits(name.strip() for name in text.split(",") if name.strip())

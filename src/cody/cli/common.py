@@ -101,13 +101,13 @@ def main() -> None:
     except KeyboardInterrupt:  # commands that have something to say about it do that
         sys.exit(_start.STOPPED)
     except CodyError as error:
-        _fail(words.plain(error, 2000), 2 if isinstance(error, CallError) else 1)
+        _fail(words.sanitize(error, 2000), 2 if isinstance(error, CallError) else 1)
     except ModuleNotFoundError as error:
         if error.name not in install.EXTRAS:
             raise
         _fail(str(install.missing("this", error.name)), 1)
     except OSError as error:
-        _fail(words.plain(error, 2000), 1)
+        _fail(words.sanitize(error, 2000), 1)
 
 
 def _show_warning(
@@ -161,9 +161,9 @@ def use_threads(count: int) -> None:
         sys.modules["torch"].set_num_threads(count)
 
 
-def open_model(named: NamedModel, *, other_data: bool, plainly: bool = False) -> Model:
+def open_model(named: NamedModel, *, allow_data_mismatch: bool, plainly: bool = False) -> Model:
     """Load a model. If the table of its memory has to be built, that shows how far it is."""
-    from cody.engine import fast_model, plain_model
+    from cody.engine import fast_model, reference_model
 
     use_threads(1)
     with progress("Loading the model ...", None) as move:
@@ -172,9 +172,9 @@ def open_model(named: NamedModel, *, other_data: bool, plainly: bool = False) ->
         def watch(built: int) -> None:
             move(description="Building the memory table, once", completed=built, total=events)
 
-        engine = plain_model if plainly else partial(fast_model, watch=watch)
+        engine = reference_model if plainly else partial(fast_model, watch=watch)
         with naming_what_was_left_out(named.name, named.graph):
-            return named.open(engine=engine, other_data=other_data)
+            return named.open(engine=engine, allow_data_mismatch=allow_data_mismatch)
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def data_events(
 def event_lines(graph: TemporalGraph, rows: IntArray) -> Iterator[str]:
     """A table of events, a line each. There can be very many: nothing is measured but the widths of the columns."""
     nodes = np.unique([graph.src[rows], graph.dst[rows]]).tolist()
-    names = {node: words.plain(graph.name(node), 26) for node in nodes}
+    names = {node: words.sanitize(graph.name(node), 26) for node in nodes}
     sides = graph.src[rows].tolist(), graph.dst[rows].tolist()
     wide = [max([4, *(words.columns(names[node]) for node in set(side))]) for side in sides]
     ends = [[words.padded(names[node], width) for node in side] for side, width in zip(sides, wide, strict=True)]
@@ -124,7 +124,7 @@ def data_import(
     from cody.cli import show
 
     show.print_parts([show.summary(str(out_), graph, summarise(graph))])
-    unused = [words.plain(name, 40) for name in unused_columns(file, **columns)]
+    unused = [words.sanitize(name, 40) for name in unused_columns(file, **columns)]
     if unused:
         say(f"columns that were left out: {', '.join(unused)} (--features keeps those that hold numbers)")
 
@@ -151,6 +151,6 @@ def data_export(
         longer = graph.imagine(edits, new_nodes=new_node or [])
         graph = longer.with_change(removed | set(range(longer.num_events, longer.num_rows)))
     write_events(graph, out_)
-    print(f"{words.count(graph.num_events, 'event')} written to {words.plain(out_, 2000)}")
+    print(f"{words.count(graph.num_events, 'event')} written to {words.sanitize(out_, 2000)}")
     if graph.node_features is not None:
         say("features of nodes are not part of such a table; cody data import keeps them in a folder")

@@ -43,7 +43,7 @@ from cody.errors import CallError
 from cody.graph import TemporalGraph
 from cody.graph.neighbourhood import SIZE
 from cody.models.contract import Model
-from cody.search.proposals import Proposals
+from cody.search.proposals import Proposer
 from cody.study import metrics
 from cody.study import run as evaluation
 from cody.study.explainers import COMPARED, EXPLAINERS, SEARCHES, Entry, explainer, find
@@ -63,7 +63,7 @@ ALL = "all"
 @app.command(
     groups={
         "Which predictions": "instances kinds period margin seed paper",
-        "Data and model": "data model sort unit other_data",
+        "Data and model": "data model sort unit allow_data_mismatch",
         "The explainers": "explainers candidates near allow protect iterations alpha evaluations share scorer",
         "The work": "workers ray out_",
     },
@@ -106,7 +106,7 @@ def evaluate(
     ray: RayOption = None,
     sort: SortOption = False,
     unit: UnitOption = None,
-    other_data: OtherDataOption = False,
+    allow_data_mismatch: OtherDataOption = False,
     json_: JsonOption = False,
 ) -> None:
     """Run explainers on the same links, and keep a record of each answer. The same command continues a stopped run."""
@@ -119,7 +119,7 @@ def evaluate(
         explainer(
             entry.name,
             scorer=(scorer or model) if entry.needs_scorer else None,
-            other_data=other_data,
+            allow_data_mismatch=allow_data_mismatch,
             size=candidates or entry.size or SIZE,  # the same for all, so that their answers can be compared
             near=NEARBY[near or (NearName.nodes if paper else NearName.ends)],
             evaluations=evaluations,
@@ -138,11 +138,11 @@ def evaluate(
         named = NamedModel(model, partial(load, data, sort=sort, unit=unit))
         kept = protected(named.graph, protect or [])
         chosen = [replace(each, protect=kept) for each in chosen]
-        plan = evaluation.Plan(named.data(data), model, tuple(chosen), seed, share)
-    loaded = open_model(named, other_data=other_data)
+        plan = evaluation.EvaluationPlan(named.data(data), model, tuple(chosen), seed, share)
+    loaded = open_model(named, allow_data_mismatch=allow_data_mismatch)
     for learned in dict.fromkeys(entry.learned for entry in entries if entry.needs_scorer):
-        _check_scorer(learned, scorer or model, loaded, other_data)
-    with way_to_evaluate(plan.data, named.graph, model, other_data, workers, ray) as way:
+        _check_scorer(learned, scorer or model, loaded, allow_data_mismatch)
+    with way_to_evaluate(plan.data, named.graph, model, allow_data_mismatch, workers, ray) as way:
         steps = evaluation.run(out_, loaded, named.graph, plan, sample, evaluate=way)
         links = finish(steps, sample, kept=out_, nothing="nothing was done yet")
     failures = failures_of(out_, plan, links)
@@ -152,7 +152,7 @@ def evaluate(
         print(f"Allowed were {allow}: do not compare this with explainers that only remove events.")
 
 
-def _edits(allow: str | None, paper: bool) -> tuple[Proposals, ...]:
+def _edits(allow: str | None, paper: bool) -> tuple[Proposer, ...]:
     edits = parse_edits(DEFAULT_EDITS if allow is None else allow)
     if paper and edits != parse_edits(DEFAULT_EDITS):
         raise CallError(f"--paper compares removals, as the paper does: leave out --allow {allow}")
@@ -171,7 +171,7 @@ def named_kinds(text: str) -> tuple[str, ...]:
 
 
 def finish(
-    steps: Iterator[evaluation.Progress], sample: evaluation.Sample, *, kept: Path | None, nothing: str
+    steps: Iterator[evaluation.RunProgress], sample: evaluation.Sample, *, kept: Path | None, nothing: str
 ) -> Sequence[evaluation.Link]:
     """Do the work, and show how far it is. Returns the links. `kept`: the file that a later run goes on with."""
     with stoppable(kept, nothing):
@@ -189,12 +189,12 @@ def stoppable(kept: Path | None, nothing: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         there = kept is not None and kept.exists()
-        file = f"what is done is in {words.plain(kept, 2000)}, and the same command continues from there"
+        file = f"what is done is in {words.sanitize(kept, 2000)}, and the same command continues from there"
         say(f"stopped; {file if there else nothing}")
         sys.exit(_start.STOPPED)
 
 
-def records_of(file: Path, plan: evaluation.Plan, links: Sequence[evaluation.Link]) -> Iterator[Record]:
+def records_of(file: Path, plan: evaluation.EvaluationPlan, links: Sequence[evaluation.Link]) -> Iterator[Record]:
     """The records of a run. A file may hold those of others, and several spellings of the same data and model."""
     wanted = {evaluation.key(each.name, link) for each in plan.explainers for link in links}
     for record in iterate_records(file):
@@ -202,7 +202,7 @@ def records_of(file: Path, plan: evaluation.Plan, links: Sequence[evaluation.Lin
             yield replace(record, data=plan.data, model=plan.model)
 
 
-def failures_of(file: Path, plan: evaluation.Plan, links: Sequence[evaluation.Link]) -> list[Failure]:
+def failures_of(file: Path, plan: evaluation.EvaluationPlan, links: Sequence[evaluation.Link]) -> list[Failure]:
     """What a run could not explain."""
     wanted = {evaluation.key(each.name, link) for each in plan.explainers for link in links}
     failed = (failure for failure in read_failures(file) if evaluation.key_of(failure) in wanted)
@@ -214,7 +214,7 @@ def say_failures(failures: Sequence[Failure]) -> None:
         say(sentence)
 
 
-def _print(summaries: dict[metrics.Group, metrics.Summary], *, as_json: bool) -> None:
+def _print(summaries: dict[metrics.Group, metrics.MetricSummary], *, as_json: bool) -> None:
     if as_json:
         print_json([group._asdict() | asdict(summary) for group, summary in summaries.items()])
         return
@@ -239,7 +239,7 @@ def say_what_is_missing(links: Sequence[evaluation.Link], sample: evaluation.Sam
 
 @contextmanager
 def way_to_evaluate(
-    data: str, graph: TemporalGraph, model: str, other_data: bool, workers: int, ray: str | None
+    data: str, graph: TemporalGraph, model: str, allow_data_mismatch: bool, workers: int, ray: str | None
 ) -> Iterator[evaluation.Evaluate]:
     """Who does the work: this process, several of them, or a cluster."""
     from cody.study.on_ray import connected, evaluate_on_ray
@@ -254,12 +254,12 @@ def way_to_evaluate(
     elif workers == 1:
         yield evaluation.evaluate
     else:
-        with worker_opener(data, graph, model, other_data) as opener:
+        with worker_opener(data, graph, model, allow_data_mismatch) as opener:
             yield partial(evaluate_in_processes, opener, workers)
 
 
 @contextmanager
-def worker_opener(data: str, graph: TemporalGraph, model: str, other_data: bool) -> Iterator[Opener]:
+def worker_opener(data: str, graph: TemporalGraph, model: str, allow_data_mismatch: bool) -> Iterator[Opener]:
     """What opens graph and model in each worker, as long as the block lasts."""
     from cody.study.scratch import clear_abandoned, scratch_folder
     from cody.study.workers import open_model
@@ -267,7 +267,7 @@ def worker_opener(data: str, graph: TemporalGraph, model: str, other_data: bool)
     clear_abandoned()
     with scratch_folder() as folder:
         saved = Path(data) if is_saved_graph(Path(data)) else save_graph(graph, folder / "graph")
-        yield partial(open_model, saved, model, other_data, Path.cwd())
+        yield partial(open_model, saved, model, allow_data_mismatch, Path.cwd())
 
 
 def _entries(names: str) -> list[Entry]:
@@ -282,14 +282,14 @@ def _options(entry: Entry, **given: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in entry.options}
 
 
-def _check_scorer(policy: str, scorer: str, model: Model, other_data: bool) -> None:
+def _check_scorer(policy: str, scorer: str, model: Model, allow_data_mismatch: bool) -> None:
     """A scorer that was not trained for this model is refused before anything is run."""
     from cody.baselines import load_trained
 
-    load_trained(policy, scorer, model, other_data=other_data)
+    load_trained(policy, scorer, model, allow_data_mismatch=allow_data_mismatch)
 
 
-def follow(first: evaluation.Progress, steps: Iterator[evaluation.Progress]) -> None:
+def follow(first: evaluation.RunProgress, steps: Iterator[evaluation.RunProgress]) -> None:
     """Do the work of an evaluation, and show how far it is."""
     if first.finished:
         say(f"{first.finished:,} of {first.total:,} records already done")

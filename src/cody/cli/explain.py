@@ -56,7 +56,7 @@ from cody.graph.neighbourhood import SIZE
 from cody.models.contract import Model
 from cody.search.exhaustive import number_of_sets
 from cody.search.oracle import Oracle, counting
-from cody.search.proposals import Proposals, additions
+from cody.search.proposals import Proposer, additions
 from cody.search.scout import usual_evaluations
 from cody.study.explainers import DEFAULT_SEARCH, check_options, find
 from cody.study.explainers import explainer as choose_explainer
@@ -83,7 +83,7 @@ def demo() -> None:
 @app.command(
     groups={
         "The link": "event events src dst time",
-        "Data and model": "data model sort unit other_data",
+        "Data and model": "data model sort unit allow_data_mismatch",
         "What could be otherwise": "allow why_not protect candidates hops near",
         "The search": "explainer policy count prove evaluations seconds seed",
         "Options of single explainers": "iterations alpha children first sparsity rollouts scorer",
@@ -147,7 +147,7 @@ def explain(
     html: HtmlOption = None,
     sort: SortOption = False,
     unit: UnitOption = None,
-    other_data: OtherDataOption = False,
+    allow_data_mismatch: OtherDataOption = False,
     csv_: CsvOption = False,
     json_: JsonOption = False,
 ) -> None:
@@ -161,7 +161,7 @@ def explain(
         explainer,
         policy=policy,
         scorer=(scorer or model) if find(explainer).needs_scorer else None,
-        other_data=other_data,
+        allow_data_mismatch=allow_data_mismatch,
         size=candidates,
         hops=hops,
         near=NEARBY[near],
@@ -182,14 +182,16 @@ def explain(
     chosen = replace(chosen, protect=protected(named.graph, protect or []))
     queries = asked_links(named.graph, event, events, src, dst, time)
     request = Request(chosen, wanted, {"data": named.data(data), "model": model})
-    question = Question(open_model(named, other_data=other_data), named.graph, request)
+    question = ExplainRequest(open_model(named, allow_data_mismatch=allow_data_mismatch), named.graph, request)
     if prove > 1 and seconds is None and evaluations is None:
         check_proof(question.model, question.graph, chosen, queries, prove)
     if events is not None:
         from cody.cli.explain_many import explain_many
 
         remark = _say_if_predicted if why_not else None
-        explain_many(*question, queries, remark, out=out_, workers=workers, as_csv=csv_, other_data=other_data)
+        explain_many(
+            *question, queries, remark, out=out_, workers=workers, as_csv=csv_, allow_data_mismatch=allow_data_mismatch
+        )
         return
     sets = evaluations or max(iterations or 300, number_of_sets(chosen.size or SIZE, prove))
     most = sum(map(usual_evaluations, WIDTHS))  # where nothing is found, more candidates are searched
@@ -201,7 +203,7 @@ def explain(
     _show(why, question, html, as_json=json_, as_csv=csv_)
 
 
-class Question(NamedTuple):
+class ExplainRequest(NamedTuple):
     """What is asked, and of whom."""
 
     model: Model
@@ -217,13 +219,13 @@ def _say_if_predicted(why: Explanation) -> None:
         say(f"the model does predict {why.src} → {why.dst}; this is what would have led to the contrary")
 
 
-def _show(why: Explanation, question: Question, html: Path | None, *, as_json: bool, as_csv: bool) -> None:
+def _show(why: Explanation, question: ExplainRequest, html: Path | None, *, as_json: bool, as_csv: bool) -> None:
     """Print an explanation, and write its page."""
     if html is not None:
         from cody.web import write_page
 
         write_page(why, html)
-        say(f"Page: {words.plain(html, 200)}")
+        say(f"Page: {words.sanitize(html, 200)}")
     if as_json:
         print_json(why.to_dict())
         return
@@ -242,7 +244,7 @@ def _show(why: Explanation, question: Question, html: Path | None, *, as_json: b
         show.print_parts(show.addition(why, _addition(question.model, question.graph, why.query, left)))
 
 
-def _edits(allow: str | None, why_not: bool) -> tuple[Proposals, ...]:
+def _edits(allow: str | None, why_not: bool) -> tuple[Proposer, ...]:
     """What `--allow` or `--why-not` names."""
     if why_not and allow is not None:
         raise CallError(f"--why-not is short for --allow {WHY_NOT}: give one of the two")

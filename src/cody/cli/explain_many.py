@@ -20,7 +20,7 @@ from cody.study.explanations import (
     COLUMNS,
     Answer,
     Explain,
-    Progress,
+    ExplanationProgress,
     Unexplained,
     explain_each,
     explain_in_processes,
@@ -44,11 +44,11 @@ def explain_many(
     out: Path | None,
     workers: int,
     as_csv: bool,
-    other_data: bool,
+    allow_data_mismatch: bool,
 ) -> None:
     """Explain links, and print or write each explanation as soon as it is known. `remark` is told each of them."""
-    outcome = Outcome(graph, remark)
-    with _way_to_explain(model, graph, request, workers, other_data) as explain:
+    outcome = Outcomes(graph, remark)
+    with _way_to_explain(model, graph, request, workers, allow_data_mismatch) as explain:
         if out is None:
             with stoppable(None, "what was finished is printed (--out FILE keeps it, and resumes)"):
                 _print(outcome.explained(_watched(queries, explain)), as_csv=as_csv)
@@ -63,7 +63,7 @@ def explain_many(
 
 
 @dataclass(slots=True)
-class Outcome:
+class Outcomes:
     """What became of the links: remarks on those that are explained, and reasons for those that are not."""
 
     graph: TemporalGraph
@@ -84,7 +84,7 @@ class Outcome:
 
     def _fail(self, answer: Unexplained) -> None:
         self.failed += 1
-        src, dst = (words.plain(self.graph.name(node)) for node in (answer.query.src, answer.query.dst))
+        src, dst = (words.sanitize(self.graph.name(node)) for node in (answer.query.src, answer.query.dst))
         if self.failed == self.seen == NOTHING_WORKS:
             raise ModelError(f"the first {self.failed} links could not be explained, the last one: {answer.reason}")
         say(f"{src} → {dst}, before row {answer.query.before}, is not explained: {answer.reason}")
@@ -96,13 +96,13 @@ class Outcome:
 
 @contextmanager
 def _way_to_explain(
-    model: Model, graph: TemporalGraph, request: Request, workers: int, other_data: bool
+    model: Model, graph: TemporalGraph, request: Request, workers: int, allow_data_mismatch: bool
 ) -> Iterator[Explain]:
     """Who does the work: this process, or several."""
     if workers == 1:
         yield lambda queries: explain_each(model, graph, queries, request)
         return
-    with worker_opener(request.names["data"], graph, request.names["model"], other_data) as opener:
+    with worker_opener(request.names["data"], graph, request.names["model"], allow_data_mismatch) as opener:
         yield lambda queries: explain_in_processes(opener, workers, queries, request)
 
 
@@ -122,7 +122,7 @@ def _print(explanations: Iterable[Explanation], *, as_csv: bool) -> None:
         print_json(why.to_dict())
 
 
-def _write(out: Path, steps: Iterator[Progress], outcome: Outcome) -> None:
+def _write(out: Path, steps: Iterator[ExplanationProgress], outcome: Outcomes) -> None:
     """Append what the file does not have yet, and say what it has in the end."""
     first = next(steps)
     if first.finished:
@@ -131,7 +131,7 @@ def _write(out: Path, steps: Iterator[Progress], outcome: Outcome) -> None:
         for step in steps:
             move(completed=step.finished)
             list(outcome.explained([] if step.answer is None else [step.answer]))
-    say(f"{words.count(first.total - outcome.failed, 'explanation')} in {words.plain(out, 200)}")
+    say(f"{words.count(first.total - outcome.failed, 'explanation')} in {words.sanitize(out, 200)}")
 
 
 def print_rows(rows: Iterable[dict[str, object]]) -> None:

@@ -48,6 +48,6 @@ def rows_of_node(graph: TemporalGraph, rows: IntArray, node: str, *, by_default:
         raise CallError(f"there are no events of node {node!r} in this period")
     every = len(graph.history(graph.node(node), graph.num_events))
     if by_default and len(chosen) < every:
-        these = f"{len(chosen):,} of the {words.count(every, 'event')} of {words.plain(node)}"
+        these = f"{len(chosen):,} of the {words.count(every, 'event')} of {words.sanitize(node)}"
         say(f"{these}: those of the test period, the last 15 % of the log (--period 0..1 takes all)")
     return chosen

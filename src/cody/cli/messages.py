@@ -64,7 +64,7 @@ class _Saying(logging.Handler):
     """Says what is logged; what is not a warning with the time and the part of the package it comes from."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        message = words.plain(record.getMessage(), 2000)
+        message = words.sanitize(record.getMessage(), 2000)
         if record.levelno >= logging.WARNING:
             say(message, before="warning: ")
         else:

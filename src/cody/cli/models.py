@@ -8,7 +8,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-from cody.cli.choices import TRAINED_NAMES, Architecture, Preset
+from cody.cli.choices import TRAINED_NAMES, ArchitectureName, Preset
 from cody.cli.common import (
     DataOption,
     JsonOption,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @app.command()
 def train(
     data: DataOption,
-    model: Annotated[Architecture, Option(help="The architecture.")],
+    model: Annotated[ArchitectureName, Option(help="The architecture.")],
     out_: Annotated[
         Path, Option("--out", writes=FOLDER, help="Folder for the model; an interrupted training continues there.")
     ],
@@ -63,13 +63,13 @@ def train(
     graph = load(data, sort=sort, unit=unit)
     from cody.models.sizes import PRESETS
     from cody.train.architectures import ARCHITECTURES
-    from cody.train.training import Settings, new_network, train
+    from cody.train.training import TrainingSettings, new_network, train
 
     use_threads(threads)
     asked = {"batch": batch, "dimension": dimension, "neighbours": neighbours, "layers": layers, "heads": heads}
     sizes = replace(PRESETS[preset], **{name: value for name, value in asked.items() if value is not None})
     network = new_network(ARCHITECTURES[model], graph, sizes, seed)
-    settings = Settings(
+    settings = TrainingSettings(
         epochs=epochs,
         patience=patience,
         learning_rate=learning_rate,
@@ -134,7 +134,7 @@ def train_explainer(
     seed: Annotated[int, Option(min=0, max=2**32 - 1, help="The same seed gives the same weights.")] = 0,
     sort: SortOption = False,
     unit: UnitOption = None,
-    other_data: OtherDataOption = False,
+    allow_data_mismatch: OtherDataOption = False,
     json_: JsonOption = False,
 ) -> None:
     """Train an explainer for a model: which past events its decisions rest on."""
@@ -156,7 +156,7 @@ def train_explainer(
             raise CallError(f"the explainer {explainer!r} has no option --{name}")
         settings = settings_class(links=links, epochs=epochs, learning_rate=learning_rate, seed=seed, **given)
         with naming_what_was_left_out(model, graph):
-            trained = SoftModel(load_model(model, graph, other_data=other_data))
+            trained = SoftModel(load_model(model, graph, allow_data_mismatch=allow_data_mismatch))
         steps = train_explainer(trained, settings, out_)
     finished = None
     try:
@@ -177,7 +177,7 @@ def train_explainer(
     if json_:
         print_json(document)
     else:
-        print(f"Saved in {words.plain(out_)}.\nFor model {document['model']}\nand data  {document['data']}.")
+        print(f"Saved in {words.sanitize(out_)}.\nFor model {document['model']}\nand data  {document['data']}.")
 
 
 @app.command("import-model")

@@ -195,7 +195,7 @@ def _readable_errors() -> Iterator[None]:
 
 
 def _as_lines(message: str) -> str:
-    return wrapped("\n".join(words.plain(line, 300) for line in message.split("\n")), beside="Error: ")
+    return wrapped("\n".join(words.sanitize(line, 300) for line in message.split("\n")), beside="Error: ")
 
 
 def _write_examples(examples: Examples, formatter: click.HelpFormatter) -> None:

@@ -42,7 +42,7 @@ OF_LINKS = ("event", "happened", "right")  # columns that mean nothing for forec
     "predict",
     groups={
         "Which links": "node period since until events links next_ time",
-        "Data and model": "data model sort unit other_data",
+        "Data and model": "data model sort unit allow_data_mismatch",
     },
     examples={
         "cody predict --wrong": "links of the test period that the model misses",
@@ -75,7 +75,7 @@ def predict_(
     ] = None,
     sort: SortOption = False,
     unit: UnitOption = None,
-    other_data: OtherDataOption = False,
+    allow_data_mismatch: OtherDataOption = False,
     csv_: CsvOption = False,
     json_: JsonOption = False,
 ) -> None:
@@ -88,7 +88,7 @@ def predict_(
     graph = named.graph
     given = None if links is None else load(str(links), sort=True, unit=unit)
     asked = None if next_ is not None else _links(graph, node, period, since, until, events, given)
-    loaded = open_model(named, other_data=other_data)
+    loaded = open_model(named, allow_data_mismatch=allow_data_mismatch)
     with progress("links", None if asked is None else len(asked)) as move:
         found = predict(
             loaded,
@@ -100,7 +100,7 @@ def predict_(
             watch=lambda done, total: move(completed=done, total=total),
         )
     if next_ is not None and len(found) < next_:
-        say(f"{words.plain(node)} has only {words.count(len(found), 'possible partner')} at that time")
+        say(f"{words.sanitize(node)} has only {words.count(len(found), 'possible partner')} at that time")
     listed = found.wrong if wrong else found
     most = last or (len(listed) if csv_ or json_ or next_ is not None else SHOWN)
     shown = listed.at(range(max(0, len(listed) - most), len(listed)))
@@ -192,6 +192,6 @@ def _print_csv(rows: list[dict[str, Any]], *, with_contacts: bool) -> None:
 def _as_options(data: str, model: str, *, sort: bool, unit: str | None) -> str:
     """What a further command needs to be told about data and model."""
     defaults = {"--data": (data, DEFAULT_DATA), "--model": (model, DEFAULT_MODEL)}
-    given = [f"{name} {words.plain(value)}" for name, (value, default) in defaults.items() if value != default]
+    given = [f"{name} {words.sanitize(value)}" for name, (value, default) in defaults.items() if value != default]
     given += ["--sort"] * sort + ([] if unit is None else [f"--unit {unit}"])
     return "".join(f" {option}" for option in given)

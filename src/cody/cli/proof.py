@@ -13,7 +13,7 @@ from cody.graph import IntArray, Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE, candidates
 from cody.models.contract import Model, as_seen, open_session, reach
 from cody.search.exhaustive import number_of_sets
-from cody.search.proposals import consider
+from cody.search.proposals import build_space
 from cody.study.explainers import Explainer
 from cody.utils.words import count, duration
 
@@ -53,7 +53,7 @@ def _considered(model: Model, graph: TemporalGraph, explainer: Explainer, query:
     hops = reach(model) if explainer.hops is None else explainer.hops
     query, size = as_seen(model, graph, query), explainer.size or SIZE
     near = candidates(graph, query, hops, size, near=explainer.near, protect=protect)
-    return consider(graph, query, near, size, explainer.edits, protect).rows
+    return build_space(graph, query, near, size, explainer.edits, protect).rows
 
 
 def _sets(rows: Sequence[IntArray], size: int) -> int:

@@ -17,7 +17,7 @@ from cody.cli.protect import protected
 from cody.data import load
 from cody.engine.named import NamedModel
 from cody.errors import CallError
-from cody.utils.words import plain
+from cody.utils.words import sanitize
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
@@ -35,7 +35,7 @@ def serve(
     open_: Annotated[bool, Option("--open", help="Show it in the browser.")] = False,
     sort: SortOption = False,
     unit: UnitOption = None,
-    other_data: OtherDataOption = False,
+    allow_data_mismatch: OtherDataOption = False,
 ) -> None:
     """Explore a model in the browser: choose links, switch events off and on, imagine others, let explainers search."""
     import uvicorn
@@ -46,7 +46,7 @@ def serve(
 
     check_seconds(seconds)
     named = NamedModel(model, partial(load, data, sort=sort, unit=unit))
-    loaded = open_model(named, other_data=other_data)
+    loaded = open_model(named, allow_data_mismatch=allow_data_mismatch)
     graph = named.graph
     limits = Limits(searches=searches, seconds=seconds)
     live = Live(graph, loaded, data, model, limits, protect=protected(graph, protect or []))
@@ -80,7 +80,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except OSError as error:
-        raise CallError(f"cannot listen on {plain(host)}, port {port}: {error.strerror or error}") from None
+        raise CallError(f"cannot listen on {sanitize(host)}, port {port}: {error.strerror or error}") from None
 
 
 def _address(listener: socket.socket) -> str:

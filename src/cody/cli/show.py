@@ -20,10 +20,10 @@ from rich.table import Table
 from rich.text import Text
 
 from cody.cli.proof import LONGEST
-from cody.data import Dataset, Summary, is_here
+from cody.data import Dataset, DataSummary, is_here
 from cody.explain.explanation import Explanation
 from cody.explain.pipeline import WIDTHS
-from cody.explain.what_if import Case, Effects
+from cody.explain.what_if import Effects, Scenario
 from cody.graph import TemporalGraph
 from cody.graph.edits import Add, Alter, Move
 from cody.models.decision import decision, flips, probability, scores, shift
@@ -40,7 +40,7 @@ from cody.utils.words import (
     is_date,
     moment,
     moment_and_zone,
-    plain,
+    sanitize,
     timestamp,
 )
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from cody.bench import Row
     from cody.cli.demo import Demo
     from cody.study.metrics import Group
-    from cody.study.metrics import Summary as GroupSummary
-    from cody.train.training import Progress
+    from cody.study.metrics import MetricSummary as GroupSummary
+    from cody.train.training import TrainingProgress
 
 # Into a file or a pipe, tables are as wide as they need to be.
 WIDEST = 200
@@ -98,8 +98,8 @@ def datasets(known: Iterable[Dataset]) -> Table:
     return rows
 
 
-def summary(name: str, graph: TemporalGraph, facts: Summary) -> Table:
-    rows = table("", "", title=plain(name, 48))
+def summary(name: str, graph: TemporalGraph, facts: DataSummary) -> Table:
+    rows = table("", "", title=sanitize(name, 48))
     rows.show_header = False
     rows.columns[0].no_wrap = True
     rows.add_row("nodes", f"{facts.nodes:,}")
@@ -113,7 +113,7 @@ def summary(name: str, graph: TemporalGraph, facts: Summary) -> Table:
     rows.add_row("event features", str(facts.event_features))
     rows.add_row("node features", str(facts.node_features))
     if graph.names is not None:
-        first = [plain(graph.name(node), 24) for node in range(min(2, graph.num_nodes))]
+        first = [sanitize(graph.name(node), 24) for node in range(min(2, graph.num_nodes))]
         rows.add_row("node names", f"{', '.join(first)}, …")
     rows.add_row("identity", graph.identity)
     return rows
@@ -125,7 +125,7 @@ def _simultaneous(share: float) -> str:
     return f"{100 * share:.1f} % of events share time and source with another{advice}"
 
 
-def epoch(step: Progress) -> str:
+def epoch(step: TrainingProgress) -> str:
     assert step.validation is not None
     precision = _percent(step.validation.average_precision)
     unseen = _percent(step.validation.inductive_average_precision)
@@ -135,7 +135,9 @@ def epoch(step: Progress) -> str:
 
 def trained(folder: Path, document: dict[str, Any]) -> Table:
     origin = document["origin"]
-    rows = table(f"test period ({origin['events']['test']:,} links)", "#AP", "#AUC", title=f"Saved in {plain(folder)}")
+    rows = table(
+        f"test period ({origin['events']['test']:,} links)", "#AP", "#AUC", title=f"Saved in {sanitize(folder)}"
+    )
     test = origin["test"]
     rows.add_row("all of them", _percent(test["average_precision"]), _percent(test["auc"]))
     unseen = (_percent(test["inductive_average_precision"]), _percent(test["inductive_auc"]))
@@ -143,13 +145,13 @@ def trained(folder: Path, document: dict[str, Any]) -> Table:
     return rows
 
 
-def answers(graph: TemporalGraph, cases: Sequence[Case], logits: Sequence[float]) -> Table:
+def answers(graph: TemporalGraph, cases: Sequence[Scenario], logits: Sequence[float]) -> Table:
     """What was asked, and what the model says. Scores that differ have digits enough to tell."""
     heading = "otherwise" if any(case.edits for case in cases) else "without"
     rows = table("#event", "link", heading, "#logit", "#score", "predicted")
     for case, logit, score in zip(cases, logits, scores(*logits), strict=True):
         event = "" if case.event is None else str(case.event)
-        link = " → ".join(plain(_name(graph, node), 20) for node in (case.query.src, case.query.dst))
+        link = " → ".join(sanitize(_name(graph, node), 20) for node in (case.query.src, case.query.dst))
         rows.add_row(event, link, _otherwise(graph, case), f"{logit:.4f}", score, decision(logit))
     return rows
 
@@ -158,17 +160,17 @@ def _name(graph: TemporalGraph, node: int) -> str:
     return graph.name(node) if node < graph.num_nodes else "?"
 
 
-def _otherwise(graph: TemporalGraph, case: Case) -> str:
+def _otherwise(graph: TemporalGraph, case: Scenario) -> str:
     """What is otherwise in a case, in words."""
     parts = [("without " if case.edits else "") + _rows(case)] if case.removed else []
     for edit in case.edits:
         if isinstance(edit, Add):
-            parts.append(f"+ {plain(edit.src, 14)} → {plain(edit.dst, 14)}, {moment_and_zone(edit.time)}")
+            parts.append(f"+ {sanitize(edit.src, 14)} → {sanitize(edit.dst, 14)}, {moment_and_zone(edit.time)}")
         elif isinstance(edit, Move):
             parts.append(f"{edit.row} moved to {moment_and_zone(edit.time)}")
         elif isinstance(edit, Alter):
             said = graph.imagine([edit]).carried(graph.num_events)
-            parts.append(f"{edit.row} altered" + (f": {plain(said)}" if said else ""))
+            parts.append(f"{edit.row} altered" + (f": {sanitize(said)}" if said else ""))
     return "\n".join(parts)
 
 
@@ -191,7 +193,7 @@ def predictions(found: Predictions, listed: Predictions, shown: Predictions, opt
         if each.right is False:
             verdict.append(" (wrong)", style="red")
         event = "" if each.event is None else str(each.event)
-        link = f"{plain(each.src, 20)} → {plain(each.dst, 20)}"
+        link = f"{sanitize(each.src, 20)} → {sanitize(each.dst, 20)}"
         rows.add_row(event, link, moment(each.time), f"{each.score:.2f}", verdict)
     yield rows
     yield ""
@@ -206,18 +208,18 @@ def _asked(link: Prediction) -> str:
     """The options that name a link."""
     if link.event is not None:
         return f"--event {link.event}"
-    src, dst = (shlex.quote(plain(end)) for end in (link.src, link.dst))
+    src, dst = (shlex.quote(sanitize(end)) for end in (link.src, link.dst))
     return f"--src {src} --dst {dst} --time {link.time:.15g}"
 
 
 def partners(shown: Predictions, node: str, options: str) -> Iterable[RenderableType]:
     """The most likely partners of a node, best first."""
     if not len(shown):
-        yield Text(f"{plain(node)} has no possible partners.")
+        yield Text(f"{sanitize(node)} has no possible partners.")
         return
     when = shown[0].time
     first = shown.queries[0]
-    yield Text(f"The most likely partners of {plain(node)}, as of {moment_and_zone(when)}:")
+    yield Text(f"The most likely partners of {sanitize(node)}, as of {moment_and_zone(when)}:")
     yield ""
     now = when == float(shown.graph.time[shown.graph.num_events - 1])
     rows = table("link", "#score", "predicted", "they met", *([] if now else ["and after that"]))
@@ -225,11 +227,11 @@ def partners(shown: Predictions, node: str, options: str) -> Iterable[Renderable
         contact = shown.contact(place)
         before = "never" if contact.last is None else f"{earlier(contact.last, when)} before"
         after = "never" if contact.next is None else f"{earlier(when, contact.next)} later"
-        link = f"{plain(each.src, 20)} → {plain(each.dst, 20)}"
+        link = f"{sanitize(each.src, 20)} → {sanitize(each.dst, 20)}"
         rows.add_row(link, f"{each.score:.2f}", decision(each.logit), before, *([] if now else [after]))
     yield rows
     yield ""
-    src, dst = (shlex.quote(plain(shown.graph.name(end))) for end in (first.src, first.dst))
+    src, dst = (shlex.quote(sanitize(shown.graph.name(end))) for end in (first.src, first.dst))
     asked = f"--src {src} --dst {dst} --time {'now' if now else shlex.quote(timestamp(when))}"
     yield f"Ask why:  cody explain {asked}{options}"
 
@@ -281,7 +283,7 @@ def addition(why: Explanation, other: Explanation | None) -> Iterable[Renderable
     if other is not None and other.is_counterfactual:
         ((event, _),) = other.steps
         ask = "--allow remove,add" if why.original > 0 else "--why-not"
-        link = f"{plain(event.src, 24)} → {plain(event.dst, 24)}"
+        link = f"{sanitize(event.src, 24)} → {sanitize(event.dst, 24)}"
         yield ""
         yield Text(f"One event more would do: {link}, {moment(event.time)}. {ask} finds the least intrusive one.")
 
@@ -392,11 +394,11 @@ def bench(measured: Sequence[Row], machine: dict[str, Any], left_out: Sequence[s
 
 
 def _link(graph: TemporalGraph, row: int) -> str:
-    named = " → ".join(plain(graph.name(int(node)), 20) for node in (graph.src[row], graph.dst[row]))
-    return ", ".join([named, *filter(None, [plain(graph.carried(row))])])
+    named = " → ".join(sanitize(graph.name(int(node)), 20) for node in (graph.src[row], graph.dst[row]))
+    return ", ".join([named, *filter(None, [sanitize(graph.carried(row))])])
 
 
-def _rows(case: Case) -> str:
+def _rows(case: Scenario) -> str:
     rows = [str(row) for row in sorted(case.removed)]
     return ", ".join(rows) if len(rows) <= 4 else f"{', '.join(rows[:3])}, … ({len(rows)} events)"
 

@@ -59,7 +59,7 @@ from cody.explain.explanation import Explanation
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
 from cody.models.predict import rows_between
-from cody.study import Case, Comparison, Part, Survey, cases, compare, survey_of
+from cody.study import ExplainedLink, ModelComparison, Part, Survey, cases, compare, survey_of
 from cody.study import run as evaluation
 from cody.study.explainers import DEFAULT_SEARCH, explainer, find
 from cody.study.instances import TEST_PERIOD
@@ -72,19 +72,19 @@ from cody.utils import words
 INSTANCES = 50  # predictions of each kind
 
 
-class Asked(NamedTuple):
+class SurveyedModel(NamedTuple):
     """A model that was asked, and what it decided why."""
 
     model: Model | None  # None: its records were read
     graph: TemporalGraph
-    explained: list[Case]
+    explained: list[ExplainedLink]
 
 
 @app.command(
     "survey",
     groups={
         "Which predictions": "instances kinds period node events seed",
-        "Data and models": "data model sort unit other_data",
+        "Data and models": "data model sort unit allow_data_mismatch",
         "The work": "explainer_ allow protect candidates evaluations workers ray out_",
         "What comes out": "html pages csv_ json_",
     },
@@ -133,7 +133,7 @@ def survey_(
     ] = None,
     sort: SortOption = False,
     unit: UnitOption = None,
-    other_data: OtherDataOption = False,
+    allow_data_mismatch: OtherDataOption = False,
     csv_: CsvOption = False,
     json_: JsonOption = False,
 ) -> None:
@@ -151,21 +151,23 @@ def survey_(
     edits = parse_edits(DEFAULT_EDITS if allow is None else allow)
     chosen = explainer(explainer_, size=candidates, evaluations=evaluations, edits=edits)
     use_threads(1)
-    asked: list[Asked] = []
+    asked: list[SurveyedModel] = []
     with tempfile.TemporaryDirectory(prefix="cody-survey-") as scratch:
         for number, name in enumerate(names):
             named = NamedModel(name, partial(load, data, sort=sort, unit=unit))
             sample = _same_links(asked[0]) if asked else _sample(named.graph, instances, kinds, period, node, events)
             chosen = replace(chosen, protect=protected(named.graph, protect or []))
-            plan = evaluation.Plan(named.data(data), name, (chosen,), seed)
+            plan = evaluation.EvaluationPlan(named.data(data), name, (chosen,), seed)
             file = _file(out_ or Path(scratch) / "records.jsonl", number)
-            asked.append(_explained(file, named, plan, sample, other_data, workers, ray, keeps=out_ is not None))
+            asked.append(
+                _explained(file, named, plan, sample, allow_data_mismatch, workers, ray, keeps=out_ is not None)
+            )
     _report(asked, html, pages, partial(chosen.explain, seed=seed), as_json=json_, as_csv=csv_)
 
 
 ASKED = (  # options that say what to explain, and how: records are what they are
     *("model", "instances", "kinds", "period", "node", "events", "allow", "protect", "candidates", "evaluations"),
-    *("seed", "workers", "ray", "out_", "pages", "other_data"),
+    *("seed", "workers", "ray", "out_", "pages", "allow_data_mismatch"),
 )
 
 
@@ -176,7 +178,7 @@ def _check_nothing_is_asked() -> None:
             raise CallError(f"{option} is for a survey that is made now; records in files are counted as they are")
 
 
-def _read(files: Sequence[Path], data: str, graph: TemporalGraph, wanted: str | None) -> list[Asked]:
+def _read(files: Sequence[Path], data: str, graph: TemporalGraph, wanted: str | None) -> list[SurveyedModel]:
     """What was explained before, of each model."""
     models = records_of_models(files, wanted)
     if len(models) > 2:
@@ -184,16 +186,18 @@ def _read(files: Sequence[Path], data: str, graph: TemporalGraph, wanted: str | 
     first = models[0][0]
     if first.data_identity != graph.identity:
         raise CallError(
-            f"the files are about other data ({words.plain(first.data)}) than {data}: give them with --data"
+            f"the files are about other data ({words.sanitize(first.data)}) than {data}: give them with --data"
         )
     return [
-        Asked(None, graph, cases([replace(each, data=data, model=of_model[0].model) for each in of_model], graph))
+        SurveyedModel(
+            None, graph, cases([replace(each, data=data, model=of_model[0].model) for each in of_model], graph)
+        )
         for of_model in models
     ]
 
 
 def _report(
-    asked: Sequence[Asked],
+    asked: Sequence[SurveyedModel],
     html: Path | None,
     pages: Path | None,
     explain: Callable[..., Explanation] | None,
@@ -209,7 +213,7 @@ def _report(
     _print(found, comparison, as_json=as_json, as_csv=as_csv)
 
 
-def _print(found: Sequence[Survey], comparison: Comparison | None, *, as_json: bool, as_csv: bool) -> None:
+def _print(found: Sequence[Survey], comparison: ModelComparison | None, *, as_json: bool, as_csv: bool) -> None:
     if as_json:
         document: dict[str, Any] = {"surveys": [each.to_dict() for each in found]}
         print_json(document | {"comparison": None if comparison is None else comparison.to_dict()})
@@ -232,15 +236,15 @@ def _check_pages(html: Path | None, pages: Path | None) -> None:
     if pages is not None and html is None:
         raise CallError("--pages are linked from the survey's page: give --html FILE too")
     if pages is not None and pages.exists() and not pages.is_dir():
-        raise CallError(f"--pages {words.plain(pages, 200)} is not a folder")
+        raise CallError(f"--pages {words.sanitize(pages, 200)} is not a folder")
 
 
 def _write_page(
     html: Path,
     pages: Path | None,
     found: Sequence[Survey],
-    comparison: Comparison | None,
-    asked: Sequence[Asked],
+    comparison: ModelComparison | None,
+    asked: Sequence[SurveyedModel],
     explain: Callable[..., Explanation] | None,
 ) -> None:
     """The survey's page, and if they are wanted, the pages of its explanations."""
@@ -263,7 +267,7 @@ def _write_page(
                 write_page(replace(why, parameters=why.parameters | names), _page(folder, place, case.event))
                 move(completed=number + 1)
         write_html(survey_page(found, comparison, page_of=address), html)
-    say(f"Page: {words.plain(html, 200)}")
+    say(f"Page: {words.sanitize(html, 200)}")
 
 
 def _page(folder: Path, place: int, event: int) -> Path:
@@ -302,7 +306,7 @@ def _sample(
     return evaluation.Sample(instances or most, named_kinds(kinds), shares, events=rows)
 
 
-def _same_links(other: Asked) -> evaluation.Sample:
+def _same_links(other: SurveyedModel) -> evaluation.Sample:
     """The links of another model, whatever this one says about them."""
     rows = tuple(sorted(case.event for case in other.explained))
     return evaluation.Sample(len(rows), period=(0.0, 1.0), events=rows)
@@ -316,17 +320,17 @@ def _file(first: Path, number: int) -> Path:
 def _explained(
     file: Path,
     named: NamedModel,
-    plan: evaluation.Plan,
+    plan: evaluation.EvaluationPlan,
     sample: evaluation.Sample,
-    other_data: bool,
+    allow_data_mismatch: bool,
     workers: int,
     ray: str | None,
     *,
     keeps: bool,
-) -> Asked:
+) -> SurveyedModel:
     """Explain the links of a sample, or go on with it."""
-    loaded, graph = open_model(named, other_data=other_data), named.graph
-    with way_to_evaluate(plan.data, graph, plan.model, other_data, workers, ray) as way:
+    loaded, graph = open_model(named, allow_data_mismatch=allow_data_mismatch), named.graph
+    with way_to_evaluate(plan.data, graph, plan.model, allow_data_mismatch, workers, ray) as way:
         steps = evaluation.run(file, loaded, graph, plan, sample, evaluate=way)
         links = finish(steps, sample, kept=file if keeps else None, nothing="nothing was kept (--out keeps it)")
     failures = failures_of(file, plan, links)
@@ -334,7 +338,7 @@ def _explained(
     explained = cases(records_of(file, plan, links), graph)
     if not explained:
         raise ModelError(f"no prediction could be explained, the first one: {failures[0].reason}")
-    return Asked(loaded, graph, explained)
+    return SurveyedModel(loaded, graph, explained)
 
 
 def _print_csv(found: Sequence[Survey]) -> None:
@@ -374,7 +378,7 @@ def _changes(found: Survey) -> str:
 def _shown(found: Survey) -> Iterable[Any]:
     """A survey for a person, one kind of prediction after the other."""
     for part in found.parts:
-        name = f"{words.plain(found.model, 30)} on {words.plain(found.data, 30)}"
+        name = f"{words.sanitize(found.model, 30)} on {words.sanitize(found.data, 30)}"
         yield f"{name}: {words.count(part.links, f'{part.kind} prediction')}, {part.explained} with a counterfactual"
         yield from ([found.protected] if found.protected else [])
         yield ""
@@ -422,7 +426,7 @@ def _deciders(title: str, heading: str, deciders: Sequence[Decider]) -> Iterable
     rows = table(heading, "#decides", "#could")
     for each in deciders:
         row = "" if each.row is None else f"{each.row}, "
-        rows.add_row(f"{row}{words.plain(each.name, 50)}", f"{each.decides}", f"{each.could}")
+        rows.add_row(f"{row}{words.sanitize(each.name, 50)}", f"{each.decides}", f"{each.could}")
     yield from (f"{title}:", rows, "")
 
 
@@ -431,14 +435,14 @@ def _examples(title: str, examples: Sequence[Example], found: Survey) -> Iterabl
         return
     rows = table("#event", "link", "#score", _changes(found))
     for each in examples:
-        link = f"{words.plain(each.src, 20)} → {words.plain(each.dst, 20)}"
+        link = f"{words.sanitize(each.src, 20)} → {words.sanitize(each.dst, 20)}"
         rows.add_row(str(each.event), link, f"{each.score:.2f}", _rows(each.rows))
     yield from (f"{title}:", rows, "")
 
 
-def _compared(found: Comparison) -> Iterable[Any]:
+def _compared(found: ModelComparison) -> Iterable[Any]:
     """Two surveys side by side."""
-    one, other = (words.plain(name, 30) for name in found.models)
+    one, other = (words.sanitize(name, 30) for name in found.models)
     yield f"{one} and {other} on {words.count(found.links, 'link')}:"
     yield f"the same decision on {_percent(found.same_decision)} ({_between(found.same_decision)})"
     if found.overlap is not None and found.same_reason is not None:
@@ -449,14 +453,14 @@ def _compared(found: Comparison) -> Iterable[Any]:
         for title, pairs in (("They agree most on", found.agree), ("They differ most on", found.differ)):
             rows = table("#event", "link", one, other)
             for pair in pairs:
-                link = f"{words.plain(pair.src, 20)} → {words.plain(pair.dst, 20)}"
+                link = f"{words.sanitize(pair.src, 20)} → {words.sanitize(pair.dst, 20)}"
                 rows.add_row(str(pair.event), link, _rows(pair.rows), _rows(pair.others))
             if pairs:
                 yield from (f"{title}:", rows, "")
 
 
 def _rows(rows: Sequence[int | str]) -> str:
-    listed = ", ".join(words.plain(row, 40) for row in rows[:4]) + (f", … ({len(rows)})" if len(rows) > 4 else "")
+    listed = ", ".join(words.sanitize(row, 40) for row in rows[:4]) + (f", … ({len(rows)})" if len(rows) > 4 else "")
     return listed or "(none found)"
 
 

@@ -12,7 +12,7 @@ from cody.cli.common import app, say
 from cody.cli.parser import PAGE, Argument, Option
 from cody.errors import CallError, DataError
 from cody.explain.explanation import Explanation
-from cody.utils.words import count, plain
+from cody.utils.words import count, sanitize
 
 
 @app.command("view")
@@ -38,7 +38,7 @@ def view(
         _write_all(documents, file, page)
     else:
         _write_one(documents, line, file, page)
-    say(f"Page: {plain(page, 200)}")
+    say(f"Page: {sanitize(page, 200)}")
     if open_:
         webbrowser.open(page.absolute().as_uri())
 

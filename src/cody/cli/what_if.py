@@ -39,7 +39,7 @@ from cody.data import load
 from cody.engine.named import NamedModel
 from cody.errors import CallError
 from cody.explain.what_if import (
-    Case,
+    Scenario,
     answer_cases,
     effects,
     parse_add,
@@ -60,7 +60,7 @@ from cody.utils.words import count
     groups={
         "The link": "event src dst time cases",
         "What is otherwise": "without add move alter new_node each most",
-        "Data and model": "data model sort unit other_data engine",
+        "Data and model": "data model sort unit allow_data_mismatch engine",
     },
     examples={
         "cody what-if --event 53854 --without 53852": "had this message not been sent",
@@ -89,7 +89,7 @@ def what_if(
     engine: Annotated[Engine, Option(help="The fast one, or the slow one that defines right.")] = Engine.fast,
     sort: SortOption = False,
     unit: UnitOption = None,
-    other_data: OtherDataOption = False,
+    allow_data_mismatch: OtherDataOption = False,
     json_: JsonOption = False,
 ) -> None:
     """Ask what a model would say were the past otherwise: without some events, with others, at other times."""
@@ -112,9 +112,9 @@ def what_if(
             *(parse_move(text, graph) for text in move or []),
             *(parse_alter(text, graph) for text in alter or []),
         )
-        asked = [Case(query, event), *([Case(query, event, removed, edits)] if removed or edits else [])]
+        asked = [Scenario(query, event), *([Scenario(query, event, removed, edits)] if removed or edits else [])]
         _say_what_is_too_late(graph, query, event, removed, edits, new_node or [])
-    loaded = open_model(named, other_data=other_data, plainly=engine == Engine.replay)
+    loaded = open_model(named, allow_data_mismatch=allow_data_mismatch, plainly=engine == Engine.replay)
     if each:
         found = effects(loaded, graph, asked[0].query)
         asked += [asked[0]._replace(removed=frozenset({row})) for row in found.candidates.tolist()]
@@ -150,7 +150,7 @@ def _say_what_is_too_late(
             say(said)
 
 
-def _say_which_cases_are_too_late(graph: TemporalGraph, cases: Sequence[Case], new_nodes: Sequence[str]) -> None:
+def _say_which_cases_are_too_late(graph: TemporalGraph, cases: Sequence[Scenario], new_nodes: Sequence[str]) -> None:
     """Say in how many cases something is changed that the question does not see, and name the first."""
     late = [
         number
@@ -163,7 +163,7 @@ def _say_which_cases_are_too_late(graph: TemporalGraph, cases: Sequence[Case], n
         say(f"{of_all}, change something that does not lie before the link: that has no effect")
 
 
-def _answer(graph: TemporalGraph, case: Case, logit: float) -> dict[str, Any]:
+def _answer(graph: TemporalGraph, case: Scenario, logit: float) -> dict[str, Any]:
     # Batches of other sizes round the last digits differently; six decimals are the same in all of them.
     answer: dict[str, Any] = {"event": case.event}
     if case.event is None:

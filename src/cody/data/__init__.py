@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from cody.data.named import Dataset, data_directory, datasets, fetch, is_here, load
     from cody.data.readers import from_table, from_temporal_data, read_events
     from cody.data.storage import open_graph, save_graph
-    from cody.data.summary import Summary, summarise
+    from cody.data.summary import DataSummary, summarise
     from cody.graph import verify_graph
 
 __all__ = [
     "Campus",
+    "DataSummary",
     "Dataset",
-    "Summary",
     "campus",
     "data_directory",
     "datasets",
@@ -38,7 +38,7 @@ _lazy.import_on_demand(
         "cody.data.named": "Dataset data_directory datasets fetch is_here load",
         "cody.data.readers": "from_table from_temporal_data read_events",
         "cody.data.storage": "open_graph save_graph",
-        "cody.data.summary": "Summary summarise",
+        "cody.data.summary": "DataSummary summarise",
         "cody.graph": "verify_graph",
     },
 )

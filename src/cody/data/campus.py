@@ -40,7 +40,7 @@ class Campus:
 
 
 @dataclass(slots=True)
-class _Log:
+class _GeneratedEvents:
     """Events in the order in which they are generated; sorted at the end."""
 
     src: list[Nodes] = field(default_factory=list)
@@ -89,7 +89,7 @@ def campus(
     """
     forums = courses if forums is None else forums
     _check_sizes(students, courses, forums, days, enrolments, noise)
-    rng, log = np.random.default_rng(seed), _Log()
+    rng, log = np.random.default_rng(seed), _GeneratedEvents()
     first_forum, first_course = students, students + forums
 
     every_course = np.tile(np.arange(courses), days)
@@ -109,7 +109,7 @@ def campus(
 
 
 def _noise(
-    log: _Log, rng: np.random.Generator, students: int, first_forum: int, forums: int, days: int, count: int
+    log: _GeneratedEvents, rng: np.random.Generator, students: int, first_forum: int, forums: int, days: int, count: int
 ) -> None:
     visits = count // 2
     visitor, forum = rng.integers(students, size=visits), first_forum + rng.integers(forums, size=visits)
@@ -119,7 +119,7 @@ def _noise(
     log.add(sender, receiver, rng.uniform(0, days * DAY, count - visits))
 
 
-def _finish(log: _Log, students: int, forums: int, courses: int) -> Campus:
+def _finish(log: _GeneratedEvents, students: int, forums: int, courses: int) -> Campus:
     src, dst, time, cause = (np.concatenate(parts) for parts in (log.src, log.dst, log.time, log.cause))
     order = np.argsort(time, kind="stable")
     row_of = np.empty_like(order)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cody.errors import CallError, DataError, TimeWarning, first_line
 from cody.graph import LONGEST_NAME, check_room_for_names, reject_long_texts
-from cody.utils.words import is_date, moment_and_zone, plain
+from cody.utils.words import is_date, moment_and_zone, sanitize
 
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 UNIT_NAMES = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
@@ -247,7 +247,7 @@ def _example(column: Any) -> str:
         first = first or kind
         if kind == OTHER or kind != first:
             unlike = f", unlike {_kind_of_time(column[0].as_py())} in row 0" if row else ""
-            return f", such as {plain(repr(value))} in row {row}{unlike}"
+            return f", such as {sanitize(repr(value))} in row {row}{unlike}"
     return ""
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from cody.errors import DataError
 from cody.utils.files import write_atomically
-from cody.utils.words import plain
+from cody.utils.words import sanitize
 
 Progress = Callable[[int, int | None], None]  # bytes done, bytes in all if known
 
@@ -47,7 +47,7 @@ def download(url: str, target: Path, largest: int, progress: Progress | None = N
                 if progress is not None:
                     progress(done, total)
     except (http.client.HTTPException, ValueError) as error:  # the answer is not HTTP, or has an invalid address
-        raise OSError(f"the server's answer makes no sense: {plain(error, 200) or type(error).__name__}") from error
+        raise OSError(f"the server's answer makes no sense: {sanitize(error, 200) or type(error).__name__}") from error
     logger.info("%d bytes downloaded from %s", done, url)
     if total is not None and done != total:
         raise OSError(f"the connection broke after {done:,} of {total:,} bytes")
@@ -67,7 +67,7 @@ def _open(url: str) -> Any:
 
 def _check_https(url: str) -> None:
     if not url.lower().startswith("https://"):
-        raise urllib.error.URLError(f"files are downloaded over https only, not from {plain(url, 200)}")
+        raise urllib.error.URLError(f"files are downloaded over https only, not from {sanitize(url, 200)}")
 
 
 def _announced_size(length: str | None) -> int | None:

@@ -38,7 +38,7 @@ from cody.errors import CallError, DataError, did_you_mean, first_line
 from cody.graph import TemporalGraph
 from cody.utils.files import cache_directory, replacing
 from cody.utils.signatures import readable_help
-from cody.utils.words import plain
+from cody.utils.words import sanitize
 
 if TYPE_CHECKING:
     from cody.data.download import Progress
@@ -106,7 +106,7 @@ def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
 
 
 def _described(source: Any) -> str:
-    return plain(source, 200) if isinstance(source, str | os.PathLike) else type(source).__name__
+    return sanitize(source, 200) if isinstance(source, str | os.PathLike) else type(source).__name__
 
 
 def _load(source: Any, columns: dict[str, Any]) -> TemporalGraph:

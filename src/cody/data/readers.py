@@ -59,7 +59,7 @@ ASSUMED_MEMORY = 8 * 2**30  # bytes, for a machine that does not say how many it
 ByteStream = IO[bytes] | io.BufferedReader
 
 
-class Columns(NamedTuple):
+class EventColumns(NamedTuple):
     """The columns of a table that make events."""
 
     src: str
@@ -410,7 +410,7 @@ def _declared_size(metadata: Any, columns: list[str]) -> int:
     return size
 
 
-def _csv_table(stream: ByteStream, header: list[str], delimiter: str, skip: int, chosen: Columns) -> Any:
+def _csv_table(stream: ByteStream, header: list[str], delimiter: str, skip: int, chosen: EventColumns) -> Any:
     import pyarrow as pa
     from pyarrow import compute
 
@@ -493,7 +493,7 @@ def _choose(
     time: str | None,
     features: Sequence[str] | None,
     header: bool = True,
-) -> Columns:
+) -> EventColumns:
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
         raise DataError(f"column names must differ; {twice[0]!r} occurs more than once")
@@ -505,7 +505,7 @@ def _choose(
     if missing:
         raise _missing_columns(missing, [word for role in missing for word in roles[role][1]], names)
     listed = _guess_features(names, list_columns) if wanted is None else [_given(name, names) for name in wanted]
-    chosen = Columns(str(found["src"]), str(found["dst"]), str(found["time"]), listed)
+    chosen = EventColumns(str(found["src"]), str(found["dst"]), str(found["time"]), listed)
     used = [*chosen[:3], *listed]
     twice = [name for name in used if used.count(name) > 1]
     if twice:
@@ -561,7 +561,7 @@ def _guess_features(names: Sequence[str], list_columns: Sequence[str]) -> list[s
     return [name for name in list_columns if name.casefold() in FEATURE_LIST_WORDS][:1]
 
 
-def _graph(table: Any, chosen: Columns, unit: str | None, sort: bool) -> TemporalGraph:
+def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool) -> TemporalGraph:
     if not table.num_rows:
         raise DataError("there are no events")
     src, dst = (id_column(table[name], name) for name in (chosen.src, chosen.dst))

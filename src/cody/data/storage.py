@@ -26,7 +26,7 @@ from cody.data.intact import QUICKLY_READ, check_files
 from cody.errors import DataError, first_line
 from cody.graph import TemporalGraph, verify_graph
 from cody.utils.files import STALE, file_checksum, flush, is_as_written, load_array, with_checksum, write_atomically
-from cody.utils.words import plain
+from cody.utils.words import sanitize
 
 SCHEMA = "cody/graph/2"
 WITHOUT_CHECKSUMS = "cody/graph/1"  # columns are called src.npy, dst.npy, …
@@ -258,7 +258,7 @@ def _column_paths(folder: Path, description: dict[str, Any]) -> dict[str, Path]:
 
 
 def _reject_schema(file: Path, schema: Any) -> None:
-    found = plain(repr(schema))
+    found = sanitize(repr(schema))
     if str(schema).startswith(SCHEMA.rpartition("/")[0] + "/"):
         raise DataError(f"{file} has the format {found}, this version of cody reads {SCHEMA!r}; update cody")
     raise DataError(f"{file} has the format {found}, which is not a saved graph ({SCHEMA!r})")
@@ -306,7 +306,7 @@ def _map_column(name: str, file: Path, described: dict[str, Any]) -> NDArray[Any
     if not right_type or [column.dtype.str, list(column.shape)] != [described.get("dtype"), described.get("shape")]:
         raise DataError(
             f"{file} holds {column.dtype.str} {list(column.shape)}, but {DESCRIPTION} says "
-            f"{plain(described.get('dtype'))} {plain(described.get('shape'))}: the files do not belong together"
+            f"{sanitize(described.get('dtype'))} {sanitize(described.get('shape'))}: the files do not belong together"
         )
     return column
 

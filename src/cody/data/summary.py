@@ -12,7 +12,7 @@ SECONDS_PER_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class DataSummary:
     nodes: int  # with at least one event
     events: int
     unique_edges: int  # distinct pairs (source, destination): a → b and b → a are two
@@ -25,7 +25,7 @@ class Summary:
     last_time: float
 
 
-def summarise(graph: TemporalGraph) -> Summary:
+def summarise(graph: TemporalGraph) -> DataSummary:
     """The figures of a graph.
 
     >>> graph = TemporalGraph.from_arrays(src=[0, 1, 0], dst=[2, 2, 2], time=[0.0, 43_200.0, 86_400.0])
@@ -38,7 +38,7 @@ def summarise(graph: TemporalGraph) -> Summary:
     sources[graph.src] = True
     destinations[graph.dst] = True
     first, last = float(graph.time[0]), float(graph.time[-1])
-    return Summary(
+    return DataSummary(
         nodes=int((sources | destinations).sum()),
         events=graph.num_events,
         unique_edges=len(np.unique(pairs)),

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cody.engine.masks import Masks
-from cody.engine.vectors import PRODUCTS_KEPT, Alike, Vectors
+from cody.engine.vectors import PRODUCTS_KEPT, NearDuplicates, Vectors
 from cody.engine.versions import checksum_weights
 from cody.errors import ModelError
-from cody.graph import IntArray, TemporalGraph, ascending
+from cody.graph import IntArray, TemporalGraph, sorted_unique
 from cody.utils.deadline import check_deadline
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def source_number() -> int:
 def trace(library: Any, graph: TemporalGraph, batch: int, found: IntArray, events: IntArray) -> IntArray:
     """What `Lineage._trace` finds where no event is imagined: index, own, other and previous of versions. → [4, m]"""
     oldest = int(events[0]) if len(events) else 0
-    found = ascending(found[found >= 2 * oldest]) if len(events) else found[:0]
+    found = sorted_unique(found[found >= 2 * oldest]) if len(events) else found[:0]
     seen = np.zeros(2 * graph.num_events, dtype=np.uint8)
     seen[found] = 1
     columns = {name: getattr(graph, name) for name in ("src", "dst", "offsets", "incidence")}
@@ -220,7 +220,7 @@ class CompiledFollow:
             "new_elapsed": self.new_elapsed,
         }
 
-    def _setup(self, alike: Alike | None) -> ctypes.Structure:
+    def _setup(self, alike: NearDuplicates | None) -> ctypes.Structure:
         lineage, table = self.lineage, self.model.table
         return _Setup(
             versions=len(lineage.index),

@@ -19,14 +19,14 @@ import numpy as np
 from cody.engine.attention import Attention, Decoder, Maps
 from cody.engine.kept_only import logit_of_kept
 from cody.engine.links import LinkScorer
-from cody.engine.masks import Chosen, Masks, Universe, Windows, distinct
+from cody.engine.masks import AttendedEvents, EditableEvents, Masks, Windows, distinct
 from cody.engine.replay import Replay
 from cody.engine.selfcheck import SelfCheck
 from cody.engine.threads import one_thread
 from cody.engine.vectors import Products, Vectors
 from cody.engine.weights import Weights
 from cody.errors import CallError
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph, ascending, check_query
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query, sorted_unique
 from cody.models.contract import Change, check_changes
 from cody.utils.deadline import check_deadline
 
@@ -35,7 +35,7 @@ NUMBERS_KEPT = 100_000_000  # remembered about a query (0.8 GB) before it is sta
 ON_THE_LINE = 2e-5  # a logit this close to 0 is computed by the reference: rounding could decide it
 
 
-class Asked(NamedTuple):
+class VectorRequest(NamedTuple):
     """Vectors that were asked for, by node and mask: those that are there, and those that have to be made."""
 
     ids: IntArray  # [n] of the vector; ~k of the k-th one that is to be made
@@ -44,21 +44,21 @@ class Asked(NamedTuple):
     places: IntArray  # [m] where each was asked for; of those with nothing otherwise, anywhere
 
 
-class Known:
+class KnownVectors:
     """Which vectors there are, by node and mask."""
 
     def __init__(self, nodes: int) -> None:
         self.unchanged = np.full(nodes, -1)  # id of the vector with nothing otherwise
         self.changed: dict[tuple[int, ...], int] = {}  # (node, mask) → id
 
-    def find(self, nodes: IntArray, masks: Masks) -> Asked:
+    def find(self, nodes: IntArray, masks: Masks) -> VectorRequest:
         """Look vectors up. [n], [n, w]"""
         touched = np.flatnonzero(masks.any(axis=1))
         ids = self.unchanged[nodes]
         ids[touched] = 0
         missing, fresh = np.flatnonzero(ids < 0), nodes[:0]
         if len(missing):
-            fresh = ascending(nodes[missing])
+            fresh = sorted_unique(nodes[missing])
             ids[missing] = ~np.searchsorted(fresh, nodes[missing])
         touched_nodes, touched_masks = nodes[touched], masks[touched]
         first, inverse = distinct(touched_nodes, touched_masks)
@@ -69,14 +69,14 @@ class Known:
         found[new] = ~np.arange(len(fresh), len(fresh) + np.count_nonzero(new))
         ids[touched] = found[inverse]
         zero = np.zeros((len(fresh), masks.shape[1]), dtype=np.uint64)
-        return Asked(
+        return VectorRequest(
             ids,
             np.concatenate([fresh, some_nodes[new]]),
             np.concatenate([zero, some_masks[new]]),
             np.concatenate([np.zeros_like(fresh), touched[first[new]]]),
         )
 
-    def add(self, asked: Asked, made: IntArray) -> IntArray:
+    def add(self, asked: VectorRequest, made: IntArray) -> IntArray:
         """Take the ids of what was made, [m], and give those of all that was asked for. → [n]"""
         if len(made):
             touched = asked.masks.any(axis=1)
@@ -141,7 +141,7 @@ class Inputs(Below, Protocol):
         ...
 
 
-class Events:
+class EventInputs:
     """What is attended to of each event: [its features, encoding of the time since]. Computed when first used."""
 
     def __init__(self, weights: Weights, graph: TemporalGraph, query: Query, rows: IntArray) -> None:
@@ -153,7 +153,7 @@ class Events:
         """Where the vectors of events stand. [...] → [...]"""
         slots = self.slot[events]
         if (slots < 0).any():
-            new = ascending(events[slots < 0])
+            new = sorted_unique(events[slots < 0])
             self.slot[new] = self.vectors.length + np.arange(len(new))
             self._compute(self.rows[new], self.vectors.append(len(new)))
             slots = self.slot[events]
@@ -167,11 +167,11 @@ class Events:
             vectors[:, : weights.sizes.edge_features] = features
 
 
-class Step(NamedTuple):
+class LayerPlan(NamedTuple):
     """A plan of a layer."""
 
-    asked: Asked
-    chosen: Chosen  # what the vectors that are to be made attend to
+    asked: VectorRequest
+    chosen: AttendedEvents  # what the vectors that are to be made attend to
     below: Any  # the plan of the layer below: for the nodes themselves, then for their neighbours
 
 
@@ -182,14 +182,14 @@ class Layer:
     all nodes of the query. Vectors that are made of the same parts are the same, whatever is otherwise.
     """
 
-    def __init__(self, maps: Maps, below: Below, windows: Windows, reach: Reach, events: Events) -> None:
+    def __init__(self, maps: Maps, below: Below, windows: Windows, reach: Reach, events: EventInputs) -> None:
         self.maps = maps
         self.below = below
         self.windows = windows
         self.reach = reach
         self.events = events
         self.depends = self._depends()
-        self.known = Known(len(reach.nodes))
+        self.known = KnownVectors(len(reach.nodes))
         self.made_of: dict[bytes, int] = {}  # ids of the vectors below and of the events → id
         self.vectors = Vectors(len(maps.answer_bias), maps.answer.dtype)
         self.own = Products(maps.own, maps.own_bias)  # many vectors of this layer share what a node has below
@@ -212,7 +212,7 @@ class Layer:
         depends[nodes] = windows.touching | below[nodes] | neighbours
         return depends
 
-    def plan(self, nodes: IntArray, masks: Masks, change: IntArray) -> Step:
+    def plan(self, nodes: IntArray, masks: Masks, change: IntArray) -> LayerPlan:
         check_deadline()
         asked = self.known.find(nodes, masks & self.depends[nodes])
         change = change[asked.places]
@@ -223,9 +223,9 @@ class Layer:
             np.concatenate([asked.masks, np.repeat(asked.masks, chosen.length, axis=0)]),
             np.concatenate([change, np.repeat(change, chosen.length)]),
         )
-        return Step(asked, chosen, below)
+        return LayerPlan(asked, chosen, below)
 
-    def compute(self, plan: Step) -> IntArray:
+    def compute(self, plan: LayerPlan) -> IntArray:
         ids = self.below.compute(plan.below)
         made, exists = len(plan.asked.nodes), plan.chosen.exists
         places = exists.shape[1]
@@ -276,22 +276,22 @@ class Reach:
         return np.searchsorted(self.nodes, nodes)
 
 
-class Workspace:
+class QueryWorkspace:
     """All that is known about one query, for changes of one universe. It only grows, and no answer ever changes."""
 
     def __init__(self, model: FastModel, query: Query, rows: Iterable[int]) -> None:
         self.model, self.query = model, query
         sizes = model.weights.sizes
-        self.universe = Universe(model.graph, query, rows)
-        nodes = ascending(np.array([query.src, query.dst]))
+        self.universe = EditableEvents(model.graph, query, rows)
+        nodes = sorted_unique(np.array([query.src, query.dst]))
         for _ in range(sizes.layers):  # one hop further with each layer
             check_deadline()
             windows = Windows(model.graph, query, self.universe, nodes, sizes.neighbours)
-            nodes = ascending(np.concatenate([nodes, windows.other.ravel()]))
+            nodes = sorted_unique(np.concatenate([nodes, windows.other.ravel()]))
         self.reach = Reach(nodes, windows)
         self.roots = self.reach.place(np.array([query.src, query.dst]))
         self.windows = windows
-        self.events = Events(model.weights, model.graph, query, windows.events)
+        self.events = EventInputs(model.weights, model.graph, query, windows.events)
         self._begin(model.inputs(query, self.universe, nodes))
 
     def _begin(self, inputs: Inputs) -> None:
@@ -312,7 +312,7 @@ class Workspace:
         return self.inputs.exact
 
     @cached_property
-    def exactly(self) -> Workspace:
+    def exactly(self) -> QueryWorkspace:
         """The same without approximation. It has its own vectors, and the rest in common."""
         other = copy.copy(self)
         other._begin(self.inputs.exactly())
@@ -353,7 +353,7 @@ class Workspace:
         self.logits.update(zip(pairs, logits.tolist(), strict=True))
         for pair, change in pairs.items() if self.exact else ():
             if abs(self.logits[pair]) < ON_THE_LINE:
-                reference = self.model.plain(self.query, change)
+                reference = self.model.reference(self.query, change)
                 self.logits[pair] = float(reference.logits(self.query, [change])[0])
 
 
@@ -368,7 +368,7 @@ class FastSession:
         self.model = model
         self.query = query
         self.rows = frozenset(rows)  # what will probably be otherwise: better to make the masks once
-        self._workspace: Workspace | None = None
+        self._workspace: QueryWorkspace | None = None
         self._check = SelfCheck()
 
     @property
@@ -402,14 +402,14 @@ class FastSession:
                 self._workspace = self._check.trusted(workspace)
         return np.array(answers, dtype=np.float64)
 
-    def _take(self, changes: Sequence[Change]) -> Workspace:
+    def _take(self, changes: Sequence[Change]) -> QueryWorkspace:
         """What is known, if that is enough for these changes and not too much."""
         asked = frozenset[int]().union(*changes)
         workspace, self._workspace = self._workspace, None
         if workspace is not None and asked <= workspace.universe.rows and workspace.size <= NUMBERS_KEPT:
             return workspace
         self.rows = self.rows | asked
-        return self._check.trusted(Workspace(self.model, self.query, self.rows))
+        return self._check.trusted(QueryWorkspace(self.model, self.query, self.rows))
 
 
 class FastModel:
@@ -449,7 +449,7 @@ class FastModel:
         other.graph, other.features = graph, self.weights.features(graph)
         return other
 
-    def inputs(self, query: Query, universe: Universe, nodes: IntArray) -> Inputs:
+    def inputs(self, query: Query, universe: EditableEvents, nodes: IntArray) -> Inputs:
         raise NotImplementedError
 
     def inputs_as_they_are(self, nodes: IntArray, before: IntArray) -> FloatArray | None:
@@ -473,7 +473,7 @@ class FastModel:
         """One logit for each change. [B]"""
         return self.session(query).logits(changes)
 
-    def plain(self, query: Query, change: Change, *, full: bool = False) -> Replay:
+    def reference(self, query: Query, change: Change, *, full: bool = False) -> Replay:
         """The definition of what this model answers: from row 0 if `full`, else from as late as it can."""
         return self.replay
 

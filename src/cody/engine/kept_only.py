@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from cody.engine.replay import Replay, State
+from cody.engine.replay import MemoryState, Replay
 from cody.engine.weights import Weights
-from cody.graph import IntArray, Query, TemporalGraph, ascending
+from cody.graph import IntArray, Query, TemporalGraph, sorted_unique
 
 
 def logit_of_kept(plain: Replay, query: Query, kept: Iterable[int]) -> float:
@@ -21,7 +21,7 @@ def logit_of_kept(plain: Replay, query: Query, kept: Iterable[int]) -> float:
     seen = {row for row in kept if row < query.before} | set(graph.imagined_before(query).tolist()).intersection(kept)
     rows = np.array(sorted(seen), dtype=np.int64)
     rows = rows[np.argsort(graph.order(rows))]
-    nodes = ascending(np.concatenate([graph.src[rows], graph.dst[rows], [query.src, query.dst]]))
+    nodes = sorted_unique(np.concatenate([graph.src[rows], graph.dst[rows], [query.src, query.dst]]))
     small = _small_graph(graph, query, rows, nodes)
     state = _replay(plain.weights, small, graph.place(rows) // plain.weights.sizes.batch)
     asked = Query(int(small.src[-1]), int(small.dst[-1]), query.time, len(rows))
@@ -44,13 +44,13 @@ def _small_graph(graph: TemporalGraph, query: Query, rows: IntArray, nodes: IntA
     )
 
 
-def _replay(weights: Weights, small: TemporalGraph, batches: IntArray) -> State:
+def _replay(weights: Weights, small: TemporalGraph, batches: IntArray) -> MemoryState:
     """The memory once all kept events have happened, each in the batch of its original row."""
     memory = np.zeros((small.num_nodes, weights.sizes.dimension), dtype=weights.dtype)
     updated = np.zeros(small.num_nodes)
     if not weights.has_memory:
-        return State(len(batches), memory, updated)
-    for batch in ascending(batches):
+        return MemoryState(len(batches), memory, updated)
+    for batch in sorted_unique(batches):
         rows = np.flatnonzero(batches == batch)
         last_event = {int(node): int(row) for row in rows for node in (small.src[row], small.dst[row])}
         nodes, last = np.array(list(last_event)), np.array(list(last_event.values()))
@@ -58,4 +58,4 @@ def _replay(weights: Weights, small: TemporalGraph, batches: IntArray) -> State:
         other = small.other_end(last, nodes)
         memory[nodes] = weights.remember(memory[nodes], memory[other], weights.edge(small, last), elapsed)
         updated[nodes] = small.time[last]
-    return State(len(batches), memory, updated)
+    return MemoryState(len(batches), memory, updated)

@@ -11,16 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from cody.engine import compiled
-from cody.engine.masks import Masks, Universe
+from cody.engine.masks import EditableEvents, Masks
 from cody.engine.versions import index_of, latest_event
-from cody.graph import BoolArray, IntArray, Query, TemporalGraph, ascending
+from cody.graph import BoolArray, IntArray, Query, TemporalGraph, sorted_unique
 from cody.utils.deadline import check_deadline
 
 NO_VERSION = -1  # before a node's first event: the memory is zero
 AFTER_ALL = np.iinfo(np.int64).max  # in the order of rows
 
 
-class Lists:
+class RaggedArray:
     """Lists of numbers, each belonging to one of `count` owners. [m], [m]"""
 
     def __init__(self, owner: IntArray, number: IntArray, count: int) -> None:
@@ -42,7 +42,9 @@ class Lineage:
     V = versions, w = words of a mask.
     """
 
-    def __init__(self, graph: TemporalGraph, batch: int, query: Query, universe: Universe, nodes: IntArray) -> None:
+    def __init__(
+        self, graph: TemporalGraph, batch: int, query: Query, universe: EditableEvents, nodes: IntArray
+    ) -> None:
         self.graph = graph
         self.batch = batch
         self.universe = universe
@@ -53,7 +55,7 @@ class Lineage:
             index, own, other, previous = self._trace(nodes, latest)
         else:
             index, own, other, previous = compiled.trace(self.library, graph, batch, latest, universe.events)
-        self.index = ascending(np.concatenate([[NO_VERSION], latest, index, own, other, previous]))  # [V]
+        self.index = sorted_unique(np.concatenate([[NO_VERSION], latest, index, own, other, previous]))  # [V]
         self.latest = self._place(latest)  # [nodes] the latest possible version of each node before the query
         traced = self._place(index)
         self.row = self.index // 2  # [V] of the event that wrote it
@@ -123,12 +125,12 @@ class Lineage:
         last: list[IntArray] = []
         versions = self.latest
         while len(versions):
-            versions = ascending(versions)
+            versions = sorted_unique(versions)
             last.append(versions)
             versions = self.previous[versions[self.bit[versions] >= 0]]
-        return ascending(np.concatenate([self.latest[:0], *last]))
+        return sorted_unique(np.concatenate([self.latest[:0], *last]))
 
-    def _children(self, traced: IntArray) -> Lists:
+    def _children(self, traced: IntArray) -> RaggedArray:
         """For each version, those that may be computed from it. [V] lists"""
         changes: BoolArray = np.any(self.memory, axis=1)
         pairs = [(traced[:0], traced[:0])]
@@ -139,15 +141,15 @@ class Lineage:
             absent = self.bit[parent] >= 0  # if so, the memory is the version before
             child, parent = child[absent], self.previous[parent[absent]]
         parents, children = zip(*pairs, strict=True)
-        return Lists(np.concatenate(parents), np.concatenate(children), len(self.index))
+        return RaggedArray(np.concatenate(parents), np.concatenate(children), len(self.index))
 
-    def _affected(self) -> Lists:
+    def _affected(self) -> RaggedArray:
         """For each event with a bit: the versions that its change affects at first hand; if imagined, also its own."""
         versions = np.flatnonzero(self.bit >= 0)
         children, whose = self.children.of(versions)
         own = versions[self.imagined[versions]]
         events = np.concatenate([self.bit[versions[whose]], self.bit[own]])
-        return Lists(events, np.concatenate([children, own]), len(self.universe.events))
+        return RaggedArray(events, np.concatenate([children, own]), len(self.universe.events))
 
     def first_affected(self, masks: Masks) -> tuple[IntArray, IntArray]:
         """The versions that changes may affect at first hand, and which of the changes. [n, w] → [m], [m]"""

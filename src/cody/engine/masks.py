@@ -22,13 +22,13 @@ from cody.graph import BoolArray, IntArray, Query, TemporalGraph
 from cody.graph.edits import NOTHING
 from cody.models.contract import Change
 
-Masks = NDArray[np.uint64]  # [n, w] w machine words each; bit i of a mask is event `Universe.events[i]`
+Masks = NDArray[np.uint64]  # [n, w] w machine words each; bit i of a mask is event `EditableEvents.events[i]`
 
 
 FACTOR, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)  # they mix the bits of a number
 
 
-class Universe:
+class EditableEvents:
     """The events that may be otherwise, u of them, each with its bit: real ones absent, imagined ones present."""
 
     def __init__(self, graph: TemporalGraph, query: Query, rows: Iterable[int]) -> None:
@@ -112,7 +112,7 @@ def distinct(nodes: IntArray, masks: Masks) -> tuple[IntArray, IntArray]:
     return first, inverse
 
 
-class Chosen(NamedTuple):
+class AttendedEvents(NamedTuple):
     """The events that n nodes attend to. Places beyond the length hold anything."""
 
     event: IntArray  # [n, K] which of `Windows.events`
@@ -127,7 +127,9 @@ class Windows:
     L = length of the longest tail. Nodes are known by their place in `nodes`.
     """
 
-    def __init__(self, graph: TemporalGraph, query: Query, universe: Universe, nodes: IntArray, count: int) -> None:
+    def __init__(
+        self, graph: TemporalGraph, query: Query, universe: EditableEvents, nodes: IntArray, count: int
+    ) -> None:
         self.nodes = nodes  # ascending
         self.count = count  # K
         touching = universe.of_nodes(nodes)
@@ -145,7 +147,7 @@ class Windows:
         self.events, place = np.unique(np.where(self.exists, rows, rows.max()), return_inverse=True)
         self.event = place.reshape(rows.shape)  # [n, L] which of `events`
 
-    def choose(self, node: IntArray, masks: Masks) -> Chosen:
+    def choose(self, node: IntArray, masks: Masks) -> AttendedEvents:
         """What nodes attend to under masks. [n], [n, w]"""
         flags = np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little").view(bool)
         flags = np.concatenate([flags, np.zeros((len(flags), 1), dtype=bool)], axis=1)  # for events without a bit
@@ -157,7 +159,7 @@ class Windows:
         chosen[which, rank[which, place] - 1] = place
         length = np.minimum(rank[:, -1], self.count)
         exists = np.arange(self.count) < length[:, None]
-        return Chosen(self.event[node[:, None], chosen], self.other[node[:, None], chosen], length, exists)
+        return AttendedEvents(self.event[node[:, None], chosen], self.other[node[:, None], chosen], length, exists)
 
 
 def _with_imagined(graph: TemporalGraph, imagined: IntArray, nodes: IntArray, rows: IntArray) -> IntArray:

@@ -24,13 +24,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody.engine.threads import one_thread
-from cody.engine.weights import Hop, Weights
-from cody.graph import FloatArray, IntArray, Outcome, Query, TemporalGraph, ascending, check_query
+from cody.engine.weights import HopInputs, Weights
+from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph, check_query, sorted_unique
 from cody.models.contract import Change, check_changes
 from cody.utils.deadline import check_deadline
 
 
-class State(NamedTuple):
+class MemoryState(NamedTuple):
     """The memory of all nodes at a line of the batch grid."""
 
     row: int  # real rows before this one have happened
@@ -49,12 +49,12 @@ class Replay:
     only_needed = False
 
     def __init__(
-        self, network: Any, graph: TemporalGraph, *, start: State | None = None, dtype: Any = np.float32
+        self, network: Any, graph: TemporalGraph, *, start: MemoryState | None = None, dtype: Any = np.float32
     ) -> None:
         self.weights = Weights.of(network).astype(dtype)
         self.graph, self.start, self.features = graph, start, self._features(graph)
 
-    def on(self, graph: TemporalGraph, start: State | None = None, *, only_needed: bool = False) -> Replay:
+    def on(self, graph: TemporalGraph, start: MemoryState | None = None, *, only_needed: bool = False) -> Replay:
         """The same network, replayed on another graph or from another state."""
         other = copy.copy(self)
         other.start, other.only_needed = start, only_needed
@@ -93,25 +93,25 @@ class Replay:
         """The row from which events are replayed, if nothing before it is otherwise."""
         return 0 if self.start is None else self.start.row
 
-    def plain(self, query: Query, change: Change, *, full: bool = False) -> Replay:
+    def reference(self, query: Query, change: Change, *, full: bool = False) -> Replay:
         """Itself: it is the definition already."""
         return self
 
-    def state(self, row: int) -> State:
+    def state(self, row: int) -> MemoryState:
         """The memory at the last grid line at or before `row`, with nothing otherwise."""
         batch = self.weights.sizes.batch
         nobody = Query(0, 0, np.inf, row // batch * batch)
-        return self._replay(nobody, Outcome(frozenset(), ()))
+        return self._replay(nobody, Difference(frozenset(), ()))
 
     def _logit(self, query: Query, change: Change) -> float:
         outcome = self.graph.outcome(change, query)
         inputs = self.features + self._replay(query, outcome).memory  # [N, d]
-        nodes = ascending(np.array([query.src, query.dst]))
+        nodes = sorted_unique(np.array([query.src, query.dst]))
         embeddings = self._embed(nodes, self.weights.sizes.layers, query, outcome, inputs)
         source, target = embeddings[np.searchsorted(nodes, [query.src, query.dst])]
         return float(self.weights.score(source, target))
 
-    def _replay(self, query: Query, outcome: Outcome) -> State:
+    def _replay(self, query: Query, outcome: Difference) -> MemoryState:
         """Let everything before the query happen that did."""
         graph, weights, batch = self.graph, self.weights, self.weights.sizes.batch
         state = self._first_state(query, outcome)
@@ -126,9 +126,9 @@ class Replay:
                 elapsed = (graph.time[rows] - updated[nodes]).astype(weights.dtype)
                 memory[nodes] = weights.remember(memory[nodes], memory[other], weights.edge(graph, rows), elapsed)
                 updated[nodes] = graph.time[rows]
-        return State(query.before, memory, updated)
+        return MemoryState(query.before, memory, updated)
 
-    def _last_events(self, first: int, query: Query, outcome: Outcome) -> tuple[IntArray, IntArray]:
+    def _last_events(self, first: int, query: Query, outcome: Difference) -> tuple[IntArray, IntArray]:
         """The nodes of the batch that begins at row `first`, and the last event of each in it. [n], [n]"""
         check_deadline()
         batch = self.weights.sizes.batch
@@ -138,7 +138,7 @@ class Replay:
         return np.array(list(last_event), dtype=np.int64), np.array(list(last_event.values()), dtype=np.int64)
 
     def _needed(
-        self, batches: list[tuple[IntArray, IntArray]], query: Query, outcome: Outcome
+        self, batches: list[tuple[IntArray, IntArray]], query: Query, outcome: Difference
     ) -> list[tuple[IntArray, IntArray]]:
         """The updates that the answer can depend on: from the last batch back, those of nodes that are still needed."""
         graph, needed = self.graph, np.zeros(self.graph.num_nodes, dtype=bool)
@@ -150,16 +150,16 @@ class Replay:
             needed[graph.src[rows[some]]] = needed[graph.dst[rows[some]]] = True  # both memories at the batch's start
         return kept[::-1]
 
-    def _attended(self, query: Query, outcome: Outcome) -> IntArray:
+    def _attended(self, query: Query, outcome: Difference) -> IntArray:
         """The nodes whose memory is looked at: the two of the query, and those they attend to, layer by layer."""
-        nodes = ascending(np.array([query.src, query.dst]))
+        nodes = sorted_unique(np.array([query.src, query.dst]))
         for _ in range(self.weights.sizes.layers):
             rows = np.concatenate([self._recent(int(node), query, outcome) for node in nodes])
             rows = rows[rows >= 0]
-            nodes = ascending(np.concatenate([nodes, self.graph.src[rows], self.graph.dst[rows]]))
+            nodes = sorted_unique(np.concatenate([nodes, self.graph.src[rows], self.graph.dst[rows]]))
         return nodes
 
-    def _happened(self, real: range, batch: int, outcome: Outcome) -> list[int]:
+    def _happened(self, real: range, batch: int, outcome: Difference) -> list[int]:
         """The rows of a batch that happened, in their order."""
         rows = [row for row in real if row not in outcome.absent]
         for row in outcome.present:
@@ -167,15 +167,15 @@ class Replay:
                 rows.append(row)
         return sorted(rows, key=lambda row: int(self.graph.order(np.array([row]))[0])) if outcome.present else rows
 
-    def _first_state(self, query: Query, outcome: Outcome) -> State:
+    def _first_state(self, query: Query, outcome: Difference) -> MemoryState:
         start = self.start
         if start is not None and start.row <= query.before:
             otherwise = [*outcome.absent, *self.graph.place(np.array(outcome.present, dtype=np.int64)).tolist()]
             if all(row >= start.row for row in otherwise):
                 return start
-        return State(0, np.zeros_like(self.features), np.zeros(self.graph.num_nodes))
+        return MemoryState(0, np.zeros_like(self.features), np.zeros(self.graph.num_nodes))
 
-    def _embed(self, nodes: IntArray, layer: int, query: Query, outcome: Outcome, inputs: FloatArray) -> FloatArray:
+    def _embed(self, nodes: IntArray, layer: int, query: Query, outcome: Difference, inputs: FloatArray) -> FloatArray:
         """Embeddings of `nodes` (ascending) in a layer, from what the query sees. [n] → [n, d]"""
         if layer == 0:
             return inputs[nodes]
@@ -183,8 +183,8 @@ class Replay:
         rows = np.stack([self._recent(int(node), query, outcome) for node in nodes])  # [n, K], -1: none
         exists = rows >= 0
         other = np.where(exists, graph.other_end(rows, nodes[:, None]), nodes[:, None])  # [n, K]
-        below = ascending(np.concatenate([nodes, other.ravel()]))
-        hop = Hop(
+        below = sorted_unique(np.concatenate([nodes, other.ravel()]))
+        hop = HopInputs(
             own=np.searchsorted(below, nodes),
             neighbour=np.searchsorted(below, other),
             edge=self.weights.edge(graph, rows),
@@ -193,7 +193,7 @@ class Replay:
         )
         return self.weights.attend(layer - 1, self._embed(below, layer - 1, query, outcome, inputs), hop)
 
-    def _recent(self, node: int, query: Query, outcome: Outcome) -> IntArray:
+    def _recent(self, node: int, query: Query, outcome: Difference) -> IntArray:
         """The most recent rows of a node that happened, latest first, filled up with -1. [K]"""
         graph, count = self.graph, self.weights.sizes.neighbours
         happened = [row for row in graph.history(node, query.before).tolist() if row not in outcome.absent]

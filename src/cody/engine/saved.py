@@ -42,14 +42,14 @@ def fast_model(
     return FastTGN(weights, graph, folder=folder, watch=watch) if weights.has_memory else FastTGAT(weights, graph)
 
 
-def plain_model(network: Any, graph: TemporalGraph, folder: Path | None = None) -> Replay:
+def reference_model(network: Any, graph: TemporalGraph, folder: Path | None = None) -> Replay:
     """The network in its reference form, which caches nothing."""
     return Replay(network, graph)
 
 
 @readable_help
 def load_model(
-    name: str | Path, graph: TemporalGraph, *, engine: Engine = fast_model, other_data: bool = False
+    name: str | Path, graph: TemporalGraph, *, engine: Engine = fast_model, allow_data_mismatch: bool = False
 ) -> Model:
     """A trained model, ready to score links of `graph`.
 
@@ -57,15 +57,15 @@ def load_model(
         name: a folder, or the name of a shipped model.
         graph: the log that the model was trained on.
         engine: how a network is computed: fast, or by the reference implementation.
-        other_data: accept another log than the model was trained on, for example the same one some weeks later.
+        allow_data_mismatch: accept another log than it was trained on, for example the same one some weeks later.
     """
     started = time.monotonic()
     saved = read_model(name)
-    if saved.data != graph.identity and not other_data:
+    if saved.data != graph.identity and not allow_data_mismatch:
         raise ModelError(
             f"model {str(name)!r} belongs to other data: it was made for {saved.data}, "
             f"the graph is {graph.identity} "
-            "(other_data=True, or --other-data on the command line, asks it all the same)"
+            "(allow_data_mismatch=True, or --other-data on the command line, asks it all the same)"
         )
     model = opener(saved.kind)(saved, graph, engine)
     logger.info("model %s (%s) opened in %.1f s", name, saved.kind, time.monotonic() - started)

@@ -21,7 +21,7 @@ from cody.graph import BoolArray, FloatArray
 from cody.models.contract import Change
 
 if TYPE_CHECKING:
-    from cody.engine.fast import Workspace
+    from cody.engine.fast import QueryWorkspace
 
 PROMISE = 1e-4  # of a logit: docs/engine.md has what was measured
 NEAR = 100 * PROMISE  # of the decision line: no estimate decides there, even if it is off by far more than promised
@@ -42,11 +42,11 @@ class SelfCheck:
         """Whether every estimate that was compared was right, up to the promise."""
         return self.worst <= PROMISE
 
-    def trusted(self, workspace: Workspace) -> Workspace:
+    def trusted(self, workspace: QueryWorkspace) -> QueryWorkspace:
         """The workspace to answer from: the exact one, once an estimate was wrong."""
         return workspace if self.passed or workspace.exact else workspace.exactly
 
-    def answer(self, workspace: Workspace, changes: Sequence[Change]) -> list[float]:
+    def answer(self, workspace: QueryWorkspace, changes: Sequence[Change]) -> list[float]:
         """The logits of the first of these changes: of as many as are computed at once."""
         if workspace.exact:
             return workspace.answer(changes)
@@ -55,7 +55,7 @@ class SelfCheck:
             self._add(workspace, new)
         return [self.answers[change] for change in takewhile(self.answers.__contains__, changes)]
 
-    def _add(self, workspace: Workspace, changes: Sequence[Change]) -> None:
+    def _add(self, workspace: QueryWorkspace, changes: Sequence[Change]) -> None:
         """Answer the first of these changes, and compare."""
         answers = np.array(workspace.answer(changes))
         changes = changes[: len(answers)]
@@ -78,7 +78,7 @@ class SelfCheck:
         return sample
 
 
-def answer_all(workspace: Workspace, changes: Sequence[Change]) -> FloatArray:
+def answer_all(workspace: QueryWorkspace, changes: Sequence[Change]) -> FloatArray:
     """The logits of all of these changes, however many are computed at once. [n]"""
     answers: list[float] = []
     while len(answers) < len(changes):

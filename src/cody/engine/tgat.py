@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from cody.engine.fast import FastModel, Inputs
-from cody.engine.masks import Masks, Universe
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph, ascending
+from cody.engine.masks import EditableEvents, Masks
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, sorted_unique
 
 
 class FeatureInputs:
@@ -17,7 +17,7 @@ class FeatureInputs:
     exact = True
     size = most = 0  # they are not remembered for a query
 
-    def __init__(self, features: FloatArray | None, universe: Universe, nodes: IntArray) -> None:
+    def __init__(self, features: FloatArray | None, universe: EditableEvents, nodes: IntArray) -> None:
         self.values = None if features is None else features[nodes]
         self.depends = np.zeros((len(nodes), universe.words), dtype=np.uint64)
 
@@ -42,15 +42,15 @@ class FastTGAT(FastModel):
 
     def attended(self, query: Query) -> IntArray:
         """The rows that all layers together attend to with nothing changed. Ascending."""
-        nodes, sizes = ascending(np.array([query.src, query.dst])), self.weights.sizes
+        nodes, sizes = sorted_unique(np.array([query.src, query.dst])), self.weights.sizes
         rows = nodes[:0]
         for _ in range(sizes.layers):  # one hop further with each layer
             rows = self.graph.recent(nodes, query.before, sizes.neighbours)
-            rows = ascending(rows[rows >= 0])
-            nodes = ascending(np.concatenate([nodes, self.graph.src[rows], self.graph.dst[rows]]))
+            rows = sorted_unique(rows[rows >= 0])
+            nodes = sorted_unique(np.concatenate([nodes, self.graph.src[rows], self.graph.dst[rows]]))
         return rows
 
-    def inputs(self, query: Query, universe: Universe, nodes: IntArray) -> Inputs:
+    def inputs(self, query: Query, universe: EditableEvents, nodes: IntArray) -> Inputs:
         return FeatureInputs(self.features, universe, nodes)
 
     def inputs_as_they_are(self, nodes: IntArray, before: IntArray) -> FloatArray | None:

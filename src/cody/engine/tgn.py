@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody.engine.compiled import CompiledFollow, library
-from cody.engine.fast import Asked, FastModel, Inputs, Known
+from cody.engine.fast import FastModel, Inputs, KnownVectors, VectorRequest
 from cody.engine.lineage import Lineage
-from cody.engine.masks import Masks, Universe, distinct
-from cody.engine.replay import Replay, State
-from cody.engine.vectors import Alike, Products, Vectors
+from cody.engine.masks import EditableEvents, Masks, distinct
+from cody.engine.replay import MemoryState, Replay
+from cody.engine.vectors import NearDuplicates, Products, Vectors
 from cody.engine.versions import VersionTable, Watch, index_of, latest_event, open_versions, versions_in_memory
 from cody.engine.weights import Weights, gated
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph, ascending
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, sorted_unique
 from cody.models.contract import Change
 from cody.utils.deadline import check_deadline
 
@@ -32,7 +32,7 @@ FOLLOWED_AT_ONCE = 40_000_000  # versions times changes: that takes 0.2 GB, besi
 class MemoryPlan(NamedTuple):
     """The inputs that are asked for, and the memories of which those are made that are not there yet."""
 
-    asked: Asked
+    asked: VectorRequest
     memories: IntArray  # [m] an id, or minus the place of what the table has
 
 
@@ -46,9 +46,9 @@ class MemoryInputs:
         self.exact = exact  # or values that are nearly the same are taken for the same
         self.depends: Masks = lineage.memory[lineage.latest]
         width, dtype = model.weights.sizes.dimension, model.weights.dtype
-        self.known = Known(len(lineage.latest))
+        self.known = KnownVectors(len(lineage.latest))
         self.made_of: dict[tuple[int, int, int], int] = {}  # version, ids of its parents → id
-        self.alike = None if exact else Alike(width, SMALL_CHANGE)
+        self.alike = None if exact else NearDuplicates(width, SMALL_CHANGE)
         self.memory = Vectors(width, model.table.dtype)  # each is rounded to the precision of the table
         self.memory.append(1)[:] = 0.0
         self.written = Vectors(1, np.float64)  # by id: when
@@ -137,7 +137,7 @@ class MemoryInputs:
         """The ids of what `_settle` calls an id, or minus the place of what stands in the table. [n] → [n]"""
         stands = values <= 0
         places = -values[stands]
-        unread = ascending(places[self.usual[places] < 0])
+        unread = sorted_unique(places[self.usual[places] < 0])
         if len(unread):
             index = self.lineage.index[unread]
             self.usual[unread] = self._append(unread, self.model.read_versions(index))
@@ -277,7 +277,7 @@ class FastTGN(FastModel):
             else open_versions(self.weights, graph, kept, folder, watch)
         )
 
-    def inputs(self, query: Query, universe: Universe, nodes: IntArray) -> Inputs:
+    def inputs(self, query: Query, universe: EditableEvents, nodes: IntArray) -> Inputs:
         lineage = Lineage(self.graph, self.weights.sizes.batch, query, universe, nodes)
         features = None if self.features is None else self.features[nodes]
         return MemoryInputs(self, lineage, features, exact=lineage.count <= MANY_VERSIONS)
@@ -291,10 +291,10 @@ class FastTGN(FastModel):
             inputs += self.features[nodes]
         return inputs
 
-    def plain(self, query: Query, change: Change, *, full: bool = False) -> Replay:
+    def reference(self, query: Query, change: Change, *, full: bool = False) -> Replay:
         return self.replay if full else self.replay.on(self.graph, self._state_for(query, change), only_needed=True)
 
-    def _state_for(self, query: Query, change: Change) -> State:
+    def _state_for(self, query: Query, change: Change) -> MemoryState:
         """The memory at the grid line before the first change, for all nodes that the answer can depend on."""
         graph, sizes = self.graph, self.weights.sizes
         outcome = graph.outcome(change, query)
@@ -306,11 +306,11 @@ class FastTGN(FastModel):
         for _ in range(sizes.layers):
             rows = graph.recent(nodes, query.before, sizes.neighbours + len(change))
             rows = rows[rows >= 0]
-            nodes = ascending(np.concatenate([nodes, graph.src[rows], graph.dst[rows], added]))
+            nodes = sorted_unique(np.concatenate([nodes, graph.src[rows], graph.dst[rows], added]))
         since = slice(line, query.before)
-        return self.state(line, ascending(np.concatenate([nodes, graph.src[since], graph.dst[since]])))
+        return self.state(line, sorted_unique(np.concatenate([nodes, graph.src[since], graph.dst[since]])))
 
-    def state(self, line: int, nodes: IntArray) -> State:
+    def state(self, line: int, nodes: IntArray) -> MemoryState:
         """The memory of some nodes at a line of the batch grid, from the table; that of all others stays zero."""
         rows = latest_event(self.graph, nodes, line)
         known = rows >= 0
@@ -318,7 +318,7 @@ class FastTGN(FastModel):
         memory[nodes[known]] = self.read_versions(index_of(self.graph, rows[known], nodes[known]))
         updated = np.zeros(self.graph.num_nodes)
         updated[nodes[known]] = self.graph.time[rows[known]]
-        return State(line, memory, updated)
+        return MemoryState(line, memory, updated)
 
     def read_versions(self, index: IntArray) -> FloatArray:
         """The versions with nothing otherwise. [n] → [n, d]"""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cody.graph import BoolArray, FloatArray, IntArray, ascending
+from cody.graph import BoolArray, FloatArray, IntArray, sorted_unique
 
 PRODUCTS_KEPT = 4096  # of one matrix: more would cost more memory than they save time
 
@@ -56,7 +56,7 @@ class Products:
                 self.slot[:] = -1
                 self.vectors.length = 0
                 slots[:] = -1
-            new = ascending(ids[slots < 0])
+            new = sorted_unique(ids[slots < 0])
             self.slot[new] = self.vectors.length + np.arange(len(new))
             products = self.vectors.append(len(new))
             np.matmul(values[new].astype(self.matrix.dtype, copy=False), self.matrix, out=products)
@@ -65,7 +65,7 @@ class Products:
         return self.vectors.values.take(slots, axis=0, mode="clip")
 
 
-class Alike:
+class NearDuplicates:
     """Values that versions have got, to find those that differ by so little that they can be taken for the same.
 
     Each value is a point on a line, where those of a version stand together and similar ones side by side. So only

@@ -16,7 +16,7 @@ from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.models.sizes import Sizes, node_inputs
 
 
-class Hop(NamedTuple):
+class HopInputs(NamedTuple):
     """What one attention layer reads: n nodes, each with K places for recent events.
 
     `own` and `neighbour` point into the embeddings of the layer below.
@@ -116,7 +116,7 @@ class Weights:
         d = own.shape[-1]
         return gated(own, given[..., : 2 * d] + kept[..., : 2 * d], given[..., 2 * d :], kept[..., 2 * d :])
 
-    def attend(self, layer: int, embeddings: FloatArray, hop: Hop) -> FloatArray:
+    def attend(self, layer: int, embeddings: FloatArray, hop: HopInputs) -> FloatArray:
         """One attention layer in its textbook form: every neighbour is projected to a key and to a value. → [n, d]
 
         query = [own embedding, encoding of 0]; key = value = [neighbour's embedding, features, encoding of elapsed].

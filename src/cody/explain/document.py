@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from cody.errors import DataError
 from cody.utils.files import is_as_written
-from cody.utils.words import plain, to_json
+from cody.utils.words import sanitize, to_json
 
 Item = TypeVar("Item")
 First = TypeVar("First")
@@ -40,8 +40,8 @@ def upgraded(written: Any, schema: str) -> dict[str, Any]:
 def _schema_error(found: object, schema: str) -> str:
     family, _, version = str(found).rpartition("/")
     if family == schema.rpartition("/")[0] and version.isdecimal():
-        return f"this explanation has the form {plain(found)!r}; this version of CoDy reads {schema!r}: upgrade it"
-    return f"this is not an explanation: its schema is {plain(found)!r}, not {schema!r}"
+        return f"this explanation has the form {sanitize(found)!r}; this version of CoDy reads {schema!r}: upgrade it"
+    return f"this is not an explanation: its schema is {sanitize(found)!r}, not {schema!r}"
 
 
 def read_field(readers: Readers, name: str, value: Any) -> Any:
@@ -159,4 +159,4 @@ def parameters(value: Any) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    return plain(repr(value))
+    return sanitize(repr(value))

@@ -18,7 +18,16 @@ from cody.graph import Query
 from cody.models.contract import Change
 from cody.models.decision import decision, flips, probability, scores
 from cody.search.intrusion import Window
-from cody.search.result import ENDINGS, EVALUATIONS, ITERATIONS, SECONDS, Asked, distinct, lower_bound, met
+from cody.search.result import (
+    ENDINGS,
+    EVALUATIONS,
+    ITERATIONS,
+    SECONDS,
+    Evaluated,
+    distinct,
+    flipping_sets,
+    lower_bound,
+)
 from cody.utils.files import with_checksum
 from cody.utils.words import (
     columns,
@@ -29,7 +38,7 @@ from cody.utils.words import (
     moment,
     moment_and_zone,
     padded,
-    plain,
+    sanitize,
     to_json,
 )
 
@@ -93,7 +102,7 @@ class Counterfactual(NamedTuple):
     confirmed: Confirmation
 
 
-class Step(NamedTuple):
+class AnswerStep(NamedTuple):
     """One more row of the answer, and what the model says then."""
 
     event: Event
@@ -192,9 +201,9 @@ class Explanation:
         return changed and not self.is_counterfactual
 
     @property
-    def counterfactuals(self) -> Asked:
+    def counterfactuals(self) -> Evaluated:
         """All that the search met, with their logits, best first: fewest edits, then furthest; not all confirmed."""
-        return met({frozenset(rows): logit for rows, logit in self.explored})
+        return flipping_sets({frozenset(rows): logit for rows, logit in self.explored})
 
     @property
     def proven(self) -> int:
@@ -239,10 +248,10 @@ class Explanation:
         return {event.row: event for event in self.candidates}
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[AnswerStep]:
         """The rows of the answer in order, each with the logit once it is otherwise too."""
         events = self._events
-        return [Step(events[row], logit) for row, logit in zip(self.rows, self.logits[1:], strict=True)]
+        return [AnswerStep(events[row], logit) for row, logit in zip(self.rows, self.logits[1:], strict=True)]
 
     @property
     def question(self) -> str:
@@ -657,7 +666,7 @@ def protected_in_words(protected: dict[str, Any] | None) -> str:
     parts = ["events of the moment of the link"] if given.get("simultaneous") else []
     for name, thing in (("events", "event"), ("nodes", "node"), ("times", "time")):
         entries = given.get(name, [])
-        shown = [" to ".join(map(moment, entry)) if name == "times" else plain(entry, 24) for entry in entries[:4]]
+        shown = [" to ".join(map(moment, entry)) if name == "times" else sanitize(entry, 24) for entry in entries[:4]]
         if shown:
             more = f" and {len(entries) - 4} more" if len(entries) > 4 else ""
             parts.append(f"{thing if len(entries) == 1 else name} {', '.join(shown)}{more}")
@@ -725,11 +734,11 @@ def _check(made: Explanation) -> None:
 def _link_and_features(event: Event) -> str:
     """The nodes of an event as a table has them, and what it carries."""
     named = _link(event.src, event.dst, 14)
-    return f"{named}, {plain(event.carries)}" if event.carries else named
+    return f"{named}, {sanitize(event.carries)}" if event.carries else named
 
 
 def _link(src: str, dst: str, width: int = 24) -> str:
-    return f"{plain(src, width)} → {plain(dst, width)}"
+    return f"{sanitize(src, width)} → {sanitize(dst, width)}"
 
 
 EVENT = document.named_tuple(Event, edit=document.one_of(REMOVED, ADDED, MOVED, ALTERED))

@@ -48,7 +48,7 @@ from cody.models.contract import (
     GivesLogits,
     Model,
     OffersEstimates,
-    OffersPlain,
+    OffersReference,
     as_floats,
     as_seen,
     attended_by,
@@ -56,23 +56,23 @@ from cody.models.contract import (
     checked_logits,
     graph_of,
     identity_of,
-    judge_of,
     looks_like_probabilities,
     model_on,
     open_session,
     reach,
+    verifier_for,
     weight_of,
 )
 from cody.models.decision import flips
-from cody.search import Found, Search, look_for_others, scout, ways_out
+from cody.search import Search, SearchResult, diverse_counterfactuals, scout, search_alternatives
 from cody.search import prove as prove_size
 from cody.search.estimates import TwoStages
 from cody.search.exhaustive import number_of_sets
 from cody.search.intrusion import MOST_TIMES, Window, each_alone_first, least_intrusive, narrow
 from cody.search.oracle import Oracle
 from cody.search.policies import Policy, spatio_temporal
-from cody.search.proposals import Considered, Proposals, check_proposals, consider, removals
-from cody.search.result import best_asked, lower_bound, met, result
+from cody.search.proposals import Proposer, SearchSpace, build_space, check_proposers, removals
+from cody.search.result import best_evaluated, flipping_sets, lower_bound, result
 from cody.search.scout import usual_evaluations
 from cody.utils.deadline import check_deadline, check_seconds, until
 from cody.utils.signatures import readable_help
@@ -104,7 +104,7 @@ def explain(
     hops: int | None = None,
     near: Near = ends_first,
     protect: Protected | None = None,
-    edits: Proposals | Sequence[Proposals] = (removals,),
+    edits: Proposer | Sequence[Proposer] = (removals,),
     count: int | None = None,
     prove: int = 1,
     seed: int = 0,
@@ -150,10 +150,10 @@ def explain(
     ((1,), True, True)
     """
     query = _check_arguments(model, graph, query, policy, search, near, protect)
-    proposing = check_proposals(edits)
+    proposing = check_proposers(edits)
     if graph.imagined is not None and graph_of(model) is not graph:
         model = model_on(model, graph)
-    wanted = _wanted(policy, search, count, prove, seed, evaluations, seconds, full_replay, watch)
+    wanted = _options(policy, search, count, prove, seed, evaluations, seconds, full_replay, watch)
     hops = reach(model) if hops is None else whole_number("hops", hops)
     started = time.monotonic()
     space = Space(graph, as_seen(model, graph, query), hops, near, protect and protect.at(query), proposing)
@@ -162,7 +162,7 @@ def explain(
     spent = time.monotonic() - started
     with until(math.inf if seconds is None else started + seconds):
         said = _confirm_all(query, searched, wanted)
-        if _are_probabilities(searched.model, searched.graph, list(searched.oracle.asked.values())):
+        if _are_probabilities(searched.model, searched.graph, list(searched.oracle.evaluated.values())):
             warnings.warn(PROBABILITIES, ProbabilityWarning, stacklevel=2)
     found, rows = searched.found, searched.events.tolist()
     return Explanation(
@@ -184,7 +184,7 @@ def explain(
         seed=wanted.seed,
         model=identity_of(searched.model),
         data=graph.identity,
-        explored=tuple((tuple(sorted(change)), logit) for change, logit in found.asked),
+        explored=tuple((tuple(sorted(change)), logit) for change, logit in found.evaluated),
         alternatives=said.others,
         window=searched.window,
         surroundings=_surroundings(searched.graph, query, searched.events, hops),
@@ -194,7 +194,7 @@ def explain(
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SearchOptions:
     """How to search, and for what."""
 
     policy: Policy
@@ -213,7 +213,7 @@ class Wanted:
         return USUAL_COUNT if self.count is None else self.count
 
 
-def _wanted(
+def _options(
     policy: Policy,
     search: Search,
     count: int | None,
@@ -223,12 +223,12 @@ def _wanted(
     seconds: float | None,
     full_replay: bool,
     watch: Callable[[Oracle], None] | None,
-) -> Wanted:
+) -> SearchOptions:
     """The options of a search; numbers that make no sense are rejected."""
     count = None if count is None else _at_least(1, "count", count)
     prove, seed = _at_least(1, "prove", prove), _at_least(0, "seed", seed)
     evaluations = None if evaluations is None else whole_number("evaluations", evaluations)
-    return Wanted(policy, search, count, prove, seed, evaluations, seconds, full_replay, watch)
+    return SearchOptions(policy, search, count, prove, seed, evaluations, seconds, full_replay, watch)
 
 
 def _at_least(least: int, name: str, value: int) -> int:
@@ -246,15 +246,15 @@ class Space(NamedTuple):
     hops: int
     near: Near
     protect: Protected | None
-    edits: tuple[Proposals, ...]
+    edits: tuple[Proposer, ...]
 
-    def of(self, size: int) -> Considered:
+    def of(self, size: int) -> SearchSpace:
         """What is considered, with that many candidate events."""
         near = candidates(self.graph, self.query, self.hops, size, near=self.near, protect=self.protect)
-        return consider(self.graph, self.query, near, size, self.edits, self.protect)
+        return build_space(self.graph, self.query, near, size, self.edits, self.protect)
 
 
-def _widths(size: int | None, wanted: Wanted, edits: tuple[Proposals, ...]) -> tuple[int, ...]:
+def _widths(size: int | None, wanted: SearchOptions, edits: tuple[Proposer, ...]) -> tuple[int, ...]:
     """How many candidates to search among, one after the other. A proof is about a given number of candidates."""
     if size is not None:
         return (whole_number("size", size),)
@@ -268,7 +268,7 @@ class Searched(NamedTuple):
     model: Model
     events: IntArray  # the candidates
     oracle: Oracle
-    found: Found
+    found: SearchResult
     evaluations: int
     window: Window | None  # when an added or moved event could have happened
     by_estimates: bool
@@ -289,7 +289,7 @@ def _search_widening(
     query: Query,
     space: Space,
     widths: tuple[int, ...],
-    wanted: Wanted,
+    wanted: SearchOptions,
     answers: dict[Change, float] | None,
 ) -> Searched:
     """Search among a few candidates, and among more as long as nothing is found and a budget has room for it."""
@@ -305,8 +305,8 @@ def _search_widening(
             if left is None or len(considered.rows) <= looked_at or not _is_enough(left, considered):
                 break  # there is too little of the budget left, it would take too long, or there are no other events
         searched = _search_within(model, space.graph, query, considered, left or wanted, answers, width < widths[-1])
-        new = {change for change, _ in searched.found.asked} - asked
-        evaluations += searched.evaluations - (len(searched.found.asked) - len(new))  # what is known costs nothing
+        new = {change for change, _ in searched.found.evaluated} - asked
+        evaluations += searched.evaluations - (len(searched.found.evaluated) - len(new))  # what is known costs nothing
         if new or first is None:  # whoever asks nothing new has not looked any further
             looked_at = len(considered.rows)
         first, asked = first or searched, asked | new
@@ -321,8 +321,8 @@ def _search_within(
     model: Model,
     base: TemporalGraph,
     query: Query,
-    considered: Considered,
-    wanted: Wanted,
+    considered: SearchSpace,
+    wanted: SearchOptions,
     answers: dict[Change, float],
     more: bool,
 ) -> Searched:
@@ -336,7 +336,9 @@ def _search_within(
     return _search_all(model, base, query, considered, wanted, answers)  # the rest is for a smaller one
 
 
-def _bearable(model: Model, query: Query, considered: Considered, wanted: Wanted | None) -> Wanted | None:
+def _bearable(
+    model: Model, query: Query, considered: SearchSpace, wanted: SearchOptions | None
+) -> SearchOptions | None:
     """What is wanted of a wider search, with as many evaluations as nobody waits long for; None: too few of them.
 
     The memories of a TGN may have to be followed through tens of thousands of events. What that takes is counted, not
@@ -351,12 +353,12 @@ def _bearable(model: Model, query: Query, considered: Considered, wanted: Wanted
     return replace(wanted, evaluations=most) if most >= FEWEST_EVALUATIONS else None
 
 
-def _is_enough(wanted: Wanted, considered: Considered) -> bool:
+def _is_enough(wanted: SearchOptions, considered: SearchSpace) -> bool:
     """Whether each event can be asked about alone: with less, one cannot say to have looked among them."""
     return wanted.evaluations is None or wanted.evaluations > len(considered.rows)
 
 
-def _left(wanted: Wanted, evaluations: int, seconds: float) -> Wanted | None:
+def _left(wanted: SearchOptions, evaluations: int, seconds: float) -> SearchOptions | None:
     """What is wanted, with what is left of its budgets; None: nothing."""
     left = wanted
     if wanted.evaluations is not None:
@@ -371,8 +373,8 @@ def _search_all(
     model: Model,
     base: TemporalGraph,
     query: Query,
-    considered: Considered,
-    wanted: Wanted,
+    considered: SearchSpace,
+    wanted: SearchOptions,
     answers: dict[Change, float] | None,
 ) -> Searched:
     """Search among all that is considered. `base` is the log without what was proposed."""
@@ -397,35 +399,35 @@ def _search_all(
     if stages is not None and not found.factual:
         with until(oracle.deadline):
             found = _settle(found, stages, wanted.reported)
-    searched = Searched(considered.graph, model, considered.rows, oracle, found, len(found.asked), None, False)
+    searched = Searched(considered.graph, model, considered.rows, oracle, found, len(found.evaluated), None, False)
     if considered.edits:
         searched = _least_intrusive(searched, base, query, considered, wanted)
     if stages is None:
         return searched
     found = _exactly(searched.found, stages, searched.events)
-    oracle = Oracle(searched.model, query, answers=dict(found.asked))
+    oracle = Oracle(searched.model, query, answers=dict(found.evaluated))
     return searched._replace(found=found, oracle=oracle, by_estimates=True)
 
 
 def _least_intrusive(
-    searched: Searched, base: TemporalGraph, query: Query, considered: Considered, wanted: Wanted
+    searched: Searched, base: TemporalGraph, query: Query, considered: SearchSpace, wanted: SearchOptions
 ) -> Searched:
     """Of equally small answers that with the mildest edits; a single imagined event at the mildest time."""
     found = least_intrusive(searched.found, considered)
     searched = searched._replace(found=found)
-    if wanted.evaluations is not None and len(found.asked) + MOST_TIMES > wanted.evaluations:
+    if wanted.evaluations is not None and len(found.evaluated) + MOST_TIMES > wanted.evaluations:
         return searched
     with until(searched.oracle.deadline):
         narrowed = narrow(searched.model, base, query, considered, found)
     if narrowed is None:
         return searched
-    oracle = Oracle(narrowed.model, query, answers=dict(narrowed.found.asked))
-    tried = len(narrowed.found.asked) + narrowed.questions
+    oracle = Oracle(narrowed.model, query, answers=dict(narrowed.found.evaluated))
+    tried = len(narrowed.found.evaluated) + narrowed.questions
     graph, events = narrowed.considered.graph, narrowed.considered.rows
     return Searched(graph, narrowed.model, events, oracle, narrowed.found, tried, narrowed.window, False)
 
 
-def _confirm_all(query: Query, searched: Searched, wanted: Wanted) -> Said:
+def _confirm_all(query: Query, searched: Searched, wanted: SearchOptions) -> Said:
     """Confirm the answer and its alternatives."""
     model, found, oracle = searched.model, searched.found, searched.oracle
     logits = _along(oracle, found.rows)
@@ -436,7 +438,7 @@ def _confirm_all(query: Query, searched: Searched, wanted: Wanted) -> Said:
     return Said(logits, confirmed, without_all, others)
 
 
-def _limits(wanted: Wanted, protect: Protected | None, searched: Searched) -> dict[str, Any]:
+def _limits(wanted: SearchOptions, protect: Protected | None, searched: Searched) -> dict[str, Any]:
     """What the search was limited to, as plain data."""
     limits: dict[str, Any] = {
         "protect": None if protect is None else protect.as_parameters(),
@@ -456,29 +458,29 @@ def _two_stages(model: Model, query: Query, events: IntArray) -> TwoStages | Non
     return TwoStages(open_session(model, query, rows), model.approximate(query, rows))
 
 
-def _settle(found: Found, stages: TwoStages, count: int) -> Found:
+def _settle(found: SearchResult, stages: TwoStages, count: int) -> SearchResult:
     """Ask exactly whether any event of the ways out can be left out, so that they are ways out and not estimates."""
     settled: set[Change] = set()
     with suppress(BudgetError):
         while True:
-            smaller = {way - {row} for way in ways_out(found, count) for row in way}
+            smaller = {way - {row} for way in diverse_counterfactuals(found, count) for row in way}
             if smaller <= settled:
                 break
             settled |= smaller
             stages.ask(sorted(smaller - stages.known.keys(), key=sorted))
-            asked = dict(found.asked) | {change: round(stages.known[change], DECIMALS) for change in smaller}
-            best = met(asked)[0][0]
+            asked = dict(found.evaluated) | {change: round(stages.known[change], DECIMALS) for change in smaller}
+            best = flipping_sets(asked)[0][0]
             rows = found.rows if len(found.rows) <= len(best) else tuple(sorted(best))
-            found = replace(found, rows=rows, counterfactuals=met(asked), asked=tuple(asked.items()))
+            found = replace(found, rows=rows, counterfactuals=flipping_sets(asked), evaluated=tuple(asked.items()))
     return found
 
 
-def _exactly(found: Found, stages: TwoStages, events: IntArray) -> Found:
+def _exactly(found: SearchResult, stages: TwoStages, events: IntArray) -> SearchResult:
     """What a search by estimates found, without the estimates: nothing is shown or proven by them."""
-    asked = {change: round(stages.known[change], DECIMALS) for change, _ in found.asked if change in stages.known}
+    asked = {change: round(stages.known[change], DECIMALS) for change, _ in found.evaluated if change in stages.known}
     asked |= dict(found.counterfactuals)  # none is an estimate; the time of an added event was looked for exactly
-    proven = lower_bound(asked, events.tolist(), dict(met(asked)))
-    return replace(found, asked=tuple(asked.items()), proven=proven)
+    proven = lower_bound(asked, events.tolist(), dict(flipping_sets(asked)))
+    return replace(found, evaluated=tuple(asked.items()), proven=proven)
 
 
 def _check_arguments(
@@ -509,7 +511,7 @@ def _check_arguments(
 
 
 def parameters(
-    policy: Policy, search: Search, size: int, hops: int, near: Near, edits: Sequence[Proposals]
+    policy: Policy, search: Search, size: int, hops: int, near: Near, edits: Sequence[Proposer]
 ) -> dict[str, Any]:
     """What an explainer was given, as plain data."""
     return {
@@ -520,17 +522,19 @@ def parameters(
     }
 
 
-def _search(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, wanted: Wanted) -> Found:
+def _search(
+    graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, wanted: SearchOptions
+) -> SearchResult:
     """Order the candidates and search; then ask what is to be proven, and look for the other ways out."""
     rng = np.random.default_rng([wanted.seed, query.src, query.dst, query.before])  # whatever was asked before
     try:
         ranking = np.asarray(wanted.policy(graph, query, events, oracle, rng))
     except BudgetError as spent:  # before the search began
-        return result(oracle, events, best_asked(oracle, events.tolist()), 0, str(spent))
+        return result(oracle, events, best_evaluated(oracle, events.tolist()), 0, str(spent))
     if sorted(ranking.tolist()) != sorted(events.tolist()):
         name = describe(wanted.policy)["name"]
         raise CallError(f"the policy {name!r} must give back the events it was given, in its order")
-    with oracle.keeping(number_of_sets(len(ranking), wanted.prove) - 1):  # a search may use all it is given
+    with oracle.reserve(number_of_sets(len(ranking), wanted.prove) - 1):  # a search may use all it is given
         found = wanted.search(oracle, ranking)
     if len(set(found.rows)) < len(found.rows) or not set(found.rows) <= set(events.tolist()):
         name = describe(wanted.search)["name"]
@@ -538,7 +542,7 @@ def _search(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle
     if wanted.prove > found.proven:
         found = prove_size(oracle, ranking, found, wanted.prove, every=wanted.reported > 1)
     if wanted.count is not None and wanted.count > 1 and not found.factual:
-        found = look_for_others(oracle, ranking, wanted.search, found, wanted.count)
+        found = search_alternatives(oracle, ranking, wanted.search, found, wanted.count)
     return found
 
 
@@ -613,7 +617,7 @@ def _differ(answered: float, confirmed: float) -> bool:
 def _check_difference(model: Model, query: Query, change: Change, original: float, before: float, answers: str) -> None:
     """Reject answers that differ, unless there is a definition that says which of them is right."""
     about = f"about {query} and the change {sorted(change)}: {answers}"
-    if not isinstance(model, OffersPlain):
+    if not isinstance(model, OffersReference):
         raise ModelError(f"the model contradicts itself {about}; cody.models.check_model tells which rule it breaks")
     if flips(original, before):
         raise ModelError(
@@ -633,17 +637,17 @@ def _as_confirmed(logits: tuple[float | None, ...], confirmed: Confirmation | No
 
 def _ask_plainly(model: Model, query: Query, change: Change, full: bool) -> tuple[float, str]:
     """The logit of a change as the plain form of the model has it, and where that began."""
-    judge, by = judge_of(model, query, change, full=full)
+    judge, by = verifier_for(model, query, change, full=full)
     return checked_logits(query, [change], judge.logits(query, [change]))[0], by
 
 
 def _alternatives(
-    model: Model, query: Query, found: Found, answer: Confirmation, full: bool, count: int
+    model: Model, query: Query, found: SearchResult, answer: Confirmation, full: bool, count: int
 ) -> tuple[Counterfactual, ...]:
     """Other ways out than the answer: as many as there is time to confirm."""
     logits = dict(found.counterfactuals)
     others: list[Counterfactual] = []
-    for change in [] if found.factual else ways_out(found, count)[1:]:
+    for change in [] if found.factual else diverse_counterfactuals(found, count)[1:]:
         rows = tuple(sorted(change))
         confirmed = _confirm(model, query, rows, answer.original, logits[change], full, nothing=answer.original)
         if confirmed is not None and flips(confirmed.original, confirmed.without):

@@ -21,7 +21,7 @@ from cody.models.contract import Change, Model, as_seen, check_changes, checked_
 from cody.utils.words import is_date, moment_and_zone, parse_moment
 
 
-class Case(NamedTuple):
+class Scenario(NamedTuple):
     """A link, and what is changed: rows that did not happen, and edits."""
 
     query: Query
@@ -49,7 +49,7 @@ def effects(model: Model, graph: TemporalGraph, query: Query) -> Effects:
 
 
 def answer_cases(
-    model: Model, graph: TemporalGraph, cases: Sequence[Case], *, new_nodes: Sequence[Any] = ()
+    model: Model, graph: TemporalGraph, cases: Sequence[Scenario], *, new_nodes: Sequence[Any] = ()
 ) -> list[float]:
     """The logit of each case, in their order. Cases of the same link are asked together."""
     check_changes(graph, [case.removed for case in cases])
@@ -71,7 +71,7 @@ def answer_cases(
     return logits
 
 
-def _numbered(case: Case) -> list[tuple[Edit, int]]:
+def _numbered(case: Scenario) -> list[tuple[Edit, int]]:
     """The edits of a case; each with how many equal ones come before it, since an event may be added twice."""
     once = set(case.removed)
     for edit in case.edits:
@@ -242,7 +242,7 @@ def _words(option: str, text: str, least: int) -> list[str]:
     return words
 
 
-def read_cases(path: Path, graph: TemporalGraph) -> list[Case]:
+def read_cases(path: Path, graph: TemporalGraph) -> list[Scenario]:
     """The cases in a JSON file, a list of objects; keys other than these are ignored.
 
     `"event": row`, or `"src"`, `"dst"` and `"time"`; `"removed": [rows]`; `"added": [[src, dst, time], …]`; `"moved":
@@ -264,7 +264,7 @@ def read_cases(path: Path, graph: TemporalGraph) -> list[Case]:
     return cases
 
 
-def _case(entry: object, where: str, graph: TemporalGraph) -> Case:
+def _case(entry: object, where: str, graph: TemporalGraph) -> Scenario:
     is_link = isinstance(entry, dict) and {"src", "dst", "time"} <= entry.keys()
     changes_something = isinstance(entry, dict) and {"removed", "added", "moved", "altered"} & entry.keys()
     if not isinstance(entry, dict) or not changes_something or not (is_link or "event" in entry):
@@ -281,10 +281,12 @@ def _case(entry: object, where: str, graph: TemporalGraph) -> Case:
             edits.append(kind(*part))
     edits += [_altered(part, where, graph) for part in _list(entry.get("altered", []), "altered", where)]
     if is_link:
-        return Case(graph.query_at(entry["src"], entry["dst"], entry["time"]), None, frozenset(removed), tuple(edits))
+        return Scenario(
+            graph.query_at(entry["src"], entry["dst"], entry["time"]), None, frozenset(removed), tuple(edits)
+        )
     if type(entry["event"]) is not int:
         raise CallError(f"{where}: event and removed must be whole numbers, not {json.dumps(entry)[:80]}")
-    return Case(graph.query(entry["event"]), entry["event"], frozenset(removed), tuple(edits))
+    return Scenario(graph.query(entry["event"]), entry["event"], frozenset(removed), tuple(edits))
 
 
 def _altered(part: Any, where: str, graph: TemporalGraph) -> Alter:

@@ -50,7 +50,7 @@ class Alter(NamedTuple):
 Edit = Add | Move | Alter
 
 
-class Log(Protocol):
+class EventLog(Protocol):
     """What edits need to know about a graph; `TemporalGraph` is one."""
 
     @property
@@ -78,7 +78,7 @@ class Imagined:
         return len(self.src)
 
 
-def imagined_rows(graph: Log, edits: Sequence[Edit], log: str) -> Imagined:
+def imagined_rows(graph: EventLog, edits: Sequence[Edit], log: str) -> Imagined:
     """The rows of some edits of a graph."""
     events = [_event(graph, edit) for edit in edits]
     src, dst, time, place, replaces = (np.array(column) for column in zip(*events, strict=True))
@@ -98,7 +98,7 @@ def imagined_rows(graph: Log, edits: Sequence[Edit], log: str) -> Imagined:
     )
 
 
-def _event(graph: Log, edit: Edit) -> tuple[int, int, float, int, int]:
+def _event(graph: EventLog, edit: Edit) -> tuple[int, int, float, int, int]:
     """Source, destination, time, the real row that it comes before, and the real row that it replaces."""
     if isinstance(edit, Add):
         link = graph.query_at(edit.src, edit.dst, edit.time)
@@ -112,7 +112,7 @@ def _event(graph: Log, edit: Edit) -> tuple[int, int, float, int, int]:
     return link.src, link.dst, link.time, link.before, event.before
 
 
-def _features(graph: Log, edit: Edit) -> NDArray[np.float32]:
+def _features(graph: EventLog, edit: Edit) -> NDArray[np.float32]:
     """The features of an imagined event, in a graph whose events have features."""
     assert graph.features is not None
     if isinstance(edit, Move):
@@ -129,7 +129,7 @@ def _features(graph: Log, edit: Edit) -> NDArray[np.float32]:
     return features.astype(np.float32)
 
 
-def check_features(graph: Log, edits: Sequence[Edit]) -> None:
+def check_features(graph: EventLog, edits: Sequence[Edit]) -> None:
     """Reject features if the events of the graph have none."""
     given = [edit for edit in edits if isinstance(edit, Add | Alter) and edit.features is not None]
     if graph.features is None and given:

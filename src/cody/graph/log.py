@@ -47,7 +47,7 @@ class Query(NamedTuple):
     before: int
 
 
-class Outcome(NamedTuple):
+class Difference(NamedTuple):
     """How a past differs from the log, as far as a query can see it."""
 
     absent: frozenset[int]  # real rows that did not happen
@@ -302,7 +302,7 @@ class TemporalGraph:
         """The identity of the real events, whatever is imagined."""
         return self.identity if self.imagined is None else self.imagined.log
 
-    def outcome(self, change: Iterable[int], query: Query) -> Outcome:
+    def outcome(self, change: Iterable[int], query: Query) -> Difference:
         """What a query sees of a change. Of several imagined rows that replace the same real row, the first counts."""
         absent = {row for row in change if row < query.before}
         present: list[int] = []
@@ -316,7 +316,7 @@ class TemporalGraph:
                 if real != NOTHING:
                     replaced.add(real)
             absent |= {row for row in replaced if row < query.before}
-        return Outcome(frozenset(absent), tuple(present))
+        return Difference(frozenset(absent), tuple(present))
 
     def imagined_before(self, query: Query) -> IntArray:
         """The imagined rows that a query would see if they were present, in the order of time."""
@@ -411,10 +411,10 @@ class TemporalGraph:
         return replace(graph, feature_names=self.feature_names)
 
 
-def ascending(numbers: IntArray) -> IntArray:
+def sorted_unique(numbers: IntArray) -> IntArray:
     """The different numbers, in order: `numpy.unique`, which takes several times as long for a few numbers.
 
-    >>> ascending(np.array([3, 1, 3])).tolist()
+    >>> sorted_unique(np.array([3, 1, 3])).tolist()
     [1, 3]
     """
     ordered = np.sort(numbers, axis=None)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cody.errors import CallError
-from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, ascending, check_query, whole_number
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, check_query, sorted_unique, whole_number
 from cody.utils.signatures import readable_help
 
 # (graph, query, hops, size) → at most `size` rows of past events, the most relevant first; fewer: there are no others
@@ -286,7 +286,7 @@ def surroundings(
 
     Nothing older than the candidates is looked at. Nodes further than `hops` count as that far. [n], [n], [m]
     """
-    nodes = ascending(np.concatenate([[query.src, query.dst], graph.src[events], graph.dst[events]]))
+    nodes = sorted_unique(np.concatenate([[query.src, query.dst], graph.src[events], graph.dst[events]]))
     hops = min(hops, graph.num_nodes)
     distance = _distances(graph, query, hops - 1)[nodes].astype(np.int64)
     among = np.zeros(graph.num_nodes, dtype=bool)
@@ -321,7 +321,7 @@ def _step(graph: TemporalGraph, query: Query, distance: IntArray, hop: int) -> b
 def _touching(graph: TemporalGraph, query: Query, inside: BoolArray, size: int) -> IntArray:
     """The `size` latest visible rows with an end inside. The query's nodes are inside."""
     own = [graph.history(node, query.before)[-size:] for node in {query.src, query.dst}]
-    start = _oldest_of_latest(ascending(np.concatenate(own)), size)
+    start = _oldest_of_latest(sorted_unique(np.concatenate(own)), size)
     nodes = np.flatnonzero(inside)
     return _latest(graph, start, query.before, size, lambda src, dst: inside[src] | inside[dst], nodes)
 
@@ -349,7 +349,7 @@ def _latest(
         if nodes is None or stop - first < 16 * len(nodes):
             rows: IntArray = np.arange(first, stop)
         else:  # looking up the events of each node is cheaper than reading each row
-            rows = ascending(graph.incidence[_ranges(graph.ends(nodes, first), graph.ends(nodes, stop))])
+            rows = sorted_unique(graph.incidence[_ranges(graph.ends(nodes, first), graph.ends(nodes, stop))])
         rows = rows[wanted(graph.src[rows], graph.dst[rows])]
         found, stop, block = np.concatenate([rows, found]), first, 4 * block
     return found[-size:]
@@ -364,7 +364,7 @@ def _lazily_within_one_more_hop(
 
     def wanted(src: IntArray, dst: IntArray) -> BoolArray:
         ends = np.concatenate([src, dst])
-        nodes = ascending(ends[verdict[ends] == unknown])
+        nodes = sorted_unique(ends[verdict[ends] == unknown])
         verdict[nodes] = np.where(_meets(graph, nodes, query.before, inside), near, far)
         both: BoolArray = (verdict[src] == near) & (verdict[dst] == near)
         return both

@@ -84,7 +84,7 @@ class CorrectsItself(Protocol):
         ...
 
 
-class Judge(Protocol):
+class Reference(Protocol):
     """A model in a plain form, to confirm an answer by."""
 
     @property
@@ -105,10 +105,10 @@ class OffersSessions(Protocol):
 
 
 @runtime_checkable
-class OffersPlain(Protocol):
+class OffersReference(Protocol):
     """A model with a slow definition of what its answers should be."""
 
-    def plain(self, query: Query, change: Change, *, full: bool = False) -> Judge:
+    def reference(self, query: Query, change: Change, *, full: bool = False) -> Reference:
         """The definition, for this question: from row 0 if `full`, else from as late as it can."""
         ...
 
@@ -215,11 +215,11 @@ class _AskEachTime:
         return self.model.logits(self.query, changes)
 
 
-def judge_of(model: Model, query: Query, change: Change, *, full: bool = False) -> tuple[Judge | Model, str]:
+def verifier_for(model: Model, query: Query, change: Change, *, full: bool = False) -> tuple[Reference | Model, str]:
     """What confirms an answer, and how, in words: the plain form, or the model itself, asked about this set only."""
-    if not isinstance(model, OffersPlain):
+    if not isinstance(model, OffersReference):
         return model, "the model was asked once more, about this set alone"
-    judge = model.plain(query, change, full=full)
+    judge = model.reference(query, change, full=full)
     return judge, f"replayed plainly from {'the memory at ' if judge.since else ''}event {judge.since}"
 
 

@@ -23,7 +23,7 @@ from cody.models.pyg_sizes import PygSizes, pyg_shapes
 from cody.models.shapes import Shapes, check_shapes, network_shapes
 from cody.models.sizes import Sizes
 from cody.utils.files import is_as_written, replacing, with_checksum, write_atomically
-from cody.utils.words import plain
+from cody.utils.words import sanitize
 
 SCHEMA = "cody/model/1"
 
@@ -89,7 +89,7 @@ def read_model(name: str | Path) -> SavedModel:
         shapes = ARCHITECTURES[kind].shapes(sizes)
         data, origin = document["data"], document["origin"]
     except (KeyError, TypeError, AttributeError) as error:
-        raise ModelError(f"{folder / 'model.json'} is damaged: {plain(repr(error))}") from None
+        raise ModelError(f"{folder / 'model.json'} is damaged: {sanitize(repr(error))}") from None
     return SavedModel(kind, sizes, read_weights(folder / "model.safetensors", shapes, document), data, origin)
 
 
@@ -231,7 +231,7 @@ def read_description(path: Path, schema: str) -> dict[str, Any]:
     """The description of a model or explainer, if it has the schema and is as it was written."""
     document = read_json(path)
     if document.get("schema") != schema:
-        raise ModelError(f"{path} has schema {plain(repr(document.get('schema')))}; this version reads {schema!r}")
+        raise ModelError(f"{path} has schema {sanitize(repr(document.get('schema')))}; this version reads {schema!r}")
     if "checksum" in document and not is_as_written(document):
         raise ModelError(
             f"{path} is damaged: its checksum does not match; copy it or make it again "

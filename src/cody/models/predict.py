@@ -52,12 +52,12 @@ class Contact(NamedTuple):
     next: float | None
 
 
-class Counts(NamedTuple):
+class PredictionCounts(NamedTuple):
     """How many links were predicted and how many happened, where that is known.
 
-    >>> Counts(hits=90, missed=10, false_alarms=30, rejected=70).recall
+    >>> PredictionCounts(hits=90, missed=10, false_alarms=30, rejected=70).recall
     0.9
-    >>> Counts(hits=90, missed=10, false_alarms=30, rejected=70).precision
+    >>> PredictionCounts(hits=90, missed=10, false_alarms=30, rejected=70).precision
     0.75
     """
 
@@ -126,10 +126,10 @@ class Predictions:
         return self.at(place for place, each in enumerate(self) if each.right is False)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> PredictionCounts:
         """How many of the links whose outcome is known were hits, missed, false alarms and rightly rejected."""
         kinds = Counter((each.happened, each.predicted) for each in self)
-        return Counts(kinds[True, True], kinds[True, False], kinds[False, True], kinds[False, False])
+        return PredictionCounts(kinds[True, True], kinds[True, False], kinds[False, True], kinds[False, False])
 
     @property
     def sentence(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cody.errors import ModelError
 from cody.models.shapes import Shapes, linear
-from cody.utils.words import plain
+from cody.utils.words import sanitize
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,18 @@ class PygSizes:
         for name, limit in (limits | {"batch": 10**9, "messages": 10**6}).items():
             value = getattr(self, name)
             if type(value) is not int or not (name != "messages") <= value <= limit:
-                raise ModelError(f"{name} must be a whole number up to {limit:,}, not {plain(repr(value))}")
+                raise ModelError(f"{name} must be a whole number up to {limit:,}, not {sanitize(repr(value))}")
         if not (isinstance(self.splits, list | tuple) and all(type(row) is int and row >= 0 for row in self.splits)):
-            raise ModelError(f"splits must be rows of events, not {plain(repr(self.splits))}")
+            raise ModelError(f"splits must be rows of events, not {sanitize(repr(self.splits))}")
         object.__setattr__(self, "splits", tuple(self.splits))  # a file has a list
         if type(self.sees_own_batch) is not bool:
-            raise ModelError(f"sees_own_batch must be true or false, not {plain(repr(self.sees_own_batch))}")
+            raise ModelError(f"sees_own_batch must be true or false, not {sanitize(repr(self.sees_own_batch))}")
         if self.embedding % self.heads:
             raise ModelError(f"the embedding ({self.embedding}) must be a multiple of the heads ({self.heads})")
         for name in ("start", "message"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
-                raise ModelError(f"{name} must be a finite number, not {plain(repr(value))}")
+                raise ModelError(f"{name} must be a finite number, not {sanitize(repr(value))}")
 
 
 def pyg_shapes(sizes: PygSizes) -> Shapes:

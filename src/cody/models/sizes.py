@@ -8,7 +8,7 @@ import numpy as np
 
 from cody.errors import ModelError
 from cody.graph import FloatArray, TemporalGraph
-from cody.utils.words import plain
+from cody.utils.words import sanitize
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class Sizes:
         for name, limit in limits.items():
             value = getattr(self, name)
             if type(value) is not int or not 1 <= value <= limit:
-                raise ModelError(f"{name} must be a whole number from 1 to {limit:,}, not {plain(repr(value))}")
+                raise ModelError(f"{name} must be a whole number from 1 to {limit:,}, not {sanitize(repr(value))}")
         if type(self.edge_features) is not int or not 0 <= self.edge_features <= 1_000_000:
-            given = plain(repr(self.edge_features))
+            given = sanitize(repr(self.edge_features))
             raise ModelError(f"edge_features must be a whole number from 0 to 1,000,000, not {given}")
         if 2 * self.dimension % self.heads:
             raise ModelError(f"twice the dimension ({self.dimension}) must be a multiple of the heads ({self.heads})")
         if not isinstance(self.dropout, int | float) or not 0.0 <= self.dropout < 1.0:
-            raise ModelError(f"dropout must be at least 0 and below 1, not {plain(repr(self.dropout))}")
+            raise ModelError(f"dropout must be at least 0 and below 1, not {sanitize(repr(self.dropout))}")
 
 
 PRESETS = {

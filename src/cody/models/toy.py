@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cody.errors import CallError
-from cody.graph import FloatArray, Outcome, Query, TemporalGraph, check_query
+from cody.graph import Difference, FloatArray, Query, TemporalGraph, check_query
 from cody.graph.edits import NOTHING
 from cody.models.contract import Change, check_changes, fingerprint
 
@@ -92,7 +92,7 @@ class ToyModel:
         together = (extra for (one, other), extra in self.pairs.items() if one in shares and other in shares)
         return math.fsum([self.bias, *faded, *together])  # exact, so the order of the terms does not matter
 
-    def _shares(self, query: Query, outcome: Outcome) -> dict[int, float]:
+    def _shares(self, query: Query, outcome: Difference) -> dict[int, float]:
         """How much each event counts: 1 if it touches the query's nodes, `indirect` one hop away."""
         direct = self._happened([query.src, query.dst], query.before, outcome.present, outcome.absent)
         shares = dict.fromkeys(direct, 1.0)

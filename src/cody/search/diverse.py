@@ -9,14 +9,14 @@ from cody.models.contract import Change
 from cody.models.decision import flips
 from cody.search.exhaustive import with_best
 from cody.search.oracle import Oracle
-from cody.search.result import Found, Search, distinct
+from cody.search.result import Search, SearchResult, distinct
 from cody.search.scout import usual_evaluations
 from cody.search.tree import needed
 
 TRIES = 2  # further searches for each way out that is wanted, where none is disjoint
 
 
-def ways_out(found: Found, count: int) -> list[Change]:
+def diverse_counterfactuals(found: SearchResult, count: int) -> list[Change]:
     """Up to `count` counterfactuals that were met: the answer, then others, ordered by size, then by shift.
 
     None contains another, and none has an event that could be left out alone. Of those that there are, the ones are
@@ -35,9 +35,9 @@ def ways_out(found: Found, count: int) -> list[Change]:
     return [answer, *sorted(chosen, key=order.index)]
 
 
-def irreducible(found: Found) -> list[Change]:
+def irreducible(found: SearchResult) -> list[Change]:
     """The counterfactuals, best first, of which no event can be left out alone, and that contain no other."""
-    asked = dict(found.asked)
+    asked = dict(found.evaluated)
 
     def is_needed(change: Change, row: int) -> bool:
         return change - {row} in asked and not flips(asked[frozenset()], asked[change - {row}])
@@ -46,7 +46,9 @@ def irreducible(found: Found) -> list[Change]:
     return distinct(some)
 
 
-def look_for_others(oracle: Oracle, ranking: IntArray, search: Search, found: Found, count: int) -> Found:
+def search_alternatives(
+    oracle: Oracle, ranking: IntArray, search: Search, found: SearchResult, count: int
+) -> SearchResult:
     """Search among fewer candidates until `count` ways out are known.
 
     First without all events of those that are known, so that the next one is disjoint from them; where that leads
@@ -60,9 +62,9 @@ def look_for_others(oracle: Oracle, ranking: IntArray, search: Search, found: Fo
             further = search(oracle, rest)
         if further.counterfactuals:
             needed(oracle, further.rows)
-        return ways_out(with_best(oracle, ranking, found, found.ended), count)
+        return diverse_counterfactuals(with_best(oracle, ranking, found, found.ended), count)
 
-    ways, before = ways_out(found, count), 0
+    ways, before = diverse_counterfactuals(found, count), 0
     while before < len(ways) < count:
         before = len(ways)
         ways = ways_without(frozenset().union(*ways))
@@ -71,7 +73,7 @@ def look_for_others(oracle: Oracle, ranking: IntArray, search: Search, found: Fo
         longest = max(map(len, ways), default=0)
         if longest < 2 or len(ways) >= count or idle > TRIES * longest:
             break
-        known = len(oracle.asked)
+        known = len(oracle.evaluated)
         ways = ways_without(frozenset(sorted(way)[number % len(way)] for way in ways))
-        idle = idle + 1 if len(oracle.asked) == known else 0
+        idle = idle + 1 if len(oracle.evaluated) == known else 0
     return with_best(oracle, ranking, found, found.ended)

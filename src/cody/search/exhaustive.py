@@ -10,10 +10,10 @@ from cody.errors import BudgetError
 from cody.graph import IntArray
 from cody.models.contract import Change
 from cody.search.oracle import Oracle
-from cody.search.result import Found, met, result
+from cody.search.result import SearchResult, flipping_sets, result
 
 
-def prove(oracle: Oracle, ranking: IntArray, found: Found, size: int, *, every: bool = False) -> Found:
+def prove(oracle: Oracle, ranking: IntArray, found: SearchResult, size: int, *, every: bool = False) -> SearchResult:
     """Ask about every set of fewer than `size` candidates, smaller ones first, and answer with the best of all.
 
     Ends with the first size of which some change the decision, since a larger set is no better; with `every` it goes
@@ -23,11 +23,11 @@ def prove(oracle: Oracle, ranking: IntArray, found: Found, size: int, *, every: 
     try:
         oracle.ask([frozenset()])
         for length in range(1, min(size, len(ranking) + 1)):
-            smaller = [change for change, _ in met(oracle.asked) if len(change) < length]
+            smaller = [change for change, _ in flipping_sets(oracle.evaluated) if len(change) < length]
             if smaller and not every:
                 break
             alone = frozenset().union(*(change for change in smaller if len(change) == 1))
-            rest = unasked([row for row in ranking.tolist() if row not in alone], length, oracle.asked)
+            rest = unasked([row for row in ranking.tolist() if row not in alone], length, oracle.evaluated)
             while batch := list(islice(rest, oracle.sets_at_once)):
                 oracle.ask(batch)
     except BudgetError as spent:
@@ -49,9 +49,9 @@ def unasked(rows: Collection[int], size: int, asked: Collection[Change]) -> Iter
     return (change for change in map(frozenset, combinations(rows, size)) if change not in asked)
 
 
-def with_best(oracle: Oracle, ranking: IntArray, found: Found, ended: str) -> Found:
+def with_best(oracle: Oracle, ranking: IntArray, found: SearchResult, ended: str) -> SearchResult:
     """What was found, with all that has been asked since; a smaller counterfactual met on the way is the answer."""
-    rows, counterfactuals = found.rows, met(oracle.asked)
+    rows, counterfactuals = found.rows, flipping_sets(oracle.evaluated)
     if counterfactuals and not found.factual:
         best = counterfactuals[0][0]
         if len(best) < len(rows) or frozenset(rows) not in dict(counterfactuals):

@@ -8,7 +8,7 @@ from cody.errors import BudgetError, CallError
 from cody.graph import IntArray, whole_number
 from cody.models.decision import flips, shift
 from cody.search.oracle import Oracle
-from cody.search.result import EXHAUSTED, FOUND, STUCK, Found, best_asked, result
+from cody.search.result import EXHAUSTED, FOUND, STUCK, SearchResult, best_evaluated, result
 
 
 class Walk(NamedTuple):
@@ -20,7 +20,7 @@ class Walk(NamedTuple):
     ended: str
 
 
-def greedy(oracle: Oracle, ranking: IntArray, *, children: int = 10) -> Found:
+def greedy(oracle: Oracle, ranking: IntArray, *, children: int = 10) -> SearchResult:
     """Try the first `children` of the remaining candidates, keep the best, repeat until the decision changes.
 
     Ends without success when none of them leads closer. Algorithm GreeDy of the paper, appendix A.
@@ -50,7 +50,7 @@ def walk(oracle: Oracle, ranking: IntArray, children: int) -> Walk:
             best, current = (*best, event), logit
             remaining.remove(event)
     except BudgetError as spent:
-        known = best_asked(oracle, ranking.tolist())
+        known = best_evaluated(oracle, ranking.tolist())
         return Walk(best if set(known) == set(best) else known, visited, steps, str(spent))
     if flips(original, current):
         return Walk(best, visited, steps, FOUND)

@@ -19,8 +19,8 @@ from cody.graph.edits import NOTHING, Add, Edit, Move
 from cody.models.contract import DECIMALS, Change, Model, checked_logits, model_on, open_session
 from cody.models.decision import flips, shift
 from cody.search.oracle import Oracle
-from cody.search.proposals import Considered, horizon, tidy_time
-from cody.search.result import FOUND, Asked, Found, Search, met, result
+from cody.search.proposals import SearchSpace, horizon, tidy_time
+from cody.search.result import FOUND, Evaluated, Search, SearchResult, flipping_sets, result
 from cody.utils.deadline import check_deadline
 
 BETWEEN = 7  # times asked about together
@@ -31,17 +31,17 @@ TRIED = 3  # answers that are looked at until one is found that does not depend 
 MOST_TIMES = TRIED * (2 + 2 * ROUNDS) * BETWEEN + 1  # that are asked about
 
 
-def each_alone_first(search: Search, considered: Considered, enough: int) -> Search:
+def each_alone_first(search: Search, considered: SearchSpace, enough: int) -> Search:
     """A search that asks about every edit alone, then lets `search` look for removals, then for sets of all edits.
 
     It continues until `enough` counterfactuals are known.
     """
 
-    def searched(oracle: Oracle, ranking: IntArray) -> Found:
+    def searched(oracle: Oracle, ranking: IntArray) -> SearchResult:
         rows = frozenset(ranking.tolist())
 
-        def known() -> Asked:  # an oracle may have been asked about other rows before
-            return in_order(tuple(pair for pair in oracle.asked.items() if pair[0] <= rows), considered)
+        def known() -> Evaluated:  # an oracle may have been asked about other rows before
+            return in_order(tuple(pair for pair in oracle.evaluated.items() if pair[0] <= rows), considered)
 
         with suppress(BudgetError):  # the search says so too
             oracle.ask([frozenset(), *(frozenset({row}) for row in ranking.tolist())])
@@ -57,16 +57,16 @@ def each_alone_first(search: Search, considered: Considered, enough: int) -> Sea
     return searched
 
 
-def least_intrusive(found: Found, considered: Considered) -> Found:
+def least_intrusive(found: SearchResult, considered: SearchSpace) -> SearchResult:
     """What was found, with the least intrusive of all counterfactuals as the answer."""
-    ordered = in_order(found.asked, considered)
+    ordered = in_order(found.evaluated, considered)
     if not ordered or frozenset(found.rows) == ordered[0][0]:
         return replace(found, counterfactuals=ordered)
     rows = tuple(sorted(ordered[0][0], key=lambda row: (considered.intrusion[row], row)))
     return replace(found, counterfactuals=ordered, rows=rows)
 
 
-def in_order(asked: Asked, considered: Considered) -> Asked:
+def in_order(asked: Evaluated, considered: SearchSpace) -> Evaluated:
     """The counterfactuals among what was asked, the least intrusive first; the same at another time is no other."""
     logits = dict(asked)
     doubtful = _with_gaps(logits, considered)
@@ -78,12 +78,12 @@ def in_order(asked: Asked, considered: Considered) -> Asked:
         return len(change), function, len(change & doubtful), place, away, sorted(change)
 
     different: dict[frozenset[Hashable], tuple[Change, float]] = {}
-    for pair in sorted(met(logits), key=worth):
+    for pair in sorted(flipping_sets(logits), key=worth):
         different.setdefault(frozenset(considered.what(row) for row in pair[0]), pair)
     return tuple(different.values())
 
 
-def _with_gaps(logits: Mapping[Change, float], considered: Considered) -> Change:
+def _with_gaps(logits: Mapping[Change, float], considered: SearchSpace) -> Change:
     """The added events that, alone and later than proposed, do nothing: a matter of chance rather than of recency."""
     if frozenset() not in logits or considered.graph.imagined is None:
         return frozenset()
@@ -110,23 +110,25 @@ class Window(NamedTuple):
 class Narrowed(NamedTuple):
     """The answer at the least intrusive time that was found."""
 
-    considered: Considered
+    considered: SearchSpace
     model: Model
-    found: Found
+    found: SearchResult
     window: Window
     questions: int  # that this took
 
 
-def narrow(model: Model, base: TemporalGraph, query: Query, considered: Considered, found: Found) -> Narrowed | None:
+def narrow(
+    model: Model, base: TemporalGraph, query: Query, considered: SearchSpace, found: SearchResult
+) -> Narrowed | None:
     """Shift the one imagined event of an answer to the least intrusive time. None: there is no such event, or no time.
 
     `base` is the log without anything imagined. If an added event does nothing at some of the times after it was
     proposed, the next ones are looked at too, and the one that could have been longest ago is the answer.
     """
-    clocks: list[_Clock] = []
+    clocks: list[TimeShift] = []
     try:
         for row in _alike(considered, found)[:TRIED]:
-            clocks.append(_Clock(model, base, query, considered, row))
+            clocks.append(TimeShift(model, base, query, considered, row))
             if clocks[-1].is_sound:
                 break
         if clocks:
@@ -137,7 +139,7 @@ def narrow(model: Model, base: TemporalGraph, query: Query, considered: Consider
     return None
 
 
-def _alike(considered: Considered, found: Found) -> list[int]:
+def _alike(considered: SearchSpace, found: SearchResult) -> list[int]:
     """The imagined rows that answer alone, may be at any time, and come from the function that the answer is from."""
     alone = [next(iter(change)) for change, _ in found.counterfactuals if len(change) == 1]
     if not alone or tuple(alone[:1]) != found.rows or alone[0] not in considered.at_any_time:
@@ -146,10 +148,10 @@ def _alike(considered: Considered, found: Found) -> list[int]:
     return [row for row in alone if row in considered.at_any_time and considered.intrusion[row][0] == function]
 
 
-class _Clock:
+class TimeShift:
     """An edit at whatever time: how far it changes the decision. Looks for the least intrusive time when it is made."""
 
-    def __init__(self, model: Model, base: TemporalGraph, query: Query, considered: Considered, row: int) -> None:
+    def __init__(self, model: Model, base: TemporalGraph, query: Query, considered: SearchSpace, row: int) -> None:
         edit = considered.edits[row - base.num_events]
         assert isinstance(edit, Add | Move)  # what `_alike` lets through
         self.edit, self.row, self.query = edit, row, query
@@ -244,9 +246,9 @@ def _at(
     model: Model,
     base: TemporalGraph,
     query: Query,
-    considered: Considered,
-    found: Found,
-    clock: _Clock,
+    considered: SearchSpace,
+    found: SearchResult,
+    clock: TimeShift,
     questions: int,
 ) -> Narrowed | None:
     """The answer at the least intrusive time, which becomes one more row if nobody proposed it."""
@@ -258,13 +260,13 @@ def _at(
     model = model_on(model, longer)
     (logit,) = checked_logits(query, [change], open_session(model, query, [row]).logits([change]))
     answer = change, round(logit, DECIMALS)
-    if not flips(dict(found.asked)[frozenset()], answer[1]):
+    if not flips(dict(found.evaluated)[frozenset()], answer[1]):
         return None  # rounded in another batch, it is a near miss
     rows = np.union1d(considered.rows, [row])
     rows = rows[np.argsort(longer.order(rows))]
     intrusion = considered.intrusion | {row: considered.intrusion[clock.row]}
-    better = Considered(longer, rows, edits, intrusion, considered.at_any_time)
+    better = SearchSpace(longer, rows, edits, intrusion, considered.at_any_time)
     others = (pair for pair in found.counterfactuals if pair[0] != {clock.row})
-    asked = dict(found.asked) | dict([answer])
-    known = replace(found, rows=(row,), asked=tuple(asked.items()), counterfactuals=(answer, *others))
+    asked = dict(found.evaluated) | dict([answer])
+    known = replace(found, rows=(row,), evaluated=tuple(asked.items()), counterfactuals=(answer, *others))
     return Narrowed(better, model, known, clock.window, questions)

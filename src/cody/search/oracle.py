@@ -19,17 +19,17 @@ from cody.utils.deadline import check_seconds, until
 class Counts:
     """What asking has cost so far. A set counts once for each time it is asked, whatever the batch."""
 
-    asked: int = 0  # sets that were asked for
+    requested: int = 0  # sets that were asked for
     remembered: int = 0  # of these, asked before
-    evaluated: int = 0  # sets that the model computed: unique ones
+    computed: int = 0  # sets that the model computed: unique ones
     ahead: int = 0  # of these, computed before they were asked for
     batches: int = 0  # calls to the model
 
     @property
     def share_unused(self) -> float:
         """Share of the evaluations that have not been asked for (yet)."""
-        used = self.asked - self.remembered
-        return max(0.0, 1 - used / self.evaluated) if self.evaluated else 0.0
+        used = self.requested - self.remembered
+        return max(0.0, 1 - used / self.computed) if self.computed else 0.0
 
 
 class Oracle:
@@ -41,7 +41,7 @@ class Oracle:
     With a budget of `evaluations` (distinct sets asked) or `seconds` (since it was made), a question that exceeds it
     raises `BudgetError` and is not asked; a model that checks the deadline (`cody.utils.deadline`) is stopped in time.
     `watch` is called after each batch. `answers` holds what is known already, and takes the new ones: oracles of the
-    same model and query can share it, and each still counts everything it asked as its own evaluations (`asked`).
+    same model and query can share it, and each still counts everything it asked as its own evaluations (`evaluated`).
 
     >>> from cody.graph import TemporalGraph
     >>> from cody.models import ToyModel
@@ -50,7 +50,7 @@ class Oracle:
     >>> oracle.ask([frozenset(), frozenset({0}), frozenset()])
     [1.20711, 0.70711, 1.20711]
     >>> oracle.counts
-    Counts(asked=3, remembered=1, evaluated=2, ahead=0, batches=1)
+    Counts(requested=3, remembered=1, computed=2, ahead=0, batches=1)
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Oracle:
         self.seconds = seconds
         self.watch = watch
         self.groups = groups  # rows that belong together, for a search that tries them together
-        self.asked: dict[Change, float] = {}  # the evaluations that count, in order
+        self.evaluated: dict[Change, float] = {}  # the evaluations that count, in order
         self._answers: dict[Change, float] = {} if answers is None else answers
         self._started = time.monotonic()
         self._in_model = 0.0  # seconds
@@ -94,17 +94,17 @@ class Oracle:
     @property
     def counts(self) -> Counts:
         return Counts(
-            asked=self._questions,
-            remembered=self._questions - len(self.asked),
-            evaluated=self._evaluated,
+            requested=self._questions,
+            remembered=self._questions - len(self.evaluated),
+            computed=self._evaluated,
             ahead=self._ahead,
             batches=self._batches,
         )
 
     def ask(self, changes: Sequence[Change]) -> list[float]:
         """The logit of each change."""
-        new = {change for change in changes if change not in self.asked}
-        if self.evaluations is not None and new and len(self.asked) + len(new) > self.evaluations:
+        new = {change for change in changes if change not in self.evaluated}
+        if self.evaluations is not None and new and len(self.evaluated) + len(new) > self.evaluations:
             raise BudgetError("evaluations")
         if new:  # known answers are free
             self._check_time()
@@ -113,11 +113,11 @@ class Oracle:
         finally:  # if time runs out in the middle, the answers so far count too
             known = [change for change in changes if change in self._answers]
             self._questions += len(known)
-            self.asked.update((change, self._answers[change]) for change in known)
+            self.evaluated.update((change, self._answers[change]) for change in known)
         return [self._answers[change] for change in changes]
 
     @contextmanager
-    def keeping(self, evaluations: int) -> Iterator[None]:
+    def reserve(self, evaluations: int) -> Iterator[None]:
         """Keep so many evaluations of the budget for later, if it is larger than that."""
         whole = self.evaluations
         if whole is not None and whole > evaluations:
@@ -132,17 +132,17 @@ class Oracle:
         """A budget of so many further evaluations, where there is none."""
         whole = self.evaluations
         if whole is None:
-            self.evaluations = len(self.asked) + evaluations
+            self.evaluations = len(self.evaluated) + evaluations
         try:
             yield
         finally:
             self.evaluations = whole
 
-    def ask_ahead(self, changes: Iterable[Change]) -> None:
+    def prefetch(self, changes: Iterable[Change]) -> None:
         """Compute answers that will probably be wanted soon, in one batch: the first of them, as the budget allows."""
         unknown = [change for change in dict.fromkeys(changes) if change not in self._answers]
         if self.evaluations is not None:
-            del unknown[max(0, self.evaluations - len(self.asked)) :]
+            del unknown[max(0, self.evaluations - len(self.evaluated)) :]
         if self.seconds is not None:
             del unknown[self._room() :]
         self._ahead += len(unknown)
@@ -185,7 +185,7 @@ class Oracle:
 
     def _correct(self, corrections: Mapping[Change, float]) -> None:
         """Take back answers that the session has found to be off: what is claimed follows from the right ones."""
-        for answers in (self._answers, self.asked):
+        for answers in (self._answers, self.evaluated):
             known = corrections.keys() & answers.keys()
             answers.update((change, round(corrections[change], DECIMALS)) for change in known)
 
@@ -213,7 +213,7 @@ def counting(tell: Callable[[int], None]) -> Callable[[Oracle], None]:
     tried: set[Change] = set()
 
     def watch(oracle: Oracle) -> None:
-        tried.update(oracle.asked)
+        tried.update(oracle.evaluated)
         tell(len(tried))
 
     return watch

@@ -38,7 +38,7 @@ class AnyTime(NamedTuple):
 
 
 Proposal = int | Edit | AnyTime  # the row of a past event that could be missing, or something that could have happened
-Proposals = Callable[[TemporalGraph, Query, IntArray, int], Sequence[Proposal]]
+Proposer = Callable[[TemporalGraph, Query, IntArray, int], Sequence[Proposal]]
 # (graph, query, rows near the link that may be touched, how many edits there is room for) → least intrusive first
 
 AGES = (0.02, 0.3, 0.9)  # how long ago: shares of the events near the link that are more recent
@@ -189,7 +189,7 @@ def _add(graph: TemporalGraph, pair: Pair, time: float, features: tuple[float, .
 
 
 @dataclass(frozen=True, slots=True)
-class Considered:
+class SearchSpace:
     """What an explanation considers: rows of a log that is longer by what was proposed."""
 
     graph: TemporalGraph
@@ -206,14 +206,14 @@ class Considered:
         return (int(self.graph.src[row]), int(self.graph.dst[row])) if replaced == NOTHING else ("other", replaced)
 
 
-def consider(
+def build_space(
     graph: TemporalGraph,
     query: Query,
     rows: IntArray,
     size: int,
-    edits: Sequence[Proposals],
+    edits: Sequence[Proposer],
     protect: Protected | None = None,
-) -> Considered:
+) -> SearchSpace:
     """Collect what all functions propose, the least intrusive function first. At most `size` events are imagined.
 
     What `protect` names stays as it is, whoever proposes to change it.
@@ -243,7 +243,7 @@ def consider(
         _check_visible(longer, query, imagined)
     all_rows = np.array(real + list(range(graph.num_events, graph.num_events + len(imagined))), dtype=np.int64)
     ordered = all_rows[np.argsort(longer.order(all_rows))]
-    return Considered(longer, ordered, tuple(imagined), intrusion, frozenset(at_any_time))
+    return SearchSpace(longer, ordered, tuple(imagined), intrusion, frozenset(at_any_time))
 
 
 def _check_visible(graph: TemporalGraph, query: Query, edits: Sequence[Edit]) -> None:
@@ -270,7 +270,7 @@ def _past(query: Query, rows: IntArray, row: Any) -> int:
     return number
 
 
-def check_proposals(edits: Any) -> tuple[Proposals, ...]:
+def check_proposers(edits: Any) -> tuple[Proposer, ...]:
     """The functions that say which edits are considered."""
     functions = tuple(edits) if isinstance(edits, list | tuple) else (edits,)
     for function in functions:
@@ -283,6 +283,6 @@ def check_proposals(edits: Any) -> tuple[Proposals, ...]:
     return functions
 
 
-def _name(function: Proposals) -> str:
+def _name(function: Proposer) -> str:
     inner = function.func if isinstance(function, partial) else function
     return str(getattr(inner, "__name__", type(inner).__name__))

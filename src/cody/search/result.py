@@ -21,40 +21,40 @@ EVALUATIONS = "evaluations"
 SECONDS = "seconds"
 ENDINGS = (EXHAUSTED, FOUND, STUCK, ITERATIONS, EVALUATIONS, SECONDS)
 
-Asked = tuple[tuple[Change, float], ...]  # changes with their logits, in the order of asking
+Evaluated = tuple[tuple[Change, float], ...]  # changes with their logits, in the order of asking
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """What a search found: its best set, all counterfactuals that it met, what is proven, and what was asked."""
 
     rows: tuple[int, ...]  # the best set, in the order in which the search put it together
     iterations: int
     ended: str  # one of the words above
-    counterfactuals: Asked  # all that were met, best first: fewest rows, then furthest
+    counterfactuals: Evaluated  # all that were met, best first: fewest rows, then furthest
     proven: int  # every set of fewer than so many candidates was tried, or has an event that alone does it
-    asked: Asked  # everything
+    evaluated: Evaluated  # everything
     factual: bool = False  # the rows speak for the decision, whether or not it changes without them
 
 
-Search = Callable[[Oracle, IntArray], Found]
+Search = Callable[[Oracle, IntArray], SearchResult]
 
 
 def result(
     oracle: Oracle, ranking: IntArray, rows: tuple[int, ...], iterations: int, ended: str, *, factual: bool = False
-) -> Found:
+) -> SearchResult:
     """What a search gives back: its best set, and all that follows from what it asked."""
-    counterfactuals = met(oracle.asked)
-    proven = lower_bound(oracle.asked, ranking.tolist(), dict(counterfactuals))
-    return Found(rows, iterations, ended, counterfactuals, proven, tuple(oracle.asked.items()), factual)
+    counterfactuals = flipping_sets(oracle.evaluated)
+    proven = lower_bound(oracle.evaluated, ranking.tolist(), dict(counterfactuals))
+    return SearchResult(rows, iterations, ended, counterfactuals, proven, tuple(oracle.evaluated.items()), factual)
 
 
-def met(asked: Mapping[Change, float]) -> Asked:
+def flipping_sets(evaluated: Mapping[Change, float]) -> Evaluated:
     """The counterfactuals among what was asked, best first."""
-    original = asked.get(frozenset())
+    original = evaluated.get(frozenset())
     if original is None:
         return ()
-    flipped = [(change, logit) for change, logit in asked.items() if flips(original, logit)]
+    flipped = [(change, logit) for change, logit in evaluated.items() if flips(original, logit)]
     return tuple(sorted(flipped, key=lambda pair: (len(pair[0]), -shift(original, pair[1]), sorted(pair[0]))))
 
 
@@ -72,7 +72,7 @@ def distinct(changes: Iterable[Change]) -> list[Change]:
 
 
 def lower_bound(
-    asked: Collection[Change], candidates: Collection[int], counterfactuals: Collection[Change] = ()
+    evaluated: Collection[Change], candidates: Collection[int], counterfactuals: Collection[Change] = ()
 ) -> int:
     """The smallest size of which not every set of candidates was asked: a smaller counterfactual is known or none is.
 
@@ -87,30 +87,30 @@ def lower_bound(
     3
     """
     known = set(candidates)
-    if not all(frozenset({row}) in asked for row in known):
+    if not all(frozenset({row}) in evaluated for row in known):
         return 1
     rest = known.difference(*(change for change in counterfactuals if len(change) == 1))
-    counts = Counter(len(change) for change in asked if change <= rest)
+    counts = Counter(len(change) for change in evaluated if change <= rest)
     size = 2 if known else 1
     while size <= len(known) and counts[size] == math.comb(len(rest), size):
         size += 1
     return size
 
 
-def best_asked(oracle: Oracle, candidates: Iterable[int]) -> tuple[int, ...]:
+def best_evaluated(oracle: Oracle, candidates: Iterable[int]) -> tuple[int, ...]:
     """The best set of candidates that was asked about: the smallest that changes the decision, else the furthest.
 
     What a search answers when its budget ran out before it could look at everything it had paid for.
     """
-    original = oracle.asked.get(frozenset())
+    original = oracle.evaluated.get(frozenset())
     if original is None:
         return ()
 
     def worth(change: Change) -> tuple[bool, float, float]:
-        moved, size = shift(original, oracle.asked[change]), float(len(change))
-        changed = flips(original, oracle.asked[change])
+        moved, size = shift(original, oracle.evaluated[change]), float(len(change))
+        changed = flips(original, oracle.evaluated[change])
         return (changed, -size, moved) if changed else (changed, moved, -size)
 
     known = frozenset(candidates)
-    best: Change = max((change for change in oracle.asked if change <= known), key=worth)
+    best: Change = max((change for change in oracle.evaluated if change <= known), key=worth)
     return tuple(sorted(best))

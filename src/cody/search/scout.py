@@ -21,7 +21,7 @@ from cody.graph import BoolArray, FloatArray, IntArray
 from cody.models.contract import Change
 from cody.models.decision import flips, shift
 from cody.search.oracle import Oracle
-from cody.search.result import EVALUATIONS, EXHAUSTED, FOUND, Found, best_asked, lower_bound, result
+from cody.search.result import EVALUATIONS, EXHAUSTED, FOUND, SearchResult, best_evaluated, lower_bound, result
 
 LIMIT, FEW_CANDIDATES = 300, 64  # evaluations where the oracle has no budget, for up to so many candidates
 EACH, AT_MOST = 8, 1024  # … and for each candidate where there are more than that, up to so many
@@ -38,7 +38,7 @@ SORTED = 512  # of many sets, so many are sorted at first
 FEW = 4  # where nothing is found, sets of fewer events than this are looked through from below
 
 
-def scout(oracle: Oracle, ranking: IntArray) -> Found:
+def scout(oracle: Oracle, ranking: IntArray) -> SearchResult:
     """The smallest set that changes the decision, of equal ones the furthest; if none does, the furthest set.
 
     Uses the whole budget of evaluations that the oracle has. If it has none, it takes at most 300, or 8 for each of
@@ -50,7 +50,7 @@ def scout(oracle: Oracle, ranking: IntArray) -> Found:
     except BudgetError as spent:
         ended = str(spent)
     return result(
-        oracle, ranking, view.strongest_first(frozenset(best_asked(oracle, ranking.tolist()))), view.rounds, ended
+        oracle, ranking, view.strongest_first(frozenset(best_evaluated(oracle, ranking.tolist()))), view.rounds, ended
     )
 
 
@@ -102,7 +102,7 @@ class View:
         self.ranking = ranking
         self.place = {row: place for place, row in enumerate(ranking)}
         self.groups = [group for group in (group.intersection(ranking) for group in oracle.groups) if len(group) > 1]
-        self.limit = oracle.evaluations or len(oracle.asked) + usual_evaluations(len(ranking))
+        self.limit = oracle.evaluations or len(oracle.evaluated) + usual_evaluations(len(ranking))
         self.is_short = self.limit < len(ranking) + AT_LEAST  # of evaluations
         self.singles: list[Change] = [frozenset({row}) for row in ranking]
         self.rounds = 0
@@ -116,8 +116,8 @@ class View:
     def ask(self, sets: Sequence[Change]) -> list[float]:
         """The margins of sets. If the budget has no room for all of them, the first are asked before it ends."""
         new = [change for change in dict.fromkeys(sets) if change not in self.numbers]
-        paid = sum(change in self.oracle.asked for change in new)
-        room = max(0, self.limit - len(self.oracle.asked)) + paid
+        paid = sum(change in self.oracle.evaluated for change in new)
+        room = max(0, self.limit - len(self.oracle.evaluated)) + paid
         if new[:room]:
             self.rounds += 1
             logits = self.oracle.ask(new[:room])
@@ -133,7 +133,7 @@ class View:
             self._member = np.concatenate([self._member, np.zeros_like(self._member)])
         self._member[number, [self.place[row] for row in change]] = True
         self.numbers[change] = number
-        original = self.oracle.asked[frozenset()]
+        original = self.oracle.evaluated[frozenset()]
         self._margins.append(shift(original, logit) - abs(original))
         if flips(original, logit) and (self.best is None or self._rank(change) < self._rank(self.best)):
             if self.best is None or len(change) < len(self.best):
@@ -154,7 +154,7 @@ class View:
         return self._margins[self.numbers[change]]
 
     def flips(self, change: Change) -> bool:
-        return flips(self.oracle.asked[frozenset()], self.oracle.asked[change])
+        return flips(self.oracle.evaluated[frozenset()], self.oracle.evaluated[change])
 
     def in_order(self, change: Change) -> list[int]:
         return sorted(change, key=self.place.__getitem__)

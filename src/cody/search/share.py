@@ -5,10 +5,10 @@ from __future__ import annotations
 from cody.errors import CallError
 from cody.graph import IntArray
 from cody.search.oracle import Oracle
-from cody.search.result import EXHAUSTED, FOUND, Found, result
+from cody.search.result import EXHAUSTED, FOUND, SearchResult, result
 
 
-def top_share(oracle: Oracle, ranking: IntArray, *, sparsity: float = 0.2) -> Found:
+def top_share(oracle: Oracle, ranking: IntArray, *, sparsity: float = 0.2) -> SearchResult:
     """The first `sparsity` of the candidates, rounded to whole events; at least one, unless the share is 0.
 
     Asks the oracle nothing: the set is what the ranking says matters most, whether or not it changes the decision.

@@ -27,7 +27,7 @@ from cody.models.contract import Change
 from cody.models.decision import flips, shift
 from cody.search.greedy import walk
 from cody.search.oracle import Oracle
-from cody.search.result import EVALUATIONS, EXHAUSTED, FOUND, ITERATIONS, SECONDS, Found, best_asked, result
+from cody.search.result import EVALUATIONS, EXHAUSTED, FOUND, ITERATIONS, SECONDS, SearchResult, best_evaluated, result
 
 UNVISITED, CLOSED, ROOT = 0, 1, 2  # the first two stand for children that are no nodes
 ALPHA = 2 / 3  # the paper's
@@ -49,10 +49,10 @@ class Tree:
         room = 64
         self.child = np.zeros((room, len(self.ranking)), dtype=np.int32)  # [≥ n, m] node, UNVISITED or CLOSED
         self.score = np.zeros(room)  # [≥ n] mean own score of the visited sets below, itself included
-        self.rarity = np.ones(room)  # [≥ n] 1 / sqrt(selections)
-        self.score[CLOSED] = self.rarity[CLOSED] = NEVER
+        self.exploration = np.ones(room)  # [≥ n] 1 / sqrt(selections)
+        self.score[CLOSED] = self.exploration[CLOSED] = NEVER
         # One entry a node; the first two stand for UNVISITED and CLOSED.
-        self.selections = [1, 1]  # visited sets below, itself included
+        self.visits = [1, 1]  # visited sets below, itself included
         self.total = [0.0, 0.0]  # sum of their own scores
         self.shift = [0.0, 0.0]  # how far the logit moved towards the other decision
         self.flipped = [False, False]
@@ -93,7 +93,7 @@ def cody(
     alpha: float = ALPHA,
     ahead: int = 16,
     stop_at_first: bool = False,
-) -> Found:
+) -> SearchResult:
     """The smallest set of candidates that changes the decision; of equally small ones the one that moves it furthest.
 
     If none is found within the budget, the set that moves it furthest. `alpha` in 0 … 1 weighs what is known to lead
@@ -112,7 +112,7 @@ def greedy_then_cody(
     alpha: float = ALPHA,
     ahead: int = 16,
     stop_at_first: bool = False,
-) -> Found:
+) -> SearchResult:
     """GreeDy, then CoDy from all that GreeDy saw: to find what it missed, or fewer events than it found.
 
     Each set seen is an iteration. At last, events that are not needed are put back, one at a time, so that none of the
@@ -152,7 +152,7 @@ def _search(
     alpha: float,
     ahead: int,
     stop_at_first: bool,
-) -> Found:
+) -> SearchResult:
     if whole_number("iterations", iterations) < 1 or whole_number("ahead", ahead) < 1:
         raise CallError(f"iterations and ahead must be at least 1, not {iterations} and {ahead}")
     if not 0 <= alpha <= 1:
@@ -167,8 +167,8 @@ def _search(
         _visit(tree, parent, rank, oracle.ask([frozenset(path)])[0])
     ended = _iterate(tree, oracle, iterations, ahead, stop_at_first)
     best = tree.events(_best(tree))
-    if ended in (EVALUATIONS, SECONDS) and set(best) != set(best_asked(oracle, ranking.tolist())):
-        best = best_asked(oracle, ranking.tolist())
+    if ended in (EVALUATIONS, SECONDS) and set(best) != set(best_evaluated(oracle, ranking.tolist())):
+        best = best_evaluated(oracle, ranking.tolist())
     return result(oracle, ranking, best, len(tree), ended)
 
 
@@ -183,7 +183,7 @@ def _iterate(tree: Tree, oracle: Oracle, iterations: int, ahead: int, stop_at_fi
         removal = _removal(tree, parent, rank)
         try:
             if not oracle.knows(removal) and ahead > 1:
-                oracle.ask_ahead(_guess(tree, oracle, min(ahead, iterations - len(tree))))
+                oracle.prefetch(_guess(tree, oracle, min(ahead, iterations - len(tree))))
             logit = oracle.ask([removal])[0]
         except BudgetError as spent:
             return str(spent)
@@ -204,10 +204,10 @@ def _select(tree: Tree) -> tuple[int, int]:
 
 def _largest_claim(tree: Tree, node: int) -> int:
     children = tree.child[node]  # [m]
-    explore = (1 - tree.alpha) * math.sqrt(math.log(tree.selections[node]))
+    explore = (1 - tree.alpha) * math.sqrt(math.log(tree.visits[node]))
     if not explore and not tree.alpha:
         explore = 1.0  # nothing but closed and unvisited children: any weight tells them apart
-    claims: FloatArray = tree.alpha * tree.score[children] + explore * tree.rarity[children]
+    claims: FloatArray = tree.alpha * tree.score[children] + explore * tree.exploration[children]
     return int(claims.argmax())  # the first of equal ones
 
 
@@ -230,10 +230,10 @@ def _expand(tree: Tree, parent: int, rank: int, logit: float) -> int:
     bits = 0 if node == ROOT else tree.bits[parent] | 1 << rank
     if node == len(tree.child):
         tree.child = np.concatenate([tree.child, 0 * tree.child])
-        tree.score, tree.rarity = (np.concatenate([column, column]) for column in (tree.score, tree.rarity))
+        tree.score, tree.exploration = (np.concatenate([column, column]) for column in (tree.score, tree.exploration))
     moved = shift(tree.original, logit)
     own = max(0.0, moved / max(abs(tree.original), SMALLEST))
-    tree.selections.append(1)
+    tree.visits.append(1)
     tree.total.append(own)
     tree.shift.append(moved)
     tree.flipped.append(flips(tree.original, logit))
@@ -241,7 +241,7 @@ def _expand(tree: Tree, parent: int, rank: int, logit: float) -> int:
     tree.depth.append(0 if node == ROOT else tree.depth[parent] + 1)
     tree.parent.append(parent)
     tree.rank.append(rank)
-    tree.score[node], tree.rarity[node] = round(own, SAME), 1.0
+    tree.score[node], tree.exploration[node] = round(own, SAME), 1.0
     tree.ids[bits] = node
     taken = list(_ranks(bits | tree.taken.get(bits, 0)))
     tree.child[node, taken] = CLOSED
@@ -292,10 +292,10 @@ def _backpropagate(tree: Tree, node: int) -> None:
     own = tree.total[node]
     while node != ROOT:
         node = tree.parent[node]
-        tree.selections[node] += 1
+        tree.visits[node] += 1
         tree.total[node] += own
-        tree.score[node] = round(tree.total[node] / tree.selections[node], SAME)
-        tree.rarity[node] = 1 / math.sqrt(tree.selections[node])
+        tree.score[node] = round(tree.total[node] / tree.visits[node], SAME)
+        tree.exploration[node] = 1 / math.sqrt(tree.visits[node])
 
 
 def _best(tree: Tree) -> int:

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from cody.utils import lazy
 
 if TYPE_CHECKING:
-    from cody.study.cases import Case, cases
-    from cody.study.comparison import Comparison, compare
+    from cody.study.cases import ExplainedLink, cases
+    from cody.study.comparison import ModelComparison, compare
     from cody.study.report import Part, Survey, survey_of
     from cody.study.surveys import survey
 
-__all__ = ["Case", "Comparison", "Part", "Survey", "cases", "compare", "survey", "survey_of"]
+__all__ = ["ExplainedLink", "ModelComparison", "Part", "Survey", "cases", "compare", "survey", "survey_of"]
 
 lazy.import_on_demand(
     __name__,
     {
-        "cody.study.cases": "Case cases",
-        "cody.study.comparison": "Comparison compare",
+        "cody.study.cases": "ExplainedLink cases",
+        "cody.study.comparison": "ModelComparison compare",
         "cody.study.report": "Part Survey survey_of",
         "cody.study.surveys": "survey",
     },

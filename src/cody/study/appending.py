@@ -50,7 +50,9 @@ class LineAppender(Generic[Entry]):
             complete, rest = (complete + len(line), b"") if line.endswith(b"\n") else (complete, line)
         begun = rest.rstrip(b"\0")  # a crash of the machine can leave zero bytes
         if not any(begun[: len(beginning)] == beginning[: len(begun)] for beginning in self.beginnings):
-            raise DataError(f"{self.path} ends with something that this command never writes: {words.plain(rest[:40])}")
+            raise DataError(
+                f"{self.path} ends with something that this command never writes: {words.sanitize(rest[:40])}"
+            )
         self.file.truncate(complete)
         self.file.seek(complete)
 

@@ -12,7 +12,7 @@ from cody.errors import DataError
 from cody.study.explainers import EXPLAINERS, NEAR
 from cody.study.metrics import Group
 from cody.study.record import REMOVALS, Record
-from cody.utils.words import plain
+from cody.utils.words import sanitize
 
 # In the paper's order. Others follow by name.
 DATA = ("collegemsg", "uci-messages", "uci-forums", "wikipedia")
@@ -83,12 +83,12 @@ def _flat(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _data(record: Record) -> str:
-    return plain(PurePath(record.data).name.removesuffix(".csv").removesuffix(".parquet").removeprefix("ml_"), 40)
+    return sanitize(PurePath(record.data).name.removesuffix(".csv").removesuffix(".parquet").removeprefix("ml_"), 40)
 
 
 def _family(record: Record) -> str:
     name = PurePath(record.model).name
-    return plain(name.removesuffix(f"-{_data(record)}") or name, 40)
+    return sanitize(name.removesuffix(f"-{_data(record)}") or name, 40)
 
 
 def _check_identities(records: Sequence[Record], short: Sequence[Record]) -> None:
@@ -134,7 +134,7 @@ def _names(
     exact = {key: _exact(key[0], values, varied[key[0]]) for key, values in settings.items()}
     whole = {key: _named(key[0], values, varied[key[0]]) for key, values in settings.items()}
     names = dict(exact)
-    for shorter in (whole, {key: plain(name, 60) for key, name in whole.items()}):
+    for shorter in (whole, {key: sanitize(name, 60) for key, name in whole.items()}):
         meant: dict[str, set[str]] = {}
         for key, name in shorter.items():
             meant.setdefault(name, set()).add(exact[key])
@@ -145,12 +145,12 @@ def _names(
 def _named(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> str:
     pairs = [(key.rpartition(".")[2], _rounded(values.get(key, "–"))) for key in varied]
     shown = ", ".join(NEAR_WORDS.get(value, f"{name}={value}") for name, value in pairs)
-    return plain(f"{explainer} ({shown})" if varied else explainer, 1000)
+    return sanitize(f"{explainer} ({shown})" if varied else explainer, 1000)
 
 
 def _exact(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> str:
     shown = ", ".join(f"{key}={values.get(key)}" for key in varied)
-    return plain(f"{explainer} ({shown})" if varied else explainer, 10_000)
+    return sanitize(f"{explainer} ({shown})" if varied else explainer, 10_000)
 
 
 def _rounded(value: str) -> str:

@@ -14,7 +14,7 @@ from cody.explain.pipeline import event_of
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE, Protected, candidates
 from cody.models.contract import until
-from cody.search.proposals import consider
+from cody.search.proposals import build_space
 from cody.study.explainers import EDITS, NEAR
 from cody.study.record import REMOVALS, Record
 
@@ -28,7 +28,7 @@ RELATIONS = (SAME, REVERSE, SOURCE, DESTINATION, FURTHER)
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ExplainedLink:
     """A link, its candidates, and which of them are decisive: the prediction changes if they are otherwise."""
 
     record: Record
@@ -52,12 +52,12 @@ class Case:
         return int(self.decisive.sum())
 
 
-def cases(records: Iterable[Record], graph: TemporalGraph) -> list[Case]:
+def cases(records: Iterable[Record], graph: TemporalGraph) -> list[ExplainedLink]:
     """The records of one explainer as cases. The candidates of each are those that the explainer had."""
     return [_case(record, graph) for record in records]
 
 
-def _case(record: Record, graph: TemporalGraph) -> Case:
+def _case(record: Record, graph: TemporalGraph) -> ExplainedLink:
     near = {function.__name__: function for function in NEAR.values()}
     chosen = record.options["candidates"]
     query = graph.query(record.event)
@@ -68,12 +68,12 @@ def _case(record: Record, graph: TemporalGraph) -> Case:
     rows = candidates(graph, seen, chosen["hops"], size, near=near[chosen["near"]], protect=protect)
     named = set(record.rows) if record.is_necessary else set()
     if record.allowed == REMOVALS:
-        return Case(record, query, rows, np.isin(rows, list(named)))
+        return ExplainedLink(record, query, rows, np.isin(rows, list(named)))
     rows, imagined = _considered(record, graph, seen, rows, protect)
     if record.is_necessary:
         number = {_without_row(event): event.row for event in reversed(imagined)}
         named |= {number[_without_row(Event(0, **edit))] for edit in record.imagined}
-    return Case(record, query, rows, np.isin(rows, list(named)), imagined)
+    return ExplainedLink(record, query, rows, np.isin(rows, list(named)), imagined)
 
 
 def _size(record: Record) -> int:
@@ -96,7 +96,7 @@ def _considered(
     if unknown:
         raise CallError(f"a survey knows the edits {', '.join(known)}, and these records allow {unknown[0]!r}")
     proposing = [known[name] for name in record.allowed]
-    considered = consider(graph, query, near, _size(record), proposing, protect)
+    considered = build_space(graph, query, near, _size(record), proposing, protect)
     imagined = [event_of(considered.graph, row) for row in range(graph.num_events, considered.graph.num_rows)]
     proposed, rows = {_without_row(event) for event in imagined}, considered.rows
     for edit in record.imagined:
@@ -113,7 +113,7 @@ def _without_row(event: Event) -> Event:
     return event._replace(row=0)
 
 
-class Columns(NamedTuple):
+class CandidateColumns(NamedTuple):
     """The candidates of a case. [C] each"""
 
     src: IntArray
@@ -122,23 +122,23 @@ class Columns(NamedTuple):
     before: IntArray  # the row of the log that each comes before; that of an event itself is its own
 
 
-def columns(graph: TemporalGraph, case: Case) -> Columns:
+def columns(graph: TemporalGraph, case: ExplainedLink) -> CandidateColumns:
     """Nodes, times and places of the candidates of a case."""
     rows = case.candidates
     if not case.imagined:
-        return Columns(graph.src[rows], graph.dst[rows], graph.time[rows], rows)
+        return CandidateColumns(graph.src[rows], graph.dst[rows], graph.time[rows], rows)
     links = [_link(graph, case, row) for row in rows.tolist()]
-    return Columns(*(np.array(column) for column in zip(*links, strict=True)))
+    return CandidateColumns(*(np.array(column) for column in zip(*links, strict=True)))
 
 
-def _link(graph: TemporalGraph, case: Case, row: int) -> Query:
+def _link(graph: TemporalGraph, case: ExplainedLink, row: int) -> Query:
     if row < graph.num_events:
         return graph.query(row)
     event = case.imagined[row - graph.num_events]
     return graph.query_at(event.src, event.dst, event.time)
 
 
-def decisive_events(graph: TemporalGraph, case: Case) -> list[Event]:
+def decisive_events(graph: TemporalGraph, case: ExplainedLink) -> list[Event]:
     """The events of the counterfactual, in the order of time."""
     rows = case.candidates[case.decisive].tolist()
     return [event_of(graph, row) if row < graph.num_events else case.imagined[row - graph.num_events] for row in rows]
@@ -158,7 +158,7 @@ def named(event: Event) -> int | str:
     return f"{event.src} → {event.dst} added" if event.edit == ADDED else f"{event.replaces} moved"
 
 
-def relations(graph: TemporalGraph, case: Case) -> IntArray:
+def relations(graph: TemporalGraph, case: ExplainedLink) -> IntArray:
     """What each candidate is to the link, as a place in `RELATIONS`. [C]"""
     src, dst, *_ = columns(graph, case)
     one, other = case.query.src, case.query.dst
@@ -171,7 +171,7 @@ def relations(graph: TemporalGraph, case: Case) -> IntArray:
     return np.select(kinds, range(len(kinds)), len(kinds))
 
 
-def is_repeated(graph: TemporalGraph, case: Case) -> BoolArray:
+def is_repeated(graph: TemporalGraph, case: ExplainedLink) -> BoolArray:
     """Whether the two nodes of each candidate had an event with each other before. [C]"""
     moved = {event.row: event.replaces for event in case.imagined}  # an event was not before itself
     src, dst, _, before = (column.tolist() for column in columns(graph, case))
@@ -188,11 +188,11 @@ def _met_before(graph: TemporalGraph, src: int, dst: int, before: int, itself: i
     return bool((together != itself).any()) if itself is not None else bool(len(together))
 
 
-def ages(graph: TemporalGraph, case: Case) -> FloatArray:
+def ages(graph: TemporalGraph, case: ExplainedLink) -> FloatArray:
     """How long before the link each candidate happened. [C]"""
     return np.asarray(case.query.time - columns(graph, case).time)
 
 
-def ranks(case: Case) -> IntArray:
+def ranks(case: ExplainedLink) -> IntArray:
     """1 for the latest candidate, 2 for the one before it, … [C]"""
     return np.arange(len(case.candidates), 0, -1)

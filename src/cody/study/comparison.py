@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cody.graph import TemporalGraph
-from cody.study.cases import Case, decisive_events, named, reason
+from cody.study.cases import ExplainedLink, decisive_events, named, reason
 from cody.study.report import LISTED
 from cody.study.shares import Share, mean
 
 HALF = 0.5  # of the events of both: more is agreement
 
 
-class Pair(NamedTuple):
+class ExplainedByBoth(NamedTuple):
     """One link that both models explain, with the rows of either counterfactual."""
 
     event: int
@@ -26,7 +26,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ModelComparison:
     """How two models agree on the same links."""
 
     models: tuple[str, str]
@@ -35,9 +35,9 @@ class Comparison:
     both_explained: int  # links with the same decision for which both have a counterfactual
     overlap: Share | None  # mean over these of |X ∩ Y| / |X ∪ Y|
     same_reason: Share | None  # mean over these of 1[X = Y]
-    agree: tuple[Pair, ...]  # those with the largest overlap
-    differ: tuple[Pair, ...]  # those with the smallest
-    pairs: tuple[Pair, ...]  # all of these, the largest overlap first
+    agree: tuple[ExplainedByBoth, ...]  # those with the largest overlap
+    differ: tuple[ExplainedByBoth, ...]  # those with the smallest
+    pairs: tuple[ExplainedByBoth, ...]  # all of these, the largest overlap first
     apart: tuple[int, ...]  # events about which they decide differently
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Comparison:
         }
 
 
-def compare(one: Sequence[Case], other: Sequence[Case], graph: TemporalGraph) -> Comparison:
+def compare(one: Sequence[ExplainedLink], other: Sequence[ExplainedLink], graph: TemporalGraph) -> ModelComparison:
     """Two models, each with its cases; links that only one of them has are left out."""
     theirs = {case.event: case for case in other}
     both = [(case, theirs[case.event]) for case in one if case.event in theirs]
@@ -66,7 +66,7 @@ def compare(one: Sequence[Case], other: Sequence[Case], graph: TemporalGraph) ->
     pairs = sorted(
         (_pair(mine, their, graph) for mine, their in explained), key=lambda pair: (-pair.overlap, pair.event)
     )
-    return Comparison(
+    return ModelComparison(
         (one[0].record.model, other[0].record.model),
         len(both),
         mean(same),
@@ -80,9 +80,9 @@ def compare(one: Sequence[Case], other: Sequence[Case], graph: TemporalGraph) ->
     )
 
 
-def _pair(one: Case, other: Case, graph: TemporalGraph) -> Pair:
+def _pair(one: ExplainedLink, other: ExplainedLink, graph: TemporalGraph) -> ExplainedByBoth:
     mine, theirs = (decisive_events(graph, case) for case in (one, other))
     shared, union = {*map(reason, mine)} & {*map(reason, theirs)}, {*map(reason, mine)} | {*map(reason, theirs)}
     ends = graph.name(one.query.src), graph.name(one.query.dst)
     rows, others = (tuple(map(named, events)) for events in (mine, theirs))
-    return Pair(one.event, *ends, rows, others, len(shared) / len(union))
+    return ExplainedByBoth(one.event, *ends, rows, others, len(shared) / len(union))

@@ -22,7 +22,7 @@ from cody.graph.neighbourhood import SIZE, Near, Protected, ends_first, events_a
 from cody.models.contract import Model, reach
 from cody.search import Search, policies
 from cody.search.policies import Policy
-from cody.search.proposals import Proposals, additions, check_proposals, moves, removals
+from cody.search.proposals import Proposer, additions, check_proposers, moves, removals
 from cody.utils.signatures import readable_help
 
 
@@ -38,11 +38,11 @@ class Explainer:
     hops: int | None = None  # None: as far as the model looks
     near: Near = ends_first
     evaluations: int | None = None  # a budget
-    edits: tuple[Proposals, ...] = (removals,)  # what could have been otherwise
+    edits: tuple[Proposer, ...] = (removals,)  # what could have been otherwise
     protect: Protected | None = None  # events that may not be removed
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edits", check_proposals(self.edits))
+        object.__setattr__(self, "edits", check_proposers(self.edits))
         if not isinstance(self.name, str):
             raise CallError(f"the name of an explainer is text, not {self.name!r}")
         for name in ("size", "hops", "evaluations"):
@@ -163,7 +163,7 @@ SEARCHING = tuple(
 )
 EXPLAINERS: dict[str, Entry] = {entry.name: entry for entry in (*FACTUAL, *SEARCHING)}  # in the order of tables
 TRAINED = ("pgexplainer", "tempme")  # what `cody train-explainer` can train; the first by default
-EDITS: dict[str, Proposals] = {"remove": removals, "add": additions, "move": moves}  # what could be otherwise
+EDITS: dict[str, Proposer] = {"remove": removals, "add": additions, "move": moves}  # what could be otherwise
 # Which events are candidates: the default, and the two readings of "near a link" that the paper has.
 NEAR: dict[str, Near] = {"ends": ends_first, "events": events_on_paths, "nodes": events_among_nodes}
 
@@ -204,19 +204,19 @@ def explainer(
     *,
     policy: str | None = None,
     scorer: str | Path | None = None,
-    other_data: bool = False,
+    allow_data_mismatch: bool = False,
     size: int | None = None,
     hops: int | None = None,
     near: Near = ends_first,
     evaluations: int | None = None,
-    edits: tuple[Proposals, ...] = (removals,),
+    edits: tuple[Proposer, ...] = (removals,),
     protect: Protected | None = None,
     **options: Any,
 ) -> Explainer:
     """The explainer of that name, ready to be asked, with options of its search.
 
     PGExplainer, T-GNNExplainer and TempME need a `scorer`: the folder that `cody train-explainer` wrote, or the name of
-    the shipped model that it belongs to. With `other_data` it ranks events of data that it was not trained on.
+    the shipped model that it belongs to. With `allow_data_mismatch` it ranks events of data that it was not trained on.
 
     >>> from cody.models import ToyModel
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
@@ -233,7 +233,7 @@ def explainer(
         )
     return Explainer(
         entry.name,
-        _policy(entry, scorer, other_data),
+        _policy(entry, scorer, allow_data_mismatch),
         partial(entry.search, **options) if options else entry.search,
         size=entry.size if size is None else size,
         hops=hops,
@@ -256,7 +256,7 @@ def at_sparsities(
     return tuple(replace(one, name=f"{one.name} at {share:.3f}") for share, one in made)
 
 
-def find_edits(names: Iterable[str]) -> tuple[Proposals, ...]:
+def find_edits(names: Iterable[str]) -> tuple[Proposer, ...]:
     """The functions that propose edits of these kinds.
 
     >>> [function.__name__ for function in find_edits(["add", "remove"])]
@@ -288,7 +288,7 @@ def _no_option(option: str, name: str, spelled: Callable[[str], str] = str) -> s
     return f"the explainer {name!r} has no option {spelled(option)}{why.get(option, '')}"
 
 
-def _policy(entry: Entry, scorer: str | Path | None, other_data: bool) -> Policy:
+def _policy(entry: Entry, scorer: str | Path | None, allow_data_mismatch: bool) -> Policy:
     if entry.policy is not None:
         return entry.policy
     if scorer is None:
@@ -298,4 +298,4 @@ def _policy(entry: Entry, scorer: str | Path | None, other_data: bool) -> Policy
         )
     from cody.baselines import trained_policy  # torch takes a second to import
 
-    return trained_policy(entry.learned, scorer, other_data=other_data)
+    return trained_policy(entry.learned, scorer, allow_data_mismatch=allow_data_mismatch)

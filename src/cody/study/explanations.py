@@ -70,7 +70,7 @@ def in_order(queries: Sequence[Query], answers: Iterable[Answer]) -> Iterator[An
             following = next(left, None)
 
 
-class Progress(NamedTuple):
+class ExplanationProgress(NamedTuple):
     """How far a run has come."""
 
     finished: int  # explained or not
@@ -108,7 +108,7 @@ def _parse(path: Path, number: int, line: bytes) -> Explanation:
 
 def explain_into(
     path: str | Path, model: Model, graph: TemporalGraph, queries: Sequence[Query], request: Request, explain: Explain
-) -> Iterator[Progress]:
+) -> Iterator[ExplanationProgress]:
     """Append the explanation of each link to a file that does not have it yet. Yields at first and after each link.
 
     The same call resumes a run that was stopped, in whatever way; with more links it extends the run. A file of other
@@ -123,12 +123,12 @@ def explain_into(
         left = [query for query in queries if query not in done]
         finished = len(queries) - len(left)
         logger.info("%s: %d of %d explanations are done", file.path, finished, len(queries))
-        yield Progress(finished, len(queries), None)
+        yield ExplanationProgress(finished, len(queries), None)
         for answer in explain(left) if left else ():
             if isinstance(answer, Explanation):
                 file.write_line(answer.to_json())
             finished += 1
-            yield Progress(finished, len(queries), answer)
+            yield ExplanationProgress(finished, len(queries), answer)
 
 
 def _check_same_run(where: str, why: Explanation, model: str, data: str, requested: dict[str, Any]) -> None:

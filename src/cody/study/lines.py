@@ -8,7 +8,7 @@ from typing import Any
 
 from cody.errors import DataError
 from cody.utils.files import is_as_written, with_checksum
-from cody.utils.words import plain, to_json
+from cody.utils.words import sanitize, to_json
 
 
 def write_line(document: dict[str, Any]) -> str:
@@ -38,7 +38,7 @@ def parse_line(line: str, what: str, schemas: tuple[str, ...]) -> dict[str, Any]
 def check_line(document: dict[str, Any], what: str, fields: set[str]) -> None:
     """Reject a line that is not as it was written. If the word "checksum" itself is damaged, it is an unknown field."""
     for name in document.keys() - fields - {"schema", "checksum"}:
-        raise DataError(f"this {what} is damaged: there is no field {plain(repr(name))}")
+        raise DataError(f"this {what} is damaged: there is no field {sanitize(repr(name))}")
     if "checksum" in document and not is_as_written(document):
         raise DataError(f"this {what} is damaged: it is not as it was written (its checksum differs)")
 
@@ -49,7 +49,7 @@ def is_complete(line: bytes) -> bool:
 
 
 def shown(value: Any) -> str:
-    return "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else plain(repr(value))
+    return "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else sanitize(repr(value))
 
 
 def _reject_constant(name: str) -> None:

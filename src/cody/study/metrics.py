@@ -26,7 +26,7 @@ AT_ONCE = 2_000_000  # counts of a bootstrap held at the same time
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class MetricInputs:
     """What the metrics need to know about N records."""
 
     sparsity: FloatArray  # [N] |X| / |C|
@@ -41,18 +41,18 @@ class Columns:
     counts: FloatArray  # [N] how often each record counts; [S, N] for S samples
 
 
-Records = Sequence[Record] | Columns
+Records = Sequence[Record] | MetricInputs
 Metric = Callable[[Records], float | None]
 
 
-def columns(records: Records) -> Columns:
+def columns(records: Records) -> MetricInputs:
     """The records as columns, each counted once."""
-    if isinstance(records, Columns):
+    if isinstance(records, MetricInputs):
         return records
     numbers: dict[Hashable, int] = {}
     seconds = [np.nan if record.seconds is None else record.seconds for record in records]
     link = [numbers.setdefault(link_of(record), len(numbers)) for record in records]
-    return Columns(
+    return MetricInputs(
         sparsity=np.array([record.sparsity for record in records], dtype=np.float64),
         necessary=np.array([record.is_necessary for record in records], dtype=np.float64),
         sufficient=np.array([record.is_sufficient for record in records], dtype=np.float64),
@@ -270,7 +270,7 @@ def draws(links: int, samples: int, rng: np.random.Generator) -> Iterator[FloatA
         yield np.bincount(chosen.ravel(), minlength=size * links).reshape(size, links).astype(np.float64)
 
 
-def _mean(group: Columns, values: FloatArray) -> float | None:
+def _mean(group: MetricInputs, values: FloatArray) -> float | None:
     """The mean of values [N], weighted by the group's counts; None if there are none."""
     return _number(group.counts @ values / group.counts.sum(axis=-1)) if len(values) else None
 
@@ -290,7 +290,7 @@ class Group(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class MetricSummary:
     """The metrics of one group of records; None where one is undefined."""
 
     links: int  # distinct ones
@@ -309,10 +309,10 @@ class Summary:
     failed: int = 0  # links that could not be explained, and are in none of these figures
 
 
-def summary(records: Records, failed: int = 0) -> Summary:
+def summary(records: Records, failed: int = 0) -> MetricSummary:
     """All metrics of one group of records."""
     group = columns(records)
-    return Summary(
+    return MetricSummary(
         links=len(np.unique(group.link)),
         records=len(group.link),
         sparsity=sparsity(group),
@@ -338,7 +338,7 @@ def groups(records: Iterable[Record]) -> dict[Group, list[Record]]:
     return found
 
 
-def summaries(records: Iterable[Record], failures: Iterable[Failure] = ()) -> dict[Group, Summary]:
+def summaries(records: Iterable[Record], failures: Iterable[Failure] = ()) -> dict[Group, MetricSummary]:
     """The summary of each group. One of which everything failed has none."""
     failed = Counter(Group(each.data, each.model, each.kind, each.explainer) for each in failures)
     return {group: summary(members, failed[group]) for group, members in groups(records).items()}

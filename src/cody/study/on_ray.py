@@ -24,7 +24,7 @@ from cody.graph import TemporalGraph
 from cody.models.contract import Model
 from cody.study.failure import Failure
 from cody.study.record import Record
-from cody.study.run import Key, Link, Plan, evaluate, keys_of
+from cody.study.run import EvaluationPlan, Key, Link, evaluate, keys_of
 from cody.utils.extras import missing
 
 Load = Callable[[TemporalGraph], Model]
@@ -47,7 +47,7 @@ def evaluate_on_ray(
     model: Model,
     graph: TemporalGraph,
     links: Sequence[Link],
-    plan: Plan,
+    plan: EvaluationPlan,
     done: Set[Key] = frozenset(),
     *,
     load: Load | None = None,
@@ -84,7 +84,7 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def _submit(
-    ray: Any, model: Model | Load, graph: TemporalGraph, links: Sequence[Link], plan: Plan, done: Set[Key]
+    ray: Any, model: Model | Load, graph: TemporalGraph, links: Sequence[Link], plan: EvaluationPlan, done: Set[Key]
 ) -> Iterator[Record | Failure]:
     shared = ray.put((model, graph, plan))  # together, because the model holds the graph too
     task = ray.remote(num_cpus=1, max_retries=RETRIES)(_evaluate_link)
@@ -122,7 +122,7 @@ def _evaluate_link(shared: list[Any], link: Link, done: Set[Key]) -> list[Record
 
 
 @lru_cache(maxsize=1)
-def _open(reference: Any) -> tuple[Model, TemporalGraph, Plan]:
+def _open(reference: Any) -> tuple[Model, TemporalGraph, EvaluationPlan]:
     """Done once in each worker."""
     os.environ["OMP_NUM_THREADS"] = "1"  # for torch, if it is imported: every core has a worker
     model, graph, plan = _ray().get(reference)

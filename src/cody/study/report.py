@@ -25,7 +25,7 @@ from cody.graph import BoolArray, TemporalGraph
 from cody.models.decision import probability
 from cody.study.cases import (
     RELATIONS,
-    Case,
+    ExplainedLink,
     ages,
     columns,
     decisive_events,
@@ -186,7 +186,7 @@ class Survey:
         return survey_page([self])
 
 
-def survey_of(explained: Sequence[Case], graph: TemporalGraph) -> Survey:
+def survey_of(explained: Sequence[ExplainedLink], graph: TemporalGraph) -> Survey:
     """What the cases of one model have in common, links that it predicts and links that it misses apart."""
     kinds = dict.fromkeys(case.record.kind for case in explained)
     first = explained[0].record
@@ -197,7 +197,7 @@ def survey_of(explained: Sequence[Case], graph: TemporalGraph) -> Survey:
     return Survey(first.data, first.model, first.explainer, first.allowed, parts, protected)
 
 
-def _part(kind: str, of_kind: Sequence[Case], graph: TemporalGraph) -> Part:
+def _part(kind: str, of_kind: Sequence[ExplainedLink], graph: TemporalGraph) -> Part:
     flipped = [case for case in of_kind if case.flips]
     fragility = [Fragile(edits, mean([case.flips and case.size <= edits for case in of_kind])) for edits in SIZES]
     by_size = sorted(of_kind, key=lambda case: (not case.flips, case.size, abs(case.record.original)))
@@ -222,7 +222,7 @@ def _part(kind: str, of_kind: Sequence[Case], graph: TemporalGraph) -> Part:
     )
 
 
-def _relations(flipped: Sequence[Case], graph: TemporalGraph) -> tuple[Contrast, ...]:
+def _relations(flipped: Sequence[ExplainedLink], graph: TemporalGraph) -> tuple[Contrast, ...]:
     what = [relations(graph, case) for case in flipped]
     return tuple(_contrast(name, flipped, [kinds == place for kinds in what]) for place, name in enumerate(RELATIONS))
 
@@ -232,13 +232,13 @@ def latest_in_words(most: int) -> str:
     return f"among the {most} latest candidates" if most > 1 else "the latest candidate"
 
 
-def _latest(flipped: Sequence[Case]) -> tuple[Contrast, ...]:
+def _latest(flipped: Sequence[ExplainedLink]) -> tuple[Contrast, ...]:
     return tuple(
         _contrast(latest_in_words(most), flipped, [ranks(case) <= most for case in flipped]) for most in LATEST
     )
 
 
-def _repetition(flipped: Sequence[Case], graph: TemporalGraph) -> Contrast:
+def _repetition(flipped: Sequence[ExplainedLink], graph: TemporalGraph) -> Contrast:
     return _contrast("its nodes had met before", flipped, [is_repeated(graph, case) for case in flipped])
 
 
@@ -252,7 +252,7 @@ class Bins(NamedTuple):
         return self.names[int(np.searchsorted(self.limits, age))]
 
 
-def _age_bins(flipped: Sequence[Case], graph: TemporalGraph) -> Bins:
+def _age_bins(flipped: Sequence[ExplainedLink], graph: TemporalGraph) -> Bins:
     """Round ages that the candidates lie between. Times that are no dates have no unit: there they are powers of 10."""
     of_all = np.concatenate([np.zeros(0), *(ages(graph, case) for case in flipped)])
     limits = AGES if flipped and is_date(flipped[0].query.time) else _powers(of_all)
@@ -273,23 +273,23 @@ def _powers(of_all: np.ndarray) -> dict[float, str]:
     return {10.0**power: f"{10.0**power:g}" for power in range(first, last + 1)}
 
 
-def _ages(flipped: Sequence[Case], graph: TemporalGraph, bins: Bins) -> tuple[Contrast, ...]:
+def _ages(flipped: Sequence[ExplainedLink], graph: TemporalGraph, bins: Bins) -> tuple[Contrast, ...]:
     places = [np.searchsorted(bins.limits, ages(graph, case)) for case in flipped]
     return tuple(_contrast(name, flipped, [at == number for at in places]) for number, name in enumerate(bins.names))
 
 
-def _contrast(what: str, flipped: Sequence[Case], holds: Sequence[BoolArray]) -> Contrast:
+def _contrast(what: str, flipped: Sequence[ExplainedLink], holds: Sequence[BoolArray]) -> Contrast:
     decisive = [float(true[case.decisive].mean()) for case, true in zip(flipped, holds, strict=True)]
     return contrast(what, decisive, [float(true.mean()) for true in holds])
 
 
-def _age(flipped: Sequence[Case], graph: TemporalGraph) -> Age:
+def _age(flipped: Sequence[ExplainedLink], graph: TemporalGraph) -> Age:
     of_all = [ages(graph, case) for case in flipped]
     decisive = np.concatenate([age[case.decisive] for age, case in zip(of_all, flipped, strict=True)])
     return Age(float(np.median(decisive)), float(np.median(np.concatenate(of_all))))
 
 
-def _simultaneous(of_kind: Sequence[Case], graph: TemporalGraph) -> Simultaneous:
+def _simultaneous(of_kind: Sequence[ExplainedLink], graph: TemporalGraph) -> Simultaneous:
     """Events of the log only: an imagined one can be put at any time."""
     real = [case.candidates < graph.num_events for case in of_kind]
     same = [(ages(graph, case) == 0) & past for case, past in zip(of_kind, real, strict=True)]
@@ -299,7 +299,7 @@ def _simultaneous(of_kind: Sequence[Case], graph: TemporalGraph) -> Simultaneous
     return Simultaneous(mean(shares), mean(decisive) if decisive else None)
 
 
-def _nodes(of_kind: Sequence[Case], graph: TemporalGraph) -> tuple[Decider, ...]:
+def _nodes(of_kind: Sequence[ExplainedLink], graph: TemporalGraph) -> tuple[Decider, ...]:
     decides: Counter[int] = Counter()
     could: Counter[int] = Counter()
     for case in of_kind:
@@ -309,7 +309,7 @@ def _nodes(of_kind: Sequence[Case], graph: TemporalGraph) -> tuple[Decider, ...]
     return tuple(Decider(graph.name(node), None, times, could[node]) for node, times in _most(decides))
 
 
-def _events(of_kind: Sequence[Case], graph: TemporalGraph) -> tuple[Decider, ...]:
+def _events(of_kind: Sequence[ExplainedLink], graph: TemporalGraph) -> tuple[Decider, ...]:
     """Events of the log that are missing or moved in counterfactuals."""
     decides: Counter[int] = Counter()
     could: Counter[int] = Counter()
@@ -322,7 +322,7 @@ def _events(of_kind: Sequence[Case], graph: TemporalGraph) -> tuple[Decider, ...
     )
 
 
-def _real(case: Case, rows: Sequence[int], graph: TemporalGraph) -> set[int]:
+def _real(case: ExplainedLink, rows: Sequence[int], graph: TemporalGraph) -> set[int]:
     """The events of the log that some candidates stand for."""
     moved = {event.row: event.replaces for event in case.imagined}
     real = (row if row < graph.num_events else moved[row] for row in rows)
@@ -335,7 +335,7 @@ def _most(counted: Counter[int]) -> list[tuple[int, int]]:
     return sorted(often, key=lambda pair: (-pair[1], pair[0]))[:LISTED]
 
 
-def _example(case: Case, graph: TemporalGraph, bins: Bins) -> Example:
+def _example(case: ExplainedLink, graph: TemporalGraph, bins: Bins) -> Example:
     ends = graph.name(case.query.src), graph.name(case.query.dst)
     events = _decisive(case, graph, bins) if case.flips else ()
     score = round(probability(case.record.original), 6)
@@ -350,7 +350,7 @@ def _example(case: Case, graph: TemporalGraph, bins: Bins) -> Example:
     )
 
 
-def _decisive(case: Case, graph: TemporalGraph, bins: Bins) -> tuple[Decisive, ...]:
+def _decisive(case: ExplainedLink, graph: TemporalGraph, bins: Bins) -> tuple[Decisive, ...]:
     kinds, latest, repeated = relations(graph, case), ranks(case), is_repeated(graph, case)
     facts = zip(
         decisive_events(graph, case),
@@ -368,9 +368,9 @@ def _decisive(case: Case, graph: TemporalGraph, bins: Bins) -> tuple[Decisive, .
             RELATIONS[kind],
             rank,
             bins.of(age),
-            met,
+            flipping_sets,
         )
-        for event, kind, rank, age, met in facts
+        for event, kind, rank, age, flipping_sets in facts
     )
 
 
@@ -378,7 +378,7 @@ def _row(event: Event) -> int | None:
     return event.row if event.edit == REMOVED else event.replaces
 
 
-def _sentence(case: Case, events: Sequence[Decisive], graph: TemporalGraph) -> str:
+def _sentence(case: ExplainedLink, events: Sequence[Decisive], graph: TemporalGraph) -> str:
     record = case.record
     if not events:
         return f"No counterfactual was found; {count(record.evaluations, 'set')} of events were tried."

@@ -48,7 +48,7 @@ class Link(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EvaluationPlan:
     """Which explainers answer about each link, and how.
 
     Each explainer starts with no answers of the model from another one, so that `seconds` can be compared, and a record
@@ -101,17 +101,17 @@ class Sample:
             raise CallError(f"kinds must be {' or '.join(KINDS)} or both, each once, not {', '.join(self.kinds)!r}")
 
 
-def _make_whole(settings: Plan | Sample, name: str) -> None:
+def _make_whole(settings: EvaluationPlan | Sample, name: str) -> None:
     """Turn numpy's whole numbers into Python's, which JSON can hold; reject other numbers."""
     object.__setattr__(settings, name, whole_number(name, getattr(settings, name)))
 
 
 Key = tuple[str, str, int]  # what a record is about: explainer, kind, event
-Evaluate = Callable[[Model, TemporalGraph, Sequence[Link], Plan, Set[Key]], Iterator[Record | Failure]]
+Evaluate = Callable[[Model, TemporalGraph, Sequence[Link], EvaluationPlan, Set[Key]], Iterator[Record | Failure]]
 
 
 def evaluate(
-    model: Model, graph: TemporalGraph, links: Iterable[Link], plan: Plan, done: Set[Key] = frozenset()
+    model: Model, graph: TemporalGraph, links: Iterable[Link], plan: EvaluationPlan, done: Set[Key] = frozenset()
 ) -> Iterator[Record | Failure]:
     """One record for each link and explainer, except those in `done`, each as soon as it is finished.
 
@@ -122,7 +122,7 @@ def evaluate(
     >>> from cody.models import ToyModel
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
     >>> model = ToyModel(graph, weights=[1, 2, -1, 0])
-    >>> plan = Plan("mine", "toy", (Explainer("greedy-temporal", temporal, greedy),))
+    >>> plan = EvaluationPlan("mine", "toy", (Explainer("greedy-temporal", temporal, greedy),))
     >>> for record in evaluate(model, graph, [Link(3, "correct")], plan):
     ...     print(record.explainer, record.rows, record.is_necessary, record.is_sufficient)
     greedy-temporal (1,) True True
@@ -158,7 +158,7 @@ def key_of(entry: Record | Failure) -> Key:
     return entry.explainer, entry.kind, entry.event
 
 
-def keys_of(link: Link, plan: Plan) -> set[Key]:
+def keys_of(link: Link, plan: EvaluationPlan) -> set[Key]:
     """The records that a plan asks for about a link."""
     return {key(explainer.name, link) for explainer in plan.explainers}
 
@@ -167,7 +167,7 @@ def _record(
     model: Model,
     graph: TemporalGraph,
     link: Link,
-    plan: Plan,
+    plan: EvaluationPlan,
     explainer: Explainer,
     answers: dict[Change, float] | None,
 ) -> Record:
@@ -202,7 +202,7 @@ def _record(
 
 
 def _failure(
-    model: Model, graph: TemporalGraph, link: Link, plan: Plan, explainer: Explainer, error: Exception
+    model: Model, graph: TemporalGraph, link: Link, plan: EvaluationPlan, explainer: Explainer, error: Exception
 ) -> Failure:
     return Failure(
         data=plan.data,
@@ -244,7 +244,7 @@ def _first_flip(why: Explanation) -> int | None:
     return next(flipping, None)
 
 
-class Progress(NamedTuple):
+class RunProgress(NamedTuple):
     """How far a run has come."""
 
     finished: int
@@ -258,11 +258,11 @@ def run(
     path: str | Path,
     model: Model,
     graph: TemporalGraph,
-    plan: Plan,
+    plan: EvaluationPlan,
     sample: Sample,
     *,
     evaluate: Evaluate = evaluate,
-) -> Iterator[Progress]:
+) -> Iterator[RunProgress]:
     """Evaluate, append each record to a file, and skip what the file already has. Yields at first and after each.
 
     The same call continues a run that was stopped, in whatever way. With more links or more explainers it extends the
@@ -281,7 +281,7 @@ def run(
         done = known & wanted
         finished = len(done)
         logger.info("%s: %d of %d records about %d links are done", file.path, finished, len(wanted), len(links))
-        yield Progress(finished, len(wanted), None, links)
+        yield RunProgress(finished, len(wanted), None, links)
         failed = 0
         for entry in evaluate(model, graph, links, plan, done):
             if isinstance(entry, Record) and _contradicts_kind(entry):
@@ -295,7 +295,7 @@ def run(
             failed += isinstance(entry, Failure)
             if isinstance(entry, Failure) and failed == finished == NOTHING_WORKS:
                 raise ModelError(f"the first {failed} links could not be explained, the last one: {entry.reason}")
-            yield Progress(finished, len(wanted), entry, links)
+            yield RunProgress(finished, len(wanted), entry, links)
 
 
 def _logged(record: Record | Failure) -> tuple[str, int, str, int]:
@@ -305,7 +305,7 @@ def _logged(record: Record | Failure) -> tuple[str, int, str, int]:
     return record.explainer, record.event, found, record.evaluations
 
 
-def _settings(model: Model, graph: TemporalGraph, plan: Plan, sample: Sample) -> Header:
+def _settings(model: Model, graph: TemporalGraph, plan: EvaluationPlan, sample: Sample) -> Header:
     """The settings of a run, as a header has them; the links are added later."""
     settings = {
         "version": __version__,
@@ -438,7 +438,7 @@ def _links(
     latest: Header,
     model: Model,
     graph: TemporalGraph,
-    plan: Plan,
+    plan: EvaluationPlan,
     sample: Sample,
     settings: Header,
 ) -> list[Link]:

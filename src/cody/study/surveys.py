@@ -15,7 +15,7 @@ from cody.study.failure import Failure, in_words
 from cody.study.instances import TEST_PERIOD, sample_kinds
 from cody.study.record import KINDS, Record
 from cody.study.report import Survey, survey_of
-from cody.study.run import Link, Plan, evaluate
+from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.utils.signatures import readable_help
 
 
@@ -63,7 +63,7 @@ def survey(
     asked = [Link(row, kind) for kind in kinds for row in drawn[kind]]
     if not asked:
         raise CallError(f"there is no {' or '.join(kinds)} link among those asked for")
-    plan = Plan(data_name, model_name, (explainer or named_explainer(DEFAULT_SEARCH),), seed)
+    plan = EvaluationPlan(data_name, model_name, (explainer or named_explainer(DEFAULT_SEARCH),), seed)
     records: list[Record] = []
     failures: list[Failure] = []
     for entry in evaluate(model, graph, asked, plan):

@@ -15,7 +15,7 @@ from cody.study import metrics
 from cody.study.arrange import DATA, MODELS, Parts, arrange, explainers_in_order, in_order
 from cody.study.explainers import known
 from cody.study.failure import Failure, in_words
-from cody.study.metrics import Columns, Interval, Metric, columns, interval
+from cody.study.metrics import Interval, Metric, MetricInputs, columns, interval
 from cody.study.record import KINDS, REMOVALS, Record
 from cody.study.remarks import Groups, beyond_removals, built_with_other_settings, follows_paper, missing
 from cody.study.remarks import links as links_of
@@ -231,11 +231,11 @@ def _published_name(explainer: str, parts: Mapping[str, Parts], records: Sequenc
     return entry.name if entry is not None and has_figures else ""
 
 
-def _interval(measure: Measure, group: Columns, seed: int, level: float) -> Interval | None:
+def _interval(measure: Measure, group: MetricInputs, seed: int, level: float) -> Interval | None:
     return interval(measure.metric, group, rng=np.random.default_rng(seed), level=level)
 
 
-def _places(measure: Measure, group: Mapping[str, Columns]) -> dict[str, int | None]:
+def _places(measure: Measure, group: Mapping[str, MetricInputs]) -> dict[str, int | None]:
     """1 + how many are better in the printed digits, so that equals share a place and the next place stays empty.
 
     None for measures that are not ranked, and for values printed as 0.

@@ -14,14 +14,16 @@ from cody.models.contract import Model
 from cody.study.failure import Failure
 from cody.study.pool import ATTEMPTS, Opener, run_in_processes
 from cody.study.record import Record
-from cody.study.run import Key, Link, Plan, evaluate, key_of, keys_of
+from cody.study.run import EvaluationPlan, Key, Link, evaluate, key_of, keys_of
 
 
-def open_model(graph: Path, model: str, other_data: bool, folder: Path | None = None) -> tuple[Model, TemporalGraph]:
+def open_model(
+    graph: Path, model: str, allow_data_mismatch: bool, folder: Path | None = None
+) -> tuple[Model, TemporalGraph]:
     """A saved graph and a model for it, as a worker uses them. Modules of the user's are looked for in `folder`."""
     os.environ["OMP_NUM_THREADS"] = "1"  # for torch, if it is imported: every core has a worker
     named = NamedModel(model, partial(open_graph, graph), folder)
-    return named.open(other_data=other_data), named.graph
+    return named.open(allow_data_mismatch=allow_data_mismatch), named.graph
 
 
 def evaluate_in_processes(
@@ -30,7 +32,7 @@ def evaluate_in_processes(
     model: Model,
     graph: TemporalGraph,
     links: Sequence[Link],
-    plan: Plan,
+    plan: EvaluationPlan,
     done: Set[Key] = frozenset(),
 ) -> Iterator[Record | Failure]:
     """Does the work of `evaluate` in `workers` processes: the same records, in another order.
@@ -57,7 +59,7 @@ def evaluate_in_processes(
 
 
 def _evaluate_link(
-    plan: Plan, model: Model, graph: TemporalGraph, task: tuple[Link, Set[Key]]
+    plan: EvaluationPlan, model: Model, graph: TemporalGraph, task: tuple[Link, Set[Key]]
 ) -> Iterator[Record | Failure]:
     link, done = task
     return evaluate(model, graph, [link], plan, done)

@@ -14,7 +14,7 @@ from cody.errors import ModelError
 from cody.models.folder import SavedModel, opened, own_sizes, read_arrays, read_model, write_arrays, write_model
 from cody.models.shapes import Shapes
 from cody.train.architectures import ARCHITECTURES, Network
-from cody.utils.words import plain
+from cody.utils.words import sanitize
 
 WHOLE_MODELS = ("model_state_dict", "state_dict", "model", "network", "net", "weights")  # in checkpoints of a training
 WRAPPERS = {"module", "_orig_mod"}  # parts of names
@@ -110,15 +110,15 @@ def _weights_in(path: Path, content: Any) -> tuple[dict[str, Tensor], tuple[str,
     modules = {name: _flat(part) for name, part in parts.items() if isinstance(name, str) and _is_state(part)}
     for whole in WHOLE_MODELS:
         if whole in modules:
-            return modules[whole], tuple(plain(name) for name in parts if name != whole)
+            return modules[whole], tuple(sanitize(name) for name in parts if name != whole)
     named = {f"{part}.{name}": weight for part, some in modules.items() for name, weight in some.items()}
     if not tensors and not named:
         name, value = next(iter(parts.items()), ("the whole", content))
         raise ModelError(
-            f"{path} does not hold a state dict (names with tensors): '{plain(name)}' is of type "
+            f"{path} does not hold a state dict (names with tensors): '{sanitize(name)}' is of type "
             f"{type(value).__name__}; save the state_dict() of the model alone, or a dict with those of its modules"
         )
-    left_out = tuple(plain(name) for name in parts if name not in tensors and name not in modules)
+    left_out = tuple(sanitize(name) for name in parts if name not in tensors and name not in modules)
     return tensors | named, left_out
 
 

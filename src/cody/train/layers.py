@@ -143,7 +143,7 @@ class TemporalAttention(nn.Module):
             own=self.merge.hidden.weight[:, 2 * d :],
         )
 
-    def plain(self, embeddings: Tensor | None, hop: Hop, encode: TimeEncoder) -> Tensor:
+    def reference(self, embeddings: Tensor | None, hop: Hop, encode: TimeEncoder) -> Tensor:
         """The textbook formulation: project every neighbour to a key and to a value."""
         n, places = hop.elapsed.shape
         if embeddings is None:

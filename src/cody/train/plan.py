@@ -11,7 +11,7 @@ from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.train.layers import Hop
 
 
-class Plan(NamedTuple):
+class EmbeddingPlan(NamedTuple):
     """The distinct (question, node) pairs that a stack of attention layers computes.
 
     Within a question, a node occurs once in each layer, however many events lead to it.
@@ -27,7 +27,7 @@ class Plan(NamedTuple):
 
 def plan(
     graph: TemporalGraph, roots: IntArray, time: FloatArray, before: IntArray, layers: int, neighbours: int
-) -> Plan:
+) -> EmbeddingPlan:
     """Plan the embeddings of nodes `roots` [Q, R], asked at `time` [Q] with the first `before` [Q] rows visible."""
     keys, where = _distinct(np.arange(len(roots))[:, None] * graph.num_nodes + roots, graph.num_nodes * len(roots))
     hops: list[Hop] = []
@@ -53,7 +53,7 @@ def plan(
         events.insert(0, np.where(exists, question[:, None] * graph.num_events + rows, -1))
         keys = below
     question, node = np.divmod(keys, graph.num_nodes)
-    return Plan(node, question, before[question], hops, torch.from_numpy(where), events)
+    return EmbeddingPlan(node, question, before[question], hops, torch.from_numpy(where), events)
 
 
 def _distinct(keys: IntArray, bound: int) -> tuple[IntArray, IntArray]:

@@ -15,7 +15,7 @@ from cody.errors import CallError, ModelError
 from cody.models.folder import is_ours, read_json, read_notes
 from cody.train.checkpoint import read_tensors, write_tensors
 from cody.utils.files import is_as_written
-from cody.utils.words import plain
+from cody.utils.words import sanitize
 
 FILE = "training.safetensors"
 FROM_SCRATCH = "(without it, training starts from scratch)"
@@ -111,4 +111,4 @@ def _differences(then: Any, now: dict[str, Any], may_change: tuple[str, ...]) ->
         if isinstance(value, dict):
             yield from _differences(before, value, may_change)
         elif before != value and name not in may_change:
-            yield f"{name} was {plain(before)} (now {plain(value)})"
+            yield f"{name} was {sanitize(before)} (now {sanitize(value)})"

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from cody.models.sizes import Sizes
 from cody.train.layers import Perceptron, TemporalAttention, TimeEncoder
-from cody.train.plan import Plan
+from cody.train.plan import EmbeddingPlan
 
 
 class AttentionStack(nn.Module):
@@ -22,7 +22,7 @@ class AttentionStack(nn.Module):
         )
         self.score = Perceptron(d, d, d, 1)
 
-    def embed(self, plan: Plan, inputs: Tensor | None) -> Tensor:
+    def embed(self, plan: EmbeddingPlan, inputs: Tensor | None) -> Tensor:
         """Embeddings of the planned nodes from their layer-0 inputs (None: all zero). [m, d] → [Q, R, d]"""
         embeddings = inputs
         for attention, hop in zip(self.attention, plan.hops, strict=True):

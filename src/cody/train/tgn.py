@@ -46,7 +46,7 @@ class TGN(AttentionStack):
         return MemoryStream(self, graph)
 
 
-class Lineage:
+class VersionSources:
     """The versions each version is computed from; positions are those of `graph.incidence`, -1: no version yet."""
 
     def __init__(self, graph: TemporalGraph, batch: int) -> None:
@@ -73,7 +73,7 @@ class MemoryStream:
     def __init__(self, network: TGN, graph: TemporalGraph) -> None:
         self.network = network
         self.graph = graph
-        self.lineage = Lineage(graph, network.sizes.batch)
+        self.lineage = VersionSources(graph, network.sizes.batch)
         features = node_inputs(graph, network.sizes)
         self.features = None if features is None else torch.from_numpy(features)
         # The last row stays zero: position -1 is the memory of a node before its first event.

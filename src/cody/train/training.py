@@ -44,7 +44,7 @@ def link_logits(
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TrainingSettings:
     """How to train. The same settings, data and number of threads give the same weights."""
 
     epochs: int = 50
@@ -65,7 +65,7 @@ class Split(NamedTuple):
     unseen: BoolArray  # [N] nodes without any training event
 
 
-def split(graph: TemporalGraph, settings: Settings) -> Split:
+def split(graph: TemporalGraph, settings: TrainingSettings) -> Split:
     """70/15/15 by time; training leaves out the events of some nodes that appear later."""
     first, second = np.quantile(graph.time, [0.70, 0.85])
     stop, later_stop = np.searchsorted(graph.time, [first, second], side="right")
@@ -128,7 +128,7 @@ def _separation(scores: FloatArray) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TrainingProgress:
     """How far training has come: after a batch or, with `validation`, after an epoch."""
 
     epoch: int
@@ -158,7 +158,7 @@ def new_optimizer(network: Network, learning_rate: float, *, learn_frequencies: 
     )
 
 
-def _let_learn(network: Network, settings: Settings) -> None:
+def _let_learn(network: Network, settings: TrainingSettings) -> None:
     """Settle whether the memory of a network learns."""
     if network.memory is not None:
         network.memory.requires_grad_(not settings.fixed_memory)
@@ -166,7 +166,9 @@ def _let_learn(network: Network, settings: Settings) -> None:
         raise CallError(f"a {network.kind.upper()} has no memory that could stay fixed; leave out fixed_memory")
 
 
-def train(graph: TemporalGraph, network: Network, settings: Settings, folder: Path) -> Iterator[Progress]:
+def train(
+    graph: TemporalGraph, network: Network, settings: TrainingSettings, folder: Path
+) -> Iterator[TrainingProgress]:
     """Train a fresh network until validation stops improving; yield progress; save the finished model in `folder`.
 
     The state of training is saved after each epoch. The same call resumes an interrupted training from there, and ends
@@ -181,11 +183,11 @@ def train(graph: TemporalGraph, network: Network, settings: Settings, folder: Pa
 
 
 def _train(
-    graph: TemporalGraph, network: Network, settings: Settings, parts: Split, state: TrainingState
-) -> Iterator[Progress]:
+    graph: TemporalGraph, network: Network, settings: TrainingSettings, parts: Split, state: TrainingState
+) -> Iterator[TrainingProgress]:
     training_graph = graph.select(parts.train)
     while state.epoch < settings.epochs and state.epoch - state.best_epoch <= settings.patience:
-        progress = Progress(0, 0, 0, 0.0)
+        progress = TrainingProgress(0, 0, 0, 0.0)
         for progress in run_epoch(network, state.optimizer, training_graph, settings.seed, state.epoch + 1):
             yield progress
         quality = measure(network, graph, parts.validation, parts.unseen, settings.seed)
@@ -209,7 +211,7 @@ def _train(
 
 def run_epoch(
     network: Network, optimizer: torch.optim.Optimizer, graph: TemporalGraph, seed: int, epoch: int
-) -> Iterator[Progress]:
+) -> Iterator[TrainingProgress]:
     """One pass over the training events, in order, grid batch by grid batch."""
     network.train()
     size = network.sizes.batch
@@ -235,13 +237,13 @@ def run_epoch(
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         total += loss.item()
-        yield Progress(epoch, batch + 1, batches, total / (batch + 1))
+        yield TrainingProgress(epoch, batch + 1, batches, total / (batch + 1))
 
 
 class TrainingState:
     """How far training has come, and its best weights so far; saved after each epoch."""
 
-    def __init__(self, network: Network, settings: Settings, data: str, folder: Path) -> None:
+    def __init__(self, network: Network, settings: TrainingSettings, data: str, folder: Path) -> None:
         self.network, self.folder = network, folder
         self.optimizer = new_optimizer(network, settings.learning_rate, learn_frequencies=settings.learn_frequencies)
         configuration = {

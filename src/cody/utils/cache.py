@@ -17,7 +17,7 @@ MADE = {  # what can be cleared: it is made again when it is needed
 OTHERS = "downloaded data sets and other files"
 
 
-class Kept(NamedTuple):
+class CacheEntry(NamedTuple):
     """Files of one kind."""
 
     name: str  # "": all others
@@ -26,7 +26,7 @@ class Kept(NamedTuple):
     size: int  # bytes
 
 
-def kept() -> list[Kept]:
+def kept() -> list[CacheEntry]:
     """What the cache holds, by kind."""
     folder = cache_directory()
     made = [_kept(name, what, _files(folder / name)) for name, what in MADE.items()]
@@ -42,12 +42,12 @@ def clear() -> int:
     return size - sum(each.size for each in kept() if each.name)
 
 
-def _kept(name: str, what: str, files: Iterator[Path]) -> Kept:
+def _kept(name: str, what: str, files: Iterator[Path]) -> CacheEntry:
     sizes = []
     for file in files:
         with suppress(OSError):  # another process may clear it just now
             sizes.append(file.stat().st_size)
-    return Kept(name, what, len(sizes), sum(sizes))
+    return CacheEntry(name, what, len(sizes), sum(sizes))
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -159,10 +159,10 @@ def end_of(text: str, parse: Callable[[str], float] = parse_moment) -> float:
     return parse(following.isoformat()) - 0.001  # not all days have 24 hours
 
 
-def plain(text: object, width: int = 60) -> str:
+def sanitize(text: object, width: int = 60) -> str:
     """Text from outside made printable, and shortened in the middle if it is too long for a table.
 
-    >>> plain("a" * 30 + "@example", width=20)
+    >>> sanitize("a" * 30 + "@example", width=20)
     'aaaaaaaaa…aa@example'
     """
     clean = "".join(letter if letter.isprintable() else "?" for letter in str(text))

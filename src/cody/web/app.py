@@ -14,7 +14,7 @@ from starlette.routing import Match
 
 from cody._version import __version__
 from cody.errors import BudgetError, CallError, CodyError
-from cody.explain.what_if import Case, parse_add, parse_move, parse_rows
+from cody.explain.what_if import Scenario, parse_add, parse_move, parse_rows
 from cody.graph import LONGEST_NAME
 from cody.graph.edits import Edit
 from cody.models.decision import probability, scores
@@ -22,7 +22,7 @@ from cody.models.predict import Prediction
 from cody.web import live_pages as pages
 from cody.web.guard import Guard
 from cody.web.live import BusyError, Job, Live, UnknownError
-from cody.web.questions import LARGEST_ROW, MOST_ROWS, Question, Search, as_case
+from cody.web.questions import LARGEST_ROW, MOST_ROWS, LinkQuestion, Search, as_case
 
 MOST_LISTED = 100
 MOST_SIDE = 4
@@ -52,7 +52,7 @@ class Scored(BaseModel):
     predicted: bool
 
 
-class Searched(BaseModel):
+class SearchProgress(BaseModel):
     """How far a search is."""
 
     id: str
@@ -63,7 +63,7 @@ class Searched(BaseModel):
     sentence: str | None
 
 
-class Event(BaseModel):
+class EventBody(BaseModel):
     """An event, and what the model said just before it."""
 
     row: int
@@ -87,7 +87,7 @@ class Node(BaseModel):
     """A node with its latest events and likeliest partners."""
 
     name: str
-    events: list[Event]
+    events: list[EventBody]
     partners: list[Partner]
 
 
@@ -189,12 +189,12 @@ def _case(
     removed: list[int],
     add: list[str],
     move: list[str],
-) -> Case:
+) -> Scenario:
     """The question that an address asks."""
     if len(removed) > MOST_ROWS:
         raise CallError(f"at most {MOST_ROWS} events can be taken away at once, not {len(removed)}")
     try:
-        question = Question(event=event, src=src, dst=dst, time=time, without=removed)
+        question = LinkQuestion(event=event, src=src, dst=dst, time=time, without=removed)
     except ValidationError as error:  # an address is bounded as a request is
         first = error.errors()[0]
         raise CallError(f"{first['loc'][0]}: {first['msg']}") from None
@@ -217,7 +217,7 @@ def _add_questions(app: FastAPI, live: Live) -> None:
         sizes = {"events": graph.num_events, "nodes": graph.num_nodes}
         return About(version=__version__, data=live.data_name, model=live.model_name, explainers=pages.NAMES, **sizes)
 
-    def score(question: Question) -> Scored:
+    def score(question: LinkQuestion) -> Scored:
         original, logit = live.score(as_case(graph, question))
         return Scored(
             original=round(original, 6),
@@ -227,7 +227,7 @@ def _add_questions(app: FastAPI, live: Live) -> None:
             predicted=logit > 0,
         )
 
-    def events(before: Before = None, count: Count = 25) -> list[Event]:
+    def events(before: Before = None, count: Count = 25) -> list[EventBody]:
         last = graph.num_events if before is None else min(before, graph.num_events)
         return list(map(_event, live.events(last, count)))
 
@@ -257,9 +257,9 @@ def _add_questions(app: FastAPI, live: Live) -> None:
     app.add_api_route("/api/nodes/{name}", node, methods=["GET"], responses=REFUSED)
 
 
-def _event(scored: Prediction) -> Event:
+def _event(scored: Prediction) -> EventBody:
     assert scored.event is not None  # a row was asked for
-    return Event(
+    return EventBody(
         row=scored.event,
         src=scored.src,
         dst=scored.dst,
@@ -271,13 +271,13 @@ def _event(scored: Prediction) -> Event:
 
 
 def _add_searches(app: FastAPI, live: Live) -> None:
-    def start(search: Search) -> Searched:
+    def start(search: Search) -> SearchProgress:
         return _searched(live.search(as_case(live.graph, search), search.explainer, why_not=search.why_not))
 
-    def look(id: Identifier) -> Searched:
+    def look(id: Identifier) -> SearchProgress:
         return _searched(live.job(id))
 
-    def cancel(id: Identifier) -> Searched:
+    def cancel(id: Identifier) -> SearchProgress:
         return _searched(live.cancel(id))
 
     def read(id: Identifier) -> Response:
@@ -296,8 +296,8 @@ def _add_searches(app: FastAPI, live: Live) -> None:
         app.add_api_route(path, function, methods=[method], responses=REFUSED)
 
 
-def _searched(job: Job) -> Searched:
-    return Searched(
+def _searched(job: Job) -> SearchProgress:
+    return SearchProgress(
         id=job.id,
         state=job.state,
         explainer=job.explainer,

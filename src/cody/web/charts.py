@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cody.models.decision import decision, flips, probability, scores, shift
-from cody.web.facts import Facts, Known, State
+from cody.web.facts import Facts, KnownChange, NamedChange
 from cody.web.markup import Markup, element, join, number, percent
 
 MANY_STEPS = 13  # more of them scroll
@@ -108,7 +108,7 @@ def _column(size: int, place: float, *, labelled: bool) -> Markup:
 
 
 def _beside_each_other(
-    facts: Facts, axis: Scale, numbered: Sequence[tuple[int, Known]], place: float, room: float
+    facts: Facts, axis: Scale, numbered: Sequence[tuple[int, KnownChange]], place: float, room: float
 ) -> Iterator[tuple[int, Dot]]:
     """Sets of one size, kept apart from each other around a place; `room` is a share of the width."""
     beside: dict[int, int] = {}
@@ -200,7 +200,7 @@ def alternatives(facts: Facts) -> Markup:
     return element("div", *cards, class_="ways")
 
 
-def _alternative(facts: Facts, place: int, state: State) -> Markup:
+def _alternative(facts: Facts, place: int, state: NamedChange) -> Markup:
     known = facts.answers.get(tuple(sorted(state.change)))
     logit, score = (None, "–") if known is None else (known.logit, known.score)
     events = [facts.why.candidates[candidate] for candidate in state.change]

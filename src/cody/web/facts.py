@@ -21,7 +21,7 @@ REMOVED = "removed"
 MOST_MET = 3  # counterfactuals that were met, and not confirmed on their own, are shown up to here
 
 
-class State(NamedTuple):
+class NamedChange(NamedTuple):
     """A set of changes that the page offers by name."""
 
     name: str
@@ -29,7 +29,7 @@ class State(NamedTuple):
     confirmed: bool
 
 
-class Known(NamedTuple):
+class KnownChange(NamedTuple):
     """A set of changes that the model was asked about."""
 
     change: tuple[int, ...]  # numbers of candidates, ascending
@@ -70,7 +70,7 @@ class Facts:
         return min(self.hops[event.src], self.hops[event.dst])
 
     @cached_property
-    def known(self) -> list[Known]:
+    def known(self) -> list[KnownChange]:
         """Every set with its answer: those that were searched, in that order, then those of the answer's own steps."""
         why, answers = self.why, dict[tuple[int, ...], float]()
         prefixes = ((why.rows[:length], logit) for length, logit in enumerate(why.logits))
@@ -78,13 +78,13 @@ class Facts:
         for rows, logit in (*why.explored, *prefixes, every):
             if logit is not None and all(row in self.number for row in rows):
                 answers.setdefault(tuple(sorted({self.number[row] for row in rows})), logit)
-        return [Known(change, logit, scores(why.original, logit)[1]) for change, logit in answers.items()]
+        return [KnownChange(change, logit, scores(why.original, logit)[1]) for change, logit in answers.items()]
 
     @cached_property
-    def answers(self) -> dict[tuple[int, ...], Known]:
+    def answers(self) -> dict[tuple[int, ...], KnownChange]:
         return {known.change: known for known in self.known}
 
-    def alone(self, number: int) -> Known | None:
+    def alone(self, number: int) -> KnownChange | None:
         """The answer with only this candidate otherwise."""
         return self.answers.get((number,))
 
@@ -111,16 +111,20 @@ class Facts:
         return abs(known.logit - self.why.original) / self.strongest
 
     @cached_property
-    def states(self) -> list[State]:
+    def states(self) -> list[NamedChange]:
         """What the page offers by name: everything as it was, the answer, the alternatives."""
         why = self.why
-        states = [State("Everything as it was", (), True)]
+        states = [NamedChange("Everything as it was", (), True)]
         if why.rows:
-            states.append(State(self.answer_name, self._numbers(why.rows), why.is_counterfactual))
-        confirmed = [State("", self._numbers(other.rows), True) for other in why.alternatives]
+            states.append(NamedChange(self.answer_name, self._numbers(why.rows), why.is_counterfactual))
+        confirmed = [NamedChange("", self._numbers(other.rows), True) for other in why.alternatives]
         shown = {frozenset(state.change) for state in [*states, *confirmed]}
-        met = [self._numbers(rows) for rows in self._other_ways() if frozenset(self._numbers(rows)) not in shown]
-        others = confirmed + [State("", change, False) for change in met[: max(0, MOST_MET - len(confirmed))]]
+        flipping_sets = [
+            self._numbers(rows) for rows in self._other_ways() if frozenset(self._numbers(rows)) not in shown
+        ]
+        others = confirmed + [
+            NamedChange("", change, False) for change in flipping_sets[: max(0, MOST_MET - len(confirmed))]
+        ]
         kind = "Alternative" if why.rows else "Way out"
         named = [state._replace(name=f"{kind} {place}") for place, state in enumerate(others, start=1)]
         return states + named

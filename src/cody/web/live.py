@@ -18,12 +18,12 @@ import numpy as np
 from cody.errors import BudgetError, CallError, CodyError, first_line
 from cody.explain.explanation import Explanation
 from cody.explain.pipeline import explain
-from cody.explain.what_if import Case
+from cody.explain.what_if import Scenario
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE, Protected, candidates
 from cody.models.contract import Change, Model, Session, checked_logits, model_on, open_session, size_of
 from cody.models.predict import Predictions, likely_partners, predict
-from cody.search import Found
+from cody.search import SearchResult
 from cody.search.oracle import Oracle, counting
 from cody.search.result import FOUND, result
 from cody.study.explainers import EDITS, explainer, find, find_edits
@@ -62,7 +62,7 @@ class StoppedError(Exception):
 
 
 @dataclass(slots=True)
-class Kept:
+class OpenSession:
     """An open session; whoever asks it holds its lock."""
 
     session: Session
@@ -77,7 +77,7 @@ class Job:
     """A search: waiting, running or over."""
 
     id: str
-    case: Case
+    case: Scenario
     explainer: str
     why_not: bool = False
     state: str = WAITING
@@ -99,14 +99,14 @@ class Live:
     limits: Limits = Limits()
     clock: Callable[[], float] = time.monotonic
     protect: Protected | None = None  # events that no search removes
-    _sessions: OrderedDict[Any, Kept] = field(default_factory=OrderedDict)
+    _sessions: OrderedDict[Any, OpenSession] = field(default_factory=OrderedDict)
     _jobs: OrderedDict[str, Job] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _pool: list[ThreadPoolExecutor] = field(default_factory=list)
 
     # ---- one question at a time
 
-    def score(self, case: Case) -> tuple[float, float]:
+    def score(self, case: Scenario) -> tuple[float, float]:
         """The logit with nothing changed, and with the changes of a case."""
         kept = self._session(case)
         change: Change = case.removed | {kept.first_imagined + place for place in range(len(case.edits))}
@@ -115,14 +115,14 @@ class Live:
             original, changed = checked_logits(case.query, changes, kept.session.logits(changes))
         return original, changed
 
-    def _session(self, case: Case) -> Kept:
+    def _session(self, case: Scenario) -> OpenSession:
         key = (case.query, case.edits)
         with self._lock:
             self._forget()
             kept = self._sessions.get(key)
             if kept is None or len(kept.rows | case.removed) > self.limits.rows:
                 graph, model = self.imagined(case)
-                kept = self._sessions[key] = Kept(open_session(model, case.query), graph.num_events)
+                kept = self._sessions[key] = OpenSession(open_session(model, case.query), graph.num_events)
                 while len(self._sessions) > self.limits.sessions:
                     self._sessions.popitem(last=False)
             kept.rows |= case.removed
@@ -130,7 +130,7 @@ class Live:
             self._sessions.move_to_end(key)
         return kept
 
-    def imagined(self, case: Case) -> tuple[TemporalGraph, Model]:
+    def imagined(self, case: Scenario) -> tuple[TemporalGraph, Model]:
         """The log with the edits of a case, and the model on it."""
         if not case.edits:
             return self.graph, self.model
@@ -179,14 +179,14 @@ class Live:
 
         return watch
 
-    def look(self, case: Case) -> Explanation:
+    def look(self, case: Scenario) -> Explanation:
         """What each event does alone: an explanation for which nothing was searched."""
         graph, model = self.imagined(case)
         named = np.array(sorted(case.removed), dtype=np.int64)
         near = partial(_near_or_named, named=named, protect=self.protect and self.protect.at(case.query))
         change = case.removed | {graph.num_events + place for place in range(len(case.edits))}
 
-        def each_alone(oracle: Oracle, ranking: IntArray) -> Found:
+        def each_alone(oracle: Oracle, ranking: IntArray) -> SearchResult:
             with suppress(BudgetError):  # what there was no time for is not known
                 oracle.ask([frozenset(), change])  # what is shown comes first
                 oracle.ask([frozenset({row}) for row in ranking.tolist()])
@@ -202,7 +202,7 @@ class Live:
 
     # ---- searches
 
-    def search(self, case: Case, name: str, *, why_not: bool = False) -> Job:
+    def search(self, case: Scenario, name: str, *, why_not: bool = False) -> Job:
         """A search for this question: the one that is there already, or a new one in the queue."""
         name = find(name).name
         if why_not and case.edits:
@@ -223,7 +223,7 @@ class Live:
             job.used = self.clock()
         return job
 
-    def found(self, case: Case, name: str, *, why_not: bool = False) -> Explanation | None:
+    def found(self, case: Scenario, name: str, *, why_not: bool = False) -> Explanation | None:
         """What a search for this question has found, if it is over."""
         with self._lock:
             job = self._find(case, find(name).name, why_not)
@@ -231,7 +231,7 @@ class Live:
                 job.used = self.clock()
             return None if job is None else job.why
 
-    def _find(self, case: Case, name: str, why_not: bool) -> Job | None:
+    def _find(self, case: Scenario, name: str, why_not: bool) -> Job | None:
         """The search that answers this question, if there is one. The lock is held."""
         wanted = (case.query, case.edits, name, why_not)
         for job in self._jobs.values():

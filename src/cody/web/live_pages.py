@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from cody.explain.what_if import Case
+from cody.explain.what_if import Scenario
 from cody.graph import TemporalGraph
 from cody.graph.edits import Add, Edit, Move
 from cody.models.decision import decision
@@ -16,14 +16,14 @@ from cody.study.explainers import DEFAULT_SEARCH, FACTUAL, SEARCHES
 from cody.utils.words import heading_of_times, moment, moment_and_zone, zone_name
 from cody.web.live import Live
 from cody.web.markup import Markup, element, join, link, name
-from cody.web.page import Model, document, page
+from cody.web.page import LiveControls, document, page
 from cody.web.questions import as_question
 
 NAMES = [*SEARCHES, *(entry.name for entry in FACTUAL)]
 TAGLINE = "Which past events, had they been otherwise, would have changed a prediction?"
 
 
-def link_page(live: Live, case: Case, wanted: str | None, *, why_not: bool) -> str:
+def link_page(live: Live, case: Scenario, wanted: str | None, *, why_not: bool) -> str:
     """A link with everything near it; with what an explainer found, if it has."""
     why = live.found(case, wanted, why_not=why_not) if wanted else None
     searched = why is not None
@@ -36,7 +36,7 @@ def link_page(live: Live, case: Case, wanted: str | None, *, why_not: bool) -> s
         "start": bool(wanted) and not searched,
     }
     bar = element("div", _home(live), _search_bar(wanted, why_not), _imagine(case, live.graph), class_="topbar card")
-    return page(shown, Model(bar, change, searched, data))
+    return page(shown, LiveControls(bar, change, searched, data))
 
 
 def start_page(live: Live, before: int, count: int) -> str:
@@ -169,7 +169,7 @@ def _search_bar(wanted: str | None, why_not: bool) -> Markup:
     )
 
 
-def _imagine(case: Case, graph: TemporalGraph) -> Markup:
+def _imagine(case: Scenario, graph: TemporalGraph) -> Markup:
     """Forms that imagine an event, move one, or take any past one away: each leads to another address."""
     kept = list(_hidden(case, graph))
     forms = (
@@ -191,7 +191,7 @@ def _imagine(case: Case, graph: TemporalGraph) -> Markup:
     return element("details", element("summary", "Imagine another past"), *made)
 
 
-def _hidden(case: Case, graph: TemporalGraph) -> Iterator[Markup]:
+def _hidden(case: Scenario, graph: TemporalGraph) -> Iterator[Markup]:
     parts: list[tuple[str, object]] = list(as_question(case, graph).items())
     parts += [("without", ",".join(map(str, sorted(case.removed))))] if case.removed else []
     for edit in case.edits:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from cody.utils.words import plain
+from cody.utils.words import sanitize
 
 VOID = frozenset({"br", "input", "meta"})
 SPECIAL = re.compile("[&<>\"']")
@@ -57,7 +57,7 @@ def percent(share: float) -> str:
 
 def name(text: str, width: int = 24) -> Markup:
     """A name from the data; whatever direction it is written in, it does not turn what stands around it."""
-    return element("bdi", plain(text, width))
+    return element("bdi", sanitize(text, width))
 
 
 def link(src: str, dst: str, width: int = 24) -> Markup:

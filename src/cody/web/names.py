@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from itertools import takewhile
 
-from cody.utils.words import plain
+from cody.utils.words import sanitize
 
 SHORT = 20  # characters that fit beside a lane or in a table
 SHORTEST = 10  # characters that fit beside a lane on a phone
@@ -18,7 +18,7 @@ def labels(names: Collection[str], width: int = SHORT) -> dict[str, str]:
     >>> labels(["ann.berger@example.org", "bob.doe@example.org"])
     {'ann.berger@example.org': 'ann.berger…', 'bob.doe@example.org': 'bob.doe…'}
     """
-    shown = {name: plain(name, 400) for name in names}
+    shown = {name: sanitize(name, 400) for name in names}
     first, last = 0, 0
     if max(map(len, shown.values()), default=0) > width and len(shown) > 1:
         first = _shared(shown.values())
@@ -26,7 +26,7 @@ def labels(names: Collection[str], width: int = SHORT) -> dict[str, str]:
     first, last = (length if length >= WORTH_CUTTING else 0 for length in (first, last))
     if max(map(len, shown.values()), default=0) - last < width:
         first = 0
-    return {name: plain(_cut(text, first, last), width) for name, text in shown.items()}
+    return {name: sanitize(_cut(text, first, last), width) for name, text in shown.items()}
 
 
 def _shared(texts: Iterable[str]) -> int:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cody.models.decision import decision, scores
-from cody.utils.words import count, is_date, moment, moment_and_zone, plain, to_json
+from cody.utils.words import count, is_date, moment, moment_and_zone, sanitize, to_json
 from cody.web.axes import Axis
 from cody.web.charts import Dot, alternatives, landscape, meter, progress, waterfall
-from cody.web.facts import AGAINST, REMOVED, TOWARDS, UNKNOWN, Facts, State
+from cody.web.facts import AGAINST, REMOVED, TOWARDS, UNKNOWN, Facts, NamedChange
 from cody.web.markup import Markup, element, join, link
 from cody.web.shown import Shown, ShownEvent
 from cody.web.table import table
@@ -35,7 +35,7 @@ def asset(file: str) -> str:
     return (HERE / file).read_text(encoding="utf-8")
 
 
-class Model(NamedTuple):
+class LiveControls(NamedTuple):
     """What a page needs if there is a model behind it."""
 
     bar: Markup  # stands above everything
@@ -44,15 +44,15 @@ class Model(NamedTuple):
     data: dict[str, Any]  # for the script
 
 
-def page(why: Shown, model: Model | None = None) -> str:
+def page(why: Shown, model: LiveControls | None = None) -> str:
     """An explanation as one self-contained HTML file; with a model, as a page that asks the server it comes from."""
     facts = Facts(why)
     opened = facts.states[min(1, len(facts.states) - 1)]
     if model is not None and (model.change or not model.searched):
-        opened = State("", tuple(facts.number[row] for row in model.change if row in facts.number), True)
+        opened = NamedChange("", tuple(facts.number[row] for row in model.change if row in facts.number), True)
     body, drawn = content(facts, opened, searched=model is None or model.searched)
     data = _data(facts, drawn, opened) | {"live": None if model is None else model.data}
-    title = f"{plain(why.src)} → {plain(why.dst)}: why the model says {decision(why.original)}"
+    title = f"{sanitize(why.src)} → {sanitize(why.dst)}: why the model says {decision(why.original)}"
     parts = [None if model is None else model.bar, body, data_block(data)]
     return document(title, join(parts), ["page.js", *([] if model is None else ["live.js"])], served=model is not None)
 
@@ -112,7 +112,7 @@ class Drawn(NamedTuple):
     dots: list[Dot]
 
 
-def content(facts: Facts, opened: State, *, searched: bool = True) -> tuple[Markup, Drawn]:
+def content(facts: Facts, opened: NamedChange, *, searched: bool = True) -> tuple[Markup, Drawn]:
     """What is seen, from top to bottom."""
     chosen = frozenset(opened.change)
     picture, axes = timeline(facts, chosen)
@@ -155,7 +155,7 @@ def _unsearched(facts: Facts) -> str:
     return UNSEARCHED.format(how_many, facts.past, "were" if 1 < tried < number else "was")
 
 
-def _head(facts: Facts, opened: State, *, searched: bool) -> Markup:
+def _head(facts: Facts, opened: NamedChange, *, searched: bool) -> Markup:
     why = facts.why
     sentence = why.sentence if searched or not why.candidates else _unsearched(facts)
     known = facts.answers.get(tuple(sorted(opened.change)))
@@ -219,7 +219,7 @@ def _occasion(facts: Facts) -> str:
 
 def _headline(facts: Facts) -> Iterator[Markup | str]:
     why = facts.why
-    short = len(plain(why.src, 24)) + len(plain(why.dst, 24)) <= SHORT_LINK
+    short = len(sanitize(why.src, 24)) + len(sanitize(why.dst, 24)) <= SHORT_LINK
     asked = element("span", link(why.src, why.dst, 40), class_="together" if short else None)
     if why.original > 0:
         yield from ("The model expects ", asked, ".")
@@ -238,14 +238,14 @@ def _badges(facts: Facts) -> Iterator[Markup]:
     else:
         yield _badge(f"{why.verdict}", why.certainty or why.sentence, "")
     yield _badge(f"{count(why.evaluations, 'set')} tried", why.effort, "")
-    yield _badge(f"seed {plain(why.seed, 12)}", "The same seed gives the same explanation.", "")
+    yield _badge(f"seed {sanitize(why.seed, 12)}", "The same seed gives the same explanation.", "")
 
 
 def _badge(text: str, title: str, kind: str) -> Markup:
     return element("li", text, title=title, class_=kind or None)
 
 
-def _buttons(facts: Facts, opened: State) -> Iterator[Markup]:
+def _buttons(facts: Facts, opened: NamedChange) -> Iterator[Markup]:
     for place, state in enumerate(facts.states):
         pressed = str(state.change == opened.change).lower()
         yield element("button", state.name, type="button", data_state=place, aria_pressed=pressed)
@@ -367,13 +367,13 @@ def _trust(facts: Facts) -> Markup:
 
 def _settings(facts: Facts) -> Markup:
     why = facts.why
-    entries = [("Model", plain(why.model, 80)), ("Data", plain(why.data, 80)), ("Seed", plain(why.seed, 40))]
-    entries += [(key.capitalize(), plain(to_json(value), 400)) for key, value in why.parameters.items() if value]
-    listed = (join([element("dt", plain(key, 40)), element("dd", value)]) for key, value in entries if value)
+    entries = [("Model", sanitize(why.model, 80)), ("Data", sanitize(why.data, 80)), ("Seed", sanitize(why.seed, 40))]
+    entries += [(key.capitalize(), sanitize(to_json(value), 400)) for key, value in why.parameters.items() if value]
+    listed = (join([element("dt", sanitize(key, 40)), element("dd", value)]) for key, value in entries if value)
     return element("details", element("summary", "Model, data and settings"), element("dl", *listed))
 
 
-def _data(facts: Facts, drawn: Drawn, opened: State) -> dict[str, Any]:
+def _data(facts: Facts, drawn: Drawn, opened: NamedChange) -> dict[str, Any]:
     """What the script needs: events, places, and every answer that is known."""
     why = facts.why
     sets = zip(facts.known, drawn.dots, strict=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from cody.errors import CallError
-from cody.explain.what_if import Case
+from cody.explain.what_if import Scenario
 from cody.graph import LONGEST_NAME, TemporalGraph
 from cody.graph.edits import Add, Edit, Move
 from cody.models.contract import check_changes
@@ -49,7 +49,7 @@ class Moved(Strict):
     time: Time
 
 
-class Question(Strict):
+class LinkQuestion(Strict):
     """A link, by the row of its event or by its nodes and a time; and what is changed."""
 
     event: Row | None = None
@@ -61,7 +61,7 @@ class Question(Strict):
     move: list[Moved] = Field(default=[], max_length=MOST_EDITS)
 
 
-class Search(Question):
+class Search(LinkQuestion):
     """A question that a search shall answer: its own changes are part of what might have been."""
 
     explainer: Annotated[str, Field(min_length=1, max_length=60)]
@@ -70,7 +70,7 @@ class Search(Question):
     )
 
 
-def as_case(graph: TemporalGraph, asked: Question) -> Case:
+def as_case(graph: TemporalGraph, asked: LinkQuestion) -> Scenario:
     """The question as the library asks it."""
     removed = frozenset(asked.without)
     check_changes(graph, [removed])
@@ -78,16 +78,16 @@ def as_case(graph: TemporalGraph, asked: Question) -> Case:
     edits += [Move(entry.row, _time(entry.time)) for entry in asked.move]
     link = [asked.src, asked.dst, asked.time]
     if asked.event is not None and link == [None] * 3:
-        return Case(graph.query(asked.event), asked.event, removed, tuple(edits))
+        return Scenario(graph.query(asked.event), asked.event, removed, tuple(edits))
     if asked.event is not None or asked.src is None or asked.dst is None or asked.time is None:
         raise CallError("give event, or src, dst and time of a link")
     query = graph.query_at(asked.src, asked.dst, _time(asked.time))
     if not query.before:
         raise CallError(f"time {asked.time!r} is before the first event: there is no past to explain it by")
-    return Case(query, None, removed, tuple(edits))
+    return Scenario(query, None, removed, tuple(edits))
 
 
-def as_question(case: Case, graph: TemporalGraph) -> dict[str, Any]:
+def as_question(case: Scenario, graph: TemporalGraph) -> dict[str, Any]:
     """The link of a case as a request names it."""
     if case.event is not None:
         return {"event": case.event}

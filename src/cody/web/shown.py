@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from cody.graph import Query
-from cody.search.result import Asked
+from cody.search.result import Evaluated
 
 
 class ShownEvent(Protocol):
@@ -108,7 +108,7 @@ class Shown(Protocol):
     @property
     def confirmed(self) -> ShownConfirmation | None: ...
     @property
-    def counterfactuals(self) -> Asked: ...
+    def counterfactuals(self) -> Evaluated: ...
     @property
     def is_counterfactual(self) -> bool: ...
     @property

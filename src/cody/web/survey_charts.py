@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cody.study.report import Decider, Fragile
 from cody.study.shares import Contrast, Share
-from cody.utils.words import count, plain
+from cody.utils.words import count, sanitize
 from cody.web.markup import Child, Markup, element, join, number, percent
 
 HEIGHT = 150  # pixels of the curve
@@ -16,7 +16,7 @@ ROW = 18  # pixels
 RARE = 0.05  # share of the candidates; that few decisive events are such says nothing then
 
 
-class Chosen(NamedTuple):
+class ChosenPredictions(NamedTuple):
     """The predictions behind a figure, as the script knows them."""
 
     list: int
@@ -48,7 +48,7 @@ def between(share: Share) -> str:
 # ---- the curve -------------------------------------------------------------------------------------------------------
 
 
-def fragility(points: Sequence[Fragile], chosen: Sequence[Chosen]) -> Markup:
+def fragility(points: Sequence[Fragile], chosen: Sequence[ChosenPredictions]) -> Markup:
     """A curve over the number of events, with its intervals."""
     columns = [_point(each, one) for each, one in zip(points, chosen, strict=True)]
     return join(
@@ -88,7 +88,7 @@ def _levels() -> Markup:
     return element("svg", *levels, class_="behind", width="100%", height=HEIGHT, aria_hidden="true")
 
 
-def _point(each: Fragile, chosen: Chosen) -> Markup:
+def _point(each: Fragile, chosen: ChosenPredictions) -> Markup:
     share = each.share
     low, high = _y(share.low), _y(share.high)
     parts = [
@@ -108,7 +108,7 @@ def _point(each: Fragile, chosen: Chosen) -> Markup:
 # ---- rows ------------------------------------------------------------------------------------------------------------
 
 
-def contrasts(rows: Sequence[Contrast], chosen: Sequence[Chosen]) -> Markup:
+def contrasts(rows: Sequence[Contrast], chosen: Sequence[ChosenPredictions]) -> Markup:
     """What decisive events are, beside all candidates."""
     return join(
         [
@@ -124,7 +124,7 @@ def _scale(words: str, last: str) -> Markup:
     return element("p", element("span", words), axis, element("span", last), class_="scale", aria_hidden="true")
 
 
-def _contrast(each: Contrast, chosen: Chosen) -> Markup:
+def _contrast(each: Contrast, chosen: ChosenPredictions) -> Markup:
     decisive, candidates = each.decisive, each.candidates
     low, high = sorted((decisive.value, candidates.value))
     parts = [
@@ -168,7 +168,7 @@ def _ratio(each: Contrast) -> Markup:
     )
 
 
-def deciders(heading: str, found: Sequence[Decider], chosen: Sequence[Chosen]) -> Markup | None:
+def deciders(heading: str, found: Sequence[Decider], chosen: Sequence[ChosenPredictions]) -> Markup | None:
     """Who decides, for how many predictions, of how many for which it could."""
     if not found:
         return None
@@ -177,8 +177,8 @@ def deciders(heading: str, found: Sequence[Decider], chosen: Sequence[Chosen]) -
     return join([element("h4", heading), element("ul", *rows, class_="rows")])
 
 
-def _decider(each: Decider, most: int, chosen: Chosen) -> Markup:
-    name = plain(each.name, 32) if each.row is None else f"{plain(each.name, 32)} ({each.row})"
+def _decider(each: Decider, most: int, chosen: ChosenPredictions) -> Markup:
+    name = sanitize(each.name, 32) if each.row is None else f"{sanitize(each.name, 32)} ({each.row})"
     parts = [
         element("rect", x=0, y=5, width=percent(each.could / most), height=8, class_="could"),
         element("rect", x=0, y=5, width=percent(each.decides / most), height=8, class_="decides"),
@@ -191,7 +191,7 @@ def _decider(each: Decider, most: int, chosen: Chosen) -> Markup:
     )
 
 
-def comparison_rows(rows: Sequence[tuple[str, Share, Chosen]]) -> Markup:
+def comparison_rows(rows: Sequence[tuple[str, Share, ChosenPredictions]]) -> Markup:
     """Shares on which two models agree."""
     made = []
     for what, share, chosen in rows:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from cody.explain.explanation import ADDED, MOVED, REMOVED
-from cody.study.comparison import Comparison, Pair
+from cody.study.comparison import ExplainedByBoth, ModelComparison
 from cody.study.report import LATEST, LISTED, Decisive, Example, Part, Survey
 from cody.study.shares import Contrast
-from cody.utils.words import count, earlier, is_date, moment, plain, zone_name
+from cody.utils.words import count, earlier, is_date, moment, sanitize, zone_name
 from cody.web.markup import Child, Markup, element, join, link
 from cody.web.page import data_block, document
-from cody.web.survey_charts import Chosen, comparison_rows, contrasts, deciders, fragility, percent_words
+from cody.web.survey_charts import ChosenPredictions, comparison_rows, contrasts, deciders, fragility, percent_words
 
 TITLES = {"correct": "Predicted links", "incorrect": "Missed links"}
 MOST_EVENTS = 4  # of a prediction, in the list
@@ -38,24 +38,24 @@ class Panel(NamedTuple):
         return [self.first + place for place, each in enumerate(self.part.predictions) if holds(each)]
 
 
-class Lists:
+class PredictionLists:
     """Which predictions are behind each figure, as the script is told."""
 
     def __init__(self) -> None:
         self.titles: list[str] = []
         self.numbers: list[list[int]] = []
 
-    def add(self, title: str, numbers: list[int]) -> Chosen:
+    def add(self, title: str, numbers: list[int]) -> ChosenPredictions:
         self.titles.append(title)
         self.numbers.append(numbers)
-        return Chosen(len(self.titles) - 1, len(numbers))
+        return ChosenPredictions(len(self.titles) - 1, len(numbers))
 
 
 def survey_page(
-    surveys: Sequence[Survey], comparison: Comparison | None = None, *, page_of: PageOf | None = None
+    surveys: Sequence[Survey], comparison: ModelComparison | None = None, *, page_of: PageOf | None = None
 ) -> str:
     """One or two surveys as a self-contained HTML file."""
-    panels, lists = _panels(surveys), Lists()
+    panels, lists = _panels(surveys), PredictionLists()
     sections = [
         _head(surveys, panels, comparison),
         None if comparison is None else _comparison(comparison, panels, lists),
@@ -69,7 +69,7 @@ def survey_page(
     charts = element("div", *sections, class_="figures")
     body = element("main", charts, _list(panels, page_of), class_="survey")
     data = data_block({"lists": list(zip(lists.titles, lists.numbers, strict=True))})
-    title = f"What decides the predictions of {' and '.join(plain(each.model, 40) for each in surveys)}"
+    title = f"What decides the predictions of {' and '.join(sanitize(each.model, 40) for each in surveys)}"
     return document(title, join([body, data]), ["survey.js"], served=False, styles=["survey.css"])
 
 
@@ -80,7 +80,7 @@ def _panels(surveys: Sequence[Survey]) -> list[Panel]:
     for kind in TITLES:
         for place, survey in enumerate(surveys):
             for part in (part for part in survey.parts if part.kind == kind):
-                model = f"{plain(survey.model, 30)}: " if len(surveys) > 1 else ""
+                model = f"{sanitize(survey.model, 30)}: " if len(surveys) > 1 else ""
                 title = f"{model}{TITLES[kind].lower() if model else TITLES[kind]}"
                 panels.append(Panel(title, place, survey, part, first))
                 first += len(part.predictions)
@@ -108,17 +108,17 @@ def _side_by_side(panels: Sequence[Panel], draw: Callable[[Panel], Child]) -> Ma
 # ---- the head --------------------------------------------------------------------------------------------------------
 
 
-def _head(surveys: Sequence[Survey], panels: Sequence[Panel], comparison: Comparison | None) -> Markup:
-    names = " and ".join(plain(each.model, 40) for each in surveys)
+def _head(surveys: Sequence[Survey], panels: Sequence[Panel], comparison: ModelComparison | None) -> Markup:
+    names = " and ".join(sanitize(each.model, 40) for each in surveys)
     asked = sum(panel.part.links for panel in panels)
-    badges = [count(asked, "explained prediction"), f"search: {plain(surveys[0].explainer, 30)}", "intervals: 95 %"]
+    badges = [count(asked, "explained prediction"), f"search: {sanitize(surveys[0].explainer, 30)}", "intervals: 95 %"]
     if surveys[0].allowed != ("removals",):
         badges.append(f"allowed: {', '.join(surveys[0].allowed)}")
     badges += [surveys[0].protected.rstrip(".")] if surveys[0].protected else []
     badges += [f"times: {zone_name()}"] if any(is_date(each.time) for each in panels[0].part.predictions) else []
     words = element(
         "div",
-        element("p", f"Survey · {plain(surveys[0].data, 40)} · {names}", class_="occasion"),
+        element("p", f"Survey · {sanitize(surveys[0].data, 40)} · {names}", class_="occasion"),
         element("h1", _headline(panels[0]) if comparison is None else _agreement(comparison)),
         element("p", _finding(panels[0]) if comparison is None else _reasons(comparison), class_="answer"),
         element("ul", *(element("li", text) for text in badges), class_="badges"),
@@ -140,12 +140,12 @@ def _hanging(panel: Panel) -> str:
     return f"{one} of {panel.part.links:,}"
 
 
-def _agreement(found: Comparison) -> str:
+def _agreement(found: ModelComparison) -> str:
     """The first finding about two models: how often they decide alike."""
     return f"The two models decide alike on {percent_words(found.same_decision.value)} of {found.links:,} links."
 
 
-def _reasons(found: Comparison) -> str:
+def _reasons(found: ModelComparison) -> str:
     """The second: how often for the same reason."""
     if found.same_reason is None:
         return "There is no link that both decide alike and have a counterfactual for."
@@ -177,8 +177,8 @@ def _finding(panel: Panel) -> str:
 # ---- the figures -----------------------------------------------------------------------------------------------------
 
 
-def _fragility(panels: Sequence[Panel], lists: Lists) -> Markup:
-    def behind(panel: Panel, most: int) -> Chosen:
+def _fragility(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
+    def behind(panel: Panel, most: int) -> ChosenPredictions:
         title = f"{panel.title} that change if at most {count(most, 'event')} {'is' if most == 1 else 'are'} otherwise"
         return lists.add(title, panel.numbers(lambda one: 0 < len(one.events) <= most))
 
@@ -194,7 +194,7 @@ def _fragility(panels: Sequence[Panel], lists: Lists) -> Markup:
     return _section("fragility", "How many events does a prediction hang on?", words, _side_by_side(panels, draw))
 
 
-def _decisive(panels: Sequence[Panel], lists: Lists) -> Markup:
+def _decisive(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
     def draw(panel: Panel) -> Markup:
         part = panel.part
         tests = [
@@ -228,7 +228,7 @@ def _has_age(age: str) -> Test:
     return lambda event: event.age == age
 
 
-def _ages(panels: Sequence[Panel], lists: Lists) -> Markup:
+def _ages(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
     def draw(panel: Panel) -> Markup:
         tests = [(each, _has_age(each.what)) for each in panel.part.ages]
         return join([_contrasts(panel, tests, lists), _medians(panel)])
@@ -247,24 +247,24 @@ def _medians(panel: Panel) -> Markup | None:
     )
 
 
-def _contrasts(panel: Panel, tests: Sequence[tuple[Contrast, Test]], lists: Lists) -> Markup:
+def _contrasts(panel: Panel, tests: Sequence[tuple[Contrast, Test]], lists: PredictionLists) -> Markup:
     """Rows of shares; behind each, the predictions with such a decisive event."""
     if not tests:
         return element("p", "No counterfactual was found for any of these predictions.", class_="note")
 
-    def behind(what: str, holds: Test) -> Chosen:
+    def behind(what: str, holds: Test) -> ChosenPredictions:
         numbers = panel.numbers(lambda one: any(map(holds, one.events)))
         return lists.add(f"{panel.title} with such a decisive event: {what}", numbers)
 
     return contrasts([each for each, _ in tests], [behind(each.what, holds) for each, holds in tests])
 
 
-def _who(panels: Sequence[Panel], lists: Lists) -> Markup:
-    def decided_by_node(panel: Panel, name: str) -> Chosen:
+def _who(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
+    def decided_by_node(panel: Panel, name: str) -> ChosenPredictions:
         numbers = panel.numbers(lambda one: _is_decided_by(one, name))
-        return lists.add(f"{panel.title} of others that {plain(name, 30)} decides", numbers)
+        return lists.add(f"{panel.title} of others that {sanitize(name, 30)} decides", numbers)
 
-    def decided_by_event(panel: Panel, row: int | None) -> Chosen:
+    def decided_by_event(panel: Panel, row: int | None) -> ChosenPredictions:
         numbers = panel.numbers(lambda one: any(event.row == row for event in one.events))
         return lists.add(f"{panel.title} that event {row} decides", numbers)
 
@@ -287,7 +287,7 @@ def _is_decided_by(one: Example, name: str) -> bool:
     return name not in (one.src, one.dst) and any(name in (event.src, event.dst) for event in one.events)
 
 
-def _extremes(panels: Sequence[Panel], lists: Lists) -> Markup:
+def _extremes(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
     def draw(panel: Panel) -> Markup:
         found = [each for each in panel.part.predictions if each.events]
         robust = panel.part.predictions[::-1][: min(LISTED, panel.part.links - len(found[:LISTED]))]
@@ -299,11 +299,11 @@ def _extremes(panels: Sequence[Panel], lists: Lists) -> Markup:
     return _section("extremes", "The most fragile and the most robust", words, _side_by_side(panels, draw))
 
 
-def _ends(title: str, examples: Sequence[Example], panel: Panel, lists: Lists) -> Markup | None:
+def _ends(title: str, examples: Sequence[Example], panel: Panel, lists: PredictionLists) -> Markup | None:
     """A few predictions, each of which can be chosen."""
 
     def row(each: Example) -> Markup:
-        name = f"{plain(each.src, 20)} → {plain(each.dst, 20)}, event {each.event}"
+        name = f"{sanitize(each.src, 20)} → {sanitize(each.dst, 20)}, event {each.event}"
         chosen = lists.add(name, panel.numbers(lambda one: one is each))
         changed = count(len(each.events), "event") if each.events else "none found"
         return element(
@@ -321,8 +321,8 @@ def _ends(title: str, examples: Sequence[Example], panel: Panel, lists: Lists) -
     return join([element("h4", title), element("ul", *map(row, examples), class_="ends-list")])
 
 
-def _comparison(found: Comparison, panels: Sequence[Panel], lists: Lists) -> Markup:
-    one, other = (plain(name, 30) for name in found.models)
+def _comparison(found: ModelComparison, panels: Sequence[Panel], lists: PredictionLists) -> Markup:
+    one, other = (sanitize(name, 30) for name in found.models)
     both = set.intersection(
         *({e.event for p in panels if p.place == place for e in p.part.predictions} for place in (0, 1))
     )
@@ -356,16 +356,16 @@ def _comparison(found: Comparison, panels: Sequence[Panel], lists: Lists) -> Mar
 
 def _pairs(
     title: str,
-    pairs: Sequence[Pair],
+    pairs: Sequence[ExplainedByBoth],
     models: tuple[str, str],
     of: Callable[[set[int]], list[int]],
-    lists: Lists,
+    lists: PredictionLists,
 ) -> Markup | None:
     if not pairs:
         return None
     rows = []
     for pair in pairs:
-        chosen = lists.add(f"{plain(pair.src, 20)} → {plain(pair.dst, 20)}, both models", of({pair.event}))
+        chosen = lists.add(f"{sanitize(pair.src, 20)} → {sanitize(pair.dst, 20)}, both models", of({pair.event}))
         sides = f"{count(len(pair.rows), 'event')} and {len(pair.others)}, overlap {pair.overlap:.2f}"
         rows.append(
             element(
@@ -393,9 +393,9 @@ def _formulas(surveys: Sequence[Survey]) -> Markup:
         ("Intervals", "95 %, from 1,000 bootstrap samples of predictions; they cover the choice of predictions only"),
         ("Allowed", ", ".join(surveys[0].allowed)),
         *([("Protected", surveys[0].protected.removeprefix("Protected: "))] if surveys[0].protected else []),
-        *(("Model", plain(each.model, 80)) for each in surveys),
-        ("Data", plain(surveys[0].data, 80)),
-        ("Search", plain(surveys[0].explainer, 80)),
+        *(("Model", sanitize(each.model, 80)) for each in surveys),
+        ("Data", sanitize(surveys[0].data, 80)),
+        ("Search", sanitize(surveys[0].explainer, 80)),
     ]
     listed = element("dl", *(join([element("dt", key), element("dd", value)]) for key, value in entries))
     return element("section", element("h2", "How each figure is computed"), listed, class_="card part-formulas")
@@ -444,7 +444,7 @@ def _item(number: int, each: Example, panel: Panel, href: str | None, *, several
     return element(
         "li",
         element("h3", link(each.src, each.dst, 30)),
-        element("p", f"{plain(panel.survey.model, 30)} · {about}" if several else about, class_="about"),
+        element("p", f"{sanitize(panel.survey.model, 30)} · {about}" if several else about, class_="about"),
         element("p", each.sentence),
         element("ul", *shown, class_="events") if shown else None,
         element("p", _way_on(each, panel.survey, href), class_="on"),
@@ -467,4 +467,4 @@ def _way_on(each: Example, survey: Survey, href: str | None) -> Markup:
         return element("a", f"Explanation of event {each.event}", href=href)
     given = {"--data": survey.data, "--model": survey.model}
     options = [f"{name} {shlex.quote(value)}" for name, value in given.items() if value != DEFAULTS[name]]
-    return element("code", " ".join(["cody explain --event", str(each.event), *map(plain, options)]))
+    return element("code", " ".join(["cody explain --event", str(each.event), *map(sanitize, options)]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cody.utils.words import plain
+from cody.utils.words import sanitize
 from cody.web.axes import Axis, axes
 from cody.web.facts import REMOVED, SLIGHT, UNKNOWN, Facts
 from cody.web.lanes import Lane, lanes
@@ -57,7 +57,7 @@ def _label(lane: Lane, facts: Facts) -> Markup:
     kind = "end" if lane.name in (facts.why.src, facts.why.dst) else f"hop{min(lane.hops, 2)}"
     label, short = facts.labels[lane.name], facts.short_labels[lane.name]
     parts = [element("tspan", label)] if label == short else [element("tspan", label), element("tspan", short)]
-    return element("text", *parts, element("title", plain(lane.name, 200)), class_=kind, x="100%", y=lane.y)
+    return element("text", *parts, element("title", sanitize(lane.name, 200)), class_=kind, x="100%", y=lane.y)
 
 
 def _ticks(axis: Axis, height: float, *, hidden: bool) -> Markup:

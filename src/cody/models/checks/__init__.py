@@ -8,8 +8,8 @@ True
 >>> report.raise_if_failed()  # for a test of your own model; print(report) shows each check
 """
 
-from cody.models.checks.report import Outcome, Report
+from cody.models.checks.report import CheckResult, Report
 from cody.models.checks.suite import CHECKS, check_model
 from cody.models.toy import ToyModel
 
-__all__ = ["CHECKS", "Outcome", "Report", "ToyModel", "check_model"]
+__all__ = ["CHECKS", "CheckResult", "Report", "ToyModel", "check_model"]

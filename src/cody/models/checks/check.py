@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from cody.errors import first_line
-from cody.models.checks.report import Outcome, Status
-from cody.models.checks.trial import Failed, Pair, Skipped, Trial
+from cody.models.checks.report import CheckResult, Status
+from cody.models.checks.trial import Failed, Skipped, Trial, TwoAnswers
 
-Compare = Callable[..., Iterable[Pair]]  # of (trial, query, changes), or with `once` of (trial) only
+Compare = Callable[..., Iterable[TwoAnswers]]  # of (trial, query, changes), or with `once` of (trial) only
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ def add_to(checks: list[Check], *, only_noted: bool = False) -> Callable[..., Ca
     return check
 
 
-def run(check: Check, trial: Trial) -> Outcome:
+def run(check: Check, trial: Trial) -> CheckResult:
     """Run one check."""
-    done = partial(Outcome, check.name, check.meaning)
+    done = partial(CheckResult, check.name, check.meaning)
     wrong: Status = "noted" if check.only_noted else "failed"
     compared = False
     try:
@@ -72,7 +72,7 @@ def run(check: Check, trial: Trial) -> Outcome:
     return done("noted", check.note_if_equal) if check.note_if_equal else done("passed")
 
 
-def _pairs(check: Check, trial: Trial) -> Iterator[Pair]:
+def _pairs(check: Check, trial: Trial) -> Iterator[TwoAnswers]:
     """The pairs to compare; in the quick form, only of the first query that has any."""
     if check.once:
         yield from check.compare(trial)

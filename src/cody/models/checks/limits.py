@@ -13,7 +13,7 @@ import numpy as np
 from cody.errors import first_line
 from cody.graph import Query, whole_number
 from cody.models.checks.check import Check, add_to
-from cody.models.checks.trial import UNCHANGED, Failed, Pair, Question, Trial, identity_or_error, in_two_threads
+from cody.models.checks.trial import UNCHANGED, Failed, Probe, Trial, TwoAnswers, identity_or_error, in_two_threads
 from cody.models.contract import HOPS, Change
 
 CHECKS: list[Check] = []
@@ -25,11 +25,11 @@ _limit = add_to(CHECKS, only_noted=True)
     skipped="no query has a past",
     note_if_equal="removing the whole past changes no logit of any query: the model ignores its history",
 )
-def _past_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _past_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     if query.before:
         past: Change = frozenset(range(query.before))
         one, other = trial.ask(query, [UNCHANGED, past])
-        yield Pair(query, [past], np.array([one]), np.array([other]))
+        yield TwoAnswers(query, [past], np.array([one]), np.array([other]))
 
 
 @_limit(
@@ -37,11 +37,11 @@ def _past_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable
     note_if_equal="asking later, by twice the span of the graph, changes no logit of any query: the model ignores time",
     quick=False,
 )
-def _time_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _time_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     graph = trial.graph
     span = float(graph.time[graph.num_events - 1] - graph.time[0])
     later = trial.ask(query._replace(time=query.time + 2.0 * span + 1.0), [UNCHANGED])
-    yield Pair(query, [UNCHANGED], trial.ask(query, [UNCHANGED]), later)
+    yield TwoAnswers(query, [UNCHANGED], trial.ask(query, [UNCHANGED]), later)
 
 
 @_limit(
@@ -50,7 +50,7 @@ def _time_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable
     "happened can be explained",
     quick=False,
 )
-def _hypothetical(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _hypothetical(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     graph = trial.graph
     others = np.setdiff1d(graph.dst, [query.src, query.dst])
     with _usual_cause():
@@ -68,7 +68,7 @@ def _hypothetical(trial: Trial, query: Query, changes: list[Change]) -> Iterable
     "changes = cody.models.contract.check_changes(graph, changes), which converts them",
     quick=False,
 )
-def _argument_types(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _argument_types(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     def ask(plain: list[Change]) -> Any:
         odd: Any = tuple({np.int64(row) for row in change} for change in plain)
         numbers: Any = {"src": np.int64(query.src), "dst": np.int32(query.dst), "before": np.int64(query.before)}
@@ -77,7 +77,7 @@ def _argument_types(trial: Trial, query: Query, changes: list[Change]) -> Iterab
     expected = trial.ask(query, changes)
     with _usual_cause("with numpy integers in sets, "):
         answers = trial.ask(query, changes, ask)
-    yield Pair(query, changes, expected, answers, "with plain integers", "with numpy integers in sets")
+    yield TwoAnswers(query, changes, expected, answers, "with plain integers", "with numpy integers in sets")
 
 
 @_limit(
@@ -86,7 +86,7 @@ def _argument_types(trial: Trial, query: Query, changes: list[Change]) -> Iterab
     once=True,
     at_the_end=True,
 )
-def _form(trial: Trial) -> Iterable[Pair]:
+def _form(trial: Trial) -> Iterable[TwoAnswers]:
     if trial.odd_form:
         raise Failed(f"the model returned {trial.odd_form}")
     return []
@@ -97,14 +97,14 @@ def _form(trial: Trial) -> Iterable[Pair]:
     cause="stacking or concatenating nothing fails: return np.empty(0) for no changes",
     quick=False,
 )
-def _empty_batch(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _empty_batch(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     with _usual_cause():
         trial.ask(query, [])
     return []
 
 
 @_limit("an event that does not exist is an error", quick=False)
-def _unknown_rows(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _unknown_rows(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     for row in (-1, trial.graph.num_rows):
         trial.check_time()
         try:
@@ -127,7 +127,7 @@ def _unknown_rows(trial: Trial, query: Query, changes: list[Change]) -> Iterable
     skipped="the answers are not arrays of floats",
     quick=False,
 )
-def _own_array(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _own_array(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     returned: list[Any] = []
 
     def ask(changes: list[Change]) -> Any:
@@ -137,13 +137,15 @@ def _own_array(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pa
     expected = trial.ask(query, changes, ask)
     if isinstance(returned[0], np.ndarray) and returned[0].dtype.kind == "f":
         trial.ask(query, changes[::-1])
-        yield Pair(query, changes, expected, returned[0], "", "in the same array after the next call")
+        yield TwoAnswers(query, changes, expected, returned[0], "", "in the same array after the next call")
         with suppress(ValueError):  # a read-only array is safe
             returned[0][...] += 1
         again = trial.ask(query, changes)
         with suppress(ValueError):
             returned[0][...] = expected  # restored, in case it is in a cache
-        yield Pair(query, changes, expected, again, "", "after the caller wrote into the array of the last answer")
+        yield TwoAnswers(
+            query, changes, expected, again, "", "after the caller wrote into the array of the last answer"
+        )
 
 
 @_limit(
@@ -152,13 +154,13 @@ def _own_array(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pa
     cause="a call stores intermediate results in the model: use local variables, or take a lock",
     quick=False,
 )
-def _threads(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
-    questions = [Question(query, changes), trial.other(query)]
+def _threads(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
+    questions = [Probe(query, changes), trial.other(query)]
     expected = [trial.ask(*question) for question in questions]
     with _usual_cause():
         answers = in_two_threads([partial(trial.ask, *question) for question in questions])
     for question, one, answer in zip(questions, expected, answers, strict=True):
-        yield Pair(*question, one, answer, "in one thread", "while another thread was asking too")
+        yield TwoAnswers(*question, one, answer, "in one thread", "while another thread was asking too")
 
 
 @_limit(
@@ -168,7 +170,7 @@ def _threads(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair
     once=True,
     at_the_end=True,
 )
-def _identity(trial: Trial) -> Iterable[Pair]:
+def _identity(trial: Trial) -> Iterable[TwoAnswers]:
     now = identity_or_error(trial.model)
     if not isinstance(now, str) or not now:
         raise Failed(f"identity must be text, not {now!r:.60}")
@@ -184,7 +186,7 @@ def _identity(trial: Trial) -> Iterable[Pair]:
     cause=f"hops is the number of its layers or of the hops that it samples; without it, {HOPS} are assumed",
     once=True,
 )
-def _hops(trial: Trial) -> Iterable[Pair]:
+def _hops(trial: Trial) -> Iterable[TwoAnswers]:
     try:
         hops = whole_number("hops", trial.model.hops)
     except Exception as error:

@@ -20,22 +20,22 @@ from cody.models.checks.trial import (
     UNCHANGED,
     Ask,
     Failed,
-    Pair,
-    Question,
+    Probe,
     Trial,
+    TwoAnswers,
     in_two_threads,
     interrupt,
     listed,
 )
 from cody.models.contract import (
     Change,
-    Judge,
     Model,
     OffersLinks,
     OffersOnly,
     OffersOther,
-    OffersPlain,
+    OffersReference,
     OffersSessions,
+    Reference,
     Session,
     as_seen,
 )
@@ -56,18 +56,18 @@ T = TypeVar("T")
     "may be asked about, in any order",
     skipped=NO_SESSION,
 )
-def _session(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _session(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     if not isinstance(trial.model, OffersSessions):
         return
     expected = trial.ask(query, changes)
     session = _open(trial, query, rows=True)
     backwards = [trial.ask(query, [change], session.logits)[0] for change in reversed(changes)]
     words = "by a session, asked one by one from the last to the first"
-    yield Pair(query, changes, expected, np.array(backwards[::-1]), "by the model", words)
+    yield TwoAnswers(query, changes, expected, np.array(backwards[::-1]), "by the model", words)
     other, other_changes = trial.other(query)
     trial.ask(other, other_changes, _open(trial, other).logits)
     at_once = trial.ask(query, changes, session.logits)
-    yield Pair(query, changes, expected, at_once, "by the model", "by a session, after another one was opened")
+    yield TwoAnswers(query, changes, expected, at_once, "by the model", "by a session, after another one was opened")
 
 
 @_offer(
@@ -77,13 +77,13 @@ def _session(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair
     "next call starts afresh if this one fails",
     skipped=NO_SESSION,
 )
-def _session_error(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _session_error(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     if not isinstance(trial.model, OffersSessions):
         return
     expected, session = trial.ask(query, changes), _open(trial, query, rows=True)
     interrupt(trial, changes, session.logits)
     words = "by a session, after calls that were wrong or interrupted"
-    yield Pair(query, changes, expected, trial.ask(query, changes, session.logits), "by the model", words)
+    yield TwoAnswers(query, changes, expected, trial.ask(query, changes, session.logits), "by the model", words)
 
 
 @_offer(
@@ -93,15 +93,15 @@ def _session_error(trial: Trial, query: Query, changes: list[Change]) -> Iterabl
     "own, or take a lock",
     skipped=NO_SESSION,
 )
-def _two_sessions(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _two_sessions(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     if not isinstance(trial.model, OffersSessions):
         return
-    questions = [Question(query, changes), trial.other(query)]
+    questions = [Probe(query, changes), trial.other(query)]
     expected = [trial.ask(*question) for question in questions]
     sessions = [_open(trial, question.query) for question in questions]
     asks = [partial(trial.ask, *asked, session.logits) for asked, session in zip(questions, sessions, strict=True)]
     for question, one, answer in zip(questions, expected, in_two_threads(asks), strict=True):
-        yield Pair(*question, one, answer, "by the model", "by a session while another one was asked in a thread")
+        yield TwoAnswers(*question, one, answer, "by the model", "by a session while another one was asked in a thread")
 
 
 def _open(trial: Trial, query: Query, *, rows: bool = False) -> Session:
@@ -118,18 +118,20 @@ def _open(trial: Trial, query: Query, *, rows: bool = False) -> Session:
     "already affects: start before the first changed row",
     skipped="the model offers no plain(query, change)",
 )
-def _plain(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _plain(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     model = trial.model
-    if not isinstance(model, OffersPlain):
+    if not isinstance(model, OffersReference):
         return
     few = changes[:2]
     expected = trial.ask(query, few)
     for full in (False,) if trial.quick else (False, True):
         answers = []
         for change in few:
-            judge: Judge = _offered(f"plain({query}, …, full={full})", partial(model.plain, query, change, full=full))
+            judge: Reference = _offered(
+                f"plain({query}, …, full={full})", partial(model.reference, query, change, full=full)
+            )
             answers.append(trial.ask(query, [change], partial(judge.logits, query))[0])
-        yield Pair(query, few, expected, np.array(answers), "by the model", f"by its plain form with full={full}")
+        yield TwoAnswers(query, few, expected, np.array(answers), "by the model", f"by its plain form with full={full}")
 
 
 @_offer(
@@ -139,7 +141,7 @@ def _plain(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
     "of those that are",
     skipped="the model offers no only(query, kept)",
 )
-def _only(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _only(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     model = trial.model
     shortest = min(question.query.before for question in trial.questions)
     if not isinstance(model, OffersOnly) or query.before > max(shortest, LARGE):
@@ -151,7 +153,7 @@ def _only(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
         return [model.only(query, rows) for rows in kept]
 
     expected = trial.ask(query, removed)
-    yield Pair(query, removed, expected, trial.ask(query, removed, ask), "", "by only(query, kept)")
+    yield TwoAnswers(query, removed, expected, trial.ask(query, removed, ask), "", "by only(query, kept)")
 
 
 @_offer(
@@ -160,7 +162,7 @@ def _only(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
     cause="logits_of_links() mixes up the order of the links, or lets a link see events of another one's past",
     skipped="the model offers no logits_of_links(queries)",
 )
-def _links(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _links(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     model = trial.model
     if not isinstance(model, OffersLinks):
         return
@@ -170,7 +172,9 @@ def _links(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
         return model.logits_of_links([other, query, query])[1:]
 
     unchanged = [UNCHANGED, UNCHANGED]
-    yield Pair(query, unchanged, trial.ask(query, unchanged), trial.ask(query, unchanged, ask), "", "among other links")
+    yield TwoAnswers(
+        query, unchanged, trial.ask(query, unchanged), trial.ask(query, unchanged, ask), "", "among other links"
+    )
 
 
 class Longer(NamedTuple):
@@ -188,7 +192,7 @@ class Longer(NamedTuple):
     "graph.outcome(change, query) say which real rows are absent and which imagined ones are present",
     skipped=NO_OTHER,
 )
-def _imagined(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _imagined(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     for longer in _longer(trial, query):
         rows = frozenset(longer.rows.values())
         asked = [*(frozenset({row}) for row in sorted(rows)[:4]), *(change | rows for change in changes)]
@@ -196,7 +200,7 @@ def _imagined(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pai
             first, again = trial.ask(query, asked, longer.ask), trial.ask(query, asked, longer.ask)
         except Failed as failure:
             raise Failed(f"on a log with imagined rows, {failure}") from None
-        yield Pair(query, asked, first, again, "at first", "when asked again, on a log with imagined rows")
+        yield TwoAnswers(query, asked, first, again, "at first", "when asked again, on a log with imagined rows")
 
 
 @_offer(
@@ -206,10 +210,10 @@ def _imagined(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pai
     "rows; only the first graph.num_events have happened",
     skipped=NO_OTHER,
 )
-def _unnamed(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _unnamed(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     for longer in _longer(trial, query):
         answers = trial.ask(query, changes, longer.ask)
-        yield Pair(query, changes, trial.ask(query, changes), answers, "", "on a log with imagined rows")
+        yield TwoAnswers(query, changes, trial.ask(query, changes), answers, "", "on a log with imagined rows")
 
 
 @_offer(
@@ -218,7 +222,7 @@ def _unnamed(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair
     cause="the model does not check what the query sees: use the rows that graph.outcome(change, query) calls present",
     skipped=NO_OTHER,
 )
-def _imagined_later(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _imagined_later(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     for longer in _longer(trial, query):
         later = {row for what, row in longer.rows.items() if what in ("added later", "altered later")}
         words = f"with the later events {listed(frozenset(later))} imagined too"
@@ -232,7 +236,7 @@ def _imagined_later(trial: Trial, query: Query, changes: list[Change]) -> Iterab
     "what is absent and what is present",
     skipped=f"{NO_OTHER}, or no query has a past",
 )
-def _replaced(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _replaced(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     for longer in _longer(trial, query):
         if "moved" in longer.rows:
             removed = [change | {longer.real} for change in changes]
@@ -249,15 +253,17 @@ def _replaced(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pai
     skipped=NO_OTHER,
     note_if_equal="an added event between the nodes of a query changes no logit of any: imagined rows are ignored",
 )
-def _added_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _added_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     for longer in _longer(trial, query):
         yield _compare(trial, query, longer, [UNCHANGED], [frozenset({longer.rows["added"]})], "")
 
 
-def _compare(trial: Trial, query: Query, longer: Longer, one: list[Change], other: list[Change], words: str) -> Pair:
+def _compare(
+    trial: Trial, query: Query, longer: Longer, one: list[Change], other: list[Change], words: str
+) -> TwoAnswers:
     """The answers to pairs of changes, from one batch."""
     answers = trial.ask(query, [*one, *other], longer.ask)
-    return Pair(query, one, answers[: len(one)], answers[len(one) :], "", words)
+    return TwoAnswers(query, one, answers[: len(one)], answers[len(one) :], "", words)
 
 
 def _longer(trial: Trial, query: Query) -> list[Longer]:

@@ -15,7 +15,7 @@ COLUMNS = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckResult:
     """What one check found.
 
     "failed": an explanation of this model would be wrong or impossible. "noted": explanations are right, but the model
@@ -33,10 +33,10 @@ class Outcome:
 class Report:
     """What all checks found; prints as a table."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CheckResult, ...]
 
     @property
-    def failures(self) -> tuple[Outcome, ...]:
+    def failures(self) -> tuple[CheckResult, ...]:
         return tuple(outcome for outcome in self.outcomes if outcome.status == "failed")
 
     @property

@@ -17,9 +17,9 @@ from cody.models.checks.trial import (
     LARGE,
     UNCHANGED,
     Failed,
-    Pair,
     Skipped,
     Trial,
+    TwoAnswers,
     hashes_of_columns,
     interrupt,
     listed,
@@ -35,14 +35,14 @@ _rule = add_to(CHECKS)
 
 
 @_rule("a finite number for each change", vital=True)
-def _shape(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _shape(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     trial.ask(query, [UNCHANGED])
     trial.ask(query, [UNCHANGED, UNCHANGED])
     return []
 
 
 @_rule("sets of different sizes in one batch", vital=True)
-def _sizes(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _sizes(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     trial.ask(query, changes)
     return []
 
@@ -54,10 +54,10 @@ def _sizes(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
     "are sampled at random, or each call advances the memory of the model",
     vital=True,
 )
-def _repeated(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _repeated(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     trial.ask(query, changes)  # the effect of earlier questions is the matter of another check
     first, again = trial.ask(query, changes), trial.ask(query, changes)
-    yield Pair(query, changes, first, again, "at first", "when asked again")
+    yield TwoAnswers(query, changes, first, again, "at first", "when asked again")
 
 
 @_rule(
@@ -66,7 +66,7 @@ def _repeated(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pai
     "cody.adapters.from_probabilities(model) does",
     once=True,
 )
-def _probabilities(trial: Trial) -> Iterable[Pair]:
+def _probabilities(trial: Trial) -> Iterable[TwoAnswers]:
     answers: list[float] = []
     for query, changes in trial.questions:
         answers += trial.ask(query, changes).tolist()
@@ -91,9 +91,9 @@ def _probabilities(trial: Trial) -> Iterable[Pair]:
     cause="a mean, a normalisation or a maximum is taken over the whole batch (batch normalisation: model.eval()), or "
     "what one set removes is still missing for the next one",
 )
-def _alone(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _alone(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     alone = np.concatenate([trial.ask(query, [change]) for change in changes])
-    yield Pair(query, changes, alone, trial.ask(query, changes), "alone", f"in a batch of {len(changes)}")
+    yield TwoAnswers(query, changes, alone, trial.ask(query, changes), "alone", f"in a batch of {len(changes)}")
 
 
 @_rule(
@@ -103,9 +103,9 @@ def _alone(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
     "memory, before the next set",
     quick=False,
 )
-def _order(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _order(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     reverse = trial.ask(query, changes[::-1])[::-1]
-    yield Pair(query, changes, trial.ask(query, changes), reverse, "", "with the batch in reverse order")
+    yield TwoAnswers(query, changes, trial.ask(query, changes), reverse, "", "with the batch in reverse order")
 
 
 @_rule(
@@ -114,10 +114,10 @@ def _order(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
     cause="answers are returned for distinct sets only: return one for each place in the batch",
     quick=False,
 )
-def _duplicates(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _duplicates(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     twice = [change for change in changes for _ in range(2)]
     once = trial.ask(query, changes).repeat(2)
-    yield Pair(query, twice, once, trial.ask(query, twice), "", "with each set twice in the batch")
+    yield TwoAnswers(query, twice, once, trial.ask(query, twice), "", "with each set twice in the batch")
 
 
 @_rule(
@@ -126,14 +126,14 @@ def _duplicates(trial: Trial, query: Query, changes: list[Change]) -> Iterable[P
     cause="a call leaves state behind: the memory is not reset, a snapshot is not restored before the next question, "
     "or a cache holds wrong values",
 )
-def _interleaved(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _interleaved(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     fresh = [trial.fresh(query), *changes[1:2]]
     first, again = trial.ask(query, fresh), trial.ask(query, fresh)
-    yield Pair(query, fresh, first, again, "at first", "when asked again")
+    yield TwoAnswers(query, fresh, first, again, "at first", "when asked again")
     for step in (1,) if trial.quick else (1, -1):
         other, other_changes = trial.other(query, step)
         trial.ask(other, other_changes[:2])
-        yield Pair(query, fresh, again, trial.ask(query, fresh), "when asked again", f"when asked after {other}")
+        yield TwoAnswers(query, fresh, again, trial.ask(query, fresh), "when asked again", f"when asked after {other}")
 
 
 @_rule(
@@ -142,13 +142,13 @@ def _interleaved(trial: Trial, query: Query, changes: list[Change]) -> Iterable[
     cause="answers are cached by the set only: make the query part of the key",
     skipped="needs two queries, and events after one of them",
 )
-def _own_answers(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _own_answers(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     other, _ = trial.other(query)
     if other != query and query.before < trial.graph.num_events:
         fresh = trial.fresh(query)
         trial.ask(other, [fresh])
         control = trial.ask(query, [fresh | {query.before}])  # means the same, but cannot be in a cache
-        yield Pair(
+        yield TwoAnswers(
             query,
             [fresh],
             trial.ask(query, [fresh]),
@@ -164,7 +164,7 @@ def _own_answers(trial: Trial, query: Query, changes: list[Change]) -> Iterable[
     cause="removed events are still used somewhere: in the memory, as neighbours, in a count or in a last contact "
     "time; leave them out before anything is computed from them",
 )
-def _unseen(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _unseen(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     lengths = sorted({max(query.before - 1, 0), max(query.before - LARGE, query.before // 2)})
     lengths = sorted({_with_the_same_state(trial, query, before) for before in lengths})
     seen = [as_seen(trial.model, trial.graph, query._replace(before=before)).before for before in lengths]
@@ -172,7 +172,7 @@ def _unseen(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]
     answers = trial.ask(query, removed)
     for before, change, answer in zip(lengths, removed, answers, strict=True):
         unseen = trial.ask_hypothetical(query._replace(before=before), [UNCHANGED])
-        yield Pair(query, [change], np.array([answer]), unseen, "", f"with before={before} and nothing removed")
+        yield TwoAnswers(query, [change], np.array([answer]), unseen, "", f"with before={before} and nothing removed")
 
 
 def _with_the_same_state(trial: Trial, query: Query, before: int) -> int:
@@ -190,7 +190,7 @@ def _with_the_same_state(trial: Trial, query: Query, before: int) -> int:
     cause="the model has seen the future: its neighbour loader or its memory holds events from row query.before on",
     skipped="no query has events after it",
 )
-def _later(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _later(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     after = np.arange(as_seen(trial.model, trial.graph, query).before, trial.graph.num_events)
     if after.size:
         later = some_of(after, 100, trial.rng) | {query.before}
@@ -205,16 +205,16 @@ def _later(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
     "all events of the graph",
     skipped="for each query, all past events are connected to its nodes",
 )
-def _unreachable(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _unreachable(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     far = frozenset(out_of_reach(trial.graph, query).tolist())
     if far:
         yield _with_more(trial, query, changes, far, f"when events {listed(far)} are removed too")
 
 
-def _with_more(trial: Trial, query: Query, changes: list[Change], more: Change, words: str) -> Pair:
+def _with_more(trial: Trial, query: Query, changes: list[Change], more: Change, words: str) -> TwoAnswers:
     """The answers without and with more rows in each change, from one batch."""
     answers = trial.ask(query, [*changes, *(change | more for change in changes)])
-    return Pair(query, changes, answers[: len(changes)], answers[len(changes) :], "", words)
+    return TwoAnswers(query, changes, answers[: len(changes)], answers[len(changes) :], "", words)
 
 
 @_rule(
@@ -223,10 +223,10 @@ def _with_more(trial: Trial, query: Query, changes: list[Change], more: Change, 
     cause="one of the two is wrong: compare them step by step on the set named here",
     skipped="no reference was given",
 )
-def _reference(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _reference(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     if trial.reference is not None:
         expected = trial.ask(query, changes, partial(trial.reference.logits, query))
-        yield Pair(query, changes, trial.ask(query, changes), expected, "", "by the reference")
+        yield TwoAnswers(query, changes, trial.ask(query, changes), expected, "", "by the reference")
 
 
 @_rule(
@@ -235,17 +235,17 @@ def _reference(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pa
     cause="what a call changes in the model is restored only if all goes well: restore it in a `finally` block, or "
     "work on a copy",
 )
-def _after_error(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _after_error(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     expected = trial.ask(query, changes)
     fresh = [trial.fresh(query), trial.fresh(query, share=2)]
     with suppress(Exception):
         trial.model.logits(query._replace(src=trial.graph.num_nodes), [UNCHANGED])
     interrupt(trial, fresh, partial(trial.model.logits, query))
     words = "after calls that were wrong or interrupted"
-    yield Pair(query, changes, expected, trial.ask(query, changes), "at first", words)
+    yield TwoAnswers(query, changes, expected, trial.ask(query, changes), "at first", words)
     if query.before < trial.graph.num_events:  # means the same, but was not asked in a call that failed
         control = trial.ask(query, [change | {query.before} for change in fresh])
-        yield Pair(query, fresh, control, trial.ask(query, fresh), "with later events removed too", words)
+        yield TwoAnswers(query, fresh, control, trial.ask(query, fresh), "with later events removed too", words)
 
 
 @_rule(
@@ -254,13 +254,15 @@ def _after_error(trial: Trial, query: Query, changes: list[Change]) -> Iterable[
     cause="removed events are still used somewhere, or a mean is taken over no events at all",
     quick=False,
 )
-def _everything(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Pair]:
+def _everything(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     if LARGE < query.before < max(question.query.before for question in trial.questions):
         return  # one long past is enough
     past = trial.rng.permutation(query.before).tolist()
     removed = [frozenset(past[: 2**power]) for power in range(LARGE.bit_length())] + [frozenset(past)]
     unseen = trial.ask_hypothetical(query._replace(before=0), [UNCHANGED])
-    yield Pair(query, removed[-1:], trial.ask(query, removed)[-1:], unseen, "", "with before=0 and nothing removed")
+    yield TwoAnswers(
+        query, removed[-1:], trial.ask(query, removed)[-1:], unseen, "", "with before=0 and nothing removed"
+    )
 
 
 @_rule(
@@ -269,7 +271,7 @@ def _everything(trial: Trial, query: Query, changes: list[Change]) -> Iterable[P
     once=True,
     at_the_end=True,
 )
-def _arguments(trial: Trial) -> Iterable[Pair]:
+def _arguments(trial: Trial) -> Iterable[TwoAnswers]:
     if trial.changed_list:
         raise Failed(f"asking {trial.changed_list} changed the list of changes that was given")
     return []
@@ -281,7 +283,7 @@ def _arguments(trial: Trial) -> Iterable[Pair]:
     once=True,
     at_the_end=True,
 )
-def _graph(trial: Trial) -> Iterable[Pair]:
+def _graph(trial: Trial) -> Iterable[TwoAnswers]:
     now = hashes_of_columns(trial.graph, quick=trial.quick)
     changed = [column for column, before in trial.columns.items() if now[column] != before]
     if changed:

@@ -12,10 +12,10 @@ from cody.errors import CallError
 from cody.graph import Query, TemporalGraph, check_query
 from cody.models.checks import limits, offers, rules
 from cody.models.checks.check import Check, run
-from cody.models.checks.report import Outcome, Report
+from cody.models.checks.report import CheckResult, Report
 from cody.models.checks.trial import (
     QUICK_QUERIES,
-    Question,
+    Probe,
     Trial,
     hashes_of_columns,
     identity_or_error,
@@ -38,7 +38,7 @@ def check_model(
     seed: int = 0,
     quick: bool = False,
     seconds: float | None = None,
-    watch: Callable[[Outcome], None] | None = None,
+    watch: Callable[[CheckResult], None] | None = None,
 ) -> Report:
     """Ask `model` hundreds of questions about `graph`, and report which rules of `Model` it keeps.
 
@@ -73,7 +73,7 @@ def check_model(
         columns=hashes_of_columns(graph, quick=quick),
         identity=identity_or_error(model),
     )
-    outcomes: list[Outcome] = []
+    outcomes: list[CheckResult] = []
     for outcome in _outcomes(trial):
         outcomes.append(outcome)
         if watch is not None:
@@ -92,7 +92,7 @@ def _check_graph(model: Model, graph: TemporalGraph) -> None:
 
 def _questions(
     graph: TemporalGraph, queries: Sequence[Query] | None, rng: np.random.Generator, *, quick: bool
-) -> list[Question]:
+) -> list[Probe]:
     chosen = pick_queries(graph, rng, quick=quick) if queries is None else list(queries)
     if not chosen:
         raise CallError("queries is empty: pass at least one, or None to have some picked")
@@ -100,10 +100,10 @@ def _questions(
         check_query(graph, query)
     if quick:
         del chosen[QUICK_QUERIES:]
-    return [Question(query, pick_changes(graph, query, rng, quick=quick)) for query in chosen]
+    return [Probe(query, pick_changes(graph, query, rng, quick=quick)) for query in chosen]
 
 
-def _outcomes(trial: Trial) -> Iterator[Outcome]:
+def _outcomes(trial: Trial) -> Iterator[CheckResult]:
     """What the checks find, one after the other, and why some were not run."""
     chosen = [check for check in CHECKS if check.quick or not trial.quick]
     for place, check in enumerate(chosen, start=1):
@@ -120,8 +120,8 @@ def _outcomes(trial: Trial) -> Iterator[Outcome]:
         yield _rest(left_out, f"not part of the quick form: {_names(left_out)}")
 
 
-def _rest(checks: Sequence[Check], why: str) -> Outcome:
-    return Outcome("the rest", f"{len(checks)} more checks", "skipped", why)
+def _rest(checks: Sequence[Check], why: str) -> CheckResult:
+    return CheckResult("the rest", f"{len(checks)} more checks", "skipped", why)
 
 
 def _names(checks: Sequence[Check]) -> str:

@@ -41,14 +41,14 @@ class Skipped(Exception):  # noqa: N818  not an error
     """Why a check cannot be made."""
 
 
-class Question(NamedTuple):
+class Probe(NamedTuple):
     """Changes of the past of one query."""
 
     query: Query
     changes: list[Change]
 
 
-class Pair(NamedTuple):
+class TwoAnswers(NamedTuple):
     """Two answers to the same question, and how each came about: "… is 1.23 alone but 1.31 in a batch of 4"."""
 
     query: Query
@@ -76,7 +76,7 @@ class Trial:
 
     model: Model
     graph: TemporalGraph
-    questions: Sequence[Question]
+    questions: Sequence[Probe]
     reference: Model | None
     tolerance: float
     rng: np.random.Generator
@@ -120,7 +120,7 @@ class Trial:
         if time.monotonic() > self.deadline:
             raise Skipped("time ran out before it was finished")
 
-    def other(self, query: Query, step: int = 1) -> Question:
+    def other(self, query: Query, step: int = 1) -> Probe:
         """The next question after that of `query`, in a circle."""
         place = [question.query for question in self.questions].index(query)
         return self.questions[(place + step) % len(self.questions)]
