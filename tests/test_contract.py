@@ -69,6 +69,15 @@ def test_imports_go_one_way():
                 assert level[there] < level[here], f"{file.name} imports {module}"
 
 
+def test_a_class_name_means_one_thing():
+    homes: dict[str, list[str]] = {}
+    for file in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name.strip("_"), []).append(module_name(file))
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+
+
 def documented():
     """Every public function and class of the modules that the API reference lists."""
     listed = (SOURCE.parents[1] / "docs" / "api" / "index.md").read_text(encoding="utf-8")
