@@ -97,7 +97,7 @@ class Command(click.Command):
             assert name in known, f"{self.name} has no parameter {name}"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        arguments = [(each.human_readable_name, each.about) for each in self.params if isinstance(each, _PositionalArgument)]
+        arguments = [(each.human_readable_name, each.about) for each in self.params if isinstance(each, _Positional)]
         if arguments:
             with formatter.section("Arguments"):
                 formatter.write_dl(arguments)
@@ -238,7 +238,7 @@ def _parameter(parameter: inspect.Parameter, hint: Any) -> click.Parameter:
     (kind,) = get_args(kind) if many else (kind,)
     required = parameter.default is inspect.Parameter.empty
     if isinstance(about, Argument):
-        return _PositionalArgument(parameter.name, about=about.help, many=many, required=required, type=_type(kind))
+        return _Positional(parameter.name, about=about.help, many=many, required=required, type=_type(kind))
     words_ = [about.name or f"--{parameter.name.replace('_', '-')}", parameter.name]
     if kind is bool:
         return click.Option(words_, is_flag=True, default=False, help=about.help)
@@ -277,7 +277,7 @@ def _whole(limit: float | None) -> int | None:
     return None if limit is None else int(limit)
 
 
-class _PositionalArgument(click.Argument):
+class _Positional(click.Argument):
     """An argument with a line of help; click has its own since 8.5."""
 
     def __init__(self, name: str, *, about: str, many: bool, required: bool, **options: Any) -> None:

@@ -13,7 +13,15 @@ import numpy as np
 from cody.errors import first_line
 from cody.graph import Query, whole_number
 from cody.models.checks.check import Check, add_to
-from cody.models.checks.trial import UNCHANGED, Failed, Probe, Trial, TwoAnswers, identity_or_error, in_two_threads
+from cody.models.checks.trial import (
+    UNCHANGED,
+    Failed,
+    Trial,
+    TrialQuestion,
+    TwoAnswers,
+    identity_or_error,
+    in_two_threads,
+)
 from cody.models.contract import HOPS, Change
 
 CHECKS: list[Check] = []
@@ -155,7 +163,7 @@ def _own_array(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Tw
     quick=False,
 )
 def _threads(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
-    questions = [Probe(query, changes), trial.other(query)]
+    questions = [TrialQuestion(query, changes), trial.other(query)]
     expected = [trial.ask(*question) for question in questions]
     with _usual_cause():
         answers = in_two_threads([partial(trial.ask, *question) for question in questions])

@@ -20,8 +20,8 @@ from cody.models.checks.trial import (
     UNCHANGED,
     Ask,
     Failed,
-    Probe,
     Trial,
+    TrialQuestion,
     TwoAnswers,
     in_two_threads,
     interrupt,
@@ -96,7 +96,7 @@ def _session_error(trial: Trial, query: Query, changes: list[Change]) -> Iterabl
 def _two_sessions(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     if not isinstance(trial.model, OffersSessions):
         return
-    questions = [Probe(query, changes), trial.other(query)]
+    questions = [TrialQuestion(query, changes), trial.other(query)]
     expected = [trial.ask(*question) for question in questions]
     sessions = [_open(trial, question.query) for question in questions]
     asks = [partial(trial.ask, *asked, session.logits) for asked, session in zip(questions, sessions, strict=True)]

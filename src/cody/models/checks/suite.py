@@ -15,8 +15,8 @@ from cody.models.checks.check import Check, run
 from cody.models.checks.report import CheckResult, Report
 from cody.models.checks.trial import (
     QUICK_QUERIES,
-    Probe,
     Trial,
+    TrialQuestion,
     hashes_of_columns,
     identity_or_error,
     pick_changes,
@@ -92,7 +92,7 @@ def _check_graph(model: Model, graph: TemporalGraph) -> None:
 
 def _questions(
     graph: TemporalGraph, queries: Sequence[Query] | None, rng: np.random.Generator, *, quick: bool
-) -> list[Probe]:
+) -> list[TrialQuestion]:
     chosen = pick_queries(graph, rng, quick=quick) if queries is None else list(queries)
     if not chosen:
         raise CallError("queries is empty: pass at least one, or None to have some picked")
@@ -100,7 +100,7 @@ def _questions(
         check_query(graph, query)
     if quick:
         del chosen[QUICK_QUERIES:]
-    return [Probe(query, pick_changes(graph, query, rng, quick=quick)) for query in chosen]
+    return [TrialQuestion(query, pick_changes(graph, query, rng, quick=quick)) for query in chosen]
 
 
 def _outcomes(trial: Trial) -> Iterator[CheckResult]:

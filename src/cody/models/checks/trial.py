@@ -41,7 +41,7 @@ class Skipped(Exception):  # noqa: N818  not an error
     """Why a check cannot be made."""
 
 
-class Probe(NamedTuple):
+class TrialQuestion(NamedTuple):
     """Changes of the past of one query."""
 
     query: Query
@@ -76,7 +76,7 @@ class Trial:
 
     model: Model
     graph: TemporalGraph
-    questions: Sequence[Probe]
+    questions: Sequence[TrialQuestion]
     reference: Model | None
     tolerance: float
     rng: np.random.Generator
@@ -120,7 +120,7 @@ class Trial:
         if time.monotonic() > self.deadline:
             raise Skipped("time ran out before it was finished")
 
-    def other(self, query: Query, step: int = 1) -> Probe:
+    def other(self, query: Query, step: int = 1) -> TrialQuestion:
         """The next question after that of `query`, in a circle."""
         place = [question.query for question in self.questions].index(query)
         return self.questions[(place + step) % len(self.questions)]
