@@ -20,8 +20,7 @@ import pandas as pd
 import torch
 
 from cody import search
-from cody.baselines import TrainingSettings as ScorerSettings
-from cody.baselines import train_explainer
+from cody.baselines import ScorerSettings, train_explainer
 from cody.baselines.differentiable import SoftModel
 from cody.data import save_graph
 from cody.engine import load_model

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cody.baselines import MotifSettings, TrainingSettings, explore, learned_order, motif_order
+from cody.baselines import MotifSettings, ScorerSettings, explore, learned_order, motif_order
 from cody.baselines.differentiable import SoftModel
 from cody.baselines.pgexplainer import new_scorer
 from cody.baselines.tempme import new_motif_scorer
@@ -34,7 +34,7 @@ def learned(request):
     model = fast_model(network, graph)
     scorer = new_scorer(network.sizes, 128, seed=0)
     soft = SoftModel(model)
-    list(train_scorer(soft, TrainingSettings(links=200, epochs=12), scorer))
+    list(train_scorer(soft, ScorerSettings(links=200, epochs=12), scorer))
     rows = [row for row in parts.test.tolist() if made.causes[row] and "student" in graph.name(graph.dst[row])]
     answers = [row for row in rows if model.logits(graph.query(row), [frozenset()])[0] > 0]
     return model, learned_order(soft, scorer), [(graph.query(row), *made.causes[row]) for row in answers]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from cody.baselines import TrainingSettings as ExplainerSettings
+from cody.baselines import ScorerSettings as ExplainerSettings
 from cody.baselines import train_explainer
 from cody.baselines.differentiable import SoftModel
 from cody.data import campus
