@@ -19,6 +19,7 @@ from cody.engine import Replay, fast_model
 from cody.errors import BudgetError, CallError, DataError, ModelError, ProbabilityWarning
 from cody.explain.explanation import Explanation
 from cody.explain.pipeline import explain
+from cody.explain.wording import answer_table
 from cody.graph import TemporalGraph
 from cody.graph.edits import Move
 from cody.graph.neighbourhood import Protected, candidates, events_among_nodes, events_on_paths
@@ -991,9 +992,9 @@ def test_of_a_long_set_that_does_nothing_the_table_shows_a_part():
     model = as_model(lambda graph, query, changes: [9.0 - 0.1 * len(c) for c in changes], graph, identity="it")
     why = explain(model, graph, graph.query(20))
     assert len(why.rows) == 20
-    assert len(why.lines) == 1 + 8 + 1
-    assert why.lines[-1].edit == "+ 12 more"
-    assert why.lines[-1].logit == "7.000"
+    assert len(answer_table(why).lines) == 1 + 8 + 1
+    assert answer_table(why).lines[-1].edit == "+ 12 more"
+    assert answer_table(why).lines[-1].logit == "7.000"
 
 
 def test_a_proof_that_finds_something_smaller_makes_it_the_answer():

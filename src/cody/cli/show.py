@@ -24,6 +24,7 @@ from cody.data import Dataset, DataSummary, is_here
 from cody.explain.explanation import Explanation
 from cody.explain.pipeline import WIDTHS
 from cody.explain.what_if import Effects, Scenario
+from cody.explain.wording import AnswerTable, alternatives_table, answer_table
 from cody.graph import TemporalGraph
 from cody.graph.edits import Add, Alter, Move
 from cody.models.decision import decision, flips, probability, scores, shift
@@ -311,23 +312,27 @@ def advice(why: Explanation) -> Table:
 
 
 def others(why: Explanation) -> Table:
-    """The other ways out, each with what the model says then."""
-    link, when, before, logit, score, predicted = why.headings
-    rows = table(f"#{why.other_heading}", link, when, before, f"#{logit}", f"#{score}", predicted)
-    rows.columns[2].no_wrap = True  # rather long names on two lines than every date
-    for line in why.other_lines:
+    """The alternatives, each with what the model says then."""
+    rows = _edits(alternatives := alternatives_table(why))
+    for line in alternatives.lines:
         rows.add_row(*line[:-1], Text(line.predicted, style="bold green"))
     return rows
 
 
 def answer(why: Explanation) -> Table:
-    """What is otherwise, one edit after the other, with what the model says then."""
-    link, when, before, logit, score, predicted = why.headings
-    rows = table(f"#{why.heading}", link, when, before, f"#{logit}", f"#{score}", predicted)
-    rows.columns[2].no_wrap = True  # rather long names on two lines than every date
-    for line in why.lines:
+    """The edits of the answer, one after the other, with what the model says then."""
+    rows = _edits(edits := answer_table(why))
+    for line in edits.lines:
         changed = line.predicted not in ("–", decision(why.original))
         rows.add_row(*line[:-1], Text(line.predicted, style="bold green" if changed else ""))
+    return rows
+
+
+def _edits(shown: AnswerTable) -> Table:
+    """The head of a table of edits."""
+    edit, link, when, before, logit, score, predicted = shown.headings
+    rows = table(f"#{edit}", link, when, before, f"#{logit}", f"#{score}", predicted)
+    rows.columns[2].no_wrap = True  # rather long names on two lines than every date
     return rows
 
 

@@ -19,6 +19,7 @@ from cody.errors import CallError, first_line
 from cody.utils.signatures import readable_help
 
 NOTHING = -1  # an added row replaces no other
+REMOVED, ADDED, MOVED, ALTERED = "removed", "added", "moved", "altered"  # what a change does to a row, in a word
 
 
 @readable_help

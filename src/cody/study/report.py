@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cody.explain.explanation import (
+from cody.explain.explanation import Event
+from cody.explain.wording import (
     MANY_SIMULTANEOUS,
     ONE_ACTION,
-    REMOVED,
-    Event,
     capital,
     changed_in_words,
     moved_in_words,
     protected_in_words,
 )
 from cody.graph import BoolArray, TemporalGraph
+from cody.graph.edits import REMOVED
 from cody.models.decision import probability
 from cody.study.cases import (
     RELATIONS,

@@ -1,0 +1,425 @@
+"""The words of an answer: every sentence and every heading that an explanation is shown with.
+
+What is found, proven and verified are values of an `Explanation`; this file only phrases them. The text, the page, the
+command line and the survey all take their sentences from here.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cody.graph.edits import ADDED, ALTERED, MOVED, REMOVED
+from cody.models.decision import decision, flips, scores
+from cody.search.result import EVALUATIONS, ITERATIONS
+from cody.utils.words import (
+    columns,
+    count,
+    earlier,
+    heading_of_times,
+    is_date,
+    moment,
+    moment_and_zone,
+    padded,
+    sanitize,
+)
+
+if TYPE_CHECKING:
+    from cody.explain.explanation import Event, Explanation
+
+LONGEST_ALTERNATIVE = 6  # lines that an alternative takes in a table
+LONGEST_FAILURE = 8  # edits in a table of what came closest
+MANY_SIMULTANEOUS = 0.1  # share of events of the very moment of the link that is remarked on
+ONE_ACTION = (
+    "If they are one action, such as a mail to many people, leave them out: --protect simultaneous (Python: "
+    "Protected(simultaneous=True))."
+)
+RIGHT_ALIGNED = {0, 4, 5}  # columns of a table
+
+
+# The whole answer
+
+
+def text(why: Explanation) -> str:
+    """The question, the answer, its tables and the notes below them."""
+    tables = [line for table in tables_of(why) for line in _aligned(table)]
+    return "\n".join(part for part in [question(why), sentence(why), *tables, *notes(why)] if part)
+
+
+def short(why: Explanation) -> str:
+    """The answer in a line, as `repr` shows it."""
+    before, after = scores(why.original, why.without)
+    share = f"{len(why.rows)} of {len(why.candidates)} events {'named' if why.factual else 'otherwise'}"
+    return f"Explanation({link(why.src, why.dst)}: {why.verdict}, {share}, score {before} → {after})"
+
+
+def notes(why: Explanation) -> tuple[str, ...]:
+    """What stands below the tables; some of them are empty."""
+    return leeway(why), certainty(why), effort(why), considered(why), protection(why), simultaneity(why)
+
+
+def as_html(why: Explanation) -> str:
+    """The answer as a few elements of HTML, for a place that shows no page."""
+    return "".join(_html(why))
+
+
+def _html(why: Explanation) -> Iterator[str]:
+    yield f"<p>{html.escape(question(why))}</p><p><b>{html.escape(sentence(why))}</b></p>"
+    for table in tables_of(why):
+        yield "<table><thead>" + _html_row(table.headings, "th") + "</thead><tbody>"
+        yield from (_html_row(line, "td") for line in table.lines)
+        yield "</tbody></table>"
+    yield f"<p><small>{html.escape(' '.join(part for part in notes(why) if part))}</small></p>"
+
+
+# Sentences
+
+
+def question(why: Explanation) -> str:
+    """The link, when, and what the model says about it."""
+    name = "" if why.event is None else f"Event {why.event}, "
+    when = moment(why.query.time) if why.rows else moment_and_zone(why.query.time)  # tables name the zone
+    predicted = f"{decision(why.original)} (score {scores(why.original)[0]})"
+    return f"{name}{link(why.src, why.dst)}, {when}: the model says {predicted}."
+
+
+def sentence(why: Explanation) -> str:
+    """The answer in one sentence."""
+    if why.is_counterfactual and not why.factual:
+        return f"{capital(_changed(why))} {_moved(why)}."
+    if why.is_unconfirmed and not why.factual:
+        return f"Not confirmed: {_changed(why)} {_moved(why)}."
+    if not why.candidates:
+        return "There are no past events near this link that could be taken away."
+    if why.factual:
+        named = f"{len(why.rows)} of {count(len(why.candidates), 'past event')}"
+        effect = f"Without them {_moved(why)}." if why.rows and _moved(why) else ""
+        return f"Named as important: {named}. {effect}".rstrip()
+    return f"{_none_found(why)} {_closest(why)}"
+
+
+def _none_found(why: Explanation) -> str:
+    if why.counterfactuals:  # a search of one's own need not answer with one that it met
+        return f"This is no counterfactual, though the search met {len(why.counterfactuals)}."
+    if why.is_exhausted:
+        where = "that can matter" if why.has_all_events else "near this link"
+        near = f"{count(len(why.candidates), 'past event')} {where}"
+        edits = f"{count(len(why.candidates), 'edit')} that were considered"
+        return f"No set of the {edits if why.allows_more else near} changes the decision.{_none_wider(why)}"
+    within = f" within {_budget(why)}" if why.was_cut_short else ""
+    if why.wider is not None:  # this budget and this proof are those of the first search
+        within = f" among {count(len(why.candidates), 'past event')}{within}"
+    if why.proven > 1:
+        below = _no_set_below(why, why.proven)
+        return f"No counterfactual was found{within}: {below}, but there may be one of more.{_none_wider(why)}"
+    return f"No counterfactual was found{within}; there may be one.{_none_wider(why)}"
+
+
+def _budget(why: Explanation) -> str:
+    """The budget that ended the search among the candidates."""
+    if why.ended == ITERATIONS:
+        return count(why.iterations, "iteration")
+    if why.ended == EVALUATIONS:
+        return count(why.evaluations - (why.wider.evaluations if why.wider else 0), "evaluation")
+    return f"{why.seconds:.2f} seconds"
+
+
+def _none_wider(why: Explanation) -> str:
+    """What the search among more events came to; empty if there was none."""
+    if why.wider is None:
+        return ""
+    more = count(why.wider.evaluations, "more evaluation")
+    return f" None was found among {count(why.wider.events, 'past event')} either, with {more}."
+
+
+def _closest(why: Explanation) -> str:
+    """What came closest to the other decision."""
+    closest = "No set that was tried leads closer to one." if why.evaluations > 1 else "No set was tried."
+    if why.rows:
+        closest = f"Closest: {_changed(why)} {_moved(why).partition(':')[0]}."
+    if why.without_all is not None and not why.is_exhausted:
+        everything = "With all edits together" if why.allows_more else f"Without all {len(why.candidates):,}"
+        closest += f" {everything} it is {scores(why.without_all)[0]}."
+    return closest
+
+
+def _changed(why: Explanation) -> str:
+    """The answer in words: what did not happen, and what did."""
+    past = sum(event.edit == REMOVED for event in why.candidates)
+    return changed_in_words([event.edit for event, _ in why.steps], past)
+
+
+def _moved(why: Explanation) -> str:
+    """What the answer does to the score and the decision; empty if nobody knows."""
+    return "" if why.without is None else moved_in_words(why.original, why.without)
+
+
+def certainty(why: Explanation) -> str:
+    """How far a counterfactual can be trusted; empty if there is none."""
+    if why.is_unconfirmed:
+        return f"Not confirmed: {_doubt(why)}."
+    if why.confirmed is None or not why.is_counterfactual:
+        return ""
+    smaller = "It did not look for the smallest such set." if why.factual else _smaller(why)
+    alone = not why.factual and not why.alternatives and why.parameters.get("count") not in (None, 1)
+    return f"Confirmed: {why.confirmed.by}. {smaller}{' No other way out was found.' if alone else ''}"
+
+
+def _doubt(why: Explanation) -> str:
+    """Why a counterfactual that was found is not confirmed."""
+    if why.confirmed is None:
+        return "there was no time left for it; allow more seconds"
+    return f"{why.confirmed.by}, the logit is {why.confirmed.without:.5f}, which changes nothing"
+
+
+def _smaller(why: Explanation) -> str:
+    """What is proven about sets that are smaller than the answer, and about others of its size."""
+    size, proven, smallest = len(why.rows), why.proven, why.smallest_found
+    if smallest is not None and smallest < size:  # a search of one's own need not answer with the smallest
+        return f"A smaller set was met, of {count(smallest, _thing(why))}."
+    if not why.is_minimal and proven == 1:
+        return "Smaller sets may exist."
+    if not why.is_minimal:
+        between = f"{proven}" if proven == size - 1 else f"{proven} to {size - 1}"
+        return f"{capital(_no_set_below(why, proven))}; a set of {between} may."
+    smaller = "No set is smaller." if size == 1 else f"{capital(_no_set_below(why, size))}."
+    return f"{smaller} {_of_its_size(why)}".rstrip()
+
+
+def _of_its_size(why: Explanation) -> str:
+    """How many other sets flip the prediction, up to the size that was exhaustively tested; empty if that is less."""
+    if why.proven == len(why.rows):
+        return ""
+    ways = why.distinct_below(why.proven)
+    if why.proven == 2:
+        return f"{ways} {_thing(why)}s do it alone." if ways > 1 else f"No other {_thing(why)} does it alone."
+    most = f"of at most {min(why.proven - 1, len(why.candidates))} {_thing(why)}s"
+    return f"There are {ways} such sets {most}." if ways > 1 else f"It is the only such set {most}."
+
+
+def _no_set_below(why: Explanation, size: int) -> str:
+    """The claim that no set of fewer candidates changes the decision."""
+    if size > 3:
+        return f"no set of fewer than {size} {_thing(why)}s does it"
+    seen = " that the model can see" if why.has_all_seen_events else ""
+    return f"no single {_thing(why)}{seen} does it" if size == 2 else f"no single {_thing(why)} and no two do it"
+
+
+def _thing(why: Explanation) -> str:
+    """What the candidates are."""
+    return "edit" if why.allows_more else "event"
+
+
+def effort(why: Explanation) -> str:
+    """What was tried, and whether there was more to try."""
+    cut = " when the budget ran out" if why.was_cut_short else ""
+    how = " by estimates, and what they pointed to exactly," if why.parameters.get("estimates") else ""
+    return f"{count(why.evaluations, 'set')} of events tried{how} in {why.seconds:.2f} s{cut}."
+
+
+def considered(why: Explanation) -> str:
+    """Which kinds of edits were considered, and how many; empty if only removals were."""
+    kinds = {REMOVED: "removal", ADDED: "addition", MOVED: "move", ALTERED: "alteration"}
+    number = {edit: sum(event.edit == edit for event in why.candidates) for edit in kinds}
+    parts = [count(number[edit], kind) for edit, kind in kinds.items() if number[edit]]
+    return f"Considered: {', '.join(parts)}." if why.allows_more else ""
+
+
+def leeway(why: Explanation) -> str:
+    """When the one imagined event of the answer could have been; exactly what was asked. Empty if nothing was."""
+    if why.window is None or not why.is_counterfactual or len(why.rows) != 1:
+        return ""
+    ((event, _),) = why.steps
+    first, last, tried, fails = why.window
+    when = f"from {moment(first)} to {moment(last)}"
+    # Until the question: to the last minute, or hundredth of the way.
+    if event.replaces is None and why.query.time - last <= max(60.0 * is_date(last), 0.01 * (why.query.time - first)):
+        when = f"since {moment(first)}"
+    when = f"at each of {tried} times tried {when}" if tried > 1 else f"at {moment(first)}"
+    what = link(event.src, event.dst) if event.replaces is None else f"Event {event.replaces}"
+    if fails is not None:
+        return f"{what} would have done {when}; at {moment(fails)} it would not."
+    return f"{what} would have done {when}." + (" Older ones were not tried." if event.replaces is None else "")
+
+
+def simultaneity(why: Explanation) -> str:
+    """What to do where many candidates, or the decisive ones, are of the very moment of the link; else empty."""
+    past = sum(event.edit == REMOVED for event in why.candidates)
+    same = why.simultaneous
+    decisive = [row in same for row in why.removed] if why.is_counterfactual else []
+    if not same or (len(same) < MANY_SIMULTANEOUS * past and 2 * sum(decisive) <= len(decisive)):
+        return ""
+    among = f", {sum(decisive)} of {count(len(decisive), 'decisive one')} among them" if any(decisive) else ""
+    share = f"{len(same)} of {count(past, 'past event')}"
+    return f"{share} happened at the very moment of the link{among}. {ONE_ACTION}"
+
+
+def protection(why: Explanation) -> str:
+    """What was not allowed to be removed; empty if everything was."""
+    return protected_in_words(why.parameters.get("protect"))
+
+
+# Tables
+
+
+class Line(NamedTuple):
+    """One line of the table that shows an answer: one edit more, and what the model says then."""
+
+    edit: str = ""
+    link: str = ""
+    when: str = ""
+    before: str = ""
+    logit: str = ""
+    score: str = ""
+    predicted: str = ""
+
+
+class AnswerTable(NamedTuple):
+    """A table of edits, and what the model says once they are made."""
+
+    headings: Line
+    lines: list[Line]
+
+
+def tables_of(why: Explanation) -> list[AnswerTable]:
+    """The tables that every form of this answer shows: of the answer, and of the alternatives; those that there are."""
+    tables = [answer_table(why)] * bool(why.rows)
+    return [*tables, alternatives_table(why)] if why.alternatives else tables
+
+
+def answer_table(why: Explanation) -> AnswerTable:
+    """Nothing otherwise, then one edit more in each line."""
+    written = scores(*why.logits)
+    said = [("–", "–") if logit is None else (f"{logit:.3f}", decision(logit)) for logit in why.logits]
+    lines = [Line("(none)", logit=said[0][0], score=written[0], predicted=said[0][1])]
+    for number, (event, _) in enumerate(why.steps):
+        logit, predicted = said[number + 1]
+        line = _line(why, event, number)
+        lines.append(line._replace(logit=logit, score=written[number + 1], predicted=predicted))
+    more = len(why.rows) - LONGEST_FAILURE
+    if more > 1 and why.confirmed is None:  # of what does not change the decision, nobody needs to know all
+        lines[-more:] = [lines[-1]._replace(edit=f"+ {more} more", link="", when="", before="")]
+    changed = "otherwise" if why.imagined else "without"
+    return AnswerTable(_headings(why, "named" if why.factual else changed), lines)
+
+
+def alternatives_table(why: Explanation) -> AnswerTable:
+    """The events of each alternative, and in its last line what the model says then."""
+    lines: list[Line] = []
+    removals_only = True
+    for other in why.alternatives:
+        lines += [Line()] * bool(lines)
+        logit = other.confirmed.without
+        events = [why.candidate(row) for row in other.rows]
+        removals_only &= all(event.edit == REMOVED for event in events)
+        shown = events if len(events) <= LONGEST_ALTERNATIVE else events[: LONGEST_ALTERNATIVE - 1]
+        lines += [_line(why, event, number) for number, event in enumerate(shown)]
+        if len(shown) < len(events):
+            lines.append(Line(f"+ {len(events) - len(shown)} more"))
+        score = scores(why.original, logit)[1]
+        lines[-1] = lines[-1]._replace(logit=f"{logit:.3f}", score=score, predicted=decision(logit))
+    return AnswerTable(_headings(why, "or without" if removals_only else "or otherwise"), lines)
+
+
+def _headings(why: Explanation, first: str) -> Line:
+    return Line(first, "link", heading_of_times(why.query.time), "before", "logit", "score", "predicted")
+
+
+def _line(why: Explanation, event: Event, number: int) -> Line:
+    """An edit as a table has it, without what the model says then."""
+    named = link(event.src, event.dst, 14)
+    carrying = f"{named}, {sanitize(event.carries)}" if event.carries else named
+    edit = f"{'+ ' if number else ''}{_edit(event)}"
+    return Line(edit, carrying, moment(event.time), earlier(event.time, why.query.time))
+
+
+def _edit(event: Event) -> str:
+    """What is otherwise, as a table names it."""
+    named = event.row if event.replaces is None else event.replaces
+    return {REMOVED: f"{named}", ADDED: "added", MOVED: f"{named} moved", ALTERED: f"{named} altered"}[event.edit]
+
+
+def _aligned(table: AnswerTable) -> list[str]:
+    """A table as plain text."""
+    lines = [table.headings, *table.lines]
+    widths = [max(columns(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return [
+        "  ".join(
+            padded(cell, width, right=column in RIGHT_ALIGNED)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _html_row(cells: Line, tag: str) -> str:
+    sides = ["right" if column in RIGHT_ALIGNED else "left" for column in range(len(cells))]
+    style = "padding: 0.1em 0.8em; text-align: {}"
+    made = (
+        f'<{tag} style="{style.format(side)}">{html.escape(cell)}</{tag}>'
+        for side, cell in zip(sides, cells, strict=True)
+    )
+    return f"<tr>{''.join(made)}</tr>"
+
+
+# Phrases that surveys and other pages use too
+
+
+def changed_in_words(edits: Sequence[str], past: int) -> str:
+    """What is otherwise, each edit named by its kind: what did not happen, of so many past events, and what did.
+
+    >>> changed_in_words([REMOVED, ADDED], 64)
+    'without 1 of 64 past events and with 1 event more'
+    """
+    parts = {
+        REMOVED: "without {} of " + count(past, "past event"),
+        ADDED: "with {} more",
+        MOVED: "with {} at another time",
+        ALTERED: "with {} altered",
+    }
+    numbers = {edit: edits.count(edit) for edit in parts}
+    said = {edit: f"{number}" if edit == REMOVED else count(number, "event") for edit, number in numbers.items()}
+    return " and ".join(words.format(said[edit]) for edit, words in parts.items() if numbers[edit])
+
+
+def protected_in_words(protected: dict[str, Any] | None) -> str:
+    """What was not allowed to be removed, from the parameters of an explanation; empty if everything was.
+
+    >>> protected_in_words({"events": [3, 7], "simultaneous": True})
+    'Protected: events of the moment of the link; events 3, 7.'
+    """
+    given = protected or {}
+    parts = ["events of the moment of the link"] if given.get("simultaneous") else []
+    for name, thing in (("events", "event"), ("nodes", "node"), ("times", "time")):
+        entries = given.get(name, [])
+        shown = [" to ".join(map(moment, entry)) if name == "times" else sanitize(entry, 24) for entry in entries[:4]]
+        if shown:
+            more = f" and {len(entries) - 4} more" if len(entries) > 4 else ""
+            parts.append(f"{thing if len(entries) == 1 else name} {', '.join(shown)}{more}")
+    return f"Protected: {'; '.join(parts)}." if parts else ""
+
+
+def moved_in_words(first: float, last: float) -> str:
+    """What becomes of the score and the decision, from one logit to another.
+
+    >>> moved_in_words(2.448, -2.73)
+    'the score falls from 0.92 to 0.06: no link'
+    """
+    before, after = scores(first, last)
+    direction = "falls" if last < first else "rises"
+    moved = f"{direction} from {before} to {after}"
+    if before == after:
+        by = "" if first == last else f" (its logit {direction} from {first:.3f} to {last:.3f})"
+        moved = f"stays at {before}{by}"
+    return f"the score {moved}: {'' if flips(first, last) else 'still '}{decision(last)}"
+
+
+def capital(text: str) -> str:
+    """The text with a capital first letter."""
+    return text[:1].upper() + text[1:]
+
+
+def link(src: str, dst: str, width: int = 24) -> str:
+    """The nodes of a link, as sentences name them."""
+    return f"{sanitize(src, width)} → {sanitize(dst, width)}"
