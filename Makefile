@@ -52,6 +52,7 @@ attack: .venv/installed-dev  ## ten minutes of new random cases that try to brea
 	PYTHONPATH=tests $(BIN)/python -m attack $(ATTACK)
 
 bench: .venv/installed-dev  ## side-by-side measurements
+	$(BIN)/python bench/engine.py
 	$(BIN)/python bench/training.py
 	$(BIN)/python bench/graph_scale.py
 

@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cody.bench import generated
 from cody.data import load, save_graph
 from cody.engine import load_model
 from cody.graph.neighbourhood import SIZE, events_on_paths
@@ -33,6 +32,7 @@ from cody.study.record import KINDS, SCHEMA
 from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.checkpoint import Checkpoint, save_model
 from cody.train.tgn import TGN
+from engine import generated
 
 
 def make(folder: Path, events: int) -> tuple[str, str]:

@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--data", default="wikipedia")
     parser.add_argument("--model", default="runs/tgn-wikipedia")
     parser.add_argument("--events", default="146332,145981,147337,155317")
-    parser.add_argument("--other-data", action="store_true")
+    parser.add_argument("--allow-data-mismatch", action="store_true")
     options = parser.parse_args()
     graph = load(options.data)
     model = load_model(options.model, graph, allow_data_mismatch=options.allow_data_mismatch)

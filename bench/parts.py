@@ -4,10 +4,10 @@
     python bench/parts.py --data wikipedia --model runs/tgn-wikipedia --event 146332
     python bench/parts.py --sizes 100000,10000000 --folder DISK
 
-The explanations are those of `cody bench --only explanation` and the links those of `--only scoring`: random weights,
-paper sizes, 300 sets each. With a model, the explanation of one of its links. With sizes, the explanations of `--only
-growth`: made-up graphs of so many events, a TGN of compact sizes, its table in a folder. A part's time is what it
-spends itself, without the parts it calls. Watching costs time too, so read the shares.
+The explanations are those of `bench/engine.py --only explanation` and the links those of `--only scoring`: random
+weights, paper sizes, 300 sets each. With a model, the explanation of one of its links. With sizes, the explanations of
+`--only growth`: generated graphs of so many events, a TGN of compact sizes, its table in a folder. A part's time is
+what it spends itself, without the parts it calls. Watching costs time too, so read the shares.
 """
 
 import argparse
@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cody.bench import OUT_OF_REACH, QUESTIONS, generated, late_links, random_model
 from cody.data import load
 from cody.engine import load_model
 from cody.engine.attention import Attention, Decoder
@@ -37,6 +36,7 @@ from cody.engine.weights import Weights
 from cody.explain.pipeline import explain
 from cody.graph import Query, TemporalGraph
 from cody.search.oracle import Oracle
+from engine import EVALUATIONS, OUT_OF_REACH, generated, late_links, random_model
 
 PARTS = {
     "attention": [(Attention, "__call__")],
@@ -115,7 +115,7 @@ def usual(links):
     queries = late_links(np.random.default_rng(0), graph, links + 1)
     for kind in ("tgn", "tgat"):
         model = random_model(kind, graph, "paper", bias=OUT_OF_REACH)
-        ask = partial(explain, model, graph, evaluations=QUESTIONS)
+        ask = partial(explain, model, graph, evaluations=EVALUATIONS)
         yield Subject(f"{kind.upper()}, an explanation", graph, model, ask, queries)
     model = random_model("tgn", graph, "paper")
     yield Subject("TGN, scoring a link", graph, model, partial(model.logits, changes=[frozenset()]), queries)
@@ -127,7 +127,7 @@ def grown(sizes, folder):
         graph = generated(events)
         with tempfile.TemporaryDirectory(dir=folder) as place:
             model = random_model("tgn", graph, "compact", OUT_OF_REACH, Path(place))
-            ask = partial(explain, model, graph, evaluations=QUESTIONS)
+            ask = partial(explain, model, graph, evaluations=EVALUATIONS)
             queries = late_links(np.random.default_rng(0), graph, 11)
             for query in queries:
                 ask(query)  # reads the table

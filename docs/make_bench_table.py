@@ -1,4 +1,4 @@
-"""Write the table of docs/engine.md from what `cody bench --json` said: `python docs/make_bench_table.py`.
+"""Write the table of docs/engine.md from the output of `bench/engine.py --json`: `python docs/make_bench_table.py`.
 
 The runs are results/bench.json (the default), bench-tail.json (--only tail) and bench-growth.json (--only growth).
 """
@@ -23,7 +23,7 @@ class Line(NamedTuple):
     """A line of the table: where its figure comes from, and what it should reach."""
 
     what: str
-    row: str  # of `cody bench`
+    row: str  # of bench/engine.py
     model: str | None
     figure: Callable[[Values], str]
     least: str
@@ -105,7 +105,7 @@ def figure(line: Line, rows: list[Values]) -> str:
 
 def table() -> str:
     rows = measured()
-    text = "| | figure | at least | aim | `cody bench --only` |\n|---|---|---|---|---|\n"
+    text = "| | figure | at least | aim | `--only` |\n|---|---|---|---|---|\n"
     for line in LINES:
         text += f"| {line.what} | **{figure(line, rows)}** | {line.least} | {line.aim} | {line.row} |\n"
     return text

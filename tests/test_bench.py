@@ -1,6 +1,6 @@
 """The measurements run; what they say is for the machine they run on."""
 
-import io
+import importlib
 import json
 import os
 import runpy
@@ -9,11 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from rich.console import Console
 
-from cody.bench import Row
-from cody.cli import app, show
 from cody.data import load, save_graph
 from cody.engine import tgn
 from cody.engine.compiled import form
@@ -34,15 +30,26 @@ def small(tmp_path):
     return save_graph(random_graph(np.random.default_rng(0), nodes=30, events=400), tmp_path / "events")
 
 
-def measured(*words):
-    result = CliRunner().invoke(app, ["bench", "--preset", "compact", "--queries", "1", *map(str, words), "--json"])
-    assert result.exit_code == 0, result.exception
-    return json.loads(result.stdout)
+@pytest.fixture
+def bench(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    return importlib.import_module("engine")
 
 
-def test_the_usual_measurements_have_a_row_each_and_agree_with_replay(small, monkeypatch):
-    monkeypatch.setattr("cody.bench.STARTS", 1)
-    monkeypatch.setattr("cody.bench.QUESTIONS", 30)
+@pytest.fixture
+def measured(bench, capsys):
+    """Run bench/engine.py with these words; the document it prints."""
+
+    def run(*words):
+        bench.main(["--preset", "compact", "--queries", "1", *map(str, words), "--json"])
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+def test_the_usual_measurements_have_a_row_each_and_agree_with_replay(bench, measured, small, monkeypatch):
+    monkeypatch.setattr(bench, "STARTS", 1)
+    monkeypatch.setattr(bench, "EVALUATIONS", 30)
     document = measured("--data", small)
     assert {"cpu", "cores", "torch"} <= document["machine"].keys()
     assert document["machine"]["changes_followed_by"] == form()
@@ -64,8 +71,8 @@ def test_the_usual_measurements_have_a_row_each_and_agree_with_replay(small, mon
     assert all(0 < row["share_outside"] < 1 for row in rows if "share_outside" in row)
 
 
-def test_the_cost_of_explanations_on_larger_graphs(monkeypatch, tmp_path):
-    monkeypatch.setattr("cody.bench.QUESTIONS", 30)
+def test_the_cost_of_explanations_on_larger_graphs(bench, measured, monkeypatch, tmp_path):
+    monkeypatch.setattr(bench, "EVALUATIONS", 30)
     rows = measured("--only", "growth", "--sizes", "1000,2000", "--folder", tmp_path)["rows"]
     compared = [(row["model"], row["events"], row["against"]) for row in rows if "against" in row]
     assert compared == [("tgn", 2000, 1000), ("tgat", 2000, 1000)]
@@ -77,7 +84,7 @@ def test_the_cost_of_explanations_on_larger_graphs(monkeypatch, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_slow_links_are_those_of_the_data_and_model_that_are_given(small, tmp_path):
+def test_slow_links_are_those_of_the_data_and_model_that_are_given(measured, small, tmp_path):
     graph = load(small)
     save_model(tmp_path / "model", Checkpoint(random_network(graph, "tgn"), graph.identity))
     words = ("--tail-data", small, "--tail-model", tmp_path / "model")
@@ -87,29 +94,35 @@ def test_slow_links_are_those_of_the_data_and_model_that_are_given(small, tmp_pa
     assert memory["peak_mib"] >= 0
 
 
-def test_slow_links_fall_back_on_what_is_here(small, monkeypatch, tmp_path):
+def test_slow_links_fall_back_on_what_is_here(measured, small, monkeypatch, tmp_path):
     monkeypatch.setenv("CODY_DATA", str(tmp_path))
     late, *_ = measured("--only", "tail", "--links", "1", "--data", small)["rows"]
     assert (late["data"], late["weights"]) == (str(small), "untrained")
 
 
-def test_a_measurement_that_does_not_exist_gets_a_suggestion():
-    result = CliRunner().invoke(app, ["bench", "--only", "sets,start-up"])
-    assert isinstance(result.exception, CallError)
-    assert str(result.exception) == "there is no measurement 'start-up'; did you mean 'startup'?"
+def test_a_measurement_that_does_not_exist_gets_a_suggestion(bench):
+    with pytest.raises(CallError, match="there is no measurement 'start-up'; did you mean 'startup'\\?"):
+        bench.main(["--only", "sets,start-up"])
 
 
-def test_figures_fit_eighty_columns(monkeypatch):
+@pytest.mark.parametrize(
+    ("option", "value"), [("--sizes", "10"), ("--sizes", ""), ("--queries", "0"), ("--links", "-1")]
+)
+def test_sizes_and_numbers_are_checked_before_anything_is_measured(bench, option, value):
+    with pytest.raises(CallError, match=f"{option} .*{value}.*give .*or more"):
+        bench.main([option, value, "--only", "growth"])
+
+
+def test_figures_fit_eighty_columns(bench):
     rows = [
-        Row("sets", "TGAT, one set: plain against fast", "100× (10.4 ms, 0.123 ms)", {"largest_difference": 1e-7}),
-        Row("tail", "TGN, 1,000 links of wikipedia: slowest 1 % to median", "100.5× (100.51 s, 0.235 s)", {}),
-        Row("growth", "TGN, 10,000,000 events: table on disk", "12.97 GiB in 12,345 s", {}),
+        bench.Row(
+            "sets", "TGAT, one set: plain against fast", "100× (10.4 ms, 0.123 ms)", {"largest_difference": 1e-7}
+        ),
+        bench.Row("tail", "TGN, 1,000 links of wikipedia: slowest 1 % to median", "100.5× (100.51 s, 0.235 s)", {}),
+        bench.Row("growth", "TGN, 10,000,000 events: table on disk", "12.97 GiB in 12,345 s", {}),
     ]
-    monkeypatch.setattr(show, "out", Console(width=80, file=io.StringIO()))
-    show.print_parts(
-        show.bench(rows, {"cpu": "A processor", "cores": 2, "torch": "2", "changes_followed_by": "numpy"}, ["startup"])
-    )
-    lines = show.out.file.getvalue().splitlines()
+    machine = {"cpu": "A processor", "cores": 2, "torch": "2", "changes_followed_by": "numpy"}
+    lines = bench.as_text(rows, machine, ["startup"]).splitlines()
     assert max(map(len, lines)) <= 80
     assert all(any(row.what in line and row.figure in line for line in lines) for row in rows)
 

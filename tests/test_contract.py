@@ -28,7 +28,6 @@ ORDER = [
     {"cody.study"},
     {"cody.web"},
     {"cody"},
-    {"cody.bench"},
     {"cody.cli"},
     {"cody.__main__"},
 ]
@@ -138,7 +137,7 @@ def test_public_names_stay_the_same_whichever_module_is_imported_first(package):
 import importlib, pkgutil
 package = importlib.import_module({package!r})
 for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-    if not module.name.endswith(("__main__", ".bench")):
+    if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 names = [name for name in package.__all__ if not name.startswith("_")]
 print([name for name in names if isinstance(getattr(package, name), type(importlib))])

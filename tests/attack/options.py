@@ -41,7 +41,6 @@ BASES = {  # each works as it is
     "evaluate": f"{MODEL} --explainers greedy-temporal --instances 1 --iterations 5 --out new.jsonl",
     "tables": "run.jsonl",
     "figures": "run.jsonl --out new",
-    "bench": "--data graph --preset compact --queries 1 --only sets,scoring",
     "data list": "",
     "data show": "graph",
     "data events": "graph",

@@ -48,7 +48,6 @@ CALLS = {
     "evaluate": (f"{WHERE} --instances 2 --iterations 9 --out run.jsonl", "incorrect"),
     "tables": ("records.jsonl", "cody"),
     "figures": ("records.jsonl --out figures", r"\.svg"),
-    "bench": ("--only scoring --data events --preset compact --queries 1", "Times are|left_out"),
     "cache": ("", "cody cache --clear|folder"),
     "data list": ("", "Data directory"),
     "data show": ("events", "identity"),

@@ -65,7 +65,6 @@ app = Commands(
         "evaluate": Listed("cody.cli.evaluate", "Run explainers on the same links, and keep a record of each answer."),
         "tables": Listed("cody.cli.evaluate", "Compare explainers as the paper's tables do."),
         "figures": Listed("cody.cli.evaluate", "Draw the figures of the paper's evaluation."),
-        "bench": Listed("cody.cli.bench", "Measure what explanations cost on this machine."),
         "data": Listed("cody.cli.data", "Data sets: those known by name, and your own."),
         "cache": Listed("cody.cli.cache", "Show or clear what is kept so that answers come sooner."),
     },

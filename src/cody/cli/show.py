@@ -46,7 +46,6 @@ from cody.utils.words import (
 )
 
 if TYPE_CHECKING:
-    from cody.bench import Row
     from cody.cli.demo import Demo
     from cody.study.metrics import Group
     from cody.study.metrics import MetricSummary as GroupSummary
@@ -366,36 +365,6 @@ def _below_home(path: Path) -> str:
     """A path as a person would type it."""
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
-
-
-RANDOM = {"sets", "explanation", "scoring", "growth"}  # measurements that need no trained model
-
-
-def bench(measured: Sequence[Row], machine: dict[str, Any], left_out: Sequence[str]) -> Iterable[RenderableType]:
-    yield f"{machine['cpu']}, {machine['cores']} cores, one used; torch {machine['torch']}"
-    yield f"Changes of a TGN's memory are followed in the {machine['changes_followed_by']} form.\n"
-    rows = table("what", "figure")
-    rows.columns[1].no_wrap = True
-    for row in measured:
-        rows.add_row(row.what, row.figure)
-    yield rows
-    notes = ["Times are processor seconds of one thread."]
-    if any(row.row in RANDOM for row in measured):
-        notes.append("Weights are random; explanations use up their 300 evaluations.")
-    replayed = {row.values["replayed"] for row in measured if "replayed" in row.values}
-    if replayed:
-        notes.append(
-            f"Explanations: every set of {count(max(replayed), 'link')} was also replayed plainly, one by one."
-        )
-    differences = [row.values["largest_difference"] for row in measured if "largest_difference" in row.values]
-    if differences:
-        notes.append(f"Plain and fast logits differ by at most {max(differences):.1e}.")
-    if any(row.values.get("weights") == "untrained" for row in measured):
-        notes.append("Slow links: of a TGN with random weights; --tail-model names a trained one.")
-    if left_out:
-        notes.append(f"Left out: {', '.join(left_out)} (--only measures them).")
-    yield ""
-    yield Text(" ".join(notes))
 
 
 def _link(graph: TemporalGraph, row: int) -> str:

@@ -1,11 +1,18 @@
 """What an explanation costs on this machine: every figure that docs/engine.md has a row for, side by side in one run.
 
-Times are processor seconds of one thread, so that other load on the machine counts little; still, read the ratios, not
-the times. Where weights are random it is said; they do not change the work of one set.
+    python bench/engine.py
+    python bench/engine.py --only tail --links 1000 --tail-model runs/tgn-wikipedia --json > tail.json
+    python bench/engine.py --only growth --preset compact --sizes 100000,10000000 --folder DISK
+
+Each figure is a ratio of two things measured in the same run. Times are processor seconds of one thread, so that other
+load on the machine counts little; still, read the ratios, not the times. The default takes about a minute; tail and
+growth take as long as their links and events need. Where weights are random it is said; they do not change the work of
+one set.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import ctypes
 import os
@@ -13,6 +20,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -30,8 +38,9 @@ from cody.engine.compiled import CompiledFollow, form
 from cody.engine.fast import FastModel
 from cody.engine.vectors import Products
 from cody.engine.weights import Weights
-from cody.errors import CallError, did_you_mean
+from cody.errors import CallError, CodyError, did_you_mean
 from cody.explain.pipeline import explain
+from cody.explain.what_if import parse_rows
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE, candidates
 from cody.models.contract import Change, Model
@@ -41,11 +50,12 @@ from cody.study.explainers import DEFAULT_SEARCH, explainer
 from cody.train.architectures import ARCHITECTURES
 from cody.train.checkpoint import Checkpoint, save_model
 from cody.train.training import new_network
+from cody.utils.words import count, to_json
 
-QUESTIONS = 300  # of one explanation
-BATCH = 32  # of them asked together: what the default search asks at a time, in the mean
+EVALUATIONS = 300  # of one explanation
+BATCH = 32  # of them in one batch: the mean of the default search
 OUT_OF_REACH = 5.0  # added to logits where no search shall end early
-REPLAYED = 3  # explanations of which every set is also replayed plainly
+REPLAYED = 3  # explanations of which every set is also computed by the reference implementation
 STARTS = 15  # of each process
 LOOK_EVERY = 0.01  # seconds between two looks at the memory of a process
 TAIL_DATA = "wikipedia"
@@ -76,7 +86,7 @@ class Row:
     values: dict[str, Any]
 
 
-Tell = Callable[[str], None]  # what is being measured
+Progress = Callable[[str], None]  # called with what is being measured
 
 
 def machine() -> dict[str, Any]:
@@ -90,35 +100,36 @@ def machine() -> dict[str, Any]:
     return {"cpu": cpu, "cores": os.cpu_count(), **versions, "changes_followed_by": form()}
 
 
-def questions(rng: np.random.Generator, events: list[int], count: int = QUESTIONS) -> list[Change]:
-    """Sets as a tree search asks for them: single events first, then sets that were asked before and one event more."""
-    asked = dict.fromkeys([frozenset(), *(frozenset({event}) for event in events)])
-    for _ in range(20 * count):
-        if len(asked) > count:
+def search_sets(rng: np.random.Generator, events: list[int]) -> list[Change]:
+    """Sets as a tree search evaluates them: single events first, then earlier sets with one more event."""
+    sets = dict.fromkeys([frozenset(), *(frozenset({event}) for event in events)])
+    for _ in range(20 * EVALUATIONS):
+        if len(sets) > EVALUATIONS:
             break
-        parent = list(asked)[int(rng.integers(1, len(asked)))]
-        asked[parent | {int(rng.choice(events))}] = None
-    return list(asked)[:count]
+        parent = list(sets)[int(rng.integers(1, len(sets)))]
+        sets[parent | {int(rng.choice(events))}] = None
+    return list(sets)[:EVALUATIONS]
 
 
-def measure_sets(settings: BenchSettings, tell: Tell) -> Iterator[Row]:
+def measure_sets(settings: BenchSettings, progress: Progress) -> Iterator[Row]:
     """One set, in the course of an explanation, against one plain forward of one set."""
     graph = load(settings.data)
     for kind in ARCHITECTURES:
-        tell(f"one set, {kind}")
+        progress(f"one set, {kind}")
         yield _sets(kind, graph, settings)
 
 
 def _sets(kind: str, graph: TemporalGraph, settings: BenchSettings) -> Row:
-    """Ask the questions of explanations in the test period, fast; some of them plainly as well, in turn."""
+    """Evaluate the sets of explanations in the test period; five of each also by the reference, in turn."""
     model, rng = random_model(kind, graph, settings.preset), np.random.default_rng(0)
     first, *others = late_links(rng, graph, settings.queries + 1)
-    peak = _peak_mib(lambda: _ask(model, first, questions(rng, candidates(graph, first).tolist())))  # also warms up
+    warm_up = search_sets(rng, candidates(graph, first).tolist())
+    peak = _peak_mib(lambda: _evaluate(model, first, warm_up))
     plain, quick, differences = [], [], []
     for query in others:
-        sets = questions(rng, candidates(graph, query).tolist())
+        sets = search_sets(rng, candidates(graph, query).tolist())
         start = time.process_time()
-        answers = _ask(model, query, sets)
+        answers = _evaluate(model, query, sets)
         quick.append((time.process_time() - start) / len(sets))
         some = [int(place) for place in rng.choice(len(sets), min(5, len(sets)), replace=False)]
         reference = _plain(model, query, sets)
@@ -143,25 +154,25 @@ def _sets(kind: str, graph: TemporalGraph, settings: BenchSettings) -> Row:
     )
 
 
-def measure_explanation(settings: BenchSettings, tell: Tell) -> Iterator[Row]:
-    """Whole explanations that use all their evaluations, confirmation included, against plain replay of their sets."""
+def measure_explanation(settings: BenchSettings, progress: Progress) -> Iterator[Row]:
+    """Whole explanations that use all their evaluations, verification included, against replay of their sets."""
     graph = load(settings.data)
     for kind in ARCHITECTURES:
-        tell(f"one explanation, {kind}")
+        progress(f"one explanation, {kind}")
         yield from _explanation(kind, graph, settings)
 
 
 def _explanation(kind: str, graph: TemporalGraph, settings: BenchSettings) -> Iterator[Row]:
     model, rng = random_model(kind, graph, settings.preset, bias=OUT_OF_REACH), np.random.default_rng(0)
     first, *others = late_links(rng, graph, settings.queries + 1)
-    explain(model, graph, first, size=SIZE, evaluations=QUESTIONS)  # warms up
+    explain(model, graph, first, size=SIZE, evaluations=EVALUATIONS)  # warms up
     ours, inside = [], []
     plain: list[float] = []
     oracles: list[Oracle] = []
     for query in others:
         with _timed_inside() as kernels:
             start = time.process_time()
-            why = explain(model, graph, query, size=SIZE, evaluations=QUESTIONS, watch=oracles.append)
+            why = explain(model, graph, query, size=SIZE, evaluations=EVALUATIONS, watch=oracles.append)
             ours.append(time.process_time() - start)
         inside.append(kernels[0])
         if len(plain) < REPLAYED:
@@ -171,7 +182,7 @@ def _explanation(kind: str, graph: TemporalGraph, settings: BenchSettings) -> It
     values = {
         "model": kind,
         "queries": len(others),
-        "replayed": len(plain),  # links of which every set was replayed plainly; the ratio is about these
+        "replayed": len(plain),  # links of which every set was replayed too; the ratio is about these
         "plain_s": float(np.mean(plain)),
         "ours_s": replayed,
         "ratio": ratio,
@@ -192,31 +203,33 @@ def _last_of_each(watched: Sequence[Oracle]) -> list[Oracle]:
 
 def _seconds_of_replay(model: FastModel, query: Query, sets: list[Change]) -> float:
     """One plain forward of each of these sets, one after the other."""
-    judge = _plain(model, query, sets)
+    reference = _plain(model, query, sets)
     start = time.process_time()
-    judge.logits(query, sets)
+    reference.logits(query, sets)
     return time.process_time() - start
 
 
 def _plain(model: FastModel, query: Query, sets: list[Change]) -> Replay:
     """Plain forward passes in single precision, as a model is usually run, since the oldest event of the sets."""
-    judge = model.reference(query, frozenset().union(*sets))
-    start = None if judge.start is None else judge.start._replace(memory=judge.start.memory.astype(np.float32))
+    reference = model.reference(query, frozenset().union(*sets))
+    start = reference.start
+    if start is not None:
+        start = start._replace(memory=start.memory.astype(np.float32))
     return Replay(model.weights, model.graph, start=start)
 
 
-def measure_scoring(settings: BenchSettings, tell: Tell) -> Iterator[Row]:
-    """One link with nothing otherwise, as somebody asks who only wants scores."""
-    tell("scoring one link")
+def measure_scoring(settings: BenchSettings, progress: Progress) -> Iterator[Row]:
+    """Scores alone: one link, nothing changed."""
+    progress("scoring one link")
     graph = load(settings.data)
     model, rng = random_model("tgn", graph, settings.preset), np.random.default_rng(0)
     first, *others = late_links(rng, graph, 5 * settings.queries + 1)
     model.logits(first, [frozenset()])
     plain, quick, differences = [], [], []
     for query in others:
-        judge = _plain(model, query, [frozenset()])
+        reference = _plain(model, query, [frozenset()])
         start = time.process_time()
-        (expected,) = judge.logits(query, [frozenset()])
+        (expected,) = reference.logits(query, [frozenset()])
         between = time.process_time()
         (answer,) = model.logits(query, [frozenset()])
         quick.append(time.process_time() - between)
@@ -229,21 +242,21 @@ def measure_scoring(settings: BenchSettings, tell: Tell) -> Iterator[Row]:
     yield Row("scoring", "TGN, one link, nothing changed: plain against fast", figure, values)
 
 
-def measure_startup(settings: BenchSettings, tell: Tell) -> Iterator[Row]:
+def measure_startup(settings: BenchSettings, progress: Progress) -> Iterator[Row]:
     """Whole processes, in turn: user and system time, the median."""
-    asked = ["-m", "cody", "explain", "--event", str(USUAL_EVENT)]
+    command = ["-m", "cody", "explain", "--event", str(USUAL_EVENT)]
     commands = {
         "import numpy": ["-c", "import numpy"],
         "cody --help": ["-m", "cody", "--help"],
         f"cody predict --events {USUAL_EVENT}": ["-m", "cody", "predict", "--events", str(USUAL_EVENT)],
-        f"cody explain --event {USUAL_EVENT} --count 1": [*asked, "--count", "1"],  # no other ways out
-        f"cody explain --event {USUAL_EVENT}": asked,
+        f"cody explain --event {USUAL_EVENT} --count 1": [*command, "--count", "1"],  # no alternatives
+        f"cody explain --event {USUAL_EVENT}": command,
     }
     spent: dict[str, list[float]] = {name: [] for name in commands}
     with tempfile.TemporaryDirectory() as folder:
         environment = _compiled_in(folder)
         for number in range(STARTS + 1):
-            tell(f"processes, {number} of {STARTS}")
+            progress(f"processes, {number} of {STARTS}")
             for name, words in commands.items():
                 seconds = _process_seconds(words, environment)
                 spent[name] += [seconds] if number else []  # the first one compiles and fills caches
@@ -269,15 +282,15 @@ def _process_seconds(words: list[str], environment: dict[str, str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def measure_tail(settings: BenchSettings, tell: Tell) -> Iterator[Row]:
+def measure_tail(settings: BenchSettings, progress: Progress) -> Iterator[Row]:
     """Links of the test period with the default search: the slow ones among them, and the memory they take."""
-    data, graph, model, weights = _tail_subject(settings, tell)
+    data, graph, model, weights = _tail_subject(settings, progress)
     chosen, rng = explainer(DEFAULT_SEARCH), np.random.default_rng(0)
     first, *queries = late_links(rng, graph, settings.links + 1)
     chosen.explain(model, graph, first)  # warms up
     spent, peaks = np.zeros(len(queries)), np.zeros(len(queries))
     for number, query in enumerate(queries):
-        tell(f"slow links, {number} of {len(queries)}")
+        progress(f"slow links, {number} of {len(queries)}")
         start = time.process_time()
         peaks[number] = _peak_mib(lambda query=query: chosen.explain(model, graph, query)) or np.nan  # type: ignore[misc]
         spent[number] = time.process_time() - start
@@ -292,25 +305,25 @@ def measure_tail(settings: BenchSettings, tell: Tell) -> Iterator[Row]:
     yield Row("tail", "their peak memory beyond graph and table", f"{memory['peak_mib']:,.0f} MiB", memory)
 
 
-def _tail_subject(settings: BenchSettings, tell: Tell) -> tuple[str, TemporalGraph, Model, str]:
+def _tail_subject(settings: BenchSettings, progress: Progress) -> tuple[str, TemporalGraph, Model, str]:
     """Data, model, and what its weights are. The table is in memory, so that its pages do not count as used later."""
     data = settings.tail_data or TAIL_DATA
     if settings.tail_data is None and not any(is_here(known) for known in datasets() if known.name == data):
         data = settings.data
     graph = load(data)
-    tell(f"the memory table of {data}")
+    progress(f"the memory table of {data}")
     if settings.tail_model is None:
         return data, graph, random_model("tgn", graph, settings.preset), "untrained"
     model = load_model(settings.tail_model, graph, engine=lambda network, graph, folder: fast_model(network, graph))
     return data, graph, model, "trained"
 
 
-def measure_growth(settings: BenchSettings, tell: Tell) -> Iterator[Row]:
+def measure_growth(settings: BenchSettings, progress: Progress) -> Iterator[Row]:
     """One explanation on made-up graphs of several sizes, with the same degrees, the memory table on disk."""
     for kind in ARCHITECTURES:
         measured = []
         for events in settings.sizes:
-            measured.append(_grown(kind, events, settings, tell))
+            measured.append(_grown(kind, events, settings, progress))
             yield from _growth_rows(kind, measured[-1])
         small, large = measured[0], measured[-1]
         if large["events"] > small["events"]:
@@ -331,8 +344,8 @@ def _growth_rows(kind: str, values: dict[str, Any]) -> Iterator[Row]:
         yield Row("growth", f"{name}: memory of that process", f"{values['process_mib']:,.0f} MiB", values)
 
 
-def _grown(kind: str, events: int, settings: BenchSettings, tell: Tell) -> dict[str, Any]:
-    tell(f"{events:,} made-up events, {kind}")
+def _grown(kind: str, events: int, settings: BenchSettings, progress: Progress) -> dict[str, Any]:
+    progress(f"{events:,} made-up events, {kind}")
     graph = generated(events)
     network = _random_network(kind, graph, settings.preset, bias=OUT_OF_REACH)
     with tempfile.TemporaryDirectory(dir=settings.folder) as place:
@@ -340,7 +353,7 @@ def _grown(kind: str, events: int, settings: BenchSettings, tell: Tell) -> dict[
         fast_model(network, graph, Path(place) / "cody" / "versions")
         built, built_cpu = time.perf_counter() - start, time.process_time() - start_cpu
         _forget_pages(Path(place))
-        tell(f"{events:,} made-up events, {kind}: explanations")
+        progress(f"{events:,} made-up events, {kind}: explanations")
         start = time.perf_counter()
         model = fast_model(network, graph, Path(place) / "cody" / "versions")
         opened = time.perf_counter() - start
@@ -348,10 +361,10 @@ def _grown(kind: str, events: int, settings: BenchSettings, tell: Tell) -> dict[
         cold, warm = [], []
         for query in queries:
             start = time.perf_counter()
-            why = explain(model, graph, query, size=SIZE, evaluations=QUESTIONS)
+            why = explain(model, graph, query, size=SIZE, evaluations=EVALUATIONS)
             cold.append(time.perf_counter() - start)
             start_cpu = time.process_time()
-            again = explain(model, graph, query, size=SIZE, evaluations=QUESTIONS)
+            again = explain(model, graph, query, size=SIZE, evaluations=EVALUATIONS)
             warm.append(time.process_time() - start_cpu)
             if again.explored != why.explored:
                 raise AssertionError(f"the explanation of {query} changed")
@@ -379,7 +392,7 @@ def _largest_difference(model: FastModel, query: Query, sets: list[Change]) -> f
 
 
 def _forget_pages(folder: Path) -> None:
-    """Let the system drop what it holds of these files in memory, where it can be asked to."""
+    """Drop these files from the page cache, where the system offers it."""
     if not hasattr(os, "posix_fadvise"):
         return
     for file in (path for path in folder.rglob("*") if path.is_file()):
@@ -423,11 +436,11 @@ def generated(events: int, *, degree: int = 60, seed: int = 0) -> TemporalGraph:
     return TemporalGraph.from_arrays(src, dst, np.cumsum(rng.exponential(60.0, events)), num_nodes=nodes)
 
 
-def late_links(rng: np.random.Generator, graph: TemporalGraph, count: int) -> list[Query]:
+def late_links(rng: np.random.Generator, graph: TemporalGraph, number: int) -> list[Query]:
     """Events of the last 15 % that have a past."""
     rows = rng.permutation(np.arange(int(0.85 * graph.num_events), graph.num_events))
     queries = (graph.query(row) for row in rows.tolist())
-    found = list(islice((query for query in queries if len(candidates(graph, query))), count))
+    found = list(islice((query for query in queries if len(candidates(graph, query))), number))
     if len(found) < 2:
         raise CallError(f"{graph} has no two links with a past among its last 15 %: nothing can be measured on it")
     return found
@@ -448,7 +461,7 @@ def random_model(
     return fast_model(_random_network(kind, graph, preset, bias), graph, folder)
 
 
-def _ask(model: FastModel, query: Query, sets: list[Change]) -> Any:
+def _evaluate(model: FastModel, query: Query, sets: list[Change]) -> Any:
     session = model.session(query, sorted(frozenset().union(*sets)))
     return np.concatenate([session.logits(sets[start : start + BATCH]) for start in range(0, len(sets), BATCH)])
 
@@ -496,7 +509,7 @@ def _timed_inside() -> Iterator[list[float]]:
 
 
 def _peak_mib(run: Callable[[], Any]) -> float | None:
-    """How far the resident memory rises while `run` runs; None where the system does not tell."""
+    """How far the resident memory rises while `run` runs; None where the system does not report it."""
     reset, status = Path("/proc/self/clear_refs"), Path("/proc/self/status")
     if not reset.exists():
         return None
@@ -513,7 +526,7 @@ def _kib(status: str, entry: str) -> int:
     return int(line.split()[1])
 
 
-MEASUREMENTS: dict[str, Callable[[BenchSettings, Tell], Iterator[Row]]] = {
+MEASUREMENTS: dict[str, Callable[[BenchSettings, Progress], Iterator[Row]]] = {
     "sets": measure_sets,
     "explanation": measure_explanation,
     "scoring": measure_scoring,
@@ -521,7 +534,7 @@ MEASUREMENTS: dict[str, Callable[[BenchSettings, Tell], Iterator[Row]]] = {
     "tail": measure_tail,
     "growth": measure_growth,
 }
-LONG = {"tail", "growth"}  # minutes and more: only when they are asked for
+LONG = {"tail", "growth"}  # minutes and more: only when --only names them
 
 
 def chosen(names: Sequence[str]) -> list[str]:
@@ -532,22 +545,100 @@ def chosen(names: Sequence[str]) -> list[str]:
     return [name for name in MEASUREMENTS if name in (names or MEASUREMENTS.keys() - LONG)]
 
 
-def run(names: Sequence[str], settings: BenchSettings, tell: Tell) -> Iterator[Row]:
+def run(names: Sequence[str], settings: BenchSettings, progress: Progress) -> Iterator[Row]:
     """These measurements, one after the other, on one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         for name in names:
-            yield from MEASUREMENTS[name](settings, tell)
+            yield from MEASUREMENTS[name](settings, progress)
     finally:
         torch.set_num_threads(threads)
 
 
 def as_json(settings: BenchSettings) -> dict[str, Any]:
     """The settings as plain data; of folders the name alone, because where they lie is nobody's business."""
-    names = {name: None if path is None else Path(path).name for name, path in _folders(settings).items()}
-    return asdict(settings) | names
+    folders = {"tail_model": settings.tail_model, "folder": settings.folder}
+    return asdict(settings) | {name: None if path is None else Path(path).name for name, path in folders.items()}
 
 
-def _folders(settings: BenchSettings) -> dict[str, str | Path | None]:
-    return {"tail_model": settings.tail_model, "folder": settings.folder}
+RANDOM = {"sets", "explanation", "scoring", "growth"}  # measurements that need no trained model
+
+
+def as_text(measured: Sequence[Row], machine: dict[str, Any], left_out: Sequence[str]) -> str:
+    """The figures as a table, with what a reader must know about them."""
+    width = max((len(row.what) for row in measured), default=0)
+    lines = [
+        f"{machine['cpu']}, {machine['cores']} cores, one used; torch {machine['torch']}",
+        f"Changes of a TGN's memory are followed in the {machine['changes_followed_by']} form.",
+        "",
+        *(f"{row.what:<{width}}  {row.figure}" for row in measured),
+        "",
+        textwrap.fill(" ".join(_notes(measured, left_out)), 80),
+    ]
+    return "\n".join(lines)
+
+
+def _notes(measured: Sequence[Row], left_out: Sequence[str]) -> Iterator[str]:
+    yield "Times are processor seconds of one thread."
+    if any(row.row in RANDOM for row in measured):
+        yield f"Weights are random; explanations use up their {EVALUATIONS} evaluations."
+    replayed = [row.values["replayed"] for row in measured if "replayed" in row.values]
+    if replayed:
+        yield f"Explanations: every set of {count(max(replayed), 'link')} was also replayed, one by one."
+    differences = [row.values["largest_difference"] for row in measured if "largest_difference" in row.values]
+    if differences:
+        yield f"Plain and fast logits differ by at most {max(differences):.1e}."
+    if any(row.values.get("weights") == "untrained" for row in measured):
+        yield "Slow links: of a TGN with random weights; --tail-model names a trained one."
+    if left_out:
+        yield f"Left out: {', '.join(left_out)} (--only measures them)."
+
+
+def options(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help=f"some of {', '.join(MEASUREMENTS)}, separated by commas")
+    parser.add_argument("--data", default="collegemsg", help="a data set's name, a file of events, or a saved graph")
+    parser.add_argument("--preset", choices=list(PRESETS), default="paper", help="sizes of the models")
+    parser.add_argument("--queries", type=int, default=10, help="links to average over")
+    parser.add_argument("--links", type=int, default=100, help="tail: number of links of the test period")
+    parser.add_argument("--tail-data", help="tail: their data set. Default: wikipedia where it is downloaded")
+    parser.add_argument("--tail-model", help="tail: a TGN trained on it. Default: random weights")
+    parser.add_argument("--sizes", default="100000,1000000", help="growth: events of the generated graphs")
+    parser.add_argument("--folder", type=Path, help="growth: a folder with room for tables. Default: a temporary one")
+    parser.add_argument("--json", action="store_true", help="print one JSON document, and nothing else")
+    return parser.parse_args(words)
+
+
+def _settings(given: argparse.Namespace) -> BenchSettings:
+    for name in ("queries", "links"):
+        if getattr(given, name) < 1:
+            raise CallError(f"--{name} {getattr(given, name)}: give 1 or more")
+    sizes = tuple(sorted(set(parse_rows(given.sizes))))
+    if not sizes or sizes[0] < 1000:
+        raise CallError(f"--sizes {given.sizes!r}: give numbers of events, 1,000 or more, such as 100000,1000000")
+    return BenchSettings(
+        given.data, given.preset, given.queries, given.links, given.tail_data, given.tail_model, sizes, given.folder
+    )
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    given = options(words)
+    names = chosen([name.strip() for name in given.only.split(",") if name.strip()])
+    settings = _settings(given)
+    rows = list(run(names, settings, lambda what: print(f"Measuring {what} ...", file=sys.stderr)))
+    left_out = [name for name in MEASUREMENTS if name not in names]
+    if given.json:
+        results = [{"row": row.row, "what": row.what, "figure": row.figure, **row.values} for row in rows]
+        document = {"machine": machine(), "settings": as_json(settings), "rows": results, "left_out": left_out}
+        print(to_json(document))
+    else:
+        print(as_text(rows, machine(), left_out))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except CodyError as error:
+        sys.exit(f"error: {error}")
