@@ -176,7 +176,7 @@ def _explanation(kind: str, graph: TemporalGraph, settings: BenchSettings) -> It
             ours.append(time.process_time() - start)
         inside.append(kernels[0])
         if len(plain) < REPLAYED:
-            plain.append(_seconds_of_replay(model, query, [frozenset(rows) for rows, _ in why.explored]))
+            plain.append(_seconds_of_replay(model, query, [frozenset(rows) for rows, _ in why.evaluated]))
     replayed, outside = float(np.mean(ours[: len(plain)])), 1 - float(np.sum(inside) / np.sum(ours))
     ratio = float(np.mean(plain)) / replayed
     values = {
@@ -366,9 +366,9 @@ def _grown(kind: str, events: int, settings: BenchSettings, progress: Progress) 
             start_cpu = time.process_time()
             again = explain(model, graph, query, size=SIZE, evaluations=EVALUATIONS)
             warm.append(time.process_time() - start_cpu)
-            if again.explored != why.explored:
+            if again.evaluated != why.evaluated:
                 raise AssertionError(f"the explanation of {query} changed")
-        difference = _largest_difference(model, query, [frozenset(rows) for rows, _ in why.explored[:3]])
+        difference = _largest_difference(model, query, [frozenset(rows) for rows, _ in why.evaluated[:3]])
         memory = _memory_of_explaining(Path(place), graph, network, queries)
         table = model.table.nbytes if isinstance(model, FastTGN) else 0
     return {

@@ -108,7 +108,7 @@ def size_of(why: Explanation) -> str:
 def curve_of(why: Explanation) -> str:
     """The size of the best set after 50, 100, … evaluations, - where there is none."""
     best, sizes = "-", []
-    for number, (rows, logit) in enumerate(why.explored, 1):
+    for number, (rows, logit) in enumerate(why.evaluated, 1):
         if flips(why.original, logit) and (best == "-" or len(rows) < int(best)):
             best = str(len(rows))
         if number in CUTS:

@@ -25,7 +25,7 @@ def measure(model, graph, rows, *, near, policy):
         for row in rows.tolist()
     ]
     without_effect = [
-        np.mean([logit == why.logits[0] for rows, logit in why.explored if len(rows) == 1] or [0.0])
+        np.mean([logit == why.logits[0] for rows, logit in why.evaluated if len(rows) == 1] or [0.0])
         for why in explanations
     ]
     return figures(explanations) | {

@@ -31,14 +31,14 @@ def test_all_that_an_explanation_shows_is_exact(world):
     for row in range(130, 140):
         query = graph.query(row)
         why = explain(model, graph, query, size=12, evaluations=30)
-        changes = [frozenset(rows) for rows, _ in why.explored]
-        np.testing.assert_allclose([logit for _, logit in why.explored], definition.logits(query, changes), atol=2e-5)
+        changes = [frozenset(rows) for rows, _ in why.evaluated]
+        np.testing.assert_allclose([logit for _, logit in why.evaluated], definition.logits(query, changes), atol=2e-5)
         along = [frozenset(why.rows[:length]) for length in range(len(why.rows) + 1)]
         np.testing.assert_allclose(why.logits, definition.logits(query, along), atol=2e-5)
         assert why.parameters["estimates"] is True
         assert "by estimates" in why.effort
         if why.is_counterfactual:
-            assert why.confirmed is not None
+            assert why.verification is not None
             found += 1
     assert found
 
@@ -48,9 +48,9 @@ def test_what_was_only_estimated_proves_nothing(world):
     model = approximately(wrapped(tgn, graph))
     for row in range(136, 140):
         why = explain(model, graph, graph.query(row), size=12, evaluations=30)
-        assert len(why.explored) < why.evaluations
+        assert len(why.evaluated) < why.evaluations
         if why.is_minimal:  # then it is a single event, or all smaller sets were asked exactly
-            assert len(why.rows) == 1 or len(why.explored) > 12
+            assert len(why.rows) == 1 or len(why.evaluated) > 12
 
 
 class Estimating(ToyModel):

@@ -137,8 +137,8 @@ def test_an_explanation_is_confirmed_by_replaying_everything():
     _, graph, tgn, definition = tgn_and_definition(5)
     for row in range(60, 80):
         why = explain(wrapped(tgn, graph), graph, graph.query(row))
-        if why.confirmed:
-            assert "replayed plainly from the memory at event" in why.confirmed.by
+        if why.verification:
+            assert "replayed plainly from the memory at event" in why.verification.by
             expected = definition.logits(graph.query(row), [frozenset(why.removed)])
             np.testing.assert_allclose(why.logits[-1], expected[0], atol=1e-5)
             break

@@ -101,10 +101,10 @@ def test_a_counterfactual_is_confirmed_by_the_users_own_modules():
     _, fast, slow = both(1)
     for row in range(79, 20, -1):
         why = explain(fast, fast.graph, fast.graph.query(row))
-        if why.confirmed and min(why.removed) >= fast.grid.size:
-            assert "replayed plainly from the memory at event" in why.confirmed.by
+        if why.verification and min(why.removed) >= fast.grid.size:
+            assert "replayed plainly from the memory at event" in why.verification.by
             without = slow.reference(why.query, frozenset(), full=True).logits(why.query, [frozenset(why.removed)])
-            assert why.confirmed.without == pytest.approx(float(without[0]), abs=1e-4)
+            assert why.verification.without == pytest.approx(float(without[0]), abs=1e-4)
             break
     else:
         pytest.fail("none of the links has a counterfactual")

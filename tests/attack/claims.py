@@ -139,7 +139,7 @@ def _check_parts(asked: Asked, why: Explanation) -> None:
         expect(not options["protect"].mask(asked.graph, real).any(), "claims: a protected event is a candidate", rows)
     budget = options["evaluations"]
     expect(budget is None or why.evaluations <= budget, "claims: more evaluations than allowed", why.evaluations)
-    expect(len(why.explored) == why.evaluations, "claims: evaluations are not the sets that were explored")
+    expect(len(why.evaluated) == why.evaluations, "claims: evaluations are not the sets that were explored")
     expect(len(why.alternatives) < options["count"], "claims: more counterfactuals than were asked for")
     same = Explanation.from_json(why.to_json())
     expect(same.to_json() == why.to_json(), "claims: an explanation is not what was read back")
@@ -148,7 +148,7 @@ def _check_parts(asked: Asked, why: Explanation) -> None:
 
 def _check_answers(asked: Asked, why: Explanation) -> None:
     """Every logit that is shown is the right one, and what is called a counterfactual is one."""
-    explored = why.explored[:: max(1, len(why.explored) // 20)]
+    explored = why.evaluated[:: max(1, len(why.evaluated) // 20)]
     sets = [frozenset(why.rows[:length]) for length in range(len(why.rows) + 1)]
     sets += [frozenset(rows) for rows, _ in explored]
     said = [*why.logits, *(logit for _, logit in explored)]

@@ -594,9 +594,9 @@ def test_explain_options_reach_the_search(made):
 
 def test_a_full_confirmation_begins_with_the_first_event(made):
     where = ("explain", "--data", made / "events", "--model", made / "model", "--json")
-    row = next(row for row in range(299, 100, -1) if json.loads(run(*where, "--event", row))["confirmed"])
-    assert not json.loads(run(*where, "--event", row))["confirmed"]["by"].endswith("event 0")
-    assert json.loads(run(*where, "--event", row, "--verify", "full"))["confirmed"]["by"].endswith("event 0")
+    row = next(row for row in range(299, 100, -1) if json.loads(run(*where, "--event", row))["verification"])
+    assert not json.loads(run(*where, "--event", row))["verification"]["by"].endswith("event 0")
+    assert json.loads(run(*where, "--event", row, "--verify", "full"))["verification"]["by"].endswith("event 0")
 
 
 @pytest.mark.parametrize(
@@ -816,7 +816,7 @@ def test_two_other_ways_out_are_shown_by_default_and_all_are_in_the_json():
     assert "or without" in shown
     document = json.loads(run("explain", "--event", 53922, "--json"))
     assert len(document["alternatives"]) == 2
-    assert all(other["confirmed"]["without"] > 0 for other in document["alternatives"])
+    assert all(other["verification"]["without"] > 0 for other in document["alternatives"])
 
 
 def test_times_of_edits_can_be_now_or_how_much_earlier(made):

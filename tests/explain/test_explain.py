@@ -63,7 +63,7 @@ def test_an_explanation_says_what_was_removed_and_what_the_model_says_after_each
     assert [event.row for event in why.candidates] == candidates(GRAPH, QUERY).tolist()
     assert (why.src, why.dst, why.event, why.seed) == ("0", "1", 7, 0)
     assert why.data == GRAPH.identity
-    assert why.evaluations == len(why.explored) == len({rows for rows, _ in why.explored})
+    assert why.evaluations == len(why.evaluated) == len({rows for rows, _ in why.evaluated})
     assert "Without 1 of 7 past events the score falls from 0.92 to 0.18: no link." in str(why)
 
 
@@ -82,12 +82,12 @@ def test_a_counterfactual_is_confirmed_by_replay(network_case):
     why = explain(fast_model(network, graph), graph, query)
     original, without = Replay(network, graph).logits(query, [frozenset(), why.change])
     assert (original > 0) != (without > 0)
-    assert why.confirmed[1:] == pytest.approx((original, without), abs=1e-4)
+    assert why.verification[1:] == pytest.approx((original, without), abs=1e-4)
     start = min(why.removed) // 32 * 32 if "TGN" in repr(fast_model(network, graph)) else 0
     stored = "the memory at " if start else ""
-    assert why.confirmed.by == f"replayed plainly from {stored}event {start}"
+    assert why.verification.by == f"replayed plainly from {stored}event {start}"
     full = explain(fast_model(network, graph), graph, query, full_replay=True)
-    assert full.confirmed.by == "replayed plainly from event 0"
+    assert full.verification.by == "replayed plainly from event 0"
     assert full.removed == why.removed
 
 
@@ -144,8 +144,8 @@ def test_where_replay_does_not_agree_at_all_there_is_no_counterfactual_and_no_er
     wrong = FastAndWrong(0.0)
     wrong.logits = lambda query, changes: wrong.toy.logits(query, changes) * [-1 if each else 1 for each in changes]
     why = explain(wrong, GRAPH, QUERY, search=partial(greedy, children=5))
-    assert why.verdict in ("not confirmed", "counterfactual")
-    assert (why.verdict == "counterfactual") == ((why.confirmed.without > 0) != (why.original > 0))
+    assert why.verdict in ("not verified", "counterfactual")
+    assert (why.verdict == "counterfactual") == ((why.verification.without > 0) != (why.original > 0))
 
 
 def test_a_prediction_that_replay_denies_is_an_error_that_does_not_blame_the_users_model():
@@ -173,7 +173,7 @@ def test_what_replay_does_not_confirm_is_no_counterfactual():
     why = explain(OnTheEdge(0), GRAPH, QUERY, search=partial(greedy, children=5))
     assert why.logits[-1] < 0
     assert not why.is_counterfactual
-    assert why.verdict == "not confirmed"
+    assert why.verdict == "not verified"
 
 
 def test_the_prediction_itself_is_confirmed_too():
@@ -189,8 +189,8 @@ def test_the_prediction_itself_is_confirmed_too():
             return judge
 
     why = explain(OtherPrediction(0), GRAPH, QUERY, search=partial(greedy, children=5))
-    assert (why.original, why.verdict) == (2e-4, "not confirmed")
-    assert why.confirmed[1:] == (-2e-4, -1.0)
+    assert (why.original, why.verdict) == (2e-4, "not verified")
+    assert why.verification[1:] == (-2e-4, -1.0)
     assert not why.is_counterfactual
 
 
@@ -288,14 +288,14 @@ def test_a_budget_of_seconds_holds_for_every_explainer_also_within_one_answer(po
 
 def test_what_there_was_no_time_to_confirm_is_not_called_a_counterfactual():
     why = explain(Patient(bias=-5.5, plainly=60.0, fast=1.0), GRAPH, QUERY, seconds=0.3)
-    assert (why.removed, why.verdict, why.confirmed) == ((5,), "not confirmed", None)
+    assert (why.removed, why.verdict, why.verification) == ((5,), "not verified", None)
     assert (why.is_counterfactual, why.is_minimal) == (False, False)
     assert why.sentence.startswith("Not confirmed: without 1 of 7 past events the score falls from 0.92 to 0.18")
     assert "no time left" in str(why)
     assert explain(Patient(bias=-5.5, fast=1.0), GRAPH, QUERY, seconds=30).verdict == "counterfactual"
 
 
-@pytest.mark.parametrize(("plainly", "verdict"), [(0.11, "counterfactual"), (0.13, "not confirmed")])
+@pytest.mark.parametrize(("plainly", "verdict"), [(0.11, "counterfactual"), (0.13, "not verified")])
 def test_a_search_that_uses_all_of_its_time_leaves_a_quarter_for_the_confirmation(monkeypatch, plainly, verdict):
     clock = [0.0]
 
@@ -337,7 +337,7 @@ def test_a_plain_form_that_disagrees_at_the_decision_line_proves_nothing():
             return judge
 
     why = explain(Edge(), GRAPH, QUERY, search=partial(cody_search, iterations=3000))
-    assert (why.ended, why.verdict) == ("exhausted", "not confirmed")
+    assert (why.ended, why.verdict) == ("exhausted", "not verified")
     assert "the logit is 0.00010, which changes nothing" in str(why)
 
 
@@ -367,8 +367,8 @@ def test_the_same_seed_gives_the_same_explanation_whatever_came_before(network_c
     )
     assert replace(first[0], seconds=0) == replace(second[1], seconds=0)
     assert (
-        explain(toy(), GRAPH, QUERY, policy=random, seed=1).explored
-        != explain(toy(), GRAPH, QUERY, policy=random, seed=2).explored
+        explain(toy(), GRAPH, QUERY, policy=random, seed=1).evaluated
+        != explain(toy(), GRAPH, QUERY, policy=random, seed=2).evaluated
     )
 
 
@@ -394,7 +394,7 @@ def test_asking_ahead_does_not_change_an_explanation(network_case):
             explain(fast_model(network, graph), graph, graph.query(row), search=partial(cody_search, ahead=ahead))
             for ahead in (1, 32)
         )
-        assert (one.explored, one.removed, one.logits) == (many.explored, many.removed, many.logits)
+        assert (one.evaluated, one.removed, one.logits) == (many.evaluated, many.removed, many.logits)
 
 
 def test_model_and_graph_are_as_they_were_also_after_an_exception(network_case):
@@ -502,7 +502,7 @@ def test_a_budget_of_seconds_that_ends_anywhere_leaves_the_best_of_what_was_aske
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setattr("cody.search.oracle.time.monotonic", lambda: clock[0])  # noqa: B023
                     why = explain(Slow(), GRAPH, QUERY, policy=policy, search=search, seconds=float(budget))
-                flipping = [rows for rows, logit in why.explored if (logit > 0) != (why.logits[0] > 0)]
+                flipping = [rows for rows, logit in why.evaluated if (logit > 0) != (why.logits[0] > 0)]
                 assert why.is_counterfactual == bool(flipping)
                 if flipping and why.ended == "seconds":
                     assert len(why.removed) == min(map(len, flipping))
@@ -557,8 +557,8 @@ def test_nonsense_about_a_set_that_the_search_never_wants_is_overlooked():
 
     search = partial(cody_search, iterations=40, ahead=1)
     alone = explain(toy(bias=5.0), GRAPH, QUERY, search=search)
-    wanted = {frozenset(rows) for rows, _ in alone.explored}
-    assert explain(Broken(), GRAPH, QUERY, search=partial(search, ahead=64)).explored == alone.explored
+    wanted = {frozenset(rows) for rows, _ in alone.evaluated}
+    assert explain(Broken(), GRAPH, QUERY, search=partial(search, ahead=64)).evaluated == alone.evaluated
 
 
 def test_a_single_event_is_minimal_whoever_found_it():
@@ -642,10 +642,10 @@ def test_documents_of_the_first_form_are_still_read():
         (lambda d: d.update(parameters=[]), "damaged"),
         (lambda d: d["query"].update(time="x"), "damaged"),
         (lambda d: d["query"].update(before=None), "damaged"),
-        (lambda d: d["confirmed"].update(original=None), "damaged"),
+        (lambda d: d["verification"].update(original=None), "damaged"),
         (lambda d: d["candidates"][0].update(time=None), "damaged"),
         (lambda d: d["candidates"][0].update(row="0"), "damaged"),
-        (lambda d: d["explored"][0].__setitem__(1, float("inf")), "damaged"),
+        (lambda d: d["evaluated"][0].__setitem__(1, float("inf")), "damaged"),
     ],
 )
 def test_a_foreign_newer_or_damaged_document_is_refused(change, says):
@@ -809,7 +809,7 @@ def test_alternatives_are_confirmed_and_none_contains_another():
     assert len(sets) == 3
     assert not any(one < other for one in sets for other in sets)
     for other in why.alternatives:
-        assert other.confirmed.without == pytest.approx(model.logits(QUERY, [frozenset(other.rows)])[0], abs=1e-4)
+        assert other.verification.without == pytest.approx(model.logits(QUERY, [frozenset(other.rows)])[0], abs=1e-4)
     assert Explanation.from_json(why.to_json()) == why
     assert explain(model, GRAPH, QUERY, count=1).alternatives == ()
     assert len(explain(model, GRAPH, QUERY).alternatives) == 2  # what one search has found, up to three in all
@@ -848,7 +848,7 @@ def test_logits_that_happen_to_lie_between_0_and_1_are_not_warned_of():
     model.link = graph.query(79)  # other links have logits
     why = explain(model, graph, model.link)
     assert why.evaluations > 20
-    assert all(0 < logit < 1 for _, logit in why.explored)
+    assert all(0 < logit < 1 for _, logit in why.evaluated)
 
 
 @pytest.mark.parametrize("bias", [0.0, -12.0], ids=["usual", "nearly zero"])
@@ -857,7 +857,7 @@ def test_probabilities_that_round_to_zero_or_of_few_sets_are_warned_of(bias):
     model = Squashed(graph, weights=np.random.default_rng(1).normal(size=80) * 3, bias=bias)
     with pytest.warns(ProbabilityWarning, match="a counterfactual that is found all the same is none"):
         why = explain(model, graph, graph.query(79), evaluations=10)
-    assert bias == 0.0 or any(logit == 0.0 for _, logit in why.explored)
+    assert bias == 0.0 or any(logit == 0.0 for _, logit in why.evaluated)
 
 
 def test_labels_and_probabilities_of_a_model_that_knows_one_link_only_say_nothing():

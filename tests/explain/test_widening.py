@@ -51,7 +51,7 @@ def test_where_nothing_is_found_the_answer_says_how_far_it_looked_and_keeps_the_
     assert len(why.candidates) == 64
     assert why.wider.events == 256
     assert why.evaluations == len(set(calls))
-    assert why.evaluations - why.wider.evaluations == len(why.explored) == 300
+    assert why.evaluations - why.wider.evaluations == len(why.evaluated) == 300
     assert "was found among 64 past events within 300 evaluations: no single event does it" in why.sentence
     assert (
         f"None was found among 256 past events either, with {why.wider.evaluations:,} more evaluations." in why.sentence

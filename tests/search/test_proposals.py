@@ -271,7 +271,7 @@ def test_a_network_answers_about_events_that_could_have_happened():
         assert replace(why, seconds=0.0) == replace(again, seconds=0.0)
         assert Explanation.from_json(why.to_json()) == why
         assert why.is_counterfactual
-        assert why.confirmed is not None
+        assert why.verification is not None
 
 
 def test_answers_that_others_share_stay_free_of_imagined_rows():

@@ -46,7 +46,7 @@ def large() -> Explanation:
     model = ToyModel(graph, weights=rng.normal(size=400), bias=9.0, indirect=0.3, half_life=1e9)
     why = explain(model, graph, graph.query(399), search=partial(cody_search, iterations=300))
     assert len(why.candidates) == 64
-    assert len(why.explored) >= 290
+    assert len(why.evaluated) >= 290
     return why
 
 

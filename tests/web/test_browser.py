@@ -34,7 +34,7 @@ def box(page, why, row):
 
 
 def logit(why, *rows):
-    return {frozenset(change): value for change, value in why.explored}[frozenset(rows)]
+    return {frozenset(change): value for change, value in why.evaluated}[frozenset(rows)]
 
 
 def test_it_opens_without_a_complaint_and_asks_nobody(browser, why, tmp_path):
@@ -72,7 +72,7 @@ def test_switching_an_event_gives_the_stored_answer_and_the_flip(browser, why, t
 
 def test_a_set_that_was_not_asked_about_says_so_and_how_to_ask(browser, tmp_path):
     why = cut_short()
-    asked = {frozenset(change) for change, _ in why.explored}
+    asked = {frozenset(change) for change, _ in why.evaluated}
     rows = [event.row for event in why.candidates]
     pair = next({a, b} for a in rows for b in rows if a < b and frozenset({a, b}) not in asked)
     with tab(browser) as watched:
@@ -115,7 +115,7 @@ def test_the_sets_that_were_tried_can_be_walked_through_by_keyboard(browser, why
         page.keyboard.press("Home")
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
-        change, value = why.explored[1]
+        change, value = why.evaluated[1]
         assert page.locator("#now-score").inner_text() == scores(why.original, value)[1]
         assert page.url.endswith(f"#change={','.join(map(str, change))}")
         assert page.locator('.dots [aria-selected="true"]').get_attribute("data-k") == "1"
@@ -140,7 +140,7 @@ def test_an_event_is_marked_everywhere(browser, why, tmp_path):
         assert set(marked) == {str(number(why, 4))}
         assert len(marked) >= 2
         dots = page.evaluate("[...document.querySelectorAll('.dots .marked')].map((e) => Number(e.dataset.k))")
-        assert sorted(dots) == [place for place, (change, _) in enumerate(why.explored) if 4 in change]
+        assert sorted(dots) == [place for place, (change, _) in enumerate(why.evaluated) if 4 in change]
 
 
 def test_time_axes_move_events_and_keep_their_order(browser, tmp_path):
@@ -169,7 +169,7 @@ def test_the_table_can_be_sorted_and_searched(browser, tmp_path):
         page.get_by_role("button", name="row", exact=True).click()
         assert page.evaluate(rows) == [event.row for event in why.candidates]
         page.get_by_role("button", name="alone").click()
-        alone = {rows[0]: value for rows, value in why.explored if len(rows) == 1}
+        alone = {rows[0]: value for rows, value in why.evaluated if len(rows) == 1}
         known = [alone[row] for row in page.evaluate(rows) if row in alone]
         assert known == sorted(known)
         wanted = why.candidates[-3]

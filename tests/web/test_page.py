@@ -82,10 +82,10 @@ def test_a_page_with_1300_sets_takes_less_than_200_kilobytes():
     rows = [event.row for event in why.candidates]
     more = [
         (tuple(sorted(rng.choice(rows, size, replace=False).tolist())), round(float(rng.normal(size=1)[0]), 5))
-        for size in rng.integers(4, 40, 1300 - len(why.explored)).tolist()
+        for size in rng.integers(4, 40, 1300 - len(why.evaluated)).tolist()
     ]
-    longer = replace(why, explored=(*why.explored, *more))
-    assert len({frozenset(change) for change, _ in longer.explored}) == 1300
+    longer = replace(why, evaluated=(*why.evaluated, *more))
+    assert len({frozenset(change) for change, _ in longer.evaluated}) == 1300
     assert len(longer.to_html().encode()) < 200_000
 
 
@@ -96,13 +96,13 @@ def test_the_page_carries_every_answer_that_is_known(why):
         frozenset(row for place, row in enumerate(rows) if int(bits, 16) >> place & 1): logit
         for bits, logit, *_ in data["sets"]
     }
-    assert known == {frozenset(change): logit for change, logit in why.explored}
+    assert known == {frozenset(change): logit for change, logit in why.evaluated}
     assert all(score == scores(why.original, logit)[1] for _, logit, score, *_ in data["sets"])
     assert [rows[place] for place in data["opened"]] == list(why.rows)
 
 
 def test_the_steps_of_the_answer_are_known_even_if_the_search_did_not_ask_about_them(why):
-    forgotten = replace(why, explored=())
+    forgotten = replace(why, evaluated=())
     known = {known.change for known in Facts(forgotten).known}
     numbers = [Facts(why).number[row] for row in why.rows]
     assert known == {tuple(sorted(numbers[:length])) for length in range(len(numbers) + 1)}

@@ -194,7 +194,7 @@ def test_a_search_gives_the_librarys_explanation(asked):
         time.sleep(0.01)
     document = Explanation.from_json(asked.get(f"/api/explanations/{job['id']}/document").text)
     expected = explainer("greedy").explain(MODEL, GRAPH, GRAPH.query(50))
-    assert (document.rows, document.logits, document.explored) == (expected.rows, expected.logits, expected.explored)
+    assert (document.rows, document.logits, document.evaluated) == (expected.rows, expected.logits, expected.evaluated)
     assert job["sentence"] == expected.sentence
     assert expected.sentence in asked.get("/", event=50, explainer="greedy").text
 
@@ -354,7 +354,7 @@ def test_the_engines_sessions_say_how_much_they_keep():
 def test_a_page_is_there_in_time_and_knows_what_it_shows():
     case = Scenario(GRAPH.query(59), 59, frozenset({3, 5, 58}))
     expected = {rows: MODEL.logits(GRAPH.query(59), [frozenset(rows)])[0] for rows in ((), (3, 5, 58), (58,))}
-    known = dict(live().look(case).explored)
+    known = dict(live().look(case).evaluated)
     assert known.keys() >= expected.keys()
     assert [known[rows] for rows in expected] == pytest.approx(list(expected.values()), abs=1e-5)
 
@@ -364,7 +364,7 @@ def test_a_page_is_there_in_time_and_knows_what_it_shows():
             return super().logits(query, changes)
 
     why = live(SlowForEach(GRAPH), limits=Limits(look=0.6)).look(case)
-    hurried = dict(why.explored)
+    hurried = dict(why.evaluated)
     assert {(), (3, 5, 58)} <= hurried.keys()
     assert len(hurried) < len(why.candidates)
     alone = sum(len(rows) == 1 for rows in hurried)

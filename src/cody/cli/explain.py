@@ -253,7 +253,7 @@ def _edits(allow: str | None, why_not: bool) -> tuple[Proposer, ...]:
 
 def _wants_hint(why: Explanation) -> bool:
     """Whether removals were looked for, alone and in vain."""
-    return not (why.is_counterfactual or why.is_unconfirmed or why.factual or why.allows_more)
+    return not (why.is_counterfactual or why.is_unverified or why.factual or why.allows_more)
 
 
 def _addition(model: Model, graph: TemporalGraph, query: Query, seconds: float | None) -> Explanation | None:

@@ -291,7 +291,7 @@ def addition(why: Explanation, other: Explanation | None) -> Iterable[Renderable
 def advice(why: Explanation) -> Table:
     """What to try next after a search that found nothing, and what that would cost, from what was asked."""
     size, number, each = why.proven, len(why.candidates), why.seconds / max(1, why.evaluations)
-    left = comb(number, size) - sum(len(rows) == size for rows, _ in why.explored)
+    left = comb(number, size) - sum(len(rows) == size for rows, _ in why.evaluated)
     kind = {1: "single events", 2: "pairs", 3: "triples"}.get(size, f"sets of {size}")
     rows = table("try next", "")
     if why.ended == SECONDS:  # until there is more time, nothing else would help

@@ -70,7 +70,7 @@ class Surroundings(NamedTuple):
     events: tuple[Event, ...]
 
 
-class Confirmation(NamedTuple):
+class Verification(NamedTuple):
     """The decisive answers, computed once more, on their own, with nothing remembered."""
 
     by: str  # how, in words
@@ -82,7 +82,7 @@ class Counterfactual(NamedTuple):
     """Another change that would have led to the other decision."""
 
     rows: tuple[int, ...]
-    confirmed: Confirmation
+    verification: Verification
 
 
 class AnswerStep(NamedTuple):
@@ -122,13 +122,13 @@ class Explanation:
     iterations: int
     evaluations: int  # distinct sets that the explainer asked the model about
     seconds: float  # for all of it but the confirmation
-    confirmed: Confirmation | None  # None: nothing claims to change the decision, or there was no time
+    verification: Verification | None  # None: nothing claims to change the decision, or there was no time
     without_all: float | None  # the logit with all candidates otherwise; None: confirmed, or no time
     parameters: dict[str, Any]  # what the explainer was given
     seed: int
     model: str  # identities of what it is about
     data: str
-    explored: tuple[tuple[tuple[int, ...], float], ...] = ()  # every set asked about, and the answer
+    evaluated: tuple[tuple[tuple[int, ...], float], ...] = ()  # every set asked about, and the answer
     alternatives: tuple[Counterfactual, ...] = ()  # other ways out, best first; none contains another
     window: Window | None = None  # when the one imagined event of the answer could have been, to the same effect
     surroundings: Surroundings | None = None  # None: in documents of others, and of before
@@ -163,10 +163,10 @@ class Explanation:
     @property
     def is_counterfactual(self) -> bool:
         """Whether the decision changes with the answer; confirmed."""
-        return self.confirmed is not None and flips(self.confirmed.original, self.confirmed.without)
+        return self.verification is not None and flips(self.verification.original, self.verification.without)
 
     @property
-    def is_unconfirmed(self) -> bool:
+    def is_unverified(self) -> bool:
         """Whether the search found a counterfactual that plain replay had no time for, or does not agree with."""
         changed = self.without is not None and flips(self.original, self.without)
         return changed and not self.is_counterfactual
@@ -174,7 +174,7 @@ class Explanation:
     @property
     def counterfactuals(self) -> Evaluated:
         """All that the search met, with their logits, best first: fewest edits, then furthest; not all confirmed."""
-        return flipping_sets({frozenset(rows): logit for rows, logit in self.explored})
+        return flipping_sets({frozenset(rows): logit for rows, logit in self.evaluated})
 
     @property
     def proven(self) -> int:
@@ -182,7 +182,7 @@ class Explanation:
 
         It follows from what was asked.
         """
-        asked = {frozenset(rows) for rows, _ in self.explored}
+        asked = {frozenset(rows) for rows, _ in self.evaluated}
         return lower_bound(asked, [event.row for event in self.candidates], dict(self.counterfactuals))
 
     @property
@@ -231,8 +231,8 @@ class Explanation:
         """What is known: a counterfactual, or that there is none, or only that none was found, or not looked for."""
         if self.is_counterfactual:
             return "counterfactual"
-        if self.is_unconfirmed and not self.factual:
-            return "not confirmed"
+        if self.is_unverified and not self.factual:
+            return "not verified"
         if self.is_exhausted and not self.counterfactuals:  # a factual explainer may meet one and name other events
             return "none among the candidates"
         if self.factual:
@@ -356,9 +356,9 @@ class Explanation:
         written["candidates"] = [event.as_dict() for event in self.candidates]
         written["window"] = None if self.window is None else self.window._asdict()
         written["wider"] = None if self.wider is None else self.wider._asdict()
-        written["confirmed"] = None if self.confirmed is None else self.confirmed._asdict()
+        written["verification"] = None if self.verification is None else self.verification._asdict()
         written["alternatives"] = [
-            {"rows": other.rows, "confirmed": other.confirmed._asdict()} for other in self.alternatives
+            {"rows": other.rows, "verification": other.verification._asdict()} for other in self.alternatives
         ]
         if self.surroundings is not None:
             nodes, events = self.surroundings
@@ -442,19 +442,19 @@ READERS: document.Readers = {
     "iterations": document.row_number,
     "evaluations": document.row_number,
     "seconds": document.finite,
-    "confirmed": document.or_none(document.named_tuple(Confirmation)),
+    "verification": document.or_none(document.named_tuple(Verification)),
     "without_all": document.or_none(document.finite),
     "parameters": document.parameters,
     "seed": document.seed,
     "model": document.text,
     "data": document.text,
-    "explored": document.tuple_of(document.pair(document.tuple_of(document.row_number), document.finite)),
+    "evaluated": document.tuple_of(document.pair(document.tuple_of(document.row_number), document.finite)),
     "window": document.or_none(document.named_tuple(Window)),
     "wider": document.or_none(document.named_tuple(Wider)),
     "scope": document.one_of(*SCOPES),
     "alternatives": document.tuple_of(
         document.named_tuple(
-            Counterfactual, rows=document.tuple_of(document.row_number), confirmed=document.named_tuple(Confirmation)
+            Counterfactual, rows=document.tuple_of(document.row_number), verification=document.named_tuple(Verification)
         )
     ),
     "surroundings": document.or_none(

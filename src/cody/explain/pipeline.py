@@ -22,12 +22,12 @@ from cody.explain.explanation import (
     MOVED,
     SEEN_EVENTS,
     SOME_EVENTS,
-    Confirmation,
     Counterfactual,
     Event,
     Explanation,
     Neighbour,
     Surroundings,
+    Verification,
     Wider,
 )
 from cody.graph import IntArray, Query, TemporalGraph, check_query, whole_number
@@ -178,13 +178,13 @@ def explain(
         iterations=found.iterations,
         evaluations=searched.evaluations,
         seconds=spent,
-        confirmed=said.confirmed,
+        verification=said.verification,
         without_all=said.without_all,
         parameters=parameters(policy, search, widths[0], hops, near, proposing) | _limits(wanted, protect, searched),
         seed=wanted.seed,
         model=identity_of(searched.model),
         data=graph.identity,
-        explored=tuple((tuple(sorted(change)), logit) for change, logit in found.evaluated),
+        evaluated=tuple((tuple(sorted(change)), logit) for change, logit in found.evaluated),
         alternatives=said.others,
         window=searched.window,
         surroundings=_surroundings(searched.graph, query, searched.events, hops),
@@ -279,7 +279,7 @@ class Said(NamedTuple):
     """What the model says of the answer, one edit after the other, and the ways out that are confirmed."""
 
     logits: tuple[float | None, ...]
-    confirmed: Confirmation | None
+    verification: Verification | None
     without_all: float | None
     others: tuple[Counterfactual, ...]
 
@@ -589,7 +589,7 @@ def _confirm(
     full: bool,
     *,
     nothing: float | None = None,
-) -> Confirmation | None:
+) -> Verification | None:
     """Answer the decisive question once more. None if there is nothing to confirm, or no time left for it.
 
     `nothing` is the confirmed logit with nothing changed, where it is known already.
@@ -606,7 +606,7 @@ def _confirm(
         if _differ(answered, confirmed):
             _check_difference(model, query, change, original, before, f"{answered} and, {by}, {confirmed:.5f}")
             by += f" ({confirmed:.5f}, which counts; the search had {answered:.5f})"
-    return Confirmation(by, round(before, 5), round(after, 5))
+    return Verification(by, round(before, 5), round(after, 5))
 
 
 def _differ(answered: float, confirmed: float) -> bool:
@@ -626,7 +626,7 @@ def _check_difference(model: Model, query: Query, change: Change, original: floa
         )
 
 
-def _as_confirmed(logits: tuple[float | None, ...], confirmed: Confirmation | None) -> tuple[float | None, ...]:
+def _as_confirmed(logits: tuple[float | None, ...], confirmed: Verification | None) -> tuple[float | None, ...]:
     """The logits along the answer; where its confirmation gave others, these."""
     if confirmed is None or not flips(confirmed.original, confirmed.without):
         return logits
@@ -642,7 +642,7 @@ def _ask_plainly(model: Model, query: Query, change: Change, full: bool) -> tupl
 
 
 def _alternatives(
-    model: Model, query: Query, found: SearchResult, answer: Confirmation, full: bool, count: int
+    model: Model, query: Query, found: SearchResult, answer: Verification, full: bool, count: int
 ) -> tuple[Counterfactual, ...]:
     """Other ways out than the answer: as many as there is time to confirm."""
     logits = dict(found.counterfactuals)

@@ -88,7 +88,7 @@ def sentence(why: Explanation) -> str:
     """The answer in one sentence."""
     if why.is_counterfactual and not why.factual:
         return f"{capital(_changed(why))} {_moved(why)}."
-    if why.is_unconfirmed and not why.factual:
+    if why.is_unverified and not why.factual:
         return f"Not confirmed: {_changed(why)} {_moved(why)}."
     if not why.candidates:
         return "There are no past events near this link that could be taken away."
@@ -157,20 +157,20 @@ def _moved(why: Explanation) -> str:
 
 def certainty(why: Explanation) -> str:
     """How far a counterfactual can be trusted; empty if there is none."""
-    if why.is_unconfirmed:
+    if why.is_unverified:
         return f"Not confirmed: {_doubt(why)}."
-    if why.confirmed is None or not why.is_counterfactual:
+    if why.verification is None or not why.is_counterfactual:
         return ""
     smaller = "It did not look for the smallest such set." if why.factual else _smaller(why)
     alone = not why.factual and not why.alternatives and why.parameters.get("count") not in (None, 1)
-    return f"Confirmed: {why.confirmed.by}. {smaller}{' No other way out was found.' if alone else ''}"
+    return f"Confirmed: {why.verification.by}. {smaller}{' No other way out was found.' if alone else ''}"
 
 
 def _doubt(why: Explanation) -> str:
     """Why a counterfactual that was found is not confirmed."""
-    if why.confirmed is None:
+    if why.verification is None:
         return "there was no time left for it; allow more seconds"
-    return f"{why.confirmed.by}, the logit is {why.confirmed.without:.5f}, which changes nothing"
+    return f"{why.verification.by}, the logit is {why.verification.without:.5f}, which changes nothing"
 
 
 def _smaller(why: Explanation) -> str:
@@ -298,7 +298,7 @@ def answer_table(why: Explanation) -> AnswerTable:
         line = _line(why, event, number)
         lines.append(line._replace(logit=logit, score=written[number + 1], predicted=predicted))
     more = len(why.rows) - LONGEST_FAILURE
-    if more > 1 and why.confirmed is None:  # of what does not change the decision, nobody needs to know all
+    if more > 1 and why.verification is None:  # of what does not change the decision, nobody needs to know all
         lines[-more:] = [lines[-1]._replace(edit=f"+ {more} more", link="", when="", before="")]
     changed = "otherwise" if why.imagined else "without"
     return AnswerTable(_headings(why, "named" if why.factual else changed), lines)
@@ -310,7 +310,7 @@ def alternatives_table(why: Explanation) -> AnswerTable:
     removals_only = True
     for other in why.alternatives:
         lines += [Line()] * bool(lines)
-        logit = other.confirmed.without
+        logit = other.verification.without
         events = [why.candidate(row) for row in other.rows]
         removals_only &= all(event.edit == REMOVED for event in events)
         shown = events if len(events) <= LONGEST_ALTERNATIVE else events[: LONGEST_ALTERNATIVE - 1]

@@ -240,7 +240,7 @@ def _parts_of(explainer: Explainer, model: Model) -> dict[str, Any]:
 
 def _first_flip(why: Explanation) -> int | None:
     """How many sets were asked about, up to and including the first that changes the decision."""
-    flipping = (number for number, (_, logit) in enumerate(why.explored, start=1) if flips(why.original, logit))
+    flipping = (number for number, (_, logit) in enumerate(why.evaluated, start=1) if flips(why.original, logit))
     return next(flipping, None)
 
 

@@ -124,7 +124,7 @@ def _beside_each_other(
 def progress(facts: Facts) -> Markup:
     """How far the best set so far had moved the score towards the other decision, after each set that was tried."""
     why = facts.why
-    tried = facts.known[: len(why.explored)]
+    tried = facts.known[: len(why.evaluated)]
     if len(tried) < 2:
         return Markup("")
     axis = scale(known.logit for known in facts.known)

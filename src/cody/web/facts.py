@@ -75,7 +75,7 @@ class Facts:
         why, answers = self.why, dict[tuple[int, ...], float]()
         prefixes = ((why.rows[:length], logit) for length, logit in enumerate(why.logits))
         every = (tuple(event.row for event in why.candidates), why.without_all)
-        for rows, logit in (*why.explored, *prefixes, every):
+        for rows, logit in (*why.evaluated, *prefixes, every):
             if logit is not None and all(row in self.number for row in rows):
                 answers.setdefault(tuple(sorted({self.number[row] for row in rows})), logit)
         return [KnownChange(change, logit, scores(why.original, logit)[1]) for change, logit in answers.items()]

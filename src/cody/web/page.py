@@ -330,7 +330,7 @@ def _search_words(facts: Facts) -> str:
     if turned:
         found = f"{turned} change the decision: diamonds" if turned > 1 else "One changes the decision: the diamond"
     words = f"Each dot is a set of changes that the model was asked about. {found}. Click one to see it."
-    elsewhere = facts.why.evaluations - len(facts.why.explored)  # a search among more or fewer events, or for times
+    elsewhere = facts.why.evaluations - len(facts.why.evaluated)  # a search among more or fewer events, or for times
     return f"{words} {elsewhere:,} more tried with other candidates are not shown." if elsewhere > 0 else words
 
 
