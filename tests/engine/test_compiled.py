@@ -80,7 +80,7 @@ def test_both_forms_find_the_same_versions_and_what_they_depend_on(monkeypatch, 
     ask = partial(Lineage, graph, (1, 7, 50)[seed % 3], query, universe, nodes)
     pure, quick = in_each_form(monkeypatch, ask)
     assert (pure.library, quick.library) == (None, compiled.library())
-    for column in ("index", "own", "other", "previous", "bit", "parents", "memory", "latest", "last"):
+    for column in ("index", "own", "other", "previous", "bit", "parents", "memory", "latest"):
         np.testing.assert_array_equal(getattr(quick, column), getattr(pure, column))
     level = np.full(len(quick.index), -1)
     for number, versions in enumerate(quick.levels):
@@ -153,11 +153,15 @@ def test_a_deadline_stops_the_compiled_form_between_levels(model, monkeypatch):
     monkeypatch.setattr(compiled.CompiledFollow, "_compute", lambda self: levels.append(1) or compute(self))
     inputs = [fast.QueryWorkspace(model, model.graph.query(280), range(280)).inputs for _ in range(2)]
     masks = inputs[0].lineage.universe.masks(some_sets())
-    inputs[0].follow(masks)
+    latest = (
+        np.repeat(inputs[0].lineage.latest, len(masks)),
+        np.tile(np.arange(len(masks)), len(inputs[0].known.unchanged)),
+    )
+    inputs[0].compiled.follow(masks, *latest)
     assert len(levels) > 10
     levels.clear()
     with pytest.raises(BudgetError), until(0.0):
-        inputs[1].follow(masks)
+        inputs[1].compiled.follow(masks, *latest)
     assert not levels
 
 

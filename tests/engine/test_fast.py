@@ -15,8 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cody.engine import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, tgn
-from cody.engine.lineage import Lineage
+from cody.engine import FastTGAT, FastTGN, Replay, compiled, fast, fast_model, load_model, tgn
 from cody.engine.vectors import NearDuplicates
 from cody.engine.weights import Weights
 from cody.graph import Query, TemporalGraph
@@ -366,13 +365,28 @@ def test_of_long_histories_the_gates_compute_in_single_precision(monkeypatch, ed
         assert used == {np.dtype(expected)}
 
 
+def test_memories_of_nodes_that_a_set_does_not_lead_to_are_not_followed():
+    src, dst = [0, 2, 3, 4, 2, 0], [1, 5, 5, 5, 3, 2]  # 0 met 1, and later 2, which had met others
+    graph = TemporalGraph.from_arrays(src=src, dst=dst, time=np.arange(6.0))
+    model = engine(random_network(graph, "tgn", batch=1, layers=1, neighbours=1), graph)
+    workspace = fast.QueryWorkspace(model, Query(0, 1, 7.0, 6), range(6))
+    workspace.answer([frozenset({1, 5})])  # unless 0 meets 2, what 2 did is of no concern
+    assert workspace.inputs.memory.length == 1 + 2  # zero, and what 0 and 1 remember of each other
+    workspace.answer([frozenset({1})])
+    assert workspace.inputs.memory.length > 5
+
+
 def test_where_there_are_many_versions_a_few_changes_are_followed_at_a_time(model_and_sets, monkeypatch):
     graph, network, query, removals = model_and_sets
     expected = engine(network, graph).logits(query, removals)
-    followed, affected = [], Lineage.first_affected
-    monkeypatch.setattr(
-        Lineage, "first_affected", lambda self, masks: followed.append(len(masks)) or affected(self, masks)
-    )
+    followed = []
+    for form, name in ((tgn.MemoryInputs, "_levels"), (compiled.CompiledFollow, "follow")):
+        follow = getattr(form, name)
+        monkeypatch.setattr(
+            form,
+            name,
+            lambda self, masks, *pairs, follow=follow: followed.append(len(masks)) or follow(self, masks, *pairs),
+        )
     monkeypatch.setattr(tgn, "FOLLOWED_AT_ONCE", 5_000)
     np.testing.assert_allclose(engine(network, graph).logits(query, removals), expected, rtol=0, atol=1e-9)
     assert sum(followed) == (len(removals) if isinstance(network, TGN) else 0)

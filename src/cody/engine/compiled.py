@@ -45,9 +45,10 @@ def _structure(name: str, **fields: Any) -> type[ctypes.Structure]:
 
 _Setup = _structure(
     "_Setup",
-    **dict.fromkeys(("versions", "dimensions", "levels", "capacity", "event_capacity", "at_once"), _Number),
+    **dict.fromkeys(("versions", "events", "dimensions", "levels", "capacity", "event_capacity", "at_once"), _Number),
     **dict.fromkeys(("own", "other", "previous", "bit", "usual_own", "usual_other", "index", "time"), _Pointer),
-    **dict.fromkeys(("imagined", "children", "child_start", "child_count", "order", "level_start"), _Pointer),
+    **dict.fromkeys(("imagined", "children", "child_start", "child_count"), _Pointer),
+    **dict.fromkeys(("affected", "affected_start", "affected_count", "order", "level_start"), _Pointer),
     **dict.fromkeys(("usual", "table"), _Pointer),
     **dict.fromkeys(("row_words", "table_rows"), _Number),
     checksum_weights=_Pointer,
@@ -100,7 +101,7 @@ def _library() -> Any:
     loaded.follow_advance.argtypes = [_Pointer, _Pointer]
     loaded.follow_prepare.argtypes = [_Pointer, _Pointer, _Pointer]
     loaded.follow_compute.argtypes = [_Pointer, _Pointer]
-    loaded.follow_result.argtypes = [_Pointer, _Pointer, _Number, _Pointer]
+    loaded.follow_result.argtypes = [_Pointer, _Pointer, _Pointer, _Number, _Pointer]
     loaded.lineage_trace.argtypes = [_Pointer, _Pointer, _Number, _Pointer, _Number]
     loaded.lineage_trace.restype = _Number
     loaded.lineage_depend.argtypes = [_Number, _Number, *[_Pointer] * 9]
@@ -196,12 +197,16 @@ class CompiledFollow:
             self.library.follow_close(self.handle)
 
     def _arrays(self, inputs: MemoryInputs) -> dict[str, NDArray[Any]]:
-        lineage, children, words = self.lineage, self.lineage.children, self.model.table.words
+        lineage, words = self.lineage, self.model.table.words
+        children, affected = lineage.children, lineage.affected
         integers = {
             **{name: getattr(lineage, name) for name in _LINEAGE},
             "children": children.numbers,
             "child_start": children.starts,
             "child_count": children.lengths,
+            "affected": affected.numbers,
+            "affected_start": affected.starts,
+            "affected_count": affected.lengths,
             "order": np.concatenate([lineage.own[:0], *lineage.levels]),
             "level_start": np.cumsum([0, *map(len, lineage.levels)]),
             "usual": inputs.usual,
@@ -224,6 +229,7 @@ class CompiledFollow:
         lineage, table = self.lineage, self.model.table
         return _Setup(
             versions=len(lineage.index),
+            events=len(lineage.universe.events),
             dimensions=self.gathered[0].shape[1],
             levels=len(lineage.levels),
             capacity=PRODUCTS_KEPT,
@@ -240,13 +246,13 @@ class CompiledFollow:
             **{name: array.ctypes.data for name, array in self.arrays.items()},
         )
 
-    def follow(self, masks: Masks) -> IntArray:
-        """The ids of the versions `Lineage.last` under changes, 0 where they do not change. [n, w] → [last, n]"""
-        library, lineage = self.library, self.lineage
+    def follow(self, masks: Masks, versions: IntArray, change: IntArray) -> IntArray:
+        """The ids of versions, each under one of the changes: see `MemoryInputs._levels`."""
+        library = self.library
         masks = np.ascontiguousarray(masks)  # the library reads them until the end
-        first = [np.ascontiguousarray(column) for column in lineage.first_affected(masks)]
-        addresses = [column.ctypes.data for column in (masks, *first)]
-        _check(library.follow_begin(self.handle, *masks.shape, *addresses, len(first[0])))
+        needed = [np.ascontiguousarray(column, dtype=np.int64) for column in (versions, change)]
+        pairs = *(column.ctypes.data for column in needed), len(versions)
+        _check(library.follow_begin(self.handle, *masks.shape, masks.ctypes.data, *pairs))
         while _check(library.follow_advance(self.handle, ctypes.byref(self.todo))):
             left = self.todo.value
             check_deadline()
@@ -255,8 +261,8 @@ class CompiledFollow:
                 self._multiply()
                 left = self._compute()
                 check_deadline()
-        ids = np.empty((len(lineage.last), len(masks)), dtype=np.int32)
-        library.follow_result(self.handle, lineage.last.ctypes.data, len(lineage.last), ids.ctypes.data)
+        ids = np.empty(len(versions), dtype=np.int64)
+        library.follow_result(self.handle, *pairs, ids.ctypes.data)
         return ids
 
     def _prepare(self, count: int) -> None:

@@ -109,7 +109,7 @@ class Below(Protocol):
     def plan(self, nodes: IntArray, masks: Masks, change: IntArray) -> Any:
         """What has to be computed for the vectors of nodes under masks. [n], [n, w], [n]
 
-        `change` says to which of the changes a mask belongs that `Inputs.follow` was given last. A mask may have fewer
+        `change` says to which of the changes a mask belongs that `Inputs.begin` was given last. A mask may have fewer
         bits than that change; those are missing that the vector cannot depend on.
         """
         ...
@@ -136,8 +136,8 @@ class Inputs(Below, Protocol):
         """How many numbers a change can add at most."""
         ...
 
-    def follow(self, masks: Masks) -> None:
-        """Find out what changes of the past do to the inputs, before any is asked for. [n, w]"""
+    def begin(self, changes: Masks) -> None:
+        """What is planned and computed next is about these changes of the past. [n, w]"""
         ...
 
 
@@ -335,7 +335,7 @@ class QueryWorkspace:
         changes = changes[: self.changes_at_once]
         masks = self.universe.masks(changes)
         n, last, known = len(masks), self.layers[-1], self.inputs.size
-        self.inputs.follow(masks)
+        self.inputs.begin(masks)
         roots, change = np.repeat(self.roots, n), np.tile(np.arange(n), 2)
         ids = last.compute(last.plan(roots, np.concatenate([masks, masks]), change))
         self.largest = max(self.largest or 0, -(-(self.inputs.size - known) // n))

@@ -27,13 +27,14 @@ enum { MOST_COMPARED = 256 };         /* values of a version that a new one is c
 
 /* What compiled.py passes, in the same order; every field takes 8 bytes. V = versions, d = dimensions of a memory. */
 typedef struct {
-    int64_t versions, dimensions, levels, capacity, event_capacity, at_once;
+    int64_t versions, events, dimensions, levels, capacity, event_capacity, at_once;
     const int64_t *own, *other, *previous, *bit;  /* [V] see `Lineage` */
     const int64_t *usual_own, *usual_other;       /* [V] parents with nothing changed */
     const int64_t *index;                         /* [V] place in the table */
     const double *time;                           /* [V] of the event */
     const uint8_t *imagined;                      /* [V] */
     const int64_t *children, *child_start, *child_count;
+    const int64_t *affected, *affected_start, *affected_count; /* by event: versions that its change affects first */
     const int64_t *order, *level_start;           /* versions, lowest level first; [levels + 1] */
     int64_t *usual;                               /* [V] id of the memory with nothing changed, -1 until it is read */
     const uint32_t *table;                        /* rows of `row_words` words: values, then a checksum of two words */
@@ -82,6 +83,7 @@ typedef struct {
     int64_t content_count, content_room, bucket_count;
     const uint64_t *masks;
     int64_t changes, mask_words, change_words;
+    uint64_t *needed;             /* [V, change_words] whether an answer may depend on the version under a change */
     uint64_t *waiting, *changed;  /* [V, change_words] */
     int64_t *first_id;            /* [V] where the ids of a version's changed values begin in `ids`, in order of changes */
     int32_t *ids;
@@ -142,7 +144,7 @@ static int grow_slots(Follow *f, int64_t room) {
 
 EXPORT void follow_close(Follow *f) {
     if (!f) return;
-    void *arrays[] = {f->contents, f->buckets, f->waiting, f->changed, f->first_id, f->ids, f->pairs, f->busy,
+    void *arrays[] = {f->contents, f->buckets, f->needed, f->waiting, f->changed, f->first_id, f->ids, f->pairs, f->busy,
                       f->level_of, f->own_slot, f->other_slot, f->alike_next, f->point, f->alike_head, f->event_head,
                       f->event_next, f->event_elapsed, f->own_id, f->other_id, f->event_slot, f->value,
                       f->usual_value};
@@ -183,29 +185,79 @@ EXPORT Follow *follow_open(const Setup *setup) {
 /* The table after it was repaired. */
 EXPORT void follow_table(Follow *f, const uint32_t *table) { f->s.table = table; }
 
-static void wait_for(Follow *f, int64_t version) {
-    if (f->level_of[version] >= 0) f->busy[f->level_of[version]] = 1;
+/* Let a version wait for the changes among these under which it is needed. */
+static void wait_for(Follow *f, int64_t version, const uint64_t *changes) {
+    const uint64_t *needed = f->needed + version * f->change_words;
+    uint64_t *waiting = f->waiting + version * f->change_words, any = 0;
+    for (int64_t word = 0; word < f->change_words; word++) any |= waiting[word] |= changes[word] & needed[word];
+    if (any && f->level_of[version] >= 0) f->busy[f->level_of[version]] = 1;
 }
 
-/* Begin with the versions that changes affect at first hand: `count` pairs of a version and the number of a change. */
+/* For each event with a bit, the changes that it belongs to: masks the other way round. [bits, change_words] */
+static uint64_t *changes_of_bits(const Follow *f) {
+    uint64_t *changes = calloc((size_t)(64 * f->mask_words * f->change_words) + 1, sizeof(uint64_t));
+    if (!changes) return NULL;
+    for (int64_t change = 0; change < f->changes; change++)
+        for (int64_t word = 0; word < f->mask_words; word++)
+            for (uint64_t left = f->masks[change * f->mask_words + word]; left; left &= left - 1) {
+                int64_t bit = 64 * word + __builtin_ctzll(left);
+                changes[bit * f->change_words + change / 64] |= (uint64_t)1 << change % 64;
+            }
+    return changes;
+}
+
+/* A version is needed under some changes; or, where its event did not happen, the latest one before that did. */
+static void need(Follow *f, int64_t version, const uint64_t *changes, const uint64_t *of_bit) {
+    for (int64_t word = 0; word < f->change_words; word++) {
+        uint64_t left = changes[word];
+        for (int64_t v = version; left; v = f->s.previous[v]) {
+            uint64_t absent = 0;
+            if (f->s.bit[v] >= 0) {
+                absent = of_bit[f->s.bit[v] * f->change_words + word];
+                if (f->s.imagined[v]) absent = ~absent;
+            }
+            f->needed[v * f->change_words + word] |= left & ~absent;
+            left &= absent;
+        }
+    }
+}
+
+/* What is needed under which change: these versions, and all that they are computed from. */
+static void find_needed(Follow *f, const int64_t *versions, const int64_t *which, int64_t count, const uint64_t *of_bit) {
+    for (int64_t place = 0; place < count; place++)
+        f->needed[versions[place] * f->change_words + which[place] / 64] |= (uint64_t)1 << which[place] % 64;
+    for (int64_t place = f->s.level_start[f->s.levels]; place-- > 0;) {
+        int64_t version = f->s.order[place];
+        const uint64_t *changes = f->needed + version * f->change_words;
+        need(f, f->s.own[version], changes, of_bit);
+        need(f, f->s.other[version], changes, of_bit);
+    }
+}
+
+/* Begin with changes, and with the versions that are needed under them: `count` pairs of a version and the number of a
+   change. */
 EXPORT int64_t follow_begin(Follow *f, int64_t changes, int64_t mask_words, const uint64_t *masks,
                             const int64_t *versions, const int64_t *which, int64_t count) {
     size_t cells = (size_t)f->s.versions * (size_t)((changes + 63) / 64);
+    uint64_t **tables[] = {&f->needed, &f->waiting, &f->changed};
     f->masks = masks;
     f->changes = changes;
     f->mask_words = mask_words;
     f->change_words = (changes + 63) / 64;
-    free(f->waiting);
-    free(f->changed);
-    f->waiting = calloc(cells + 1, sizeof(uint64_t));
-    f->changed = calloc(cells + 1, sizeof(uint64_t));
-    if (!f->waiting || !f->changed) return NO_ROOM;
+    for (int table = 0; table < 3; table++) {
+        free(*tables[table]);
+        *tables[table] = calloc(cells + 1, sizeof(uint64_t));
+        if (!*tables[table]) return NO_ROOM;
+    }
     memset(f->busy, 0, (size_t)f->s.levels);
     f->level = f->id_count = f->pair_count = 0;
-    for (int64_t place = 0; place < count; place++) {
-        f->waiting[versions[place] * f->change_words + which[place] / 64] |= (uint64_t)1 << which[place] % 64;
-        wait_for(f, versions[place]);
-    }
+    uint64_t *of_bit = changes_of_bits(f);
+    if (!of_bit) return NO_ROOM;
+    find_needed(f, versions, which, count, of_bit);
+    for (int64_t event = 0; event < f->s.events; event++)
+        for (int64_t place = 0; place < f->s.affected_count[event]; place++)
+            wait_for(f, f->s.affected[f->s.affected_start[event] + place], of_bit + event * f->change_words);
+    free(of_bit);
     return 0;
 }
 
@@ -290,12 +342,8 @@ static int spread(Follow *f) {
             f->ids[f->id_count++] = id;
         }
         if (f->id_count == first) continue;
-        for (int64_t child = 0; child < f->s.child_count[version]; child++) {
-            int64_t waits = f->s.children[f->s.child_start[version] + child];
-            for (int64_t word = 0; word < f->change_words; word++)
-                f->waiting[waits * f->change_words + word] |= changed[word];
-            wait_for(f, waits);
-        }
+        for (int64_t child = 0; child < f->s.child_count[version]; child++)
+            wait_for(f, f->s.children[f->s.child_start[version] + child], changed);
     }
     f->pair_count = 0;
     return 1;
@@ -341,13 +389,12 @@ EXPORT int64_t follow_advance(Follow *f, int64_t *todo) {
     return 1;
 }
 
-/* The ids of some versions under each change, UNCHANGED where they are what they were. [count], → [count, changes] */
-EXPORT void follow_result(const Follow *f, const int64_t *versions, int64_t count, int32_t *ids) {
-    for (int64_t place = 0; place < count; place++)
-        for (int64_t change = 0; change < f->changes; change++) {
-            int32_t value = value_of(f, versions[place], change);
-            ids[place * f->changes + change] = value > 0 ? value : UNCHANGED;
-        }
+/* The ids of versions, each under a change, UNCHANGED where they are what they were. [count] each */
+EXPORT void follow_result(const Follow *f, const int64_t *versions, const int64_t *which, int64_t count, int64_t *ids) {
+    for (int64_t place = 0; place < count; place++) {
+        int32_t value = value_of(f, versions[place], which[place]);
+        ids[place] = value > 0 ? value : UNCHANGED;
+    }
 }
 
 /* ---- numbers ---- */

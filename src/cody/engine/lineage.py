@@ -72,7 +72,6 @@ class Lineage:
         nothing = np.zeros((1, universe.words), dtype=np.uint64)
         usual = np.zeros(len(self.index), dtype=np.int64)
         self.usual_own, self.usual_other = (self.kept(versions, nothing, usual) for versions in (self.own, self.other))
-        self.last = self._last()  # the versions that may be a node's latest before the query
 
     @property
     def count(self) -> int:
@@ -120,15 +119,6 @@ class Lineage:
                 deepest[version] = max(deepest[version], deepest[previous])
             deepest[some[~self.memory[some].any(axis=1)]] = -1
         return level
-
-    def _last(self) -> IntArray:
-        last: list[IntArray] = []
-        versions = self.latest
-        while len(versions):
-            versions = sorted_unique(versions)
-            last.append(versions)
-            versions = self.previous[versions[self.bit[versions] >= 0]]
-        return sorted_unique(np.concatenate([self.latest[:0], *last]))
 
     def _children(self, traced: IntArray) -> RaggedArray:
         """For each version, those that may be computed from it. [V] lists"""

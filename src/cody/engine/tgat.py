@@ -24,7 +24,7 @@ class FeatureInputs:
     def exactly(self) -> FeatureInputs:
         return self
 
-    def follow(self, masks: Masks) -> None:
+    def begin(self, changes: Masks) -> None:
         pass
 
     def plan(self, nodes: IntArray, masks: Masks, change: IntArray) -> IntArray:

@@ -19,7 +19,7 @@ from cody.engine.replay import MemoryState, Replay
 from cody.engine.vectors import NearDuplicates, Products, Vectors
 from cody.engine.versions import VersionTable, Watch, index_of, latest_event, open_versions, versions_in_memory
 from cody.engine.weights import Weights, gated
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph, sorted_unique
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, sorted_unique
 from cody.models.contract import Change
 from cody.utils.deadline import check_deadline
 
@@ -30,10 +30,11 @@ FOLLOWED_AT_ONCE = 40_000_000  # versions times changes: that takes 0.2 GB, besi
 
 
 class MemoryPlan(NamedTuple):
-    """The inputs that are asked for, and the memories of which those are made that are not there yet."""
+    """The inputs that are asked for, and the versions of which those are made that are not there yet."""
 
     asked: VectorRequest
-    memories: IntArray  # [m] an id, or minus the place of what the table has
+    versions: IntArray  # [m]
+    change: IntArray  # [m] under which of the changes; -1 where nothing is otherwise
 
 
 class MemoryInputs:
@@ -53,9 +54,7 @@ class MemoryInputs:
         self.memory.append(1)[:] = 0.0
         self.written = Vectors(1, np.float64)  # by id: when
         self.written.append(1)[:] = 0.0
-        self.last = np.zeros(len(lineage.index), dtype=np.int64)  # [V] place in `Lineage.last`
-        self.last[lineage.last] = np.arange(len(lineage.last))
-        self.followed: IntArray = np.zeros((len(lineage.last), 0), dtype=np.int32)  # [last, n] ids under changes
+        self.changes: Masks = np.zeros((0, lineage.universe.words), dtype=np.uint64)  # that answers are about
         self.usual = np.full(len(lineage.index), -1)  # [V] id of the version with nothing otherwise, once it is read
         self.usual[0] = 0
         self.sum_ids: dict[tuple[int, int], int] = {}  # node and id of its memory → id
@@ -81,34 +80,55 @@ class MemoryInputs:
     def values(self) -> FloatArray:
         return self.sums.values
 
-    def follow(self, masks: Masks) -> None:
-        """Compute the versions that these changes of the past change; where there are many, a few changes at a time."""
+    def begin(self, changes: Masks) -> None:
+        self.changes = changes
+
+    def _follow(self, versions: IntArray, change: IntArray) -> IntArray:
+        """The ids of versions, each under a change; where there are many, a few changes at a time. [m], [m] → [m]"""
         at_once = max(1, FOLLOWED_AT_ONCE // len(self.lineage.index))
         follow = self._levels if self.compiled is None else self.compiled.follow
-        parts = [follow(masks[first : first + at_once]) for first in range(0, len(masks), at_once)]
-        self.followed = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
+        ids = np.full(len(versions), UNCHANGED)
+        for first in range(0, len(self.changes), at_once):
+            some = (first <= change) & (change < first + at_once)
+            if some.any():
+                ids[some] = follow(self.changes[first : first + at_once], versions[some], change[some] - first)
+        return ids
 
-    def _levels(self, masks: Masks) -> IntArray:
-        """Forward in time, until the changes have faded. → [last, n] ids of `Lineage.last`; `follow.c` does the same"""
-        lineage = self.lineage
-        waiting = np.zeros((len(lineage.index), len(masks)), dtype=bool)  # [V, n] what a change may have reached
+    def _levels(self, masks: Masks, versions: IntArray, change: IntArray) -> IntArray:
+        """The ids of versions, each under one of the changes, and of all that these are computed from.
+
+        Forward in time, until the changes have faded. `follow.c` does the same. [n, w], [m], [m] → [m]
+        """
+        lineage, needed = self.lineage, self._needed(masks, versions, change)
+        waiting = np.zeros(needed.shape, dtype=bool)  # [V, n] what a change may have reached
         waiting[lineage.first_affected(masks)] = True
-        ids = np.full(waiting.shape, UNCHANGED, dtype=np.int32)  # [V, n] of the value of each version under each change
+        ids = np.full(needed.shape, UNCHANGED, dtype=np.int32)  # [V, n] of the value of each version under each change
         for level in lineage.levels:
-            place, change = np.nonzero(waiting[level])
+            place, which = np.nonzero(waiting[level] & needed[level])
             if not len(place):
                 continue
             check_deadline()
-            versions = level[place]
-            made = self._settle(versions, masks, change, ids)
+            some = level[place]
+            made = self._settle(some, masks, which, ids)
             changed = made != UNCHANGED
-            versions, change = versions[changed], change[changed]
-            ids[versions, change] = made[changed]
-            children, whose = lineage.children.of(versions)
-            waiting[children, change[whose]] = True
+            some, which = some[changed], which[changed]
+            ids[some, which] = made[changed]
+            children, whose = lineage.children.of(some)
+            waiting[children, which[whose]] = True
         if self.alike is not None:
             self.alike.sort()
-        return ids[lineage.last]
+        return ids[versions, change]
+
+    def _needed(self, masks: Masks, versions: IntArray, change: IntArray) -> BoolArray:
+        """Which versions are needed under which change: these, and all that they are computed from. → [V, n]"""
+        lineage = self.lineage
+        needed = np.zeros((len(lineage.index), len(masks)), dtype=bool)
+        needed[versions, change] = True
+        for level in reversed(lineage.levels):
+            place, which = np.nonzero(needed[level])
+            for parents in (lineage.own, lineage.other):
+                needed[lineage.kept(parents[level[place]], masks, which), which] = True
+        return needed
 
     def _settle(self, versions: IntArray, masks: Masks, change: IntArray, ids: IntArray) -> IntArray:
         """What versions are under changes, given `ids` of all that they may be computed from. [m], [n, w], [m] → [m]"""
@@ -180,17 +200,14 @@ class MemoryInputs:
 
     def plan(self, nodes: IntArray, masks: Masks, change: IntArray) -> MemoryPlan:
         asked = self.known.find(nodes, masks & self.depends[nodes])
-        touched = np.flatnonzero(asked.masks.any(axis=1))
-        versions = self.lineage.latest[asked.nodes]  # … or, of events that did not happen, one before
-        versions = self.lineage.kept(versions, asked.masks, np.arange(len(versions)))
-        memories = -versions
-        ids = self.followed[self.last[versions[touched]], change[asked.places[touched]]]
-        memories[touched] = np.where(ids == UNCHANGED, memories[touched], ids)
-        return MemoryPlan(asked, memories)
+        latest, which = self.lineage.latest[asked.nodes], np.arange(len(asked.nodes))
+        versions = self.lineage.kept(latest, asked.masks, which)
+        return MemoryPlan(asked, versions, np.where(asked.masks.any(axis=1), change[asked.places], -1))
 
     def compute(self, plan: MemoryPlan) -> IntArray:
-        made = self._sums(plan.asked.nodes, self._memories(plan.memories))
-        return self.known.add(plan.asked, made)
+        ids = self._follow(plan.versions, plan.change)
+        memories = self._memories(np.where(ids == UNCHANGED, -plan.versions, ids))
+        return self.known.add(plan.asked, self._sums(plan.asked.nodes, memories))
 
     def _sums(self, nodes: IntArray, memories: IntArray) -> IntArray:
         """Memories, and features where there are any, added. [n], [n] → [n] the ids of the sums"""
