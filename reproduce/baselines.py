@@ -49,7 +49,7 @@ def trained_on_campus(architecture, made):
 
 
 SHIPPED = ("tgn-collegemsg", "tgat-collegemsg")
-LEARNED = {"PGExplainer": (TrainingSettings, learned_order), "TempME": (MotifSettings, motif_order)}
+LEARNED = {"PGExplainer": (ScorerSettings, learned_order), "TempME": (MotifSettings, motif_order)}
 
 
 def on_campus(only=None):
