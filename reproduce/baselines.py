@@ -17,7 +17,7 @@ import torch
 from variants import thorough_scout
 
 import cody
-from cody.baselines import MotifSettings, explore, learned_order, motif_order
+from cody.baselines import MotifSettings, ScorerSettings, explore, learned_order, motif_order
 from cody.baselines.differentiable import SoftModel
 from cody.baselines.lessons import new_optimizer
 from cody.data import campus

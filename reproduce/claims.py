@@ -12,6 +12,7 @@ from importlib.resources import files
 
 import numpy as np
 
+from cody.paper.tables import rounded
 from cody.study.explainers import POLICIES as ALL_POLICIES
 from cody.study.explainers import find
 from cody.study.metrics import (
@@ -25,7 +26,6 @@ from cody.study.metrics import (
     mean_evaluations,
     within,
 )
-from cody.study.tables import rounded
 
 POLICIES = RANDOM, TEMPORAL, NEAREST, IMPACT = tuple(ALL_POLICIES)[:4]  # those of the paper
 CODY = {policy: find("cody", policy).name for policy in POLICIES}
@@ -262,7 +262,7 @@ def winners(settings):
 @cache
 def paper_table(name):
     """The rows of a table of the paper."""
-    lines = (files("cody.study") / "paper" / f"{name}.csv").read_text(encoding="utf-8").splitlines()
+    lines = (files("cody.paper") / f"{name}.csv").read_text(encoding="utf-8").splitlines()
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 

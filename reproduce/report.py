@@ -17,12 +17,12 @@ from page import replace_section
 from reasons import reasons
 
 from cody.errors import DataError
-from cody.study import typeset
+from cody.paper import typeset
+from cody.paper.tables import tables
 from cody.study.arrange import in_order
 from cody.study.explainers import EXPLAINERS, find, known
 from cody.study.metrics import aufsc_plus, fidelity_plus, mean_evaluations
 from cody.study.record_file import read_records
-from cody.study.tables import tables
 from cody.utils.files import write_atomically
 
 SHOWN_SIMILARITIES = ("jaccard-tgn-wikipedia-correct", "jaccard-tgat-uci-messages-correct")  # the others fill a folder
@@ -170,7 +170,7 @@ def main():
 
 
 def draw(folder, ending, records):
-    from cody.study.figures import save_figures
+    from cody.paper.figures import save_figures
 
     figures = folder / "figures"
     written = save_figures(records, figures)

@@ -26,6 +26,7 @@ ORDER = [
     {"cody.explain", "cody.train"},
     {"cody.adapters", "cody.baselines"},
     {"cody.study"},
+    {"cody.paper"},  # only commands import it
     {"cody.web"},
     {"cody"},
     {"cody.cli"},

@@ -17,8 +17,8 @@ from click.testing import CliRunner
 import cody
 from cody.cli import app
 from cody.data import datasets
+from cody.paper.tables import LAYOUTS
 from cody.study.explainers import POLICIES
-from cody.study.tables import LAYOUTS
 from cody.utils import start as _start
 from random_events import random_graph, random_network
 from texts import assert_same

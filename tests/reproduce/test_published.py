@@ -141,5 +141,5 @@ def test_a_search_asks_it_like_any_other_model(asked):
     candidates = np.arange(49, ROW)
     oracle = Oracle(PublishedAnswers(model, by_step=True), graph.query(ROW), rows=candidates.tolist())
     found = greedy(oracle, candidates[::-1])
-    assert len(found.asked) > 10
+    assert len(found.evaluated) > 10
     assert PublishedAnswers(model, by_step=True).identity != PublishedAnswers(model, by_step=False).identity

@@ -95,7 +95,7 @@ def test_exceptions_are_named_and_compared_with_chance(incorrect, expected):
 
 def test_what_the_paper_itself_has_is_read_from_its_tables():
     higher, count = reasons.in_paper()
-    assert (higher, count) == (42, 57)  # counted by hand in src/cody/study/paper/*_fidelity.csv
+    assert (higher, count) == (42, 57)  # counted by hand in src/cody/paper/*_fidelity.csv
     found = {
         ("tgn", data, kind): {
             "cody-spatio-temporal": [record(event=i, necessary=i < n, data=data, kind=kind) for i in range(10)]

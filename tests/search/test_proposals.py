@@ -18,6 +18,7 @@ from cody.errors import CallError, CodyError, DataError
 from cody.explain.explanation import Explanation
 from cody.models import ToyModel
 from cody.models.decision import flips
+from cody.paper.tables import tables
 from cody.search import greedy, top_share
 from cody.search.policies import event_impact, spatio_temporal
 from cody.search.proposals import (
@@ -34,7 +35,6 @@ from cody.study import metrics
 from cody.study.explainers import Explainer, explainer
 from cody.study.record import Record
 from cody.study.run import EvaluationPlan, Link, Sample, evaluate, run
-from cody.study.tables import tables
 from random_events import random_graph, random_network
 from some_records import record
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cody.errors import CallError
+from cody.paper.tables import LAYOUTS
 from cody.study import metrics
 from cody.study.metrics import interval, jaccard, summary
-from cody.study.tables import LAYOUTS
 from some_records import random_records, record
 
 MEASURES = [measure for layout in LAYOUTS for panel in layout.panels for measure in panel]  # a new one is asked, too

@@ -11,13 +11,13 @@ from cody.cli import app
 from cody.data import save_graph
 from cody.errors import CallError, DataError, FailedLinksWarning, ModelError
 from cody.models import ToyModel
+from cody.paper.tables import tables
+from cody.paper.typeset import as_text
 from cody.study import metrics, run, survey
 from cody.study.explainers import explainer
 from cody.study.failure import Failure, in_words
 from cody.study.record import Record
 from cody.study.record_file import read_failures, read_records
-from cody.study.tables import tables
-from cody.study.typeset import as_text
 from cody.study.workers import evaluate_in_processes
 from random_events import random_graph
 

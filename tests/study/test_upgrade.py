@@ -13,12 +13,12 @@ import pytest
 from cody import search
 from cody.errors import DataError
 from cody.models import ToyModel
+from cody.paper.tables import tables
+from cody.paper.typeset import as_csv, as_latex, as_markdown, as_text
 from cody.search import policies
 from cody.study.record import Record
 from cody.study.record_file import read_records
 from cody.study.run import EvaluationPlan, Explainer, Sample, run
-from cody.study.tables import tables
-from cody.study.typeset import as_csv, as_latex, as_markdown, as_text
 from cody.utils.files import with_checksum
 from random_events import random_graph
 from some_records import record

@@ -318,9 +318,9 @@ def tables_(
     intervals: Annotated[bool, Option("--intervals", help="Bootstrap intervals of 95 %.")] = False,
 ) -> None:
     """Compare explainers as the paper's tables do."""
-    from cody.study import typeset
+    from cody.paper import typeset
+    from cody.paper.tables import tables
     from cody.study.record_file import read_runs
-    from cody.study.tables import tables
 
     records = read_runs(files)
     failures = [failure for file in files for failure in read_failures(file)]
@@ -343,7 +343,7 @@ def figures(
     ),
 ) -> None:
     """Draw the figures of the paper's evaluation."""
-    from cody.study.figures import save_figures
+    from cody.paper.figures import save_figures
     from cody.study.record_file import read_runs
 
     records = read_runs(files)

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 
 from cody.cli import app
 from cody.errors import CodyError, DataError
+from cody.paper.tables import LAYOUTS, SPARSITY, Column, paper_figures, tables
+from cody.paper.typeset import as_csv, as_latex, as_markdown, as_text
 from cody.study import metrics
 from cody.study.arrange import arrange
 from cody.study.explainers import POLICIES
-from cody.study.tables import LAYOUTS, SPARSITY, Column, paper_figures, tables
-from cody.study.typeset import as_csv, as_latex, as_markdown, as_text
 from some_records import random_records, record, small_evaluation
 from texts import assert_same
 

@@ -17,8 +17,8 @@ from cody.study.arrange import arrange
 from some_records import record, small_evaluation
 
 pytest.importorskip("matplotlib")
-from cody.study import figures
-from cody.study.figures import draw, looks, save_figures
+from cody.paper import figures
+from cody.paper.figures import draw, looks, save_figures
 
 
 def given(alpha, size):
@@ -262,7 +262,7 @@ def test_without_matplotlib_the_error_says_how_to_get_it(monkeypatch):
             raise ImportError(name)
         return real(name, *rest)
 
-    monkeypatch.delitem(sys.modules, "cody.study.figures")
+    monkeypatch.delitem(sys.modules, "cody.paper.figures")
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(CodyError, match=r"needs matplotlib, which is not installed: pip install .*\[figures\]"):
-        __import__("cody.study.figures")
+        __import__("cody.paper.figures")

@@ -1,4 +1,4 @@
-"""The paper's tables from records: which value goes into which cell. `cody.study.typeset` writes them."""
+"""The paper's tables from records: which value goes into which cell. `cody.paper.typeset` writes them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cody.paper.remarks import Groups, beyond_removals, built_with_other_settings, follows_paper, missing
+from cody.paper.remarks import links as links_of
 from cody.study import metrics
 from cody.study.arrange import DATA, MODELS, Parts, arrange, explainers_in_order, in_order
 from cody.study.explainers import known
 from cody.study.failure import Failure, in_words
 from cody.study.metrics import Interval, Metric, MetricInputs, columns, interval
 from cody.study.record import KINDS, REMOVALS, Record
-from cody.study.remarks import Groups, beyond_removals, built_with_other_settings, follows_paper, missing
-from cody.study.remarks import links as links_of
 
 SAME_MESSAGES = {"collegemsg": "uci-messages"}  # the first has times to the minute, the paper's to the second
 
@@ -270,7 +270,9 @@ def _about_paper(model: str, groups: Groups, cells: Mapping[str, Mapping[Column,
 def paper_figures() -> dict[tuple[str, str, str, str, str], float]:
     """The figures of the paper, from the csv files next to this module; their first line names the source."""
     found: dict[tuple[str, str, str, str, str], float] = {}
-    for file in sorted((files("cody.study") / "paper").iterdir(), key=lambda file: file.name):
+    for file in sorted(files("cody.paper").iterdir(), key=lambda file: file.name):
+        if not file.name.endswith(".csv"):
+            continue
         lines = [line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
         for row in csv.DictReader(lines):
             group = (row.pop("model"), row.pop("explainer"), row.pop("dataset"), row.pop("predictions"))

@@ -8,15 +8,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from cody.paper.remarks import PAPER
+from cody.paper.tables import Cell, Column, Measure, Table, rounded
 from cody.study.arrange import DATA, MODELS, Parts, in_order
 from cody.study.explainers import known
 from cody.study.record import KINDS
-from cody.study.remarks import PAPER
-from cody.study.tables import Cell, Column, Measure, Table, rounded
 from cody.utils.words import count
 
 WIDTH = 80
 MISSING = "–"
+GAP = "  "  # between columns
 SHORT = {"correct": "corr.", "incorrect": "incorr."}
 LATEX_DATA = {"uci-messages": "UCI-Messages", "uci-forums": "UCI-Forums", "wikipedia": "Wikipedia"}
 
@@ -122,20 +123,23 @@ def _fits(block: str) -> bool:
 
 def _block(table: Table, columns: Sequence[Column]) -> str:
     """A row for each explainer; a measure's title is above its columns."""
-    texts = [["explainer", *table.rows]]
-    for column in columns:
-        texts.append([SHORT.get(column.kind, column.kind), *(_marked(table, name, column) for name in table.rows)])
-    texts = [[text.ljust(max(map(len, column))) for text in column] for column in texts]
-    runs = [(measure, len(list(run))) for measure, run in groupby(columns, key=lambda column: column.measure)]
-    start, titles = 1, [" " * len(texts[0][0])]
-    for measure, length in runs:
-        last = texts[start + length - 1]
-        short = len(measure.title) - len("  ".join(column[0] for column in texts[start : start + length]))
-        texts[start + length - 1] = [text + " " * max(0, short) for text in last]
-        titles.append(measure.title.ljust(len("  ".join(column[0] for column in texts[start : start + length]))))
-        start += length
-    rows = [titles, *zip(*texts, strict=True)]
-    return "\n".join("  ".join(row).rstrip() for row in rows)
+    grid = [_padded(["explainer", *table.rows])]
+    titles = [" " * len(grid[0][0])]
+    for measure, run in groupby(columns, key=lambda column: column.measure):
+        beside = [_padded([SHORT.get(column.kind, column.kind), *_numbers(table, column)]) for column in run]
+        width = max(len(measure.title), len(GAP.join(texts[0] for texts in beside)))
+        beside[-1] = [text + " " * (width - len(GAP.join(texts[0] for texts in beside))) for text in beside[-1]]
+        titles.append(measure.title.ljust(width))
+        grid += beside
+    return "\n".join(GAP.join(row).rstrip() for row in [titles, *zip(*grid, strict=True)])
+
+
+def _padded(texts: Sequence[str]) -> list[str]:
+    return [text.ljust(max(map(len, texts))) for text in texts]
+
+
+def _numbers(table: Table, column: Column) -> list[str]:
+    return [_marked(table, explainer, column) for explainer in table.rows]
 
 
 def _marked(table: Table, explainer: str, column: Column) -> str:
