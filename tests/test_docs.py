@@ -66,7 +66,7 @@ def files(tmp_path_factory):
     lines = "".join(f"{row - 1},{u},{i},{t},0,{row}\n" for u, i, t, row in rows)
     (folder / "ml_wikipedia.csv").write_text(",u,i,ts,label,idx\n" + lines)
     np.save(folder / "ml_wikipedia.npy", np.zeros((1001, 3)))
-    from models.test_original import original_weights
+    from train.test_original import original_weights
 
     network = random_network(random_graph(rng, edge_features=3), "tgn", layers=1)
     torch.save(original_weights(network, stacked=False), folder / "tgn.pth")
@@ -135,12 +135,23 @@ def test_the_python_on_a_page_runs_and_prints_what_it_says(page, capsys, tmp_pat
             assert_same(printed, expected)
 
 
+def without_code(page):
+    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page):
+    """The anchors that a page's headings get: lower case, words joined by hyphens, other signs left out."""
+    headings = re.findall(r"^#+ (.*)$", without_code(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page):
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+    for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", without_code(page)):
         if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+            file = page.parent / target if target else page
+            assert file.exists(), f"{page.name} links to {target}"
+            assert not anchor or anchor in anchors(file), f"{page.name} links to {target}#{anchor}"
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
@@ -189,8 +200,8 @@ UNWRAPPED = {"cli.md"}  # cli.md is the output of --help
 )
 def test_prose_fits_into_120_columns(page):
     """Tables, blocks of code and the targets of links may be longer."""
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-    lines = [re.sub(r"\]\([^)]*\)", "]", line) for line in text.splitlines() if not line.startswith("|")]
+    text = without_code(page).splitlines()
+    lines = [re.sub(r"\]\([^)]*\)", "]", line) for line in text if not line.startswith("|")]
     assert [line for line in lines if len(line) > 120] == []
 
 
@@ -205,13 +216,37 @@ def test_the_table_of_explainers_is_the_one_of_the_catalogue():
     assert [policy for policy in POLICIES if f"| `{policy}` |" not in made["page"]()] == []
 
 
-@pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", DOCS / "architecture.md"], ids=lambda page: page.name)
-def test_the_files_that_a_contributor_is_sent_to_exist(page):
-    named = set(
-        re.findall(r"`((?:src|tests|docs|bench|reproduce|results)/[\w./-]*)`", page.read_text(encoding="utf-8"))
-    )
-    assert len(named) > 10
-    assert [name for name in named if not (ROOT / name).exists()] == []
+FOLDERS = ("src", "tests", "docs", "bench", "reproduce", "results", "examples")
+NOT_IN_A_CLONE = {"docs/_build/html", "evaluate_link_prediction.py"}  # made by `make docs`; a file of DyGLib
+
+
+def named_files(text):
+    """Paths in backticks: whole ones, and bare names of Python files, which stand for a file of that name anywhere."""
+    whole = set(re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*)`", text))
+    bare = set(re.findall(r"`([a-z]\w*\.(?:py|c))(?:::\w+)?`", text))
+    return whole - NOT_IN_A_CLONE, bare - NOT_IN_A_CLONE
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
+def test_the_files_that_a_page_names_exist(page):
+    whole, bare = named_files(page.read_text(encoding="utf-8"))
+    assert [name for name in sorted(whole) if not (ROOT / name).exists()] == []
+    there = {file.name for folder in FOLDERS for file in (ROOT / folder).rglob("*.*")}
+    assert sorted(bare - there) == []
+
+
+def test_contributors_are_sent_to_files():
+    for page in (ROOT / "CONTRIBUTING.md", DOCS / "architecture.md"):
+        assert len(named_files(page.read_text(encoding="utf-8"))[0]) > 10
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "gallery").glob("*.ipynb")), ids=lambda page: page.name)
+def test_names_of_the_package_in_a_notebook_exist(page):
+    text = page.read_text(encoding="utf-8")
+    imported = re.findall(r"from (cody[\w.]*) import ([\w, ]+)", text)
+    names = {f"{home}.{name.strip()}" for home, part in imported for name in part.split(" as ")[0].split(",")}
+    names |= set(re.findall(r"`(cody(?:\.[A-Za-z]\w*)+)", text))
+    assert [name for name in sorted(names) if not exists(name)] == []
 
 
 def test_every_part_of_the_package_has_a_line_in_the_architecture():
