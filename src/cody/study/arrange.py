@@ -108,37 +108,46 @@ def _check_identities(records: Sequence[Record], short: Sequence[Record]) -> Non
 
 
 def _name_settings(records: Sequence[Record]) -> list[Record]:
-    settings: dict[Group, dict[str, dict[str, str]]] = {}  # for each group; their text is the key
-    given = [setting_of(record) for record in records]
-    for record, values in zip(records, given, strict=True):
-        group = Group(record.data, record.model, record.kind, record.explainer)
-        settings.setdefault(group, {})[str(values)] = values
-    varied: dict[str, list[str]] = {}  # which options vary within a group, for each explainer
-    for group, found in settings.items():
-        keys = dict.fromkeys(key for values in found.values() for key in values)
-        known = varied.setdefault(group.explainer, [])
-        known += [key for key in keys if key not in known and len({values.get(key) for values in found.values()}) > 1]
+    """The records, with an explainer for each setting that an explainer was run with on the same links."""
+    settings = [setting_of(record) for record in records]
     names = _names(
-        {(record.explainer, str(values)): values for record, values in zip(records, given, strict=True)}, varied
+        {(record.explainer, str(values)): values for record, values in zip(records, settings, strict=True)},
+        _varied_options(records, settings),
     )
     return [
         replace(record, explainer=names[record.explainer, str(values)])
-        for record, values in zip(records, given, strict=True)
+        for record, values in zip(records, settings, strict=True)
     ]
+
+
+def _varied_options(records: Sequence[Record], settings: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    """For each explainer, the options in which records of the same group differ."""
+    groups: dict[Group, list[Mapping[str, str]]] = {}
+    for record, values in zip(records, settings, strict=True):
+        groups.setdefault(Group(record.data, record.model, record.kind, record.explainer), []).append(values)
+    varied: dict[str, dict[str, None]] = {}  # a dictionary keeps the order in which options are met
+    for group, members in groups.items():
+        options = dict.fromkeys(option for values in members for option in values)
+        differing = (option for option in options if len({values.get(option) for values in members}) > 1)
+        varied.setdefault(group.explainer, {}).update(dict.fromkeys(differing))
+    return {explainer: list(options) for explainer, options in varied.items()}
 
 
 def _names(
     settings: Mapping[tuple[str, str], Mapping[str, str]], varied: Mapping[str, Sequence[str]]
 ) -> dict[tuple[str, str], str]:
-    """A name for each setting of each explainer: the shortest that distinguishes it from all others."""
+    """A name for each setting of each explainer: the shortest form that no other setting has.
+
+    The exact form is always unique; a readable one, and a readable one cut to 60 characters, are taken where they are.
+    """
     exact = {key: _exact(key[0], values, varied[key[0]]) for key, values in settings.items()}
-    whole = {key: _named(key[0], values, varied[key[0]]) for key, values in settings.items()}
+    readable = {key: _named(key[0], values, varied[key[0]]) for key, values in settings.items()}
     names = dict(exact)
-    for shorter in (whole, {key: sanitize(name, 60) for key, name in whole.items()}):
-        meant: dict[str, set[str]] = {}
+    for shorter in (readable, {key: sanitize(name, 60) for key, name in readable.items()}):
+        settings_of: dict[str, set[str]] = {}
         for key, name in shorter.items():
-            meant.setdefault(name, set()).add(exact[key])
-        names |= {key: name for key, name in shorter.items() if len(meant[name]) == 1}
+            settings_of.setdefault(name, set()).add(exact[key])
+        names |= {key: name for key, name in shorter.items() if len(settings_of[name]) == 1}
     return names
 
 
