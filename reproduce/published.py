@@ -110,14 +110,14 @@ class PartialReplay(Replay):
         other.rows = rows
         return other
 
-    def _replay(self, query: Query, outcome: Difference) -> MemoryState:
-        return self.later(self.start, [row for row in self.rows if row not in outcome.absent], query.before)
+    def _replay(self, query: Query, difference: Difference) -> MemoryState:
+        return self.later(self.start, [row for row in self.rows if row not in difference.absent], query.before)
 
-    def _recent(self, node: int, query: Query, outcome: Difference) -> IntArray:
+    def _recent(self, node: int, query: Query, difference: Difference) -> IntArray:
         key, count = (node, query.before), self.weights.sizes.neighbours
         if key not in self.histories:
             self.histories[key] = self.graph.history(*key)[::-1].tolist()
-        happened = islice((row for row in self.histories[key] if row not in outcome.absent), count)
+        happened = islice((row for row in self.histories[key] if row not in difference.absent), count)
         rows = np.full(count, -1)
         recent = list(happened)
         rows[: len(recent)] = recent

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from cody.explain.pipeline import explain
     from cody.graph import Query, TemporalGraph
     from cody.graph.edits import Add, Alter, Move
-    from cody.graph.neighbourhood import Protected, candidates
+    from cody.graph.neighbourhood import candidates
+    from cody.graph.protected import Protected
     from cody.models.contract import Change, Model, as_model
     from cody.models.predict import predict
     from cody.study import survey
@@ -53,7 +54,8 @@ _lazy.import_on_demand(
         "cody.explain.pipeline": "explain",
         "cody.graph.edits": "Add Alter Move",
         "cody.graph.log": "Query TemporalGraph",
-        "cody.graph.neighbourhood": "Protected candidates",
+        "cody.graph.neighbourhood": "candidates",
+        "cody.graph.protected": "Protected",
         "cody.models.contract": "Change Model as_model",
         "cody.models.predict": "predict",
         "cody.study.surveys": "survey",

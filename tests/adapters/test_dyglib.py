@@ -265,7 +265,7 @@ def from_kept(backbone, predictor, graph, query, removed, batch=7):
         np.append(graph.time[kept], graph.time[-1]),
         num_nodes=graph.num_nodes,
     )
-    past = dyglib.Past(small, small.query(len(kept)), small.outcome(frozenset(), small.query(len(kept))))
+    past = dyglib.Past(small, small.query(len(kept)), small.difference(frozenset(), small.query(len(kept))))
 
     numbered = np.concatenate([[0], kept + 1])
 
@@ -317,7 +317,7 @@ def test_it_keeps_all_rules_of_a_model(kind):
 def in_batches(backbone, predictor, graph, batch, **options):
     """The scores of all events in the library's own loop: each batch is scored with the memory before it."""
     everything = graph.query(graph.num_events - 1)._replace(before=graph.num_events, time=np.inf)
-    past = dyglib.Past(graph, everything, graph.outcome(frozenset(), everything))
+    past = dyglib.Past(graph, everything, graph.difference(frozenset(), everything))
     use_sampler(backbone, RowByRow([past]))
     scores = []
     for first in range(0, graph.num_events, batch):

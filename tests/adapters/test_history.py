@@ -189,7 +189,7 @@ def test_the_past_is_what_the_definition_says():
     graph = random_graph(np.random.default_rng(1), edge_features=2)
     longer = graph.imagine([Add(1, 2, 100.0), Move(50, 20.0)])
     query = longer.query(70)
-    past = Past(longer, query, longer.outcome(frozenset({3, 80, 81}), query))
+    past = Past(longer, query, longer.difference(frozenset({3, 80, 81}), query))
     assert set(past.events.rows.tolist()) == (set(range(70)) - {3, 50}) | {80, 81}
     assert (np.diff(past.events.time) >= 0).all()
     assert past.events.features.shape == (70, 2)

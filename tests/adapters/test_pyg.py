@@ -122,7 +122,7 @@ def test_more_events_in_a_batch_than_neighbours_leave_the_latest_ones():
 def _past(model, query):
     from cody.adapters import Past
 
-    return Past(model.graph, query, model.graph.outcome(frozenset(), query))
+    return Past(model.graph, query, model.graph.difference(frozenset(), query))
 
 
 class Attention(nn.Module):
@@ -161,7 +161,7 @@ def test_a_model_without_memory_is_asked_about_many_sets_at_once(hops):
 def _changed(model, query, change):
     from cody.adapters import Past
 
-    return Past(model.graph, query, model.graph.outcome(change, query))
+    return Past(model.graph, query, model.graph.difference(change, query))
 
 
 class Sigmoid(nn.Module):

@@ -20,7 +20,8 @@ from cody.errors import BudgetError, CallError
 from cody.explain.explanation import Explanation
 from cody.explain.pipeline import explain
 from cody.graph import FloatArray, Query, TemporalGraph
-from cody.graph.neighbourhood import Protected, candidates, events_among_nodes, events_on_paths
+from cody.graph.neighbourhood import candidates, events_among_nodes, events_on_paths
+from cody.graph.protected import Protected
 from cody.models.contract import Change, Model
 from cody.models.decision import flips
 from cody.models.toy import ToyModel

@@ -116,7 +116,7 @@ def _happening(graph: TemporalGraph, query: Query, change: Change) -> list[int]:
         return []
     order = {(row, 1, 0.0, 0): row for row in range(query.before) if row not in change and row not in replaced}
     for number in wanted:
-        place, time = int(graph.imagined.place[number]), float(graph.imagined.time[number])
+        place, time = int(graph.imagined.next_real[number]), float(graph.imagined.time[number])
         takes_its_place = place == graph.imagined.replaces[number]  # an altered event is where it was
         if place + takes_its_place <= query.before and time <= query.time:
             order[(place, 0, time, number)] = graph.num_events + number

@@ -335,7 +335,7 @@ def test_a_long_name_is_refused_with_row_and_column_before_it_fills_the_memory(t
 
 
 def test_one_longish_name_among_very_many_nodes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cody.graph.log.MOST_ROOM_FOR_NAMES", 2**20)
+    monkeypatch.setattr("cody.graph.columns.MOST_ROOM_FOR_NAMES", 2**20)
     names = [f"n{number}" for number in range(4_000)]
     frame = pd.DataFrame({"src": names, "dst": [*names[:-1], "x" * 999], "t": range(4_000)})
     with (

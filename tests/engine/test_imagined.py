@@ -148,7 +148,7 @@ def test_an_added_event_equals_a_log_that_has_it_where_the_grid_cannot_tell(kind
     for row in range(60, 120, 4):
         src, dst, time, features = 3, 4, float(GRAPH.time[row]) + 0.25, [0.5, -1.0]
         longer = GRAPH.imagine([Add(src, dst, time, features)])
-        place = int(longer.imagined.place[0])
+        place = int(longer.imagined.next_real[0])
         if place < END and {src, dst} & {int(GRAPH.src[place]), int(GRAPH.dst[place])}:
             continue
         rows = events(GRAPH)

@@ -22,7 +22,8 @@ from cody.explain.pipeline import explain
 from cody.explain.wording import answer_table
 from cody.graph import TemporalGraph
 from cody.graph.edits import Move
-from cody.graph.neighbourhood import Protected, candidates, events_among_nodes, events_on_paths
+from cody.graph.neighbourhood import candidates, events_among_nodes, events_on_paths
+from cody.graph.protected import Protected
 from cody.models import ToyModel
 from cody.models.contract import as_model
 from cody.search import cody as cody_search

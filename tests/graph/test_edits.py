@@ -30,13 +30,13 @@ def test_imagined_rows_stand_after_the_real_ones_of_their_time():
     edits = [Add("a", "b", when) for when in (20.0, 5.0, 20.0, 30.0, 99.0, 19.0)]
     longer = GRAPH.imagine(edits)
     rows = np.arange(10)
-    assert rows[np.argsort(longer.order(rows))].tolist() == [5, 0, 9, 1, 2, 4, 6, 3, 7, 8]
-    assert longer.place(rows).tolist() == [0, 1, 2, 3, 3, 0, 3, 4, 4, 1]
+    assert longer.in_time_order(rows).tolist() == [5, 0, 9, 1, 2, 4, 6, 3, 7, 8]
+    assert longer.next_real(rows).tolist() == [0, 1, 2, 3, 3, 0, 3, 4, 4, 1]
 
 
 def test_an_altered_event_takes_the_very_place_of_the_original():
     longer = GRAPH.imagine([Alter(1, [0.0, 9.0]), Move(1, 20.0)])
-    assert longer.order(np.array([0, 4, 1, 2, 5, 3])).tolist() == sorted(longer.order(np.arange(6)).tolist())
+    assert longer.time_rank(np.array([0, 4, 1, 2, 5, 3])).tolist() == sorted(longer.time_rank(np.arange(6)).tolist())
 
 
 def test_a_query_sees_the_imagined_rows_before_it():
@@ -48,7 +48,7 @@ def test_a_query_sees_the_imagined_rows_before_it():
 
 def test_a_change_is_real_rows_that_did_not_happen_and_imagined_ones_that_did():
     longer = GRAPH.imagine([Add("a", "b", 15.0), Move(0, 12.0), Move(0, 13.0), Move(1, 99.0)])
-    outcome = longer.outcome({2, 3, 4, 5, 6, 7}, longer.query(3))
+    outcome = longer.difference({2, 3, 4, 5, 6, 7}, longer.query(3))
     assert outcome.absent == {0, 1, 2}
     assert outcome.present == (4, 5)
 
@@ -57,7 +57,7 @@ def test_a_longer_log_has_an_identity_of_its_own_and_knows_the_original():
     one, same, other = (GRAPH.imagine([Add("a", "b", when)]) for when in (1.0, 1.0, 2.0))
     assert one.identity == same.identity
     assert len({GRAPH.identity, one.identity, other.identity}) == 3
-    assert GRAPH.log == one.log == other.log == GRAPH.identity
+    assert GRAPH.base_identity == one.base_identity == other.base_identity == GRAPH.identity
     assert GRAPH.imagine([]) is GRAPH
 
 

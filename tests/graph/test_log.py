@@ -293,7 +293,7 @@ def test_long_texts_are_refused_before_they_fill_the_memory(monkeypatch: pytest.
     for columns in ({"names": [*many, long]}, {"src": [*many, long], "dst": range(nodes), "time": range(nodes)}):
         with pytest.raises(DataError, match="1,000,000"):
             TemporalGraph.from_arrays(**{"src": [0], "dst": [1], "time": [1]} | columns)  # type: ignore[arg-type]
-    monkeypatch.setattr("cody.graph.log.MOST_ROOM_FOR_NAMES", 2**20)
+    monkeypatch.setattr("cody.graph.columns.MOST_ROOM_FOR_NAMES", 2**20)
     with pytest.raises(DataError, match=r"the names of 2,000 nodes would take 0\.0 GiB, .* longest, of 900 characters"):
         TemporalGraph.from_arrays([0], [1], [1], names=[*many, "x" * 900])
     assert tracemalloc.get_traced_memory()[1] < 2**22

@@ -515,7 +515,7 @@ class SeesTheImaginedFuture(Broken):
 
 class KeepsWhatIsMoved(Broken):
     def _logit(self, query, change):
-        outcome = self.graph.outcome(change, query)
+        outcome = self.graph.difference(change, query)
         shares = self._shares(query, outcome._replace(absent=change & outcome.absent))
         return float(sum(share * self.weights[row] for row, share in shares.items()))
 

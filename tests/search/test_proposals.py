@@ -57,7 +57,7 @@ def added_at(edit_time, decides):
 
     def function(graph, query, changes):
         def logit(change):
-            present = graph.outcome(change, query).present
+            present = graph.difference(change, query).present
             return 1.0 if any(decides(float(graph.time[row])) for row in present) else -1.0
 
         return [logit(change) for change in changes]

@@ -43,7 +43,7 @@ class EstimatingSession:
 
     def __init__(self, model: ApproximateModel, query: Query, rows: Sequence[int]) -> None:
         self.model, self.query = model, query
-        places = model.graph.place(np.array(sorted(rows), dtype=np.int64)).tolist()
+        places = model.graph.next_real(np.array(sorted(rows), dtype=np.int64)).tolist()
         self.oldest = model.grid.line(min([query.before, *places]))
         self.fed = _near(model.graph, query, rows, self.oldest)
         self.kept = Snapshots(model.snapshots.most)
@@ -51,7 +51,7 @@ class EstimatingSession:
     def logits(self, changes: Sequence[Change]) -> FloatArray:
         """An estimate for each change. [B]"""
         graph = self.model.graph
-        outcomes = [graph.outcome(change, self.query) for change in check_changes(graph, changes)]
+        outcomes = [graph.difference(change, self.query) for change in check_changes(graph, changes)]
         with self.model.borrowed():
             return np.array([self._logit(outcome) for outcome in outcomes])
 

@@ -177,18 +177,19 @@ class HistoryModel:
         """Everything replayed, with no more kept than one state: from row 0 if `full`, else from before the change."""
         (change,) = check_changes(self.graph, [change])
         query = self.as_fed(query)
-        line = 0 if full or self.steps.save is None else self.line_before(query, self.graph.outcome(change, query))
+        line = 0 if full or self.steps.save is None else self.line_before(query, self.graph.difference(change, query))
         return HistoryReference(self, self.snapshots.last_line(line))
 
     def on(self, graph: TemporalGraph) -> Self:
         """The same model on another log of the same nodes."""
+        same_log = graph.base_identity == self.graph.base_identity
         other = type(self)(
             graph,
             self.steps,
             self.identity,
             self.feeding,
             hops=self.hops,
-            snapshots=self.snapshots if graph.log == self.graph.log else Snapshots(self.snapshots.most),
+            snapshots=self.snapshots if same_log else Snapshots(self.snapshots.most),
         )
         other._turn, other.modules = self._turn, self.modules  # the functions are the same
         return other
@@ -215,7 +216,7 @@ class HistoryModel:
 
     def line_before(self, query: Query, outcome: Difference) -> int:
         """The last line of the grid before anything is otherwise, and at or before the query."""
-        imagined = self.graph.place(np.array(outcome.present, dtype=np.int64)).tolist()
+        imagined = self.graph.next_real(np.array(outcome.present, dtype=np.int64)).tolist()
         first: int = min([*outcome.absent, *imagined, query.before])
         return self.grid.line(first)
 
@@ -256,10 +257,10 @@ class HistoryModel:
         rows = past.rows(line)
         fed_before = self.state_before(past.query)
         if fed_before < past.query.before:
-            rows = rows[self.graph.place(rows) < fed_before]
+            rows = rows[self.graph.next_real(rows) < fed_before]
         if fed is not None:
             rows = rows[np.isin(rows, fed)]
-        batches = np.split(rows, np.flatnonzero(np.diff(self.grid.number(self.graph.place(rows)))) + 1)
+        batches = np.split(rows, np.flatnonzero(np.diff(self.grid.number(self.graph.next_real(rows)))) + 1)
         if self.steps.reads is not None and not everything:
             batches = self._that_reach(batches, self.steps.reads(past.query, past))
         for batch in batches:
@@ -283,12 +284,12 @@ class HistoryModel:
         graph, times = self.graph, self.graph.time[: self.graph.num_events]
         if not len(rows):
             return rows
-        line = self.grid.line(int(graph.place(rows[:1])[0]))
+        line = self.grid.line(int(graph.next_real(rows[:1])[0]))
         earlier = np.arange(np.searchsorted(times, graph.time[rows[0]]), line)
         if graph.imagined is None:
             return earlier
         imagined = np.arange(graph.num_events, graph.num_rows)
-        same = (graph.time[imagined] == graph.time[rows[0]]) & (graph.place(imagined) < line)
+        same = (graph.time[imagined] == graph.time[rows[0]]) & (graph.next_real(imagined) < line)
         return np.concatenate([earlier, imagined[same]])
 
     def score(self, past: Past) -> float:
@@ -314,7 +315,7 @@ class HistorySession:
         """One logit for each change. [B]"""
         model, graph = self.model, self.model.graph
         checked = check_changes(graph, changes)
-        pasts = [Past(graph, self.query, graph.outcome(change, self.query)) for change in checked]
+        pasts = [Past(graph, self.query, graph.difference(change, self.query)) for change in checked]
         with model.borrowed():
             if model.steps.start is None and model.steps.score_many is not None and pasts:
                 return _numbers(model.steps.score_many(self.query, pasts), len(pasts))
@@ -340,7 +341,7 @@ class HistoryReference:
         """One logit for each change; one of something before `since` is replayed from row 0. [B]"""
         model = self.model
         query = model.as_fed(query)
-        outcomes = [model.graph.outcome(change, query) for change in check_changes(model.graph, changes)]
+        outcomes = [model.graph.difference(change, query) for change in check_changes(model.graph, changes)]
         with model.borrowed():
             return np.array([self._logit(Past(model.graph, query, outcome)) for outcome in outcomes])
 

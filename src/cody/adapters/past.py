@@ -62,7 +62,7 @@ class Past:
         if not self.outcome.present:
             return real
         imagined = np.array(self.outcome.present, dtype=np.int64)
-        return _in_order(self.graph, np.concatenate([real, imagined[self.graph.place(imagined) >= first]]))
+        return _in_order(self.graph, np.concatenate([real, imagined[self.graph.next_real(imagined) >= first]]))
 
     def of_node(self, node: int) -> IntArray:
         """All rows of a node, in their order."""
@@ -113,10 +113,10 @@ def recent(
         rows = np.concatenate([rows, np.where(touches & present[of], more, -1)], axis=1)
     if not absent and not imagined:
         return rows
-    order = np.where(rows >= 0, graph.order(rows), -1)
+    order = np.where(rows >= 0, graph.time_rank(rows), -1)
     latest = np.argsort(-order, axis=1, kind="stable")[:, :count]
     return np.take_along_axis(rows, latest, axis=1)
 
 
 def _in_order(graph: TemporalGraph, rows: IntArray) -> IntArray:
-    return rows[np.argsort(graph.order(rows))]
+    return graph.in_time_order(rows)

@@ -239,11 +239,11 @@ class SlotLineage:
         self.bit = {row: 1 << place for place, row in enumerate(self.universe.tolist())}
         self.imagined = self.universe[self.universe >= graph.num_events]
         self.cut = log.grid.number(query.before)  # the batch that the query cuts; of no rows, if it stands at a line
-        self.oldest = min([self.cut, *log.grid.number(graph.place(self.universe)).tolist()])
+        self.oldest = min([self.cut, *log.grid.number(graph.next_real(self.universe)).tolist()])
         self.slots: dict[tuple[int, int], Slot] = {}  # by node and batch
         self._previous: dict[tuple[int, int], int] = {}
         self._batches: dict[int, set[int]] = {}  # of imagined rows, by node
-        batches = log.grid.number(graph.place(self.imagined))
+        batches = log.grid.number(graph.next_real(self.imagined))
         for row, batch in zip(self.imagined.tolist(), batches.tolist(), strict=True):
             for node in (int(graph.src[row]), int(graph.dst[row])):
                 self._batches.setdefault(node, set()).add(batch)
@@ -270,7 +270,7 @@ class SlotLineage:
         the same time, either may be taken for the last one.
         """
         graph, first = self.log.graph, self.log.grid.first(batch)
-        batches = self.log.grid.number(graph.place(self.imagined))
+        batches = self.log.grid.number(graph.next_real(self.imagined))
         real = self.log.grid.rows(batch, self.query.before)
         rows = _in_order(graph, np.concatenate([real, self.imagined[batches == batch]]))
         times = self.log.times
@@ -341,7 +341,7 @@ def _seen(graph: TemporalGraph, query: Query, rows: Iterable[int]) -> IntArray:
 
 
 def _in_order(graph: TemporalGraph, rows: IntArray) -> IntArray:
-    return rows[np.argsort(graph.order(rows))]
+    return graph.in_time_order(rows)
 
 
 class Recipes(NamedTuple):
@@ -462,7 +462,7 @@ class SlotWorkspace:
     def answer(self, changes: Sequence[Change]) -> FloatArray:
         """One logit for each change. [B]"""
         graph, steps, query = self.log.graph, self.log.steps, self.query
-        outcomes = [graph.outcome(change, query) for change in changes]
+        outcomes = [graph.difference(change, query) for change in changes]
         subgraph = steps.subgraph(query, [Past(graph, query, outcome) for outcome in outcomes])
         masks = [sum(self.lineage.bit[row] for row in (*outcome.absent, *outcome.present)) for outcome in outcomes]
         known = self._follow(masks)
@@ -695,7 +695,7 @@ class SourcedModel:
         if not full:
             (change,) = check_changes(self.graph, [change])
             seen = self.frame.as_fed(query)
-            line = self.frame.line_before(seen, self.graph.outcome(change, seen))
+            line = self.frame.line_before(seen, self.graph.difference(change, seen))
             with self.frame.borrowed():
                 if line and line not in self.frame.snapshots:
                     self.frame.snapshots.keep(line, self.steps.state(self.graph, *self.table.at(line, self.like)))
@@ -705,7 +705,7 @@ class SourcedModel:
         """The same model on another log of the same nodes."""
         other = copy.copy(self)
         other.frame, other.graph, other.log = self.frame.on(graph), graph, MemoryLog(self.steps, graph, self.grid)
-        if graph.log == self.graph.log:
+        if graph.base_identity == self.graph.base_identity:
             vars(other)["table"] = self.table
         else:
             vars(other).pop("table", None)

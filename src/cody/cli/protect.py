@@ -8,7 +8,7 @@ from typing import Any
 from cody.errors import CallError
 from cody.explain.what_if import parse_rows
 from cody.graph import TemporalGraph
-from cody.graph.neighbourhood import Protected
+from cody.graph.protected import Protected
 from cody.utils import words
 
 SIMULTANEOUS = "simultaneous"

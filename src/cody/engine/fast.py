@@ -442,7 +442,7 @@ class FastModel:
 
     def on(self, graph: TemporalGraph) -> Self:
         """The same model on a log that is longer by imagined rows."""
-        if graph.log != self.graph.log:
+        if graph.base_identity != self.graph.base_identity:
             raise CallError(f"{graph} is another log than {self.graph}; load the model for it")
         other = copy.copy(self)
         vars(other).pop("replay", None)

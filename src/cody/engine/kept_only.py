@@ -19,13 +19,12 @@ def logit_of_kept(plain: Replay, query: Query, kept: Iterable[int]) -> float:
     """The logit of a query that sees no events but `kept`; these may be imagined ones."""
     graph = plain.graph
     seen = {row for row in kept if row < query.before} | set(graph.imagined_before(query).tolist()).intersection(kept)
-    rows = np.array(sorted(seen), dtype=np.int64)
-    rows = rows[np.argsort(graph.order(rows))]
+    rows = graph.in_time_order(np.array(sorted(seen), dtype=np.int64))
     nodes = sorted_unique(np.concatenate([graph.src[rows], graph.dst[rows], [query.src, query.dst]]))
     small = _small_graph(graph, query, rows, nodes)
-    state = _replay(plain.weights, small, graph.place(rows) // plain.weights.sizes.batch)
-    asked = Query(int(small.src[-1]), int(small.dst[-1]), query.time, len(rows))
-    (logit,) = plain.on(small, state).logits(asked, [frozenset()])
+    state = _replay(plain.weights, small, graph.next_real(rows) // plain.weights.sizes.batch)
+    same_link = Query(int(small.src[-1]), int(small.dst[-1]), query.time, len(rows))
+    (logit,) = plain.on(small, state).logits(same_link, [frozenset()])
     return float(logit)
 
 

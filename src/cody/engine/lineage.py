@@ -103,7 +103,7 @@ class Lineage:
         """Fill in the masks. → [V] levels, above those of all versions that a version may be computed from"""
         level = np.full(len(self.index), -1)
         deepest = level.copy()  # [V] the highest level that the node's memory right after may have
-        order, batches = self.graph.order(self.row[traced]), self.graph.place(self.row[traced]) // self.batch
+        order, batches = self.graph.time_rank(self.row[traced]), self.graph.next_real(self.row[traced]) // self.batch
         traced, batches = (column[np.argsort(order)] for column in (traced, batches))
         starts = np.flatnonzero(np.diff(batches, prepend=-1))
         for some in np.split(traced, starts[1:]):
@@ -166,9 +166,9 @@ class Lineage:
         graph = self.graph
         rows = latest_event(graph, nodes, before)
         for row in self.universe.imagined.tolist():
-            place = int(graph.order(np.array([row]))[0])
+            place = int(graph.time_rank(np.array([row]))[0])
             touches = (nodes == graph.src[row]) | (nodes == graph.dst[row])
-            rows = np.where(touches & (place < order) & (place > graph.order(rows)), row, rows)
+            rows = np.where(touches & (place < order) & (place > graph.time_rank(rows)), row, rows)
         return np.where(rows >= 0, index_of(graph, rows, nodes), NO_VERSION)
 
     def _trace(self, nodes: IntArray, found: IntArray) -> tuple[IntArray, ...]:
@@ -178,21 +178,21 @@ class Lineage:
         only if all later ones of its node may not have, so the version before it counts only where it has a bit.
         """
         graph, universe = self.graph, self.universe
-        oldest = int(graph.order(universe.events[:1])[0]) if len(universe.events) else AFTER_ALL
+        oldest = int(graph.time_rank(universe.events[:1])[0]) if len(universe.events) else AFTER_ALL
         seen: BoolArray = np.zeros(2 * graph.num_rows, dtype=bool)
         traced = [(found[:0],) * 4]
         while True:
             check_deadline()
             nodes, found = nodes[found >= 0], found[found >= 0]
-            fresh = ~seen[found] & (graph.order(found // 2) >= oldest)
+            fresh = ~seen[found] & (graph.time_rank(found // 2) >= oldest)
             found, first = np.unique(found[fresh], return_index=True)  # many versions share their parents
             nodes = nodes[fresh][first]
             if not len(found):
                 return tuple(np.concatenate(column) for column in zip(*traced, strict=True))
             seen[found] = True
-            rows, order, place = found // 2, graph.order(found // 2), graph.place(found // 2)
+            rows, order, place = found // 2, graph.time_rank(found // 2), graph.next_real(found // 2)
             others, start = graph.other_end(rows, nodes), place // self.batch * self.batch
-            line = graph.order_before(start)
+            line = graph.first_rank(start)
             own, other, previous = np.split(
                 self._latest(
                     np.concatenate([nodes, others, nodes]),

@@ -36,7 +36,7 @@ class EditableEvents:
         self.query = query
         self.rows = frozenset(rows)  # what changes may name
         events = np.array(sorted(self._seen()), dtype=np.int64)
-        self.events: IntArray = events[np.argsort(graph.order(events), kind="stable")]  # [u] in the order of time
+        self.events: IntArray = graph.in_time_order(events)  # [u] in the order of time
         self.imagined = self.events[self.events >= graph.num_events]
         self.bit = {row: 1 << place for place, row in enumerate(self.events.tolist())}
         self.words = max(1, -(-len(self.events) // 64))
@@ -58,7 +58,7 @@ class EditableEvents:
         for change in changes:
             rows: Iterable[int] = change
             if self.graph.imagined is not None:
-                outcome = self.graph.outcome(change, self.query)
+                outcome = self.graph.difference(change, self.query)
                 rows = (*outcome.absent, *outcome.present)
             masks.append(sum([bit.get(row, 0) for row in rows]))
         return as_words(masks, self.words)
@@ -170,5 +170,5 @@ def _with_imagined(graph: TemporalGraph, imagined: IntArray, nodes: IntArray, ro
     for number, row in enumerate(imagined.tolist()):
         extra[[place for other, place in places if other == row], number] = row
     rows = np.concatenate([rows, extra], axis=1)
-    latest_first = np.argsort(-np.where(rows >= 0, graph.order(rows), -1), axis=1, kind="stable")
+    latest_first = np.argsort(-np.where(rows >= 0, graph.time_rank(rows), -1), axis=1, kind="stable")
     return np.take_along_axis(rows, latest_first, axis=1)

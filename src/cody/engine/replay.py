@@ -1,4 +1,4 @@
-"""What a network answers when the past is otherwise, in the plainest code possible: the definition of right.
+"""The reference implementation: the logit of a link under a modified history, in the plainest code possible.
 
 For each change, on its own: the memory is replayed batch by batch from the beginning, then the two nodes of the query
 are embedded from the events that happened, layer by layer, with the textbook form of attention. Nothing is reused,
@@ -6,7 +6,7 @@ nothing is approximated.
 
 The rules that make an answer unique:
 - A change names real rows that did not happen and imagined rows that did; an imagined row may stand for a real one,
-  which then did not happen (`TemporalGraph.outcome`).
+  which then did not happen (`TemporalGraph.difference`).
 - The grid of replay batches is fixed over the real rows: batch b holds rows [b·B, (b+1)·B), and the imagined rows that
   stand before one of them. A row that did not happen leaves a hole; nothing ever shifts the grid. The last batch is cut
   at the query.
@@ -39,10 +39,15 @@ class MemoryState(NamedTuple):
 
 
 class Replay:
-    """A network asked about a graph, one change at a time.
+    """A network on a graph, evaluated one change at a time, with nothing reused.
 
-    With `start`, changes that concern nothing before that state's row are replayed from there instead of row 0. With
-    `only_needed`, updates of memories that the answer cannot depend on are left out.
+    Args:
+        network: the network, or its weights.
+        graph: the log.
+        start: a state to begin from instead of row 0, for changes that concern nothing before its row.
+        dtype: precision of the arithmetic.
+
+    With `only_needed`, updates of memories that the answer cannot depend on are left out.
     """
 
     gives_logits = True
@@ -90,36 +95,36 @@ class Replay:
 
     @property
     def since(self) -> int:
-        """The row from which events are replayed, if nothing before it is otherwise."""
+        """The row from which events are replayed, where no change concerns an earlier one."""
         return 0 if self.start is None else self.start.row
 
     def reference(self, query: Query, change: Change, *, full: bool = False) -> Replay:
-        """Itself: it is the definition already."""
+        """Itself: this is the reference implementation."""
         return self
 
     def state(self, row: int) -> MemoryState:
-        """The memory at the last grid line at or before `row`, with nothing otherwise."""
+        """The memory at the last grid line at or before `row`, with nothing changed."""
         batch = self.weights.sizes.batch
         nobody = Query(0, 0, np.inf, row // batch * batch)
         return self._replay(nobody, Difference(frozenset(), ()))
 
     def _logit(self, query: Query, change: Change) -> float:
-        outcome = self.graph.outcome(change, query)
-        inputs = self.features + self._replay(query, outcome).memory  # [N, d]
+        difference = self.graph.difference(change, query)
+        inputs = self.features + self._replay(query, difference).memory  # [N, d]
         nodes = sorted_unique(np.array([query.src, query.dst]))
-        embeddings = self._embed(nodes, self.weights.sizes.layers, query, outcome, inputs)
+        embeddings = self._embed(nodes, self.weights.sizes.layers, query, difference, inputs)
         source, target = embeddings[np.searchsorted(nodes, [query.src, query.dst])]
         return float(self.weights.score(source, target))
 
-    def _replay(self, query: Query, outcome: Difference) -> MemoryState:
-        """Let everything before the query happen that did."""
+    def _replay(self, query: Query, difference: Difference) -> MemoryState:
+        """The memory at the query, after every event that the query sees."""
         graph, weights, batch = self.graph, self.weights, self.weights.sizes.batch
-        state = self._first_state(query, outcome)
+        state = self._first_state(query, difference)
         if not weights.has_memory:
             return state._replace(row=query.before)  # nothing is ever written to the memory
         memory, updated = state.memory.copy(), state.updated.copy()
-        batches = [self._last_events(first, query, outcome) for first in range(state.row, query.before + 1, batch)]
-        for nodes, rows in self._needed(batches, query, outcome) if self.only_needed else batches:
+        batches = [self._last_events(first, query, difference) for first in range(state.row, query.before + 1, batch)]
+        for nodes, rows in self._needed(batches, query, difference) if self.only_needed else batches:
             check_deadline()
             if len(nodes):
                 other = graph.other_end(rows, nodes)
@@ -128,21 +133,21 @@ class Replay:
                 updated[nodes] = graph.time[rows]
         return MemoryState(query.before, memory, updated)
 
-    def _last_events(self, first: int, query: Query, outcome: Difference) -> tuple[IntArray, IntArray]:
+    def _last_events(self, first: int, query: Query, difference: Difference) -> tuple[IntArray, IntArray]:
         """The nodes of the batch that begins at row `first`, and the last event of each in it. [n], [n]"""
         check_deadline()
         batch = self.weights.sizes.batch
-        rows = np.array(self._happened(range(first, min(first + batch, query.before)), first // batch, outcome), int)
+        rows = np.array(self._happened(range(first, min(first + batch, query.before)), first // batch, difference), int)
         ends = np.stack([self.graph.src[rows], self.graph.dst[rows]], axis=1).ravel().tolist()
         last_event = dict(zip(ends, np.repeat(rows, 2).tolist(), strict=True))  # later ones replace earlier ones
         return np.array(list(last_event), dtype=np.int64), np.array(list(last_event.values()), dtype=np.int64)
 
     def _needed(
-        self, batches: list[tuple[IntArray, IntArray]], query: Query, outcome: Difference
+        self, batches: list[tuple[IntArray, IntArray]], query: Query, difference: Difference
     ) -> list[tuple[IntArray, IntArray]]:
         """The updates that the answer can depend on: from the last batch back, those of nodes that are still needed."""
         graph, needed = self.graph, np.zeros(self.graph.num_nodes, dtype=bool)
-        needed[self._attended(query, outcome)] = True
+        needed[self._attended(query, difference)] = True
         kept: list[tuple[IntArray, IntArray]] = []
         for nodes, rows in reversed(batches):
             some = needed[nodes]
@@ -150,37 +155,45 @@ class Replay:
             needed[graph.src[rows[some]]] = needed[graph.dst[rows[some]]] = True  # both memories at the batch's start
         return kept[::-1]
 
-    def _attended(self, query: Query, outcome: Difference) -> IntArray:
+    def _attended(self, query: Query, difference: Difference) -> IntArray:
         """The nodes whose memory is looked at: the two of the query, and those they attend to, layer by layer."""
         nodes = sorted_unique(np.array([query.src, query.dst]))
         for _ in range(self.weights.sizes.layers):
-            rows = np.concatenate([self._recent(int(node), query, outcome) for node in nodes])
+            rows = np.concatenate([self._recent(int(node), query, difference) for node in nodes])
             rows = rows[rows >= 0]
             nodes = sorted_unique(np.concatenate([nodes, self.graph.src[rows], self.graph.dst[rows]]))
         return nodes
 
-    def _happened(self, real: range, batch: int, outcome: Difference) -> list[int]:
+    def _happened(self, real: range, batch: int, difference: Difference) -> list[int]:
         """The rows of a batch that happened, in their order."""
-        rows = [row for row in real if row not in outcome.absent]
-        for row in outcome.present:
-            if int(self.graph.place(np.array([row]))[0]) // self.weights.sizes.batch == batch:
-                rows.append(row)
-        return sorted(rows, key=lambda row: int(self.graph.order(np.array([row]))[0])) if outcome.present else rows
+        imagined = np.array(difference.present, dtype=np.int64)
+        imagined = imagined[self.graph.next_real(imagined) // self.weights.sizes.batch == batch]
+        return self._in_time_order([row for row in real if row not in difference.absent], imagined.tolist())
 
-    def _first_state(self, query: Query, outcome: Difference) -> MemoryState:
+    def _in_time_order(self, real: list[int], imagined: list[int]) -> list[int]:
+        """Real rows, which are in the order of time, with imagined ones among them."""
+        if not imagined:
+            return real
+        ordered: list[int] = self.graph.in_time_order(np.array(real + imagined, dtype=np.int64)).tolist()
+        return ordered
+
+    def _first_state(self, query: Query, difference: Difference) -> MemoryState:
         start = self.start
         if start is not None and start.row <= query.before:
-            otherwise = [*outcome.absent, *self.graph.place(np.array(outcome.present, dtype=np.int64)).tolist()]
-            if all(row >= start.row for row in otherwise):
+            imagined = np.array(difference.present, dtype=np.int64)
+            changed = [*difference.absent, *self.graph.next_real(imagined).tolist()]
+            if all(row >= start.row for row in changed):
                 return start
         return MemoryState(0, np.zeros_like(self.features), np.zeros(self.graph.num_nodes))
 
-    def _embed(self, nodes: IntArray, layer: int, query: Query, outcome: Difference, inputs: FloatArray) -> FloatArray:
+    def _embed(
+        self, nodes: IntArray, layer: int, query: Query, difference: Difference, inputs: FloatArray
+    ) -> FloatArray:
         """Embeddings of `nodes` (ascending) in a layer, from what the query sees. [n] → [n, d]"""
         if layer == 0:
             return inputs[nodes]
         graph = self.graph
-        rows = np.stack([self._recent(int(node), query, outcome) for node in nodes])  # [n, K], -1: none
+        rows = np.stack([self._recent(int(node), query, difference) for node in nodes])  # [n, K], -1: none
         exists = rows >= 0
         other = np.where(exists, graph.other_end(rows, nodes[:, None]), nodes[:, None])  # [n, K]
         below = sorted_unique(np.concatenate([nodes, other.ravel()]))
@@ -191,15 +204,14 @@ class Replay:
             elapsed=np.where(exists, query.time - graph.time[rows], 0.0).astype(self.weights.dtype),
             exists=exists,
         )
-        return self.weights.attend(layer - 1, self._embed(below, layer - 1, query, outcome, inputs), hop)
+        return self.weights.attend(layer - 1, self._embed(below, layer - 1, query, difference, inputs), hop)
 
-    def _recent(self, node: int, query: Query, outcome: Difference) -> IntArray:
+    def _recent(self, node: int, query: Query, difference: Difference) -> IntArray:
         """The most recent rows of a node that happened, latest first, filled up with -1. [K]"""
         graph, count = self.graph, self.weights.sizes.neighbours
-        happened = [row for row in graph.history(node, query.before).tolist() if row not in outcome.absent]
-        happened += [row for row in outcome.present if node in (graph.src[row], graph.dst[row])]
-        if outcome.present:
-            happened.sort(key=lambda row: int(graph.order(np.array([row]))[0]))
+        real = [row for row in graph.history(node, query.before).tolist() if row not in difference.absent]
+        imagined = [row for row in difference.present if node in (graph.src[row], graph.dst[row])]
+        happened = self._in_time_order(real, imagined)
         rows = np.full(count, -1)
         recent = happened[: -count - 1 : -1]
         rows[: len(recent)] = recent

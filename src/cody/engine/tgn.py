@@ -314,9 +314,9 @@ class FastTGN(FastModel):
     def _state_for(self, query: Query, change: Change) -> MemoryState:
         """The memory at the grid line before the first change, for all nodes that the answer can depend on."""
         graph, sizes = self.graph, self.weights.sizes
-        outcome = graph.outcome(change, query)
+        outcome = graph.difference(change, query)
         present = np.array(outcome.present, dtype=np.int64)
-        first = min([*outcome.absent, *graph.place(present).tolist()], default=query.before)
+        first = min([*outcome.absent, *graph.next_real(present).tolist()], default=query.before)
         line = first // sizes.batch * sizes.batch
         nodes = np.array([query.src, query.dst])
         added = np.concatenate([graph.src[present], graph.dst[present]])

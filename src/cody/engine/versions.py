@@ -366,7 +366,7 @@ def _digest(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> str
     described: dict[str, Any] = {
         "schema": SCHEMA,
         "weights": digest.hexdigest(),
-        "data": graph.log,
+        "data": graph.base_identity,
         "batch": network.sizes.batch,
         "dtype": f"{network.dtype} as {dtype}",
     }

@@ -32,16 +32,8 @@ from cody.explain.explanation import (
 )
 from cody.graph import IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.graph.edits import Add, Alter
-from cody.graph.neighbourhood import (
-    SIZE,
-    Near,
-    Protected,
-    candidates,
-    ends_first,
-    events_on_paths,
-    groups,
-    surroundings,
-)
+from cody.graph.neighbourhood import SIZE, Near, candidates, ends_first, events_on_paths, groups, surroundings
+from cody.graph.protected import Protected
 from cody.models.contract import (
     DECIMALS,
     Change,
@@ -497,7 +489,7 @@ def _check_arguments(
         raise CallError(f"the second argument is the graph, as cody.load gives it, not {str(graph)[:60]!r}")
     check_is_model(model)
     known = graph_of(model)
-    if known is not None and known.log != graph.log:
+    if known is not None and known.base_identity != graph.base_identity:
         raise CallError(f"the model was made for the graph {known.identity}, and this is {graph.identity}")
     for name, function in (("policy", policy), ("search", search), ("near", near)):
         if not callable(function):

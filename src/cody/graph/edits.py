@@ -63,28 +63,28 @@ class EventLog(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Imagined:
-    """The imagined rows of a log, as columns. [k] each; row number = number of real events + place in the columns."""
+    """The imagined rows of a log, as columns of k values. The row at position i has the number `num_events` + i."""
 
     edits: tuple[Edit, ...]
     src: NDArray[np.int32]
     dst: NDArray[np.int32]
     time: NDArray[np.float64]
     features: NDArray[np.float32] | None  # [k, F]
-    place: NDArray[np.int64]  # the real row that it comes before
-    rank: NDArray[np.int64]  # its place among the imagined rows, in the order of time
-    log: str  # identity of the log without them
+    next_real: NDArray[np.int64]  # the real row that it comes before
+    rank: NDArray[np.int64]  # its position among the imagined rows, in the order of time
+    base_identity: str  # of the log without them
     replaces: NDArray[np.int64]  # the real row that is absent where this one is present; NOTHING if it is an added one
 
     def __len__(self) -> int:
         return len(self.src)
 
 
-def imagined_rows(graph: EventLog, edits: Sequence[Edit], log: str) -> Imagined:
+def imagined_rows(graph: EventLog, edits: Sequence[Edit], base_identity: str) -> Imagined:
     """The rows of some edits of a graph."""
     events = [_event(graph, edit) for edit in edits]
-    src, dst, time, place, replaces = (np.array(column) for column in zip(*events, strict=True))
+    src, dst, time, next_real, replaces = (np.array(column) for column in zip(*events, strict=True))
     rank = np.empty(len(edits), dtype=np.int64)
-    rank[np.lexsort((np.arange(len(edits)), time, place))] = np.arange(len(edits))
+    rank[np.lexsort((np.arange(len(edits)), time, next_real))] = np.arange(len(edits))
     features = None if graph.features is None else np.stack([_features(graph, edit) for edit in edits])
     return Imagined(
         edits=tuple(edits),
@@ -92,9 +92,9 @@ def imagined_rows(graph: EventLog, edits: Sequence[Edit], log: str) -> Imagined:
         dst=dst.astype(np.int32),
         time=time.astype(np.float64),
         features=features,
-        place=place,
+        next_real=next_real,
         rank=rank,
-        log=log,
+        base_identity=base_identity,
         replaces=replaces,
     )
 

@@ -72,7 +72,7 @@ class ToyModel:
 
     def on(self, graph: TemporalGraph) -> Self:
         """The same model on the same log with other imagined events."""
-        if graph.log != self.graph.log:
+        if graph.base_identity != self.graph.base_identity:
             raise CallError(f"{graph} is another log than {self.graph}, which the weights belong to")
         other = copy.copy(self)
         other.graph, other.given = graph, self.given[: graph.num_events]
@@ -86,7 +86,7 @@ class ToyModel:
         return np.array([self._logit(query, change) for change in changes], dtype=np.float64)
 
     def _logit(self, query: Query, change: Change) -> float:
-        shares = self._shares(query, self.graph.outcome(change, query))
+        shares = self._shares(query, self.graph.difference(change, query))
         age = {row: query.time - float(self.graph.time[row]) for row in shares}
         faded = (share * self.weights[row] * 0.5 ** (age[row] / self.half_life) for row, share in shares.items())
         together = (extra for (one, other), extra in self.pairs.items() if one in shares and other in shares)
@@ -98,7 +98,7 @@ class ToyModel:
         shares = dict.fromkeys(direct, 1.0)
         for row in direct if self.indirect else ():
             ends = [int(self.graph.src[row]), int(self.graph.dst[row])]
-            place = int(self.graph.place(np.array([row]))[0])
+            place = int(self.graph.next_real(np.array([row]))[0])
             imagined = [other for other in outcome.present if self._order(other) < self._order(row)]
             for earlier in self._happened(ends, place, imagined, outcome.absent):
                 shares.setdefault(earlier, self.indirect)
@@ -113,7 +113,7 @@ class ToyModel:
         return [*(row for row in real if row not in absent), *touching]
 
     def _order(self, row: int) -> int:
-        return int(self.graph.order(np.array([row]))[0])
+        return int(self.graph.time_rank(np.array([row]))[0])
 
 
 def _weights_of_all_rows(graph: TemporalGraph, given: FloatArray) -> FloatArray:

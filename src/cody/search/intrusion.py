@@ -263,7 +263,7 @@ def _at(
     if not flips(dict(found.evaluated)[frozenset()], answer[1]):
         return None  # rounded in another batch, it is a near miss
     rows = np.union1d(considered.rows, [row])
-    rows = rows[np.argsort(longer.order(rows))]
+    rows = longer.in_time_order(rows)
     intrusion = considered.intrusion | {row: considered.intrusion[clock.row]}
     better = SearchSpace(longer, rows, edits, intrusion, considered.at_any_time)
     others = (pair for pair in found.counterfactuals if pair[0] != {clock.row})

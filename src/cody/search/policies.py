@@ -22,7 +22,7 @@ Policy = Callable[[TemporalGraph, Query, IntArray, Oracle, np.random.Generator],
 
 def latest_first(graph: TemporalGraph, events: IntArray) -> IntArray:
     """Rows, real and imagined ones, the most recent first."""
-    return events[np.argsort(graph.order(events))[::-1]]
+    return graph.in_time_order(events)[::-1]
 
 
 def random(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator) -> IntArray:

@@ -27,7 +27,7 @@ import numpy as np
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph, whole_number
 from cody.graph.edits import NOTHING, Add, Alter, Edit, Move
-from cody.graph.neighbourhood import Protected
+from cody.graph.protected import Protected
 from cody.utils.words import is_date
 
 
@@ -242,7 +242,7 @@ def build_space(
     if imagined:
         _check_visible(longer, query, imagined)
     all_rows = np.array(real + list(range(graph.num_events, graph.num_events + len(imagined))), dtype=np.int64)
-    ordered = all_rows[np.argsort(longer.order(all_rows))]
+    ordered = longer.in_time_order(all_rows)
     return SearchSpace(longer, ordered, tuple(imagined), intrusion, frozenset(at_any_time))
 
 

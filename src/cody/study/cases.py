@@ -12,7 +12,8 @@ from cody.errors import CallError
 from cody.explain.explanation import ADDED, REMOVED, Event
 from cody.explain.pipeline import event_of
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
-from cody.graph.neighbourhood import SIZE, Protected, candidates
+from cody.graph.neighbourhood import SIZE, candidates
+from cody.graph.protected import Protected
 from cody.models.contract import until
 from cody.search.proposals import build_space
 from cody.study.explainers import EDITS, NEAR

@@ -18,7 +18,8 @@ from cody.errors import CallError, did_you_mean
 from cody.explain.explanation import Explanation
 from cody.explain.pipeline import describe, explain, options_of
 from cody.graph import Query, TemporalGraph, whole_number
-from cody.graph.neighbourhood import SIZE, Near, Protected, ends_first, events_among_nodes, events_on_paths
+from cody.graph.neighbourhood import SIZE, Near, ends_first, events_among_nodes, events_on_paths
+from cody.graph.protected import Protected
 from cody.models.contract import Model, reach
 from cody.search import Search, policies
 from cody.search.policies import Policy

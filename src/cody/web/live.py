@@ -20,7 +20,8 @@ from cody.explain.explanation import Explanation
 from cody.explain.pipeline import explain
 from cody.explain.what_if import Scenario
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.graph.neighbourhood import SIZE, Protected, candidates
+from cody.graph.neighbourhood import SIZE, candidates
+from cody.graph.protected import Protected
 from cody.models.contract import Change, Model, Session, checked_logits, model_on, open_session, size_of
 from cody.models.predict import Predictions, likely_partners, predict
 from cody.search import SearchResult

@@ -189,7 +189,7 @@ class Longer(NamedTuple):
     "imagined events get answers",
     "the same question must get the same answer",
     cause="rows from graph.num_events on are imagined ones, which the model ignores: let "
-    "graph.outcome(change, query) say which real rows are absent and which imagined ones are present",
+    "graph.difference(change, query) say which real rows are absent and which imagined ones are present",
     skipped=NO_OTHER,
 )
 def _imagined(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
@@ -219,7 +219,7 @@ def _unnamed(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoA
 @_offer(
     "nor does an imagined event after the query",
     "a query sees imagined rows before its place and time only",
-    cause="the model does not check what the query sees: use the rows that graph.outcome(change, query) calls present",
+    cause="the model does not check what the query sees: graph.difference(change, query) has the rows that are present",
     skipped=NO_OTHER,
 )
 def _imagined_later(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
@@ -232,7 +232,7 @@ def _imagined_later(trial: Trial, query: Query, changes: list[Change]) -> Iterab
 @_offer(
     "a moved event is absent from its old place",
     "where an imagined row is present, the real one that it replaces is absent",
-    cause="the real row is still there, or the imagined one is in another place: let graph.outcome(change, query) say "
+    cause="the real row is still there, or the imagined one is in another place: graph.difference(change, query) has "
     "what is absent and what is present",
     skipped=f"{NO_OTHER}, or no query has a past",
 )
