@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from cody.explain.pipeline import options_of
+from cody.search.options import options_of
 from cody.study.explainers import DEFAULT_SEARCH, FACTUAL, SEARCHES, Entry, name_of
 
 TARGET = Path(__file__).parent / "methods" / "index.md"

@@ -69,6 +69,13 @@ def test_imports_go_one_way():
                 assert level[there] < level[here], f"{file.name} imports {module}"
 
 
+def test_searching_by_estimates_is_one_file():
+    """Whoever searches or explains need not know that some models are searched by estimates."""
+    rooms = [SOURCE / room for room in ("search", "explain")]
+    knowing = [file.name for room in rooms for file in room.rglob("*.py") if "OffersEstimates" in file.read_text()]
+    assert knowing == ["estimates.py"]
+
+
 def test_a_class_name_means_one_thing():
     homes: dict[str, list[str]] = {}
     for file in sorted(SOURCE.rglob("*.py")):

@@ -474,7 +474,7 @@ def test_what_cannot_be_protected_is_refused(protect, says):
         ({"seconds": "3"}, "'3'"),
         ({"size": 2.5}, "size must be a whole number"),
         ({"policy": event_impact, "evaluations": 5}, "must be at least 8"),
-        ({"policy": lambda graph, query, events, oracle, rng: events[:2]}, "must give back the events"),
+        ({"policy": lambda graph, query, events, oracle, rng: events[:2]}, "must return the events"),
         ({"search": lambda oracle, ranking: result(oracle, ranking, (99,), 0, "exhausted")}, "not distinct"),
         (
             {"search": lambda oracle, ranking: result(oracle, ranking, (5, 5), 0, "exhausted")},

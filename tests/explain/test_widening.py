@@ -10,9 +10,9 @@ from rich.console import Console
 import cody
 from cody import Explanation, TemporalGraph
 from cody.cli.show import advice
-from cody.explain.pipeline import WIDTHS
 from cody.graph.neighbourhood import ends_first
 from cody.search.oracle import counting
+from cody.search.widening import WIDTHS
 
 GRAPH = TemporalGraph.from_arrays(np.arange(900) % 3, 3 + np.arange(900) % 2, np.arange(900.0))
 QUERY = GRAPH.query(899)

@@ -24,13 +24,13 @@ from cody.search.policies import event_impact, spatio_temporal
 from cody.search.proposals import (
     AnyTime,
     additions,
-    build_space,
     moves,
     plausible_pairs,
     plausible_times,
     removals,
     tidy_time,
 )
+from cody.search.space import build_space
 from cody.study import metrics
 from cody.study.explainers import Explainer, explainer
 from cody.study.record import Record
@@ -339,8 +339,8 @@ def test_protected_events_are_neither_removed_nor_moved():
         ((), "at least one function"),
         ([removals, "fly"], "not 'fly'"),
         (lambda *_: ["fly"], "the row of an event to remove"),
-        (lambda *_: [25], "event 25, which is not before the question"),
-        (lambda *_: [Add("0", "9", 500.0)], "which the question does not see"),
+        (lambda *_: [25], "event 25, which does not lie before the link"),
+        (lambda *_: [Add("0", "9", 500.0)], "it does not lie before the link"),
         (lambda *_: [Add("0", "nobody", 5.0)], "'nobody'"),
         (lambda *_: [Add("0", "9", 5.0)] * 65, "proposes 65 edits, and there is room for 64"),
     ],
@@ -351,11 +351,11 @@ def test_proposals_that_make_no_sense_are_refused(edits, says):
         explain(ToyModel(graph), graph, graph.query(19), edits=edits)
 
 
-def test_factual_explainers_say_that_they_know_removals_only():
+def test_factual_explainers_support_removals_only():
     graph = line()
-    with pytest.raises(CallError, match="knows removals only"):
+    with pytest.raises(CallError, match="supports removals only"):
         explain(ToyModel(graph), graph, graph.query(19), search=top_share, edits=ALL)
-    with pytest.raises(CallError, match="'pbone' names events that happened: it knows removals only"):
+    with pytest.raises(CallError, match="'pbone' names events that happened: it supports removals only"):
         explainer("pbone", edits=ALL)
 
 
@@ -507,7 +507,7 @@ def command(*words, code=0):
         (("--allow", "fly"), "--allow 'fly': there is no kind of edit 'fly'; there are remove, add, move"),
         (("--allow", ","), "--allow ',': no kind of edit is named"),
         (("--allow", "add", "--why-not"), "--why-not is short for --allow remove,add,move"),
-        (("--allow", "add", "--explainer", "pbone"), "knows removals only"),
+        (("--allow", "add", "--explainer", "pbone"), "supports removals only"),
     ],
 )
 def test_kinds_of_edits_that_make_no_sense_are_refused(words, says):

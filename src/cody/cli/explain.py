@@ -49,7 +49,6 @@ from cody.data import load
 from cody.engine.named import NamedModel
 from cody.errors import CallError
 from cody.explain.explanation import Explanation
-from cody.explain.pipeline import WIDTHS
 from cody.explain.pipeline import explain as explain_link
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE
@@ -58,6 +57,7 @@ from cody.search.exhaustive import number_of_sets
 from cody.search.oracle import Oracle, counting
 from cody.search.proposals import Proposer, additions
 from cody.search.scout import usual_evaluations
+from cody.search.widening import WIDTHS
 from cody.study.explainers import DEFAULT_SEARCH, check_options, find
 from cody.study.explainers import explainer as choose_explainer
 from cody.study.request import Request

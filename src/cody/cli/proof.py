@@ -13,7 +13,7 @@ from cody.graph import IntArray, Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE, candidates
 from cody.models.contract import Model, as_seen, open_session, reach
 from cody.search.exhaustive import number_of_sets
-from cody.search.proposals import build_space
+from cody.search.space import build_space
 from cody.study.explainers import Explainer
 from cody.utils.words import count, duration
 

@@ -22,7 +22,6 @@ from rich.text import Text
 from cody.cli.proof import LONGEST
 from cody.data import Dataset, DataSummary, is_here
 from cody.explain.explanation import Explanation
-from cody.explain.pipeline import WIDTHS
 from cody.explain.what_if import Effects, Scenario
 from cody.explain.wording import AnswerTable, alternatives_table, answer_table
 from cody.graph import TemporalGraph
@@ -30,6 +29,7 @@ from cody.graph.edits import Add, Alter, Move
 from cody.models.decision import decision, flips, probability, scores, shift
 from cody.models.predict import Prediction, Predictions
 from cody.search.result import SECONDS
+from cody.search.widening import WIDTHS
 from cody.study.explainers import DEFAULT_SEARCH
 from cody.utils.words import (
     ago,

@@ -19,13 +19,14 @@ from cody.graph.edits import MOVED as MOVED
 from cody.graph.edits import REMOVED as REMOVED
 from cody.models.contract import Change
 from cody.models.decision import flips, probability
-from cody.search.intrusion import Window
 from cody.search.result import (
     ENDINGS,
     EVALUATIONS,
     ITERATIONS,
     SECONDS,
     Evaluated,
+    Wider,
+    Window,
     distinct,
     flipping_sets,
     lower_bound,
@@ -97,13 +98,6 @@ SOME_EVENTS = "some"  # other events could matter too
 SEEN_EVENTS = "seen"  # no other event alone can matter: the candidates are all that the model sees
 ALL_EVENTS = "all"  # no other event can matter, whatever happens to the candidates
 SCOPES = (SOME_EVENTS, SEEN_EVENTS, ALL_EVENTS)
-
-
-class Wider(NamedTuple):
-    """A search among more events than the candidates, where none of these was found to flip the prediction."""
-
-    events: int  # the candidates included
-    evaluations: int  # besides those about the candidates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

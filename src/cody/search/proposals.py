@@ -16,18 +16,15 @@ Its edits are taken as they are. Those that are wrapped in `AnyTime` could also 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cody.errors import CallError
-from cody.graph import IntArray, Query, TemporalGraph, whole_number
-from cody.graph.edits import NOTHING, Add, Alter, Edit, Move
-from cody.graph.protected import Protected
+from cody.graph import IntArray, Query, TemporalGraph
+from cody.graph.edits import Add, Edit, Move
 from cody.utils.words import is_date
 
 
@@ -50,7 +47,6 @@ RECENT = 64  # events of a node that are looked at for its partners
 HORIZON = 2_000  # events before the question; nothing older is proposed, unless events near the link are older
 MINUTE = 60.0  # seconds
 
-IMAGINED = (Add, Move, Alter, AnyTime)
 Pair = tuple[int, int]  # source and destination
 
 
@@ -188,88 +184,6 @@ def _add(graph: TemporalGraph, pair: Pair, time: float, features: tuple[float, .
     return AnyTime(Add(graph.name(pair[0]), graph.name(pair[1]), time, features))
 
 
-@dataclass(frozen=True, slots=True)
-class SearchSpace:
-    """What an explanation considers: rows of a log that is longer by what was proposed."""
-
-    graph: TemporalGraph
-    rows: IntArray  # real ones that could be missing, and imagined ones, in the order of time
-    edits: tuple[Edit, ...]  # what was proposed
-    intrusion: dict[int, tuple[int, int]]  # of each row: which function proposed it, and as which
-    at_any_time: frozenset[int]  # imagined rows that could also be at other times
-
-    def what(self, row: int) -> Hashable:
-        """The same for rows that differ in time or features only: who met, or which event is another one."""
-        if row < self.graph.num_events or self.graph.imagined is None:
-            return row
-        replaced = int(self.graph.imagined.replaces[row - self.graph.num_events])
-        return (int(self.graph.src[row]), int(self.graph.dst[row])) if replaced == NOTHING else ("other", replaced)
-
-
-def build_space(
-    graph: TemporalGraph,
-    query: Query,
-    rows: IntArray,
-    size: int,
-    edits: Sequence[Proposer],
-    protect: Protected | None = None,
-) -> SearchSpace:
-    """Collect what all functions propose, the least intrusive function first. At most `size` events are imagined.
-
-    What `protect` names stays as it is, whoever proposes to change it.
-    """
-    protect = protect and protect.at(query)
-    intrusion: dict[int, tuple[int, int]] = {}
-    imagined: list[Edit] = []
-    at_any_time: list[int] = []
-    for number, propose in enumerate(edits):
-        room = size - len(imagined)
-        given = [edit for edit in propose(graph, query, rows, room) if not _is_protected(graph, edit, protect)]
-        new = [edit for edit in given if isinstance(edit, IMAGINED)]
-        if len(new) > room:
-            raise CallError(
-                f"{_name(propose)} proposes {len(new)} edits, and there is room for {room}: "
-                f"propose fewer, or allow more candidates than {size}"
-            )
-        intrusion |= {_past(query, rows, row): (number, 0) for row in given if not isinstance(row, IMAGINED)}
-        for place, edit in enumerate(new):
-            row = graph.num_events + len(imagined)
-            intrusion[row] = number, place
-            at_any_time += [row] if isinstance(edit, AnyTime) else []
-            imagined.append(edit.edit if isinstance(edit, AnyTime) else edit)
-    real = [row for row in intrusion if row < graph.num_events or not imagined]
-    longer = graph.imagine(imagined) if imagined else graph
-    if imagined:
-        _check_visible(longer, query, imagined)
-    all_rows = np.array(real + list(range(graph.num_events, graph.num_events + len(imagined))), dtype=np.int64)
-    ordered = longer.in_time_order(all_rows)
-    return SearchSpace(longer, ordered, tuple(imagined), intrusion, frozenset(at_any_time))
-
-
-def _check_visible(graph: TemporalGraph, query: Query, edits: Sequence[Edit]) -> None:
-    unseen = set(range(graph.num_events, graph.num_rows)) - set(graph.imagined_before(query).tolist())
-    if unseen:
-        late = edits[min(unseen) - graph.num_events]
-        raise CallError(f"{late!r:.80} was proposed, which the question does not see: it must lie before it")
-
-
-def _is_protected(graph: TemporalGraph, edit: Proposal, protect: Protected | None) -> bool:
-    """Whether an edit would change a protected event. An event more changes none."""
-    edit = edit.edit if isinstance(edit, AnyTime) else edit
-    row = edit.row if isinstance(edit, Move | Alter) else edit
-    if protect is None or not isinstance(row, int) or not 0 <= row < graph.num_events:
-        return False
-    return bool(protect.mask(graph, np.array([row]))[0])
-
-
-def _past(query: Query, rows: IntArray, row: Any) -> int:
-    """The row of a past event that somebody proposes to remove. Rows near the link may be imagined by the user."""
-    number = whole_number("a proposal is Add(…), Move(…), Alter(…) or the row of an event to remove, and that", row)
-    if not 0 <= number < query.before and number not in rows:
-        raise CallError(f"it was proposed to remove event {number}, which is not before the question")
-    return number
-
-
 def check_proposers(edits: Any) -> tuple[Proposer, ...]:
     """The functions that say which edits are considered."""
     functions = tuple(edits) if isinstance(edits, list | tuple) else (edits,)
@@ -281,8 +195,3 @@ def check_proposers(edits: Any) -> tuple[Proposer, ...]:
     if not functions:
         raise CallError("edits must name at least one function that proposes some, for example removals")
     return functions
-
-
-def _name(function: Proposer) -> str:
-    inner = function.func if isinstance(function, partial) else function
-    return str(getattr(inner, "__name__", type(inner).__name__))

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cody.graph import IntArray
 from cody.models.contract import Change
@@ -35,9 +36,26 @@ class SearchResult:
     proven: int  # every set of fewer than so many candidates was tried, or has an event that alone does it
     evaluated: Evaluated  # everything
     factual: bool = False  # the rows speak for the decision, whether or not it changes without them
+    estimated: int | None = None  # further sets that were only estimated, by a search by estimates
 
 
 Search = Callable[[Oracle, IntArray], SearchResult]
+
+
+class Window(NamedTuple):
+    """When an imagined event also flips the prediction. The model was evaluated at every time that is given here."""
+
+    first: float
+    last: float
+    tried: int  # times from the first to the last, both included: the prediction flips at each
+    fails: float | None  # the next time beyond, on the less intrusive side, at which it does not; None: not tested
+
+
+class Wider(NamedTuple):
+    """A search among more events than the candidates, where no counterfactual was found either."""
+
+    events: int  # the candidates included
+    evaluations: int  # besides those among the candidates
 
 
 def result(

@@ -15,7 +15,7 @@ from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE, candidates
 from cody.graph.protected import Protected
 from cody.models.contract import until
-from cody.search.proposals import build_space
+from cody.search.space import build_space
 from cody.study.explainers import EDITS, NEAR
 from cody.study.record import REMOVALS, Record
 

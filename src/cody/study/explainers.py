@@ -16,12 +16,13 @@ from cody import search
 from cody.baselines import tgnnexplainer
 from cody.errors import CallError, did_you_mean
 from cody.explain.explanation import Explanation
-from cody.explain.pipeline import describe, explain, options_of
+from cody.explain.pipeline import explain
 from cody.graph import Query, TemporalGraph, whole_number
 from cody.graph.neighbourhood import SIZE, Near, ends_first, events_among_nodes, events_on_paths
 from cody.graph.protected import Protected
 from cody.models.contract import Model, reach
 from cody.search import Search, policies
+from cody.search.options import describe, options_of
 from cody.search.policies import Policy
 from cody.search.proposals import Proposer, additions, check_proposers, moves, removals
 from cody.utils.signatures import readable_help
@@ -230,7 +231,7 @@ def explainer(
     entry = find(name, policy)
     if entry.factual and edits != (removals,):
         raise CallError(
-            f"the explainer {name!r} names events that happened: it knows removals only, and no other edits"
+            f"the explainer {name!r} names events that happened: it supports removals only, and no other edits"
         )
     return Explainer(
         entry.name,

@@ -1,0 +1,115 @@
+"""How to search, and among what: the options of an explanation in one object."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cody.errors import CallError
+from cody.graph import whole_number
+from cody.graph.neighbourhood import SIZE, Near, ends_first
+from cody.graph.protected import Protected
+from cody.models.contract import Model, reach
+from cody.search.oracle import Oracle
+from cody.search.policies import Policy, spatio_temporal
+from cody.search.proposals import Proposer, removals
+from cody.search.result import Search
+from cody.search.scout import scout
+
+USUAL_COUNT = 3  # counterfactuals that are reported where no number is given, as far as one search finds them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOptions:
+    """What `cody.explain` can be given besides model, graph and query; it says what each option means."""
+
+    policy: Policy = spatio_temporal
+    search: Search = scout
+    size: int | None = None  # None: a few candidates, and more of them where nothing is found
+    hops: int | None = None  # None: as far as the model looks
+    near: Near = ends_first
+    protect: Protected | None = None
+    edits: tuple[Proposer, ...] = (removals,)
+    count: int | None = None  # None: up to three, of those that one search finds
+    prove: int = 1
+    seed: int = 0
+    evaluations: int | None = None  # None: what the search takes by itself
+    seconds: float | None = None
+    full_replay: bool = False
+    watch: Callable[[Oracle], None] | None = None
+
+    @property
+    def reported(self) -> int:
+        """How many counterfactuals are reported at most."""
+        return USUAL_COUNT if self.count is None else self.count
+
+    def checked(self, model: Model) -> SearchOptions:
+        """The same in plain numbers, with the radius of the model where none is given; nonsense is rejected."""
+        for name in ("policy", "search", "near"):
+            if not callable(getattr(self, name)):
+                raise CallError(
+                    f"{name} must be a function, for example from cody.search.policies or cody.search, "
+                    f"not {getattr(self, name)!r}"
+                )
+        if self.protect is not None and not isinstance(self.protect, Protected):
+            raise CallError(
+                f"protect must be cody.Protected(events=…, nodes=…, times=…, simultaneous=…), not {self.protect!r}"
+            )
+        return replace(
+            self,
+            size=None if self.size is None else whole_number("size", self.size),
+            hops=reach(model) if self.hops is None else whole_number("hops", self.hops),
+            count=None if self.count is None else _at_least(1, "count", self.count),
+            prove=_at_least(1, "prove", self.prove),
+            seed=_at_least(0, "seed", self.seed),
+            evaluations=None if self.evaluations is None else whole_number("evaluations", self.evaluations),
+        )
+
+    def as_parameters(self) -> dict[str, Any]:
+        """As plain data, as documents have it; functions by name, each with its own options."""
+        size = SIZE if self.size is None else self.size
+        return {
+            "policy": describe(self.policy),
+            "search": describe(self.search),
+            "candidates": {"size": size, "hops": self.hops, "near": describe(self.near)["name"]},
+            "edits": [describe(propose)["name"] for propose in self.edits],
+            "protect": None if self.protect is None else self.protect.as_parameters(),
+            "count": self.count,
+            "prove": self.prove,
+            "evaluations": self.evaluations,
+            "seconds": None if self.seconds is None else float(self.seconds),
+        }
+
+
+def _at_least(least: int, name: str, value: int) -> int:
+    number = whole_number(name, value)
+    if number < least:
+        raise CallError(f"{name} must be at least {least}, not {number}")
+    return number
+
+
+def describe(function: Callable[..., Any]) -> dict[str, Any]:
+    """The name of a function and its options."""
+    inner = function.func if isinstance(function, partial) else function
+    return {"name": getattr(inner, "__name__", type(inner).__name__)} | options_of(function)
+
+
+def options_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The options of a function as plain data: those that were given, and the defaults of the others."""
+    given = function.keywords if isinstance(function, partial) else {}
+    inner = function.func if isinstance(function, partial) else function
+    if not inspect.isfunction(inner):
+        return {}
+    options = inspect.signature(inner).parameters.values()
+    defaults = {option.name: option.default for option in options if option.kind is option.KEYWORD_ONLY}
+    return {option: _plain(value) for option, value in {**defaults, **given}.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Numpy's numbers as Python's."""
+    return value.item() if isinstance(value, np.generic) else value

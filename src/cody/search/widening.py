@@ -1,0 +1,143 @@
+"""Among how many candidates to search: a few, and more of them as long as nothing is found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from cody.graph import Query, TemporalGraph
+from cody.graph.neighbourhood import SIZE
+from cody.models.contract import Change, Model, model_on, open_session, weight_of
+from cody.search import estimates
+from cody.search.intrusion import each_alone_first, prefer_least_intrusive
+from cody.search.options import SearchOptions
+from cody.search.proposals import removals
+from cody.search.result import Wider
+from cody.search.run import SEARCHING, SearchRun
+from cody.search.scout import usual_evaluations
+from cody.search.space import SearchSpace
+from cody.utils.deadline import check_seconds
+
+WIDTHS = (SIZE, 128, 256)  # candidates: more of them where nothing was found
+NUMBERS = 1_000_000_000  # that a wider search may compute: a few seconds
+FEWEST_EVALUATIONS = 400  # of a wider search: with fewer, hardly anything is found
+
+SpaceOfSize = Callable[[int], SearchSpace]
+
+
+def widths(options: SearchOptions) -> tuple[int, ...]:
+    """How many candidates to search among, one after the other. A proof is about a given number of candidates."""
+    if options.size is not None:
+        return (options.size,)
+    return WIDTHS if options.prove == 1 and options.edits == (removals,) else WIDTHS[:1]
+
+
+def search_widening(
+    model: Model,
+    graph: TemporalGraph,
+    query: Query,
+    space_of: SpaceOfSize,
+    options: SearchOptions,
+    answers: dict[Change, float],
+) -> SearchRun:
+    """Search among a few candidates, and among more as long as nothing is found and the budgets allow it.
+
+    Args:
+        model: on that graph.
+        graph: the log, without anything proposed.
+        query: the link.
+        space_of: the search space with so many candidates.
+        options: of the search.
+        answers: what is known about the query; takes what is found out.
+
+    Returns:
+        The search that found a counterfactual, or the first one, with how far the others looked.
+    """
+    started = time.monotonic()
+    sizes = widths(options)
+    first: SearchRun | None = None
+    evaluated: set[Change] = set()
+    evaluations = searched = 0
+    for size in sizes:
+        left = _left(options, evaluations, time.monotonic() - started)
+        space = space_of(size)
+        if first is not None:
+            left = _affordable(model, query, space, left)
+            if left is None or len(space.rows) <= searched:
+                break  # too little of the budget is left, it would take too long, or there are no other events
+        run = _search_with_part(model, graph, query, space, left or options, answers, size < sizes[-1])
+        new = {change for change, _ in run.result.evaluated} - evaluated
+        evaluations += run.evaluations - (len(run.result.evaluated) - len(new))  # what is known costs nothing
+        if new or first is None:  # a search that evaluates nothing new has not looked any further
+            searched = len(space.rows)
+        first, evaluated = first or run, evaluated | new
+        if run.result.counterfactuals or run.result.factual:
+            return replace(run, evaluations=evaluations)
+    assert first is not None
+    wider = None if searched == len(first.space.rows) else Wider(searched, evaluations - first.evaluations)
+    return replace(first, evaluations=evaluations, wider=wider)
+
+
+def _search_with_part(
+    model: Model,
+    graph: TemporalGraph,
+    query: Query,
+    space: SearchSpace,
+    options: SearchOptions,
+    answers: dict[Change, float],
+    more: bool,
+) -> SearchRun:
+    """Search within a budget; if `more` candidates could follow, something must be found with a part of it."""
+    usual = usual_evaluations(len(space.rows))
+    if more and options.evaluations is not None and options.evaluations > usual:
+        run = search_space(model, graph, query, space, replace(options, evaluations=usual), answers)
+        if not run.result.counterfactuals:
+            return run  # the rest is for more candidates; else it is for a smaller counterfactual
+    return search_space(model, graph, query, space, options, answers)
+
+
+def search_space(
+    model: Model,
+    graph: TemporalGraph,
+    query: Query,
+    space: SearchSpace,
+    options: SearchOptions,
+    answers: dict[Change, float],
+) -> SearchRun:
+    """Search in one space, and prefer the least intrusive of equally small answers."""
+    if not space.edits:
+        return estimates.run(model, query, space, options, answers)
+    search = each_alone_first(options.search, space, options.reported)
+    # Imagined rows are those of this space only, so their scores are not shared.
+    run = estimates.run(model_on(model, space.graph), query, space, replace(options, search=search), dict(answers))
+    return prefer_least_intrusive(run, graph, query, options)
+
+
+def _affordable(model: Model, query: Query, space: SearchSpace, options: SearchOptions | None) -> SearchOptions | None:
+    """The options of a wider search, with as many evaluations as nobody waits long for; None: too few of them.
+
+    The memories of a TGN may have to be followed through tens of thousands of events. What that takes is counted, not
+    measured, so that the answer does not depend on the machine. Whoever gives a budget waits for it.
+    """
+    if options is None or options.evaluations is not None:
+        enough = options is not None and (options.evaluations or 0) > len(space.rows)  # each event alone, at least
+        return options if enough else None
+    if options.seconds is not None:
+        return options
+    most = NUMBERS // max(1, weight_of(open_session(model, query, space.rows.tolist())))
+    if most >= usual_evaluations(len(space.rows)):
+        return options
+    enough = most >= FEWEST_EVALUATIONS and most > len(space.rows)
+    return replace(options, evaluations=most) if enough else None
+
+
+def _left(options: SearchOptions, evaluations: int, seconds: float) -> SearchOptions | None:
+    """The options with what is left of their budgets; None: nothing is."""
+    left = options
+    if options.evaluations is not None:
+        left = replace(left, evaluations=options.evaluations - evaluations)
+    if options.seconds is not None and seconds > 0:
+        left = replace(left, seconds=check_seconds(options.seconds) - seconds / SEARCHING)
+    spent = (left.evaluations is not None and left.evaluations < 1) or (left.seconds is not None and left.seconds <= 0)
+    return None if spent else left
