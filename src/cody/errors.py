@@ -117,7 +117,10 @@ def first_line(error: object) -> str:
 def did_you_mean(given: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
     """A half-sentence to append to an error message: the closest known word, or a handful of them.
 
-    `listed`: the words to choose the handful from, where not every known word is a sensible suggestion.
+    Args:
+        given: What the user wrote.
+        known: All known words.
+        listed: The words to list if none is close, if not every known word is a sensible suggestion.
 
     >>> did_you_mean("uci-mesages", ["uci-messages", "wikipedia"])
     "; did you mean 'uci-messages'?"

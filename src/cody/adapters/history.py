@@ -61,25 +61,34 @@ def from_steps(
     gives_logits: bool = False,
     snapshot_bytes: int = SNAPSHOT_BYTES,
 ) -> HistoryModel:
-    """A model of a few functions.
+    """A model built from a few functions.
 
-    `score(query, past)` gives the logit of a link; `past` is what it sees (`past.events`, `past.recent(nodes, count)`).
-    A model without memory needs nothing else; `score_many(query, pasts)`, if it is given, answers many at once.
+    A model without memory needs only `score`. A model with memory also needs `start` and `observe`; with `save` and
+    `restore`, its state is saved at some places of the log, and put back after every call. Without these two, each
+    evaluation replays the whole log, and the model is left in the state of the last one.
 
-    A model with memory is also given `start()`, after which it has seen nothing, and `observe(events)`, which feeds it
-    the next batch; `batch` is the number of events that it was trained with at a time. With `save()` and
-    `restore(saved)`, which must not share anything that `observe` writes to, its state is kept at some places of the
-    log, up to `snapshot_bytes`, and put back after every call as it was before. Without them each answer replays the
-    whole log, and the model is left with what it saw last.
-
-    `splits` are rows from which batches are counted anew, as a loader does that is made for each part of the data. With
-    `sees_own_batch=False`, a link sees no event of the batch that it belongs to, as in a loop that scores a batch of
-    links and feeds it to the model afterwards; a link after the last event sees all of them. With
-    `feeds_own_batch=False`, only the state lacks these events: `score` finds them in `past`.
-
-    `reads(query, past)` names the nodes whose state `score` reads. Give it only if an event changes the state of its
-    own two nodes and of no others, from their states before the batch: then events that cannot reach these nodes are
-    not replayed. With `gives_logits`, an explanation does not warn if all answers lie between 0 and 1.
+    Args:
+        graph: The log of events that the model is fed.
+        score: `score(query, past)` returns the logit of a link; `past` is the history it sees (`past.events`,
+            `past.recent(nodes, count)`).
+        identity: A string that changes whenever the answers of the model may change.
+        start: `start()` resets the model to an empty history.
+        observe: `observe(events)` feeds the next batch.
+        save: `save()` returns a copy of the state, which must not share anything that `observe` writes to.
+        restore: `restore(saved)` puts a saved state back.
+        reads: `reads(query, past)` returns the nodes whose state `score` reads. Give it only if an event changes the
+            state of its own two nodes and of no others, from their states before the batch: events that cannot reach
+            these nodes are then not replayed.
+        score_many: `score_many(query, pasts)` returns the logits of many histories at once, for a model without memory.
+        batch: Number of events that the model was fed at a time during training.
+        splits: Rows from which batches are counted anew, as with one loader per part of the data.
+        sees_own_batch: If False, a link sees no event of its own batch, as in a loop that scores a batch of links and
+            then feeds it; a link after the last event sees all of them.
+        feeds_own_batch: If False, only the state lacks the events of the link's own batch: `score` still finds them in
+            `past`.
+        hops: How many events away from a link the model looks.
+        gives_logits: Do not warn if all answers lie between 0 and 1.
+        snapshot_bytes: Memory budget for saved states.
 
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 1, 0], dst=[1, 2, 2, 1], time=[1.0, 2.0, 3.0, 4.0])
     >>> def touching(query, past):
@@ -174,7 +183,13 @@ class HistoryModel:
         return HistorySession(self, self.as_fed(query))
 
     def reference(self, query: Query, change: Change, *, full: bool = False) -> HistoryReference:
-        """Everything replayed, with no more kept than one state: from row 0 if `full`, else from before the change."""
+        """The reference implementation: every event is replayed, and at most one saved state is used.
+
+        Args:
+            query: The link that is scored.
+            change: The edited rows: a real row is removed, an imagined row is added.
+            full: Replay from row 0 instead of from the latest state before the change.
+        """
         (change,) = check_changes(self.graph, [change])
         query = self.as_fed(query)
         line = 0 if full or self.steps.save is None else self.line_before(query, self.graph.difference(change, query))
@@ -253,7 +268,14 @@ class HistoryModel:
             self.steps.observe(Events(self.graph, rows, past))
 
     def feed(self, past: Past, line: int, *, everything: bool, fed: IntArray | None = None) -> None:
-        """Let happen what the past has from a line on, batch by batch; if rows `fed` are given, only these."""
+        """Feed the events of a history from a row on, batch by batch.
+
+        Args:
+            past: The history to feed.
+            line: The first row to feed.
+            everything: Also feed events that cannot affect the answer.
+            fed: If given, only these rows are fed.
+        """
         rows = past.rows(line)
         fed_before = self.state_before(past.query)
         if fed_before < past.query.before:

@@ -233,7 +233,14 @@ class PygSteps:
         return Subgraph(nodes % count, nodes // count, places, np.concatenate(rows), np.searchsorted(nodes, asked))
 
     def answers(self, subgraph: Subgraph, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> FloatArray:
-        """The logit of each past, from `z` and the last update of the nodes."""
+        """The logit of each history, from the inputs of its nodes. [B]
+
+        Args:
+            subgraph: Nodes and edges of the histories.
+            graph: The log of events.
+            z: Memory or features of the nodes.
+            last_update: Time of the last memory update of each node.
+        """
         count = subgraph.ends.shape[1]
         if count == 1 or len(subgraph.rows) == 1:
             subgraph, z, last_update = twice(subgraph), torch.cat([z, z]), torch.cat([last_update, last_update])
@@ -242,6 +249,14 @@ class PygSteps:
         return logits[:count]
 
     def embed(self, subgraph: Subgraph, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> Tensor:
+        """The output of the GNN for each node of the subgraph.
+
+        Args:
+            subgraph: Nodes and edges of the histories.
+            graph: The log of events.
+            z: Memory or features of the nodes.
+            last_update: Time of the last memory update of each node.
+        """
         if self.memory is not None and self.node_features is not None:
             z = torch.cat([z, self.node_features.to(z)[self._long(subgraph.nodes)]], dim=-1)
         events = Events(graph, subgraph.rows)
@@ -268,7 +283,16 @@ class PygSteps:
     def remember(
         self, graph: TemporalGraph, own: Tensor, other: Tensor, rows: IntArray, target: BoolArray, elapsed: NDArray[Any]
     ) -> Tensor:
-        """What `TGNMemory` does with the last message of each node."""
+        """The memories that `TGNMemory` writes from the last message of each node.
+
+        Args:
+            graph: The log of events.
+            own: Memory of the updated nodes.
+            other: Memory of the nodes at the other end of the events.
+            rows: The event of each message.
+            target: Whether the updated node is the destination of its event.
+            elapsed: Time since the previous update.
+        """
         memory = self.memory
         raw = self._messages(Events(graph, rows))
         encoded = memory.time_enc(torch.as_tensor(elapsed, device=self.device).to(raw.dtype))
@@ -284,6 +308,13 @@ class PygSteps:
         return written
 
     def reachable(self, query: Query, graph: TemporalGraph, rows: Sequence[int]) -> IntArray:
+        """The nodes that the GNN may read for this query when rows are changed.
+
+        Args:
+            query: The link that is scored.
+            graph: The log of events.
+            rows: Rows that may be changed.
+        """
         nodes = np.array([query.src, query.dst], dtype=np.int64)
         imagined = np.array([row for row in rows if row >= graph.num_events], dtype=np.int64)
         added = np.concatenate([graph.src[imagined], graph.dst[imagined]])
@@ -294,7 +325,14 @@ class PygSteps:
         return nodes
 
     def state(self, graph: TemporalGraph, memory: Tensor, updated: NDArray[Any], last: IntArray) -> PygMemoryState:
-        """A state of the memory, as it would be saved, from what is known about each node."""
+        """The memory as it would be saved, from what is known about each node.
+
+        Args:
+            graph: The log of events.
+            memory: The memory of each node.
+            updated: The time of its last update.
+            last: The row of its last message as source and as destination, -1 if there is none.
+        """
         self.memory.reset_state()
         stores = dict(self.memory.msg_s_store), dict(self.memory.msg_d_store)
         for store, rows, ends in zip(stores, last, ((graph.src, graph.dst), (graph.dst, graph.src)), strict=True):

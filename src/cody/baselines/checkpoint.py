@@ -33,7 +33,14 @@ AnyScorer = TypeVar("AnyScorer", Scorer, MotifScorer)
 
 
 def save_scorer(folder: Path, scorer: AnyScorer, model: SoftModel, origin: dict[str, Any]) -> None:
-    """Write the two files of a scorer."""
+    """Write the two files of a trained scorer.
+
+    Args:
+        folder: Where to write them; an existing scorer is replaced.
+        scorer: The trained scorer.
+        model: The model it was trained for.
+        origin: How it was trained, for the description.
+    """
     check_replaceable(folder, scorer.FILES)
     document = {
         "schema": f"cody/{scorer.FILES}/1",
@@ -56,9 +63,12 @@ def weights_of(folder: Path, files: str) -> Path:
 
 
 def load_scorer(name: str | Path, model: SoftModel, *, allow_data_mismatch: bool = False) -> Scorer:
-    """PGExplainer's scorer in folder `name`, or the shipped one of that name. It must be one for this very model.
+    """The PGExplainer scorer in a folder, or the shipped one of that name. It must belong to this very model.
 
-    To rank events of other data than it was trained on, pass `allow_data_mismatch=True`.
+    Args:
+        name: A folder, or the name of a shipped model.
+        model: The model that the scorer was trained for.
+        allow_data_mismatch: Accept data other than those the weights were trained on.
     """
     return _load(Scorer, name, model, allow_data_mismatch)
 
@@ -88,24 +98,49 @@ def _load(kind: type[AnyScorer], name: str | Path, model: SoftModel, allow_data_
 
 
 def load_pgexplainer(name: str | Path, model: Model, *, allow_data_mismatch: bool = False) -> Policy:
-    """The policy of a trained scorer of PGExplainer, for the model it was trained for."""
+    """The policy of a trained PGExplainer, for the model it was trained for.
+
+    Args:
+        name: A folder, or the name of a shipped model.
+        model: The model that the scorer was trained for.
+        allow_data_mismatch: Accept data other than those the weights were trained on.
+    """
     soft = SoftModel(model)
     return learned_order(soft, load_scorer(name, soft, allow_data_mismatch=allow_data_mismatch))
 
 
 def load_tempme(name: str | Path, model: Model, *, allow_data_mismatch: bool = False) -> Policy:
-    """The policy of a trained network of TempME, for the model it was trained for."""
+    """The policy of a trained TempME, for the model it was trained for.
+
+    Args:
+        name: A folder, or the name of a shipped model.
+        model: The model that the network was trained for.
+        allow_data_mismatch: Accept data other than those the weights were trained on.
+    """
     soft = SoftModel(model)
     return motif_order(soft, _load(MotifScorer, name, soft, allow_data_mismatch))
 
 
 def load_trained(policy: str, name: str | Path, model: Model, *, allow_data_mismatch: bool = False) -> Policy:
-    """What `load_pgexplainer` or `load_tempme` give, by the name of the policy."""
+    """The result of `load_pgexplainer` or `load_tempme`, by the name of the policy.
+
+    Args:
+        policy: "pgexplainer" or "tempme".
+        name: A folder, or the name of a shipped model.
+        model: The model that the policy was trained for.
+        allow_data_mismatch: Accept data other than those the weights were trained on.
+    """
     return LEARNED[policy].load(name, model, allow_data_mismatch=allow_data_mismatch)
 
 
 def trained_policy(policy: str, name: str | Path, *, allow_data_mismatch: bool = False) -> Policy:
-    """The policy of that name with what was trained under `name`, and the identity of its weights, for evaluations."""
+    """A trained policy by name, together with the identity of its weights, for evaluations.
+
+    Args:
+        policy: "pgexplainer" or "tempme".
+        name: A folder, or the name of a shipped model.
+        allow_data_mismatch: Accept data other than those the weights were trained on.
+    """
     learned = LEARNED[policy]
     identity = scorer_identity(name, learned.scorer)
     return partial(learned.policy, scorer=str(name), identity=identity, allow_data_mismatch=allow_data_mismatch)
@@ -122,9 +157,20 @@ def pgexplainer(
     identity: str | None = None,
     allow_data_mismatch: bool = False,
 ) -> IntArray:
-    """The policy of the scorer of that name. It is loaded when it is first needed, for the oracle's model.
+    """The candidates in the order of a trained PGExplainer.
 
-    `partial(pgexplainer, scorer="folder")` can be sent to other processes. With `identity`, other weights are rejected.
+    The scorer is loaded on first use, for the oracle's model. `partial(pgexplainer, scorer="folder")` can be sent to
+    other processes.
+
+    Args:
+        graph: The log of events.
+        query: The link that is scored.
+        events: Candidate rows to order.
+        oracle: Evaluates changes of the query, and counts the evaluations.
+        rng: Source of randomness.
+        scorer: Folder of the trained scorer, or the name of the shipped model it belongs to.
+        identity: Expected identity of the weights; others are rejected.
+        allow_data_mismatch: Accept data other than those the weights were trained on.
     """
     policy = _policy(PGEXPLAINER, scorer, identity, allow_data_mismatch, oracle.model)  # type: ignore[arg-type]  # it is hashable
     return policy(graph, query, events, oracle, rng)
@@ -141,7 +187,21 @@ def tempme(
     identity: str | None = None,
     allow_data_mismatch: bool = False,
 ) -> IntArray:
-    """As `pgexplainer`, with the network of that name."""
+    """The candidates in the order of a trained TempME.
+
+    The network is loaded on first use, for the oracle's model. `partial(tempme, scorer="folder")` can be sent to other
+    processes.
+
+    Args:
+        graph: The log of events.
+        query: The link that is scored.
+        events: Candidate rows to order.
+        oracle: Evaluates changes of the query, and counts the evaluations.
+        rng: Source of randomness.
+        scorer: Folder of the trained scorer, or the name of the shipped model it belongs to.
+        identity: Expected identity of the weights; others are rejected.
+        allow_data_mismatch: Accept data other than those the weights were trained on.
+    """
     policy = _policy(TEMPME, scorer, identity, allow_data_mismatch, oracle.model)  # type: ignore[arg-type]  # it is hashable
     return policy(graph, query, events, oracle, rng)
 

@@ -57,7 +57,13 @@ class Scorer(nn.Module):
 
 
 def new_scorer(sizes: Sizes, hidden: int, seed: int) -> Scorer:
-    """A scorer with random weights; the same seed gives the same ones."""
+    """A scorer with random weights.
+
+    Args:
+        sizes: Sizes of the explained network.
+        hidden: Width of the hidden layer.
+        seed: The same seed gives the same weights.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Scorer(sizes, hidden)
@@ -86,7 +92,13 @@ def check_graph(graph: TemporalGraph, model: SoftModel) -> None:
 
 @torch.no_grad()
 def describe(model: SoftModel, queries: Sequence[Query], events: Sequence[IntArray]) -> Tensor:
-    """Everything that the scorer reads about the candidates of some links, link by link. [m, 5d + F]"""
+    """The inputs of the scorer for the candidates of some links, link by link. [m, 5d + F]
+
+    Args:
+        model: The model that is explained.
+        queries: The links.
+        events: The candidate rows of each link.
+    """
     graph = model.graph
     rows = np.concatenate(events).astype(np.int64)
     link = np.repeat(np.arange(len(queries)), [len(own) for own in events])
@@ -99,9 +111,14 @@ def describe(model: SoftModel, queries: Sequence[Query], events: Sequence[IntArr
 
 @torch.no_grad()
 def embed_ends(model: SoftModel, queries: Sequence[Query], events: Sequence[IntArray]) -> tuple[Tensor, Tensor]:
-    """The model's embeddings of the two nodes of each link and of each candidate, at the time of the link.
+    """The model's embeddings of the two nodes of each link and of each candidate. [Q, 2, d], [m, 2, d]
 
-    [Q, 2, d], [m, 2, d]
+    All are as of the time of the link.
+
+    Args:
+        model: The model that is explained.
+        queries: The links.
+        events: The candidate rows of each link.
     """
     graph = model.graph
     counts = [len(rows) for rows in events]

@@ -53,10 +53,16 @@ class Explored(NamedTuple):
 def tgnnexplainer(
     oracle: Oracle, ranking: IntArray, *, rollouts: int = 500, size: int = 30, exploration: float = 10.0
 ) -> SearchResult:
-    """The kept set with the largest reward; of equal ones the smallest.
+    """The set of kept events with the largest reward; among equals, the smallest.
 
-    Only the first `size` candidates of the ranking may be dropped or kept; the others stay. The events found are
-    those that explain the decision, not ones whose removal changes it.
+    The events support the decision; removing them need not flip it.
+
+    Args:
+        oracle: Evaluates changes of the query, and counts the evaluations.
+        ranking: Candidate rows, most promising first.
+        rollouts: Number of roll-outs of the tree search.
+        size: Only the first `size` candidates may be dropped; the others always stay.
+        exploration: Weight of exploration in the tree search.
     """
     return explore(oracle, ranking, rollouts=rollouts, size=size, exploration=exploration).found
 
@@ -64,7 +70,15 @@ def tgnnexplainer(
 def explore(
     oracle: Oracle, ranking: IntArray, *, rollouts: int = 500, size: int = 30, exploration: float = 10.0
 ) -> Explored:
-    """The search, with the best set of each size."""
+    """The tree search, with the best set of each size.
+
+    Args:
+        oracle: Evaluates changes of the query, and counts the evaluations.
+        ranking: Candidate rows, most promising first.
+        rollouts: Number of roll-outs of the tree search.
+        size: Only the first `size` candidates may be dropped; the others always stay.
+        exploration: Weight of exploration in the tree search.
+    """
     if whole_number("rollouts", rollouts) < 1 or whole_number("size", size) < 1:
         raise CallError(f"rollouts and size must be at least 1, not {rollouts} and {size}")
     if not 0 <= exploration < math.inf:

@@ -57,6 +57,14 @@ class ScorerSettings(Training):
     def train(
         self, model: SoftModel, scorer: Scorer, optimizer: torch.optim.Optimizer, finished: int
     ) -> Iterator[EpochProgress]:
+        """Train the scorer in place; yields after each epoch.
+
+        Args:
+            model: The model that is explained.
+            scorer: The scorer to train.
+            optimizer: Its optimiser.
+            finished: Number of epochs that are already done.
+        """
         return train_scorer(model, self, scorer, optimizer, finished)
 
 
@@ -70,10 +78,15 @@ class Lesson(NamedTuple):
 
 
 def train_explainer(model: SoftModel, settings: Training, folder: Path) -> Iterator[EpochProgress]:
-    """Train a scorer for a model and save it to `folder`; yields after each epoch. The settings say which explainer's.
+    """Train a scorer for a model and save it; yields after each epoch.
 
-    The same call resumes an interrupted training after its last epoch, and ends with the same weights as one that was
-    not interrupted.
+    The same call resumes an interrupted training after its last epoch, and gives the same weights as an uninterrupted
+    one.
+
+    Args:
+        model: The model that is explained.
+        settings: Which explainer to train, and how.
+        folder: Where to save it.
     """
     scorer = settings.new_scorer(model.network.sizes)
     clear_up(folder, scorer.FILES)
@@ -117,7 +130,15 @@ def train_scorer(
     optimizer: torch.optim.Optimizer | None = None,
     finished: int = 0,
 ) -> Iterator[EpochProgress]:
-    """Train `scorer` in place, after the epochs that are finished already; yields after each epoch."""
+    """Train a PGExplainer scorer in place; yields after each epoch.
+
+    Args:
+        model: The model that is explained.
+        settings: Training settings.
+        scorer: The scorer to train.
+        optimizer: Its optimiser; by default, a new one.
+        finished: Number of epochs that are already done.
+    """
     optimizer = optimizer or new_optimizer(scorer, settings)
     lessons = list(_lessons(model, settings))
     if not finished:

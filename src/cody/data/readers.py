@@ -79,15 +79,24 @@ def read_events(
     sort: bool = False,
     header: bool = True,
 ) -> TemporalGraph:
-    """Read events from a file, or open a saved graph.
+    """The events of a file, or a saved graph, as a TemporalGraph.
 
     Columns that are not given are recognized by their usual names (`src`, `user_id`, `from`, …; `timestamp`, `ts`, …).
-    Features are the columns f0, f1, … or feature_0, feature_1, …, or a list column `features` or `msg`, unless given.
-    Nodes numbered 0 … N-1 keep their numbers; any other ids are numbered in sorted order and kept in `graph.names`.
-    Times are dates (as such or as text; without a zone, in UTC) or numbers; `unit` is that of the numbers: s, ms, us or
-    ns. Without it they are seconds, and a `TimeWarning` says so if they look like something else.
-    `header=False` is for text whose first line is an event already: the columns are called 1, 2, 3, … and the first
-    three are source, destination and time, unless given; lines above that start with # or % are skipped.
+    Nodes numbered 0 … N-1 keep their numbers; any other ids are numbered in sorted order, and `graph.names` has them.
+    Times are dates (as such or as text; without a time zone, in UTC) or numbers.
+
+    Args:
+        path: A file or a folder.
+        src: Name of the source column.
+        dst: Name of the destination column.
+        time: Name of the time column.
+        features: Names of the feature columns. By default f0, f1, … or feature_0, feature_1, …, or a list column
+            `features` or `msg`.
+        unit: Unit of numeric times: s, ms, us or ns. By default, seconds; a `TimeWarning` is issued if they look like
+            another unit.
+        sort: Sort events that are not in time order instead of raising an error.
+        header: False for text without column names: the columns are then called 1, 2, 3, …, the first three are source,
+            destination and time unless given, and leading lines that start with # or % are skipped.
     """
     file = Path(path)
     if not exists(file):
@@ -118,7 +127,16 @@ def unused_columns(
     features: Sequence[str] | None = None,
     header: bool = True,
 ) -> list[str]:
-    """The columns of a file that `read_events` leaves out."""
+    """The columns of a file that `read_events` leaves out.
+
+    Args:
+        path: A file.
+        src: Name of the source column.
+        dst: Name of the destination column.
+        time: Name of the time column.
+        features: Names of the feature columns.
+        header: Whether the first line has the column names.
+    """
     file = Path(path)
     if not file.is_file():
         return []
@@ -147,7 +165,16 @@ def from_table(
 ) -> TemporalGraph:
     """Events from a pandas DataFrame, a pyarrow Table or any other table that can be exported to Arrow.
 
-    Columns, dates and `unit` are those of `read_events`.
+    Columns and dates are handled as in `read_events`.
+
+    Args:
+        table: The table.
+        src: Name of the source column.
+        dst: Name of the destination column.
+        time: Name of the time column.
+        features: Names of the feature columns.
+        unit: Unit of numeric times: s, ms, us or ns. By default, seconds.
+        sort: Sort events that are not in time order instead of raising an error.
 
     >>> import pandas as pd
     >>> graph = from_table(pd.DataFrame({"sender": ["ann", "bob"], "receiver": ["bob", "eve"], "time": [1, 2]}))
@@ -161,9 +188,13 @@ def from_table(
 
 
 def from_temporal_data(data: Any, *, unit: str | None = None, sort: bool = False) -> TemporalGraph:
-    """Events from a PyTorch Geometric `TemporalData`: anything with `src`, `dst`, `t` and perhaps `msg`.
+    """Events from a PyTorch Geometric `TemporalData`: anything with `src`, `dst`, `t` and optionally `msg`.
 
-    A model that was trained on such times expects them as they are: `unit="s"`.
+    Args:
+        data: The object.
+        unit: Unit of the times: s, ms, us or ns. A model that was trained on these times expects them unchanged:
+            `unit="s"`.
+        sort: Sort events that are not in time order instead of raising an error.
     """
     missing = [name for name in ("src", "dst", "t") if getattr(data, name, None) is None]
     if missing:
@@ -181,7 +212,13 @@ def from_temporal_data(data: Any, *, unit: str | None = None, sort: bool = False
 
 
 def two_sided(src: Integers, dst: Integers, words: tuple[str, str]) -> tuple[Integers, Integers, list[str]]:
-    """Number and name two kinds of nodes whose ids overlap: sources in sorted order, then destinations."""
+    """Numbers and names of two kinds of nodes whose ids overlap: sources in sorted order, then destinations.
+
+    Args:
+        src: Source ids.
+        dst: Destination ids.
+        words: What to call a source and a destination.
+    """
     sources, src_rank = np.unique(src, return_inverse=True)
     destinations, dst_rank = np.unique(dst, return_inverse=True)
     names = [f"{words[0]}{node}" for node in sources] + [f"{words[1]}{node}" for node in destinations]
@@ -191,7 +228,15 @@ def two_sided(src: Integers, dst: Integers, words: tuple[str, str]) -> tuple[Int
 def read_text_columns(
     stream: ByteStream, names: list[str], delimiter: str, *, skip: int = 0, types: dict[str, Any] | None = None
 ) -> Any:
-    """A pyarrow Table from delimited text; ragged rows, damaged text and empty tables raise a DataError."""
+    """A pyarrow Table from delimited text. Ragged rows, damaged text and empty tables raise a DataError.
+
+    Args:
+        stream: The text, as bytes.
+        names: Names of the columns.
+        delimiter: What separates two columns.
+        skip: Number of leading lines to skip.
+        types: Arrow types of some columns.
+    """
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 

@@ -109,7 +109,13 @@ class OffersReference(Protocol):
     """A model with a slow definition of what its answers should be."""
 
     def reference(self, query: Query, change: Change, *, full: bool = False) -> Reference:
-        """The definition, for this question: from row 0 if `full`, else from as late as it can."""
+        """The reference implementation for one query and change.
+
+        Args:
+            query: The link that is scored.
+            change: The edited rows: a real row is removed, an imagined row is added.
+            full: Replay from row 0 instead of from the latest state before the change.
+        """
         ...
 
 
@@ -200,7 +206,13 @@ def corrections_of(session: Session) -> Mapping[Change, float]:
 
 
 def open_session(model: Model, query: Query, rows: Sequence[int] = ()) -> Session:
-    """A session of a model, whether or not the model has sessions of its own."""
+    """A session of a model, whether or not the model has sessions of its own.
+
+    Args:
+        model: The model.
+        query: The link that is scored.
+        rows: The rows that may change in this session.
+    """
     if isinstance(model, OffersSessions):
         return model.session(query, rows)
     return _AskEachTime(model, query)
@@ -216,7 +228,14 @@ class _AskEachTime:
 
 
 def verifier_for(model: Model, query: Query, change: Change, *, full: bool = False) -> tuple[Reference | Model, str]:
-    """What confirms an answer, and how, in words: the plain form, or the model itself, asked about this set only."""
+    """What verifies an answer, and a description of it: the reference implementation, or else the model itself.
+
+    Args:
+        model: The model.
+        query: The link that is scored.
+        change: The edited rows: a real row is removed, an imagined row is added.
+        full: Replay from row 0 instead of from the latest state before the change.
+    """
     if not isinstance(model, OffersReference):
         return model, "the model was asked once more, about this set alone"
     judge = model.reference(query, change, full=full)
@@ -224,7 +243,13 @@ def verifier_for(model: Model, query: Query, change: Change, *, full: bool = Fal
 
 
 def logit_of_only(model: Model, query: Query, kept: Change) -> float:
-    """The logit of a past that consists of the kept rows only."""
+    """The logit under a history that consists of a few rows only.
+
+    Args:
+        model: The model.
+        query: The link that is scored.
+        kept: The rows of that history.
+    """
     if isinstance(model, OffersOnly):
         return float(model.only(query, kept))
     change: Change = frozenset(range(query.before)) - kept
@@ -256,7 +281,13 @@ def model_on(model: Model, graph: TemporalGraph) -> Model:
 
 
 def as_seen(model: Model, graph: TemporalGraph, query: Query) -> Query:
-    """The same link as of the moment until which the model looks: what it does not see cannot be a candidate."""
+    """The same link as of the moment up to which the model looks: later events cannot be candidates.
+
+    Args:
+        model: The model.
+        graph: The log of events.
+        query: The link that is scored.
+    """
     return until(graph, query, model.sees_before(query)) if isinstance(model, SeesPart) else query
 
 
@@ -266,7 +297,13 @@ def attended_by(model: Model, query: Query) -> IntArray | None:
 
 
 def until(graph: TemporalGraph, query: Query, before: int) -> Query:
-    """The same link at the time of an earlier row."""
+    """The same link as of an earlier row.
+
+    Args:
+        graph: The log of events.
+        query: The link that is scored.
+        before: The row: the query sees only rows before it.
+    """
     return query if before == query.before else query._replace(before=before, time=float(graph.time[before]))
 
 
@@ -344,7 +381,13 @@ def as_model(
     identity: str,
     hops: int = HOPS,
 ) -> FunctionModel:
-    """A function `f(graph, query, changes) -> logits` as a model. `identity` must change whenever its answers may.
+    """A model from a function `f(graph, query, changes) -> logits`.
+
+    Args:
+        function: Returns one logit per change.
+        graph: The log of events.
+        identity: A string that changes whenever the answers of the function may change.
+        hops: How many events away from a link the function looks.
 
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 0], dst=[1, 1, 1], time=[1.0, 2.0, 3.0])
     >>> def count(graph, query, changes):
@@ -379,7 +422,13 @@ def _as_rows(change: Iterable[int]) -> Change:
 
 
 def checked_logits(query: Query, changes: Sequence[Change], answers: Any) -> list[float]:
-    """The answers of a model as plain numbers; anything else is rejected."""
+    """The answers of a model as plain numbers; anything else raises a ModelError.
+
+    Args:
+        query: The link that is scored.
+        changes: The changes that were evaluated.
+        answers: What the model returned for them.
+    """
     logits = as_floats(answers)
     check_logits(query, changes, logits)
     return logits
@@ -394,7 +443,13 @@ def as_floats(answers: Any) -> list[float]:
 
 
 def check_logits(query: Query, changes: Sequence[Change], logits: Sequence[float]) -> None:
-    """Reject answers that are not numbers, or absurdly large ones, and name the change that got them."""
+    """Reject logits that are not finite, or absurdly large, and name the change that led to them.
+
+    Args:
+        query: The link that is scored.
+        changes: The changes that were evaluated.
+        logits: One logit per change.
+    """
     if len(logits) != len(changes):
         raise ModelError(f"the model gave {len(logits)} logits for {len(changes)} changes")
     for change, logit in zip(changes, logits, strict=True):

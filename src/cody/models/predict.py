@@ -189,13 +189,19 @@ def predict(
     time: Any = "now",
     watch: Watch | None = None,
 ) -> Predictions:
-    """Score links: rows of events (each asked just before it happened) and queries (`graph.link`).
+    """Predictions for links, each scored as of just before it happened.
 
     A query that is not an event of the log is a link that did not happen, unless the log ends there: predicting it is a
-    false alarm. So give both kinds to learn about precision; events alone tell recall only.
+    false alarm. Give both kinds of links to measure precision; events alone measure recall only.
 
-    Without `links`: the events of the last 15 % of the log; with `node`, those of this node. With `node` and `next`:
-    the most likely partners of that node at `time`, best first (`likely_partners`).
+    Args:
+        model: The model.
+        graph: The log of events.
+        links: Rows of events, and queries (`graph.link`). By default, the events of the last 15 % of the log.
+        node: Only the events of this node; with `next`, the node whose partners are predicted.
+        next: Instead of scoring links, return this many most likely partners of `node`, best first.
+        time: When `node` meets its next partner.
+        watch: Called with the number of scored links so far and in total.
     """
     check_is_model(model)
     if next is None:
@@ -213,10 +219,18 @@ def predict(
 def likely_partners(
     model: Model, graph: TemporalGraph, node: Any, number: int, time: Any = "now", *, watch: Watch | None = None
 ) -> Predictions:
-    """The nodes that a node will most likely interact with next, given all events up to `time`, best first.
+    """The nodes that a node will most likely interact with next, best first.
 
-    A node that has been a source is scored with every node that has been a destination by then; one that has only ever
-    been a destination, with every source.
+    A node that has been a source is scored with every node that has been a destination by then; a node that has only
+    been a destination is scored with every source.
+
+    Args:
+        model: The model.
+        graph: The log of events.
+        node: The node, by its name.
+        number: How many partners to return.
+        time: The time of the interaction; all events up to it are known.
+        watch: Called with the number of scored links so far and in total.
     """
     if number < 1:
         raise CallError(f"next must be at least 1, not {number}")
@@ -262,7 +276,13 @@ def rows_of_links(graph: TemporalGraph, links: TemporalGraph) -> list[int | Quer
 
 
 def of_node(graph: TemporalGraph, rows: IntArray, node: Any) -> IntArray:
-    """Those of the rows that are events of a node, as the user calls it."""
+    """Those of the rows that are events of a node.
+
+    Args:
+        graph: The log of events.
+        rows: Rows to choose from.
+        node: The node, by its name.
+    """
     asked = graph.node(node)
     touching: IntArray = rows[(graph.src[rows] == asked) | (graph.dst[rows] == asked)]
     return touching

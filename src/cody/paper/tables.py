@@ -153,9 +153,14 @@ def tables(
     level: float = 0.95,
     failures: Sequence[Failure] = (),
 ) -> list[Table]:
-    """Every table of every model; with `paper`, the paper's figures beside ours; with `rng`, bootstrap intervals.
+    """Every table of every model.
 
-    Links that could not be explained, in `failures`, are mentioned below.
+    Args:
+        records: Records of an evaluation.
+        paper: Show the paper's figures next to ours.
+        rng: If given, add bootstrap intervals.
+        level: Confidence level of the intervals.
+        failures: Links that could not be explained; notes below the tables mention them.
     """
     published = paper_figures() if paper else {}
     made = []

@@ -56,7 +56,13 @@ class ModelComparison:
 
 
 def compare(one: Sequence[ExplainedLink], other: Sequence[ExplainedLink], graph: TemporalGraph) -> ModelComparison:
-    """Two models, each with its cases; links that only one of them has are left out."""
+    """Where two models agree; links that only one of them has are left out.
+
+    Args:
+        one: The explained links of one model.
+        other: Those of the other.
+        graph: The log of events.
+    """
     theirs = {case.event: case for case in other}
     both = [(case, theirs[case.event]) for case in one if case.event in theirs]
     same = [mine.record.kind == their.record.kind for mine, their in both]

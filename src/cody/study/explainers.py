@@ -54,7 +54,14 @@ class Explainer:
                     raise CallError(f"{name} of {self.name!r} must be at least 1, not {getattr(self, name)}")
 
     def explain(self, model: Model, graph: TemporalGraph, query: Query, **others: Any) -> Explanation:
-        """What `cody.explain` answers when it is given all this; `others` are the rest of its options."""
+        """The explanation of a link by this explainer.
+
+        Args:
+            model: The model that is explained.
+            graph: The log of events.
+            query: The link that is scored.
+            **others: Further options of `cody.explain`.
+        """
         return explain(
             model,
             graph,
@@ -215,10 +222,21 @@ def explainer(
     protect: Protected | None = None,
     **options: Any,
 ) -> Explainer:
-    """The explainer of that name, ready to be asked, with options of its search.
+    """The explainer of that name.
 
-    PGExplainer, T-GNNExplainer and TempME need a `scorer`: the folder that `cody train-explainer` wrote, or the name of
-    the shipped model that it belongs to. With `allow_data_mismatch` it ranks events of data that it was not trained on.
+    Args:
+        name: A name from `cody explain --explainer`.
+        policy: The policy that orders the candidates; by default, the explainer's own or spatio-temporal.
+        scorer: For PGExplainer, T-GNNExplainer and TempME: the folder that `cody train-explainer` wrote, or the name of
+            the shipped model it belongs to.
+        allow_data_mismatch: Accept data other than those the weights were trained on.
+        size: Number of candidates.
+        hops: Neighbourhood radius; by default, that of the model.
+        near: How candidates are chosen.
+        evaluations: Budget of model evaluations.
+        edits: Which kinds of edits may be made.
+        protect: Events that may not be changed.
+        **options: Options of the search.
 
     >>> from cody.models import ToyModel
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
@@ -249,7 +267,12 @@ def explainer(
 def at_sparsities(
     name: str, sparsities: Iterable[float] = SPARSITIES, *, scorer: str | Path | None = None
 ) -> tuple[Explainer, ...]:
-    """An explainer that ranks events, once for each share of them that it names. The default is TempME's protocol.
+    """An explainer that ranks events, once per share of them that it names. The default is TempME's protocol.
+
+    Args:
+        name: An explainer that ranks events.
+        sparsities: The shares.
+        scorer: Folder of the trained scorer, or the name of the shipped model it belongs to.
 
     >>> [one.name for one in at_sparsities("pbone", [0.1, 0.2])]
     ['pbone at 0.100', 'pbone at 0.200']
@@ -274,7 +297,13 @@ def find_edits(names: Iterable[str]) -> tuple[Proposer, ...]:
 
 
 def check_options(name: str, given: Iterable[str], spelled: Callable[[str], str] = str) -> None:
-    """Refuse options that the explainer of that name does not have. `spelled` is how the caller writes an option."""
+    """Raise a CallError for options that an explainer does not have.
+
+    Args:
+        name: The explainer.
+        given: Names of the options.
+        spelled: How the caller writes an option, for the message.
+    """
     entry = find(name)
     has = {*entry.options}
     has |= {"policy"} if name in SEARCHES else set()

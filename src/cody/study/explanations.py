@@ -34,7 +34,14 @@ Explain = Callable[[Sequence[Query]], Iterable[Answer]]
 
 
 def explain_each(model: Model, graph: TemporalGraph, queries: Iterable[Query], request: Request) -> Iterator[Answer]:
-    """The explanations of links, each as soon as it is finished. One that fails does not keep the others from it."""
+    """The explanations of links, each as soon as it is finished. A failure does not stop the others.
+
+    Args:
+        model: The model that is explained.
+        graph: The log of events.
+        queries: The links.
+        request: How to explain them.
+    """
     for query in queries:
         try:
             yield request.explain(model, graph, query)
@@ -45,7 +52,14 @@ def explain_each(model: Model, graph: TemporalGraph, queries: Iterable[Query], r
 
 
 def explain_in_processes(opener: Opener, workers: int, queries: Sequence[Query], request: Request) -> Iterator[Answer]:
-    """What `explain_each` gives, made in several processes, in any order."""
+    """The results of `explain_each`, computed in several processes, in any order.
+
+    Args:
+        opener: Opens model and graph in each process.
+        workers: Number of processes.
+        queries: The links.
+        request: How to explain them.
+    """
     return run_in_processes(opener, workers, partial(_explain, request), queries, lost=_unexplained)
 
 
@@ -109,10 +123,18 @@ def _parse(path: Path, number: int, line: bytes) -> Explanation:
 def explain_into(
     path: str | Path, model: Model, graph: TemporalGraph, queries: Sequence[Query], request: Request, explain: Explain
 ) -> Iterator[ExplanationProgress]:
-    """Append the explanation of each link to a file that does not have it yet. Yields at first and after each link.
+    """Append the explanation of each link to a file, unless it has it already. Yields at first and after each link.
 
-    The same call resumes a run that was stopped, in whatever way; with more links it extends the run. A file of other
-    data, another model or another request is rejected, and so is a file that another run is writing.
+    The same call resumes a run that was stopped; with more links it extends the run. A file of other data, another
+    model or another request is rejected, and so is a file that another run is writing.
+
+    Args:
+        path: The file.
+        model: The model that is explained.
+        graph: The log of events.
+        queries: The links.
+        request: How to explain them.
+        explain: Explains the missing links: `explain_each`, or the same in several processes.
     """
     with appending_lines(path, ExplanationFile) as file:
         requested = request.described(model)

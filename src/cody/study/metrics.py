@@ -211,9 +211,16 @@ def interval(
     level: float = 0.95,
     samples: int = 1000,
 ) -> Interval | None:
-    """Percentile bootstrap: the interval that holds a share `level` of the samples; None where the metric is undefined.
+    """The percentile bootstrap interval of a metric, or None if the metric is undefined.
 
-    A sample draws as many links as there are, with replacement, each with all records about it.
+    A sample draws as many links as there are, with replacement, each with all of its records.
+
+    Args:
+        metric: A function of records.
+        records: Records of an evaluation.
+        rng: Source of randomness.
+        level: The share of samples that the interval contains.
+        samples: Number of samples.
     """
     group = columns(records)
     if metric(group) is None:
@@ -233,10 +240,17 @@ def differences(
     rng: np.random.Generator,
     samples: int = 1000,
 ) -> FloatArray | None:
-    """Paired bootstrap: metric(records) - metric(others) in each sample of the links that both explain. [S]
+    """The paired bootstrap of metric(records) - metric(others), one value per sample, or None if it is undefined. [S]
 
-    A sample draws links, and with each the records of both. Explainers that fail on the same links differ by less than
-    their two intervals suggest. `within` turns them into an interval. None where the metric is undefined.
+    A sample draws links, and with each the records of both explainers. Explainers that fail on the same links differ by
+    less than their two intervals suggest. `within` turns the values into an interval.
+
+    Args:
+        metric: A function of records.
+        records: Records of one explainer.
+        others: Records of the other.
+        rng: Source of randomness.
+        samples: Number of samples.
     """
     links = {link_of(record) for record in records} & {link_of(record) for record in others}
     number = {link: place for place, link in enumerate(sorted(links))}
@@ -260,7 +274,13 @@ def within(drawn: FloatArray, level: float = 0.95) -> Interval:
 
 
 def draws(links: int, samples: int, rng: np.random.Generator) -> Iterator[FloatArray]:
-    """How often each link counts in each sample: [S, L] in all, as many rows at a time as memory allows."""
+    """How often each link counts in each sample: [S, L] in all, as many rows at a time as memory allows.
+
+    Args:
+        links: Number of links.
+        samples: Number of samples.
+        rng: Source of randomness.
+    """
     if samples < 1:
         raise CallError(f"samples must be at least 1, not {samples}")
     at_once = max(1, AT_ONCE // links)

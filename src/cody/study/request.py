@@ -27,7 +27,14 @@ class Request(NamedTuple):
     def explain(
         self, model: Model, graph: TemporalGraph, query: Query, watch: Callable[[Oracle], None] | None = None
     ) -> Explanation:
-        """The explanation of a link. Its parameters say what was requested, so that a later run can compare."""
+        """The explanation of a link. Its parameters record the request, so that a later run can compare them.
+
+        Args:
+            model: The model that is explained.
+            graph: The log of events.
+            query: The link that is scored.
+            watch: Called with the oracle before the search starts.
+        """
         why = self.explainer.explain(model, graph, query, watch=watch, **self.options)
         logger.debug(
             "%s → %s: %s, %d evaluations in %.2f s", why.src, why.dst, why.verdict, why.evaluations, why.seconds

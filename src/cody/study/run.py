@@ -113,9 +113,16 @@ Evaluate = Callable[[Model, TemporalGraph, Sequence[Link], EvaluationPlan, Set[K
 def evaluate(
     model: Model, graph: TemporalGraph, links: Iterable[Link], plan: EvaluationPlan, done: Set[Key] = frozenset()
 ) -> Iterator[Record | Failure]:
-    """One record for each link and explainer, except those in `done`, each as soon as it is finished.
+    """One record per link and explainer, each as soon as it is finished.
 
-    Where an explainer ends with an error that is not about the call or the data, there is a `Failure` instead.
+    If an explainer fails with an error that is not about the call or the data, there is a `Failure` instead.
+
+    Args:
+        model: The model that is explained.
+        graph: The log of events.
+        links: The links to explain.
+        plan: The explainers, and how they run.
+        done: Keys of records to skip.
 
     >>> from cody.search.policies import temporal
     >>> from cody.search import greedy
@@ -263,14 +270,22 @@ def run(
     *,
     evaluate: Evaluate = evaluate,
 ) -> Iterator[RunProgress]:
-    """Evaluate, append each record to a file, and skip what the file already has. Yields at first and after each.
+    """Evaluate explainers and append each record to a file. Yields at first and after each record.
 
-    The same call continues a run that was stopped, in whatever way. With more links or more explainers it extends the
-    run. A file that belongs to another run (other data, weights, seed, period, margin or options) is rejected, and so
-    is a file that another run is writing.
+    The same call resumes a run that was stopped. With more links or more explainers it extends the run. A file of
+    another run (other data, weights, seed, period, margin or options) is rejected, and so is a file that another run is
+    writing.
 
-    A link that cannot be explained is written down with the reason, and the run goes on; this version does not try it
-    again. Where nothing can be explained at all, the run ends with the reason.
+    A link that cannot be explained is recorded with the reason, and the run continues; this version does not retry it.
+    If nothing can be explained at all, the run ends with the reason.
+
+    Args:
+        path: The file.
+        model: The model that is explained.
+        graph: The log of events.
+        plan: The explainers, and how they run.
+        sample: Which links to draw.
+        evaluate: Computes the missing records: `evaluate`, or the same in several processes or on Ray.
     """
     check_identity(model)
     settings = _settings(model, graph, plan, sample)

@@ -38,7 +38,14 @@ def mean(values: Sequence[float] | FloatArray, seed: int = 0) -> Share:
 
 
 def contrast(what: str, decisive: Sequence[float], candidates: Sequence[float], seed: int = 0) -> Contrast:
-    """Two shares of each link, compared over all links. [N], [N]"""
+    """The comparison of two shares per link over all links. [N], [N]
+
+    Args:
+        what: What the shares are of.
+        decisive: The share among decisive events, per link.
+        candidates: The share among candidates, per link.
+        seed: Seed of the bootstrap.
+    """
     both = np.stack([decisive, candidates], axis=1)
     sampled = _sampled(both, seed)
     one, other = both.mean(axis=0).tolist()
