@@ -4,7 +4,8 @@
     python reproduce/candidates.py --links 10 --models runs --long
 
 asks the shipped models of collegemsg, and those in the folder (`tgn-uci-forums`, …) that `cody train` has made. Writes
-results/candidates.csv, one line for each link and choice, and the tables of docs/decisions/neighbourhood.md.
+results/candidates.csv, one line for each link and choice, the tables of docs/decisions/neighbourhood.md, and the one of
+docs/results.md that compares the default with the searches and candidates of the paper.
 Rerun to resume: first a few links of each setting, then more. The links are of the test period, the last 15 % of the
 events; the default was chosen on links before it. `--long` makes searches of 3,000 evaluations, for the curve;
 `--tables` only writes the tables.
@@ -22,6 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from lines import read, settings
+from looking import by_attention, by_memory
 from page import replace_section
 
 import cody
@@ -33,13 +35,21 @@ from cody.models.decision import flips
 from cody.study.metrics import within
 
 FIELDS = ("data", "model", "predictions", "event", "choice", "candidates", "evaluations", "size", "seconds", "curve")
-PAGE = Path(__file__).parents[1] / "docs" / "decisions" / "neighbourhood.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "decisions" / "neighbourhood.md"
 RESULTS = Path("results/candidates.csv")
 AT_A_TIME = 5  # links of a setting
 POOL = 256  # events of which some are chosen by what they do
 CUTS = (50, 100, 150, 200, 300, 500, 1000, 2000, 3000)
 KINDS = {"correct": "predicted", "incorrect": "not predicted"}
 DEFAULT, OLD = "default", "most recent 64"
+CODY, GREEDY = "CoDy of the paper", "GreeDy of the paper"
+COMPARED = {  # name in docs/results.md
+    CODY: "CoDy, the paper's candidates",
+    GREEDY: "GreeDy, the paper's candidates",
+    OLD: "Scout, the paper's candidates",
+    DEFAULT: "**default of `cody explain`**",
+}
 
 
 def by_effect(model, sign, graph, query, hops, size):
@@ -84,14 +94,19 @@ def attended(neighbours, graph, query, hops, size):
 
 def choices(model):
     """Name → options of `cody.explain`. All but the default search 64 candidates with 300 evaluations."""
-    neighbours = model.weights.sizes.neighbours
+    sizes = model.weights.sizes
+    paper = {"size": SIZE, "count": 1, "near": events_on_paths}
     same = {"size": SIZE, "evaluations": 300, "count": 1}
     return {
         DEFAULT: {},
         OLD: same | {"near": events_on_paths},
+        CODY: paper | {"search": partial(cody.search.cody, iterations=300)},
+        GREEDY: paper | {"search": cody.search.greedy},
         "last 20 of each end": same | {"near": partial(last_of_ends, 20)},
         "ends first": same,
-        "attended": same | {"near": partial(attended, neighbours)},
+        "attended": same | {"near": partial(attended, sizes.neighbours)},
+        "weight of attention": same | {"near": partial(by_attention, model)},
+        "window of the memory": same | {"near": partial(by_memory, sizes.batch if model.weights.has_memory else 1)},
         "effect towards the flip": same | {"near": partial(by_effect, model, 1)},
         "absolute effect": same | {"near": partial(by_effect, model, None)},
         "half by effect": same | {"near": partial(mixed, model)},
@@ -182,7 +197,7 @@ def difference(found, name, base):
 def table(lines, data):
     """One row for each choice: answered / score in each setting, the mean, and the difference to the old candidates."""
     found = by_setting(lines, data)
-    names = list(next(iter(found.values())))
+    names = [name for name in next(iter(found.values())) if name not in (CODY, GREEDY)]
     heads = [f"{model.upper()}, {KINDS[predictions]}" for model, predictions in found]
     links = " + ".join(str(len(choice[names[0]])) for choice in found.values())
     yield f"{links} links, answered / score:"
@@ -195,13 +210,29 @@ def table(lines, data):
             f"{np.mean([score(line['size']) for line in choice[name]]):.3f}"
             for choice in found.values()
         ]
-        mean = (
-            f"**{mean_over(found, name, lambda line: line['size'] != ''):.2f} / "
-            f"{mean_over(found, name, lambda line: score(line['size'])):.3f}**"
-        )
+        mean = f"**{_answered_and_score(found, name)}**"
         gap, (low, high) = difference(found, name, OLD)
         last = "" if name == OLD else f"{gap:+.3f} ({low:+.3f} to {high:+.3f})"
         yield f"| {name} | {' | '.join(cells)} | {mean} | {last} |"
+
+
+def compared(lines, every):
+    """The default beside the searches of the paper with its candidates: one row each, means over settings."""
+    found = {data: by_setting(lines, data) for data in every}
+    together = {(data, *setting): choice for data, some in found.items() for setting, choice in some.items()}
+    yield f"| | {' | '.join(every)} | mean | score less that of CoDy | sets evaluated |"
+    yield "|---" * (len(every) + 4) + "|"
+    for name, title in COMPARED.items():
+        cells = [_answered_and_score(some, name) for some in (*found.values(), together)]
+        gap, (low, high) = difference(together, name, CODY)
+        last = "" if name == CODY else f"{gap:+.3f} [{low:+.3f}, {high:+.3f}]"
+        evaluated = mean_over(together, name, lambda line: int(line["evaluations"]))
+        yield f"| {title} | {' | '.join(cells)} | {last} | {evaluated:.0f} |"
+
+
+def _answered_and_score(found, name):
+    share = mean_over(found, name, lambda line: line["size"] != "")
+    return f"{share:.2f} / {mean_over(found, name, lambda line: score(line['size'])):.3f}"
 
 
 def cost(lines, data):
@@ -255,13 +286,15 @@ def main():
     options = arguments.parse_args()
     if not options.tables:
         run(options)
-    lines = read(options.out)
+    lines, every = read(options.out), options.data.split(",")
     for title, part in {"candidates": table, "curve": curve, "cost": cost}.items():
-        measured = [data for data in options.data.split(",") if by_setting(lines, data, long=part is curve)]
+        measured = [data for data in every if by_setting(lines, data, long=part is curve)]
         text = "\n\n".join("\n".join([f"*{data}*", "", *part(lines, data)]) for data in measured)
         print(text, "", sep="\n")
         if options.out == RESULTS:  # the page shows these, whatever else is measured
             replace_section(PAGE, title, f"\n{text}\n")
+    if options.out == RESULTS:
+        replace_section(DOCS / "results.md", "default", "\n".join(compared(lines, every)))
 
 
 if __name__ == "__main__":

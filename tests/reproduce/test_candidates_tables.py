@@ -37,6 +37,15 @@ def test_shares_scores_and_differences_are_those_of_the_links_that_all_have():
     assert low < gap < high
 
 
+def test_the_default_stands_beside_the_paper_s_searches_in_one_table_and_those_not_among_the_candidates():
+    paper = [line(name, event, "48") for name in (candidates.CODY, candidates.GREEDY) for event in range(10)]
+    rows = list(candidates.compared([*LINES, *paper], ["made-up"]))
+    assert [row.split(" | ")[0].strip("| ") for row in rows[2:]] == list(candidates.COMPARED.values())
+    assert "| 1.00 / 0.250 | 1.00 / 0.250 |  | 300 |" in rows[2]
+    assert "| 1.00 / 0.750 | 1.00 / 0.750 | +0.500 [+0.500, +0.500] | 300 |" in rows[-1]
+    assert not any("of the paper" in row for row in candidates.table([*LINES, *paper], "made-up"))
+
+
 def test_the_cost_is_a_ratio_on_the_same_links():
     assert "| 3.0x | 3.0x |" in list(candidates.cost(LINES, "made-up"))[-1]
 
