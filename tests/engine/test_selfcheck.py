@@ -128,6 +128,34 @@ def test_what_was_answered_before_an_error_was_noticed_is_corrected(amplifying, 
     np.testing.assert_allclose(oracle.ask(SINGLE), right, rtol=0, atol=1e-4)
 
 
+def test_where_estimates_are_too_rough_finer_ones_take_their_place(forgetful, monkeypatch):
+    query, rows = at(forgetful, 1.2), list(range(652, 700, 2))
+    changes = [frozenset({row}) for row in rows]
+    rough, exact = estimate_and_exact(forgetful, query, changes, rows)
+    finer = np.array(fast.QueryWorkspace(forgetful, query, rows).finer.answer(changes))
+    errors = np.abs(rough - exact)
+    assert np.abs(finer - exact).max() < errors.max() / 3
+    last = changes.pop(int(errors.argmax()))
+    monkeypatch.setattr(selfcheck, "NEAR", 0.0)
+    monkeypatch.setattr(selfcheck, "PROMISE", errors.max() / 2)
+    monkeypatch.setattr(SelfCheck, "_sample", lambda self, sets: np.array([change == last for change in sets]))
+    session = forgetful.session(query, rows)
+    first = session.logits(changes)
+    (answer,) = session.logits([last])
+    assert answer == pytest.approx(exact[errors.argmax()], abs=1e-9)  # it was compared
+    assert (session._workspace.refined, session._workspace.exact) == (1, False)
+    assert list(session.corrections) == changes
+    expected = np.delete(exact, errors.argmax())
+    corrected = session.logits(changes)
+    assert corrected.tolist() == list(session.corrections.values()) != first.tolist()
+    assert np.abs(corrected - expected).max() < errors.max() / 3
+    more = [frozenset({rows[0], row}) for row in rows[1:]]
+    np.testing.assert_allclose(
+        session.logits(more), estimate_and_exact(forgetful, query, more, rows)[1], atol=errors.max()
+    )
+    assert list(session.corrections) == changes, "they stay corrected"
+
+
 def test_the_first_fourth_and_sixteenth_estimate_is_compared_and_that_with_the_oldest_event(forgetful, monkeypatch):
     monkeypatch.setattr(selfcheck, "NEAR", 0.0)
     query, rows = at(forgetful, 1.2), [*range(652, 700, 2), 640, 642]

@@ -32,6 +32,7 @@ from cody.utils.deadline import check_deadline
 
 CHANGES_AT_ONCE = 256  # bounds the temporary memory of a large batch
 NUMBERS_KEPT = 100_000_000  # remembered about a query (0.8 GB) before it is started afresh
+REFINED = 1  # how often estimates that are wrong are made less rough, before all answers are exact
 ON_THE_LINE = 2e-5  # a logit this close to 0 is computed by the reference: rounding could decide it
 
 
@@ -129,6 +130,10 @@ class Inputs(Below, Protocol):
 
     def exactly(self) -> Inputs:
         """The same inputs without approximation; none is computed yet."""
+        ...
+
+    def finer(self) -> Inputs:
+        """The same inputs with an approximation that is less rough; none is computed yet."""
         ...
 
     @property
@@ -292,6 +297,7 @@ class QueryWorkspace:
         self.roots = self.reach.place(np.array([query.src, query.dst]))
         self.windows = windows
         self.events = EventInputs(model.weights, model.graph, query, windows.events)
+        self.refined = 0  # how often estimates were made less rough
         self._begin(model.inputs(query, self.universe, nodes))
 
     def _begin(self, inputs: Inputs) -> None:
@@ -316,6 +322,16 @@ class QueryWorkspace:
         """The same without approximation. It has its own vectors, and the rest in common."""
         other = copy.copy(self)
         other._begin(self.inputs.exactly())
+        return other
+
+    @cached_property
+    def finer(self) -> QueryWorkspace:
+        """The same with estimates that are less rough; those of the finest are exact."""
+        if self.refined == REFINED:
+            return self.exactly
+        other = copy.copy(self)
+        other.refined += 1
+        other._begin(self.inputs.finer())
         return other
 
     @property

@@ -4,7 +4,8 @@ About long histories the TGN is approximate (`tgn.SMALL_CHANGE`). How far that m
 memory that amplifies small changes can make it large. So a session computes exactly, besides the estimate:
 
 - its 1st, 4th, 16th, 64th, … answer, and that with the oldest changed event, which has the longest history to go wrong
-  in: once one of these estimates is off by more than `PROMISE`, the session does not approximate any more;
+  in: once one of these estimates is off by more than `PROMISE`, finer ones take the place of all of them, and where
+  these are off as well, the session does not approximate any more;
 - every answer that lies within `NEAR` of the decision line, where an error could change the decision.
 """
 
@@ -29,22 +30,20 @@ POWERS = 4 ** np.arange(31)
 
 
 class SelfCheck:
-    """Which answers of a session are computed exactly, and whether the others may be estimates."""
+    """Which answers of a session are computed exactly, and how rough the others may be."""
 
     def __init__(self) -> None:
         self.answers: dict[Change, float] = {}  # of a session that approximates, so that none changes but for a reason
         self.corrections: dict[Change, float] = {}  # what was answered before an estimate was found to be wrong
         self.oldest = sys.maxsize  # row of the events whose change was computed exactly
-        self.worst = 0.0  # the largest error of the estimates that were computed exactly too
-
-    @property
-    def passed(self) -> bool:
-        """Whether every estimate that was compared was right, up to the promise."""
-        return self.worst <= PROMISE
+        self.exact: dict[Change, float] = {}  # answers that were computed exactly
+        self.refined = 0  # how often estimates were found to be too rough
 
     def trusted(self, workspace: QueryWorkspace) -> QueryWorkspace:
-        """The workspace to answer from: the exact one, once an estimate was wrong."""
-        return workspace if self.passed or workspace.exact else workspace.exactly
+        """The workspace to answer from: a finer one where estimates were wrong, in the end the exact one."""
+        while workspace.refined < self.refined and not workspace.exact:
+            workspace = workspace.finer
+        return workspace
 
     def answer(self, workspace: QueryWorkspace, changes: Sequence[Change]) -> list[float]:
         """The logits of the first of these changes: of as many as are computed at once."""
@@ -56,19 +55,29 @@ class SelfCheck:
         return [self.answers[change] for change in takewhile(self.answers.__contains__, changes)]
 
     def _add(self, workspace: QueryWorkspace, changes: Sequence[Change]) -> None:
-        """Answer the first of these changes, and compare."""
-        answers = np.array(workspace.answer(changes))
-        changes = changes[: len(answers)]
-        places = np.flatnonzero(self._sample(changes) | (np.abs(answers) <= NEAR))
-        exact = answer_all(workspace.exactly, [changes[place] for place in places.tolist()])
-        worst = max(self.worst, float(np.abs(answers[places] - exact).max(initial=0.0)))
-        answers[places] = exact
-        if worst > PROMISE:
-            before = list(self.answers)
-            self.corrections = dict(zip(before, answer_all(workspace.exactly, before).tolist(), strict=True))
-            answers = answer_all(workspace.exactly, changes)
-        self.answers |= self.corrections | dict(zip(changes, answers.tolist(), strict=True))
-        self.worst, self.oldest = worst, min(self.oldest, *(min(change, default=sys.maxsize) for change in changes))
+        """Answer the first of these changes, and compare. If an estimate is wrong, finer ones replace all of them."""
+        estimates = dict(zip(changes, workspace.answer(changes), strict=False))
+        new = list(estimates)
+        sample = {new[place] for place in np.flatnonzero(self._sample(new)).tolist()}
+        while not self._are_right(workspace, estimates, sample):
+            self.refined, workspace = workspace.refined + 1, workspace.finer
+            every = [*self.answers, *new]
+            estimates = dict(zip(every, answer_all(workspace, every).tolist(), strict=True))
+        known = {} if workspace.exact else self.exact
+        answers = {change: known.get(change, estimate) for change, estimate in estimates.items()}
+        self.corrections |= {change: answers[change] for change in self.answers if change in answers}
+        self.answers |= answers
+        self.oldest = min(self.oldest, *(min(change, default=sys.maxsize) for change in new))
+
+    def _are_right(self, workspace: QueryWorkspace, estimates: dict[Change, float], sample: set[Change]) -> bool:
+        """Compare estimates that are in the sample or near the line, or were compared before, with exact answers."""
+        if workspace.exact:
+            return True
+        near = {change for change, estimate in estimates.items() if abs(estimate) <= NEAR}
+        unknown = [change for change in estimates if change in near | sample and change not in self.exact]
+        self.exact |= dict(zip(unknown, answer_all(workspace.exactly, unknown).tolist(), strict=True))
+        errors = [abs(estimate - self.exact[change]) for change, estimate in estimates.items() if change in self.exact]
+        return max(errors, default=0.0) <= PROMISE
 
     def _sample(self, changes: Sequence[Change]) -> BoolArray:
         """Which estimates are the 1st, 4th, 16th, 64th, … of the session, or that with the oldest event so far. [n]"""

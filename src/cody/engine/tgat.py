@@ -24,6 +24,9 @@ class FeatureInputs:
     def exactly(self) -> FeatureInputs:
         return self
 
+    def finer(self) -> FeatureInputs:
+        return self
+
     def begin(self, changes: Masks) -> None:
         pass
 

@@ -26,6 +26,7 @@ from cody.utils.deadline import check_deadline
 UNCHANGED = 0  # in place of an id: the version has the value it has with nothing otherwise (0 is no version's own id)
 MANY_VERSIONS = 500  # that changes may concern: then memories are taken for the same if they differ by less than …
 SMALL_CHANGE = 1e-4  # … this, in every number. How far that moves a logit is up to the weights: docs/engine.md
+FINER = 10  # times: where that has moved a logit too far
 FOLLOWED_AT_ONCE = 40_000_000  # versions times changes: that takes 0.2 GB, besides what is remembered
 
 
@@ -40,16 +41,16 @@ class MemoryPlan(NamedTuple):
 class MemoryInputs:
     """Memory plus features of each node, for any change of a universe. Versions are known by place."""
 
-    def __init__(self, model: FastTGN, lineage: Lineage, features: FloatArray | None, *, exact: bool) -> None:
+    def __init__(self, model: FastTGN, lineage: Lineage, features: FloatArray | None, *, small: float) -> None:
         self.model = model
         self.features = features  # [nodes, d]
         self.lineage = lineage
-        self.exact = exact  # or values that are nearly the same are taken for the same
+        self.small = small  # values that differ by no more than this in every number are taken for the same
         self.depends: Masks = lineage.memory[lineage.latest]
         width, dtype = model.weights.sizes.dimension, model.weights.dtype
         self.known = KnownVectors(len(lineage.latest))
         self.made_of: dict[tuple[int, int, int], int] = {}  # version, ids of its parents → id
-        self.alike = None if exact else NearDuplicates(width, SMALL_CHANGE)
+        self.alike = NearDuplicates(width, small) if small else None
         self.memory = Vectors(width, model.table.dtype)  # each is rounded to the precision of the table
         self.memory.append(1)[:] = 0.0
         self.written = Vectors(1, np.float64)  # by id: when
@@ -59,12 +60,19 @@ class MemoryInputs:
         self.usual[0] = 0
         self.sum_ids: dict[tuple[int, int], int] = {}  # node and id of its memory → id
         self.sums = Vectors(width, dtype)
-        self.gates = Gates(model.gates if exact else model.rough_gates, self.memory)
+        self.gates = Gates(model.rough_gates if small else model.gates, self.memory)
         loaded = library()
         self.compiled = None if loaded is None else CompiledFollow(loaded, self)
 
+    @property
+    def exact(self) -> bool:
+        return not self.small
+
     def exactly(self) -> MemoryInputs:
-        return MemoryInputs(self.model, self.lineage, self.features, exact=True)
+        return MemoryInputs(self.model, self.lineage, self.features, small=0.0)
+
+    def finer(self) -> MemoryInputs:
+        return MemoryInputs(self.model, self.lineage, self.features, small=self.small / FINER)
 
     @property
     def size(self) -> int:
@@ -297,7 +305,7 @@ class FastTGN(FastModel):
     def inputs(self, query: Query, universe: EditableEvents, nodes: IntArray) -> Inputs:
         lineage = Lineage(self.graph, self.weights.sizes.batch, query, universe, nodes)
         features = None if self.features is None else self.features[nodes]
-        return MemoryInputs(self, lineage, features, exact=lineage.count <= MANY_VERSIONS)
+        return MemoryInputs(self, lineage, features, small=SMALL_CHANGE if lineage.count > MANY_VERSIONS else 0.0)
 
     def inputs_as_they_are(self, nodes: IntArray, before: IntArray) -> FloatArray:
         rows = latest_event(self.graph, nodes, before)
