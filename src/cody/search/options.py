@@ -20,10 +20,12 @@ from cody.search.policies import Policy, spatio_temporal
 from cody.search.proposals import Proposer, removals
 from cody.search.result import Search
 from cody.search.scout import scout
+from cody.utils.signatures import readable_help
 
 USUAL_COUNT = 3  # counterfactuals that are reported where no number is given, as far as one search finds them
 
 
+@readable_help
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOptions:
     """What `cody.explain` can be given besides model, graph and query; it says what each option means."""

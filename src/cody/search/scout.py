@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice, product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -244,36 +245,59 @@ def _smallest_prefix(view: View, found: Change) -> Change:
 
 
 def _look_below(view: View) -> None:
-    """Smaller sets than the best one, from below: first those that would lead furthest if effects added up.
+    """Evaluate sets that are smaller than the best one, first those that would lead furthest if effects added up.
 
-    Every set that is too small could be completed by the events that help most. Asked about are the most promising ones
-    so completed, and the most promising ones with one event more. Goes through all sets in the end.
+    Half of them are small sets, completed by the events that help most; the other half are small sets with one event
+    more. Goes through all sets in the end.
     """
     target = FEW - 1 if view.best is None else len(view.best) - 1
+    small = _small_sets(view, target)
+    completed = (small.completed(number) for number in _from_largest(small.promise))
+    extended = (
+        small.extended(*divmod(place, len(small.rows)))
+        for place in _from_largest(small.promise_with)
+        if small.promise_with.flat[place] > -np.inf
+    )
+    view.ask([*_new(view, islice(completed, ROUND), ROUND // 2), *_new(view, extended, ROUND // 2)])
+
+
+class SmallSets(NamedTuple):
+    """Evaluated sets that are smaller than a target size, and the margins they promise at that size. k sets, n rows.
+
+    A set promises the sum of its margin and what the added events do alone.
+    """
+
+    sets: list[Change]
+    rows: list[int]  # the candidates, those that help most first
+    added: BoolArray  # [k, n] the most helpful events that complete each set
+    promise: FloatArray  # [k] of each set so completed
+    promise_with: FloatArray  # [k, n] of each set completed with a given event; -inf: it is a member
+
+    def completed(self, number: int) -> Change:
+        return self.sets[number].union(self.rows[place] for place in np.flatnonzero(self.added[number]).tolist())
+
+    def extended(self, number: int, place: int) -> Change:
+        return self.sets[number] | {self.rows[place]}
+
+
+def _small_sets(view: View, target: int) -> SmallSets:
+    """The evaluated sets of fewer than `target` events, with what they promise."""
     member, margins = view.columns
-    small = np.flatnonzero(member.sum(axis=1) < target)
+    numbers = np.flatnonzero(member.sum(axis=1) < target)
     helpful = np.argsort(-view.gains, kind="stable")  # [n] places, most helpful first
     gains = view.gains[helpful]
-    absent, margins = ~member[small][:, helpful], margins[small, None]  # [k, n], [k, 1]
-    room = target - member[small].sum(axis=1, keepdims=True)  # [k, 1]
-    number = np.cumsum(absent, axis=1)
-    plan = absent & (number <= room)  # [k, n] what completes each set
+    absent, margins = ~member[numbers][:, helpful], margins[numbers, None]  # [k, n], [k, 1]
+    room = target - member[numbers].sum(axis=1, keepdims=True)  # [k, 1]
+    order = np.cumsum(absent, axis=1)  # [k, n] 1 for the most helpful absent event, 2 for the next, …
+    added = absent & (order <= room)
     helps = np.maximum(gains, 0)
-    promise = margins + (plan * helps).sum(axis=1, keepdims=True)
-    last_left_out = margins + (plan * helps * (number < room)).sum(axis=1, keepdims=True)
-    grown = np.where(plan, promise, last_left_out + gains)  # [k, n] what each set promises with one event more
-    grown[~absent] = -np.inf
-    sets, rows = list(view.numbers), [view.ranking[place] for place in helpful.tolist()]
-    completed = (
-        sets[small[base]].union(rows[place] for place in np.flatnonzero(plan[base]).tolist())
-        for base in _from_largest(promise)
-    )
-    stepped = (
-        sets[small[place // len(rows)]] | {rows[place % len(rows)]}
-        for place in _from_largest(grown)
-        if grown.flat[place] > -np.inf
-    )
-    view.ask([*_new(view, islice(completed, ROUND), ROUND // 2), *_new(view, stepped, ROUND // 2)])
+    promise = margins + (added * helps).sum(axis=1, keepdims=True)
+    without_last = margins + (added * helps * (order < room)).sum(axis=1, keepdims=True)
+    promise_with = np.where(added, promise, without_last + gains)
+    promise_with[~absent] = -np.inf
+    sets = list(view.numbers)
+    rows = [view.ranking[place] for place in helpful.tolist()]
+    return SmallSets([sets[number] for number in numbers.tolist()], rows, added, promise[:, 0], promise_with)
 
 
 def _from_largest(values: FloatArray) -> Iterator[int]:

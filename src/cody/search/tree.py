@@ -1,15 +1,16 @@
-"""CoDy: a tree search for the smallest set of events whose absence changes the decision.
+"""CoDy: a tree search for the smallest set of events whose removal flips the prediction.
 
 A node of the tree is a removal set; each of its children removes one event more. One iteration selects the most
-promising unvisited set, asks the model about it, and lets all sets on the way to it know. The scores are the paper's
-(section 4.4 and appendix B): the own score of a set is the share of the way to the other decision that it goes, its
-score the mean of the own scores of all visited sets below it, and its claim to be selected
+promising unvisited set, evaluates it, and updates all sets on the path to it. The scores are the paper's (section 4.4
+and appendix B): the own score of a set is the share of the way to the decision boundary that it covers, its value the
+mean of the own scores of all visited sets below it, itself included. Selected is the child with the largest upper
+confidence bound
 
-    alpha · score + (1 - alpha) · sqrt(ln(selections of the parent) / selections)
+    ucb = alpha · value + (1 - alpha) · sqrt(ln(visits of the parent) / visits)
 
-where an unvisited set counts as score 0 with one selection, and of equal claims the first in the ranking wins.
+where an unvisited set has the value 0 and one visit, and of equal bounds the first in the ranking wins.
 
-What never needs to be looked at is closed: sets that changed the decision (larger ones cannot win), sets that were
+What never needs to be evaluated is closed: sets that flip the prediction (larger ones cannot win), sets that were
 visited as a child of another parent (a set stands in the tree once), sets as large as a known counterfactual (its
 children would be larger), and sets all of whose children are closed.
 """
@@ -29,11 +30,10 @@ from cody.search.greedy import walk
 from cody.search.oracle import Oracle
 from cody.search.result import EVALUATIONS, EXHAUSTED, FOUND, ITERATIONS, SECONDS, SearchResult, best_evaluated, result
 
-UNVISITED, CLOSED, ROOT = 0, 1, 2  # the first two stand for children that are no nodes
+ROOT, NO_PARENT, UNVISITED = 0, -1, -1
 ALPHA = 2 / 3  # the paper's
-SMALLEST = 1e-5  # answers are rounded to this; an original logit of 0 must not be divided by
-SAME = 9  # decimals to which scores are kept, so that sums of the same numbers in another order are equal
-NEVER = -1e9  # score and rarity of what is closed: its claim is the smallest
+SMALLEST = 1e-5  # logits are rounded to this; an original logit of 0 must not be divided by
+SAME = 9  # decimals to which values are kept, so that sums of the same numbers in another order are equal
 
 
 class Tree:
@@ -46,31 +46,41 @@ class Tree:
         self.limit = len(self.ranking) + 1  # size of the smallest counterfactual so far
         self.ids: dict[int, int] = {}  # removal set as bits, by rank → node
         self.taken: dict[int, int] = {}  # removal set as bits → those that, added, give a visited set
-        room = 64
-        self.child = np.zeros((room, len(self.ranking)), dtype=np.int32)  # [≥ n, m] node, UNVISITED or CLOSED
-        self.score = np.zeros(room)  # [≥ n] mean own score of the visited sets below, itself included
-        self.exploration = np.ones(room)  # [≥ n] 1 / sqrt(selections)
-        self.score[CLOSED] = self.exploration[CLOSED] = NEVER
-        # One entry a node; the first two stand for UNVISITED and CLOSED.
-        self.visits = [1, 1]  # visited sets below, itself included
-        self.total = [0.0, 0.0]  # sum of their own scores
-        self.shift = [0.0, 0.0]  # how far the logit moved towards the other decision
-        self.flipped = [False, False]
-        self.open = [0, 0]  # children that are not closed
-        self.bits = [0, 0]
-        self.depth = [0, 0]
-        self.parent = [CLOSED, CLOSED]
-        self.rank = [0, 0]  # which child of its parent it is
+        # One entry for each node.
+        self.visits: list[int] = []  # visited sets below, itself included
+        self.total: list[float] = []  # sum of their own scores
+        self.shift: list[float] = []  # how far the logit moved towards the decision boundary
+        self.flipped: list[bool] = []
+        self.open: list[int] = []  # number of children that are not closed
+        self.bits: list[int] = []
+        self.depth: list[int] = []
+        self.parent: list[int] = []
+        self.rank: list[int] = []  # which child of its parent it is
+        # One row for each node, one column for each of its children.
+        self.child = np.empty((0, len(self.ranking)), dtype=np.int32)  # [≥ n, m] node, or UNVISITED
+        self.closed = np.empty(self.child.shape, dtype=bool)  # [≥ n, m]
+        self.value = np.empty(self.child.shape)  # [≥ n, m] mean own score of the visited sets below, itself included
+        self.exploration = np.empty(self.child.shape)  # [≥ n, m] 1 / sqrt(visits)
+        self._resize(64)
 
     def copy(self) -> Tree:
         """A tree that can be grown without changing this one."""
         other = object.__new__(Tree)
         for name, value in vars(self).items():
-            setattr(other, name, value.copy() if isinstance(value, (list, dict, np.ndarray)) else value)
+            setattr(other, name, value.copy() if isinstance(value, (list, dict)) else value)
+        other._resize(len(self) + 32)
         return other
 
+    def _resize(self, rows: int) -> None:
+        """Copy the columns of children into new ones of so many rows."""
+        for name, empty in {"child": UNVISITED, "closed": False, "value": 0.0, "exploration": 1.0}.items():
+            old = getattr(self, name)
+            new = np.empty((rows, len(self.ranking)), dtype=old.dtype)
+            new[: len(self)], new[len(self) :] = old[: len(self)], empty
+            setattr(self, name, new)
+
     def __len__(self) -> int:
-        return len(self.bits) - ROOT
+        return len(self.bits)
 
     @property
     def is_closed(self) -> bool:
@@ -83,6 +93,11 @@ class Tree:
             path.append(self.ranking[self.rank[node]])
             node = self.parent[node]
         return tuple(reversed(path))
+
+    def reserve_row(self) -> None:
+        """Have room for one more node."""
+        if len(self) == len(self.child):
+            self._resize(2 * len(self))
 
 
 def cody(
@@ -192,31 +207,30 @@ def _iterate(tree: Tree, oracle: Oracle, iterations: int, ahead: int, stop_at_fi
 
 
 def _select(tree: Tree) -> tuple[int, int]:
-    """Go down from the root, always to the child with the largest claim, to an unvisited one: (parent, its rank)."""
+    """Go down from the root, always to the child with the largest bound, to an unvisited one: (parent, its rank)."""
     node = ROOT
     while True:
-        rank = _largest_claim(tree, node)
+        rank = int(_ucb(tree, node).argmax())  # the first of equal ones
         child = int(tree.child[node, rank])
         if child == UNVISITED:
             return node, rank
         node = child
 
 
-def _largest_claim(tree: Tree, node: int) -> int:
-    children = tree.child[node]  # [m]
-    explore = (1 - tree.alpha) * math.sqrt(math.log(tree.visits[node]))
-    if not explore and not tree.alpha:
-        explore = 1.0  # nothing but closed and unvisited children: any weight tells them apart
-    claims: FloatArray = tree.alpha * tree.score[children] + explore * tree.exploration[children]
-    return int(claims.argmax())  # the first of equal ones
+def _ucb(tree: Tree, node: int) -> FloatArray:
+    """The upper confidence bound of each child; closed ones are never selected. [m]"""
+    weight = (1 - tree.alpha) * math.sqrt(math.log(tree.visits[node]))
+    ucb: FloatArray = tree.alpha * tree.value[node] + weight * tree.exploration[node]
+    np.copyto(ucb, -np.inf, where=tree.closed[node])
+    return ucb
 
 
 def _visit(tree: Tree, parent: int, rank: int, logit: float) -> None:
-    """Simulation is done: expand the set, and tell all sets on the way to it."""
+    """Add an evaluated set to the tree, close what can no longer win, and update all sets on the path to it."""
     node = _expand(tree, parent, rank, logit)
     if tree.flipped[node] and tree.depth[node] < tree.limit:
         tree.limit = tree.depth[node]
-        for other in range(ROOT, node):
+        for other in range(node):
             if tree.depth[other] >= tree.limit:
                 _close(tree, other)
     if tree.flipped[node] or tree.depth[node] >= tree.limit or not tree.open[node]:
@@ -226,11 +240,9 @@ def _visit(tree: Tree, parent: int, rank: int, logit: float) -> None:
 
 def _expand(tree: Tree, parent: int, rank: int, logit: float) -> int:
     """Add a visited set and its unvisited children."""
-    node, m = len(tree.bits), len(tree.ranking)
+    tree.reserve_row()
+    node = len(tree)
     bits = 0 if node == ROOT else tree.bits[parent] | 1 << rank
-    if node == len(tree.child):
-        tree.child = np.concatenate([tree.child, 0 * tree.child])
-        tree.score, tree.exploration = (np.concatenate([column, column]) for column in (tree.score, tree.exploration))
     moved = shift(tree.original, logit)
     own = max(0.0, moved / max(abs(tree.original), SMALLEST))
     tree.visits.append(1)
@@ -241,13 +253,13 @@ def _expand(tree: Tree, parent: int, rank: int, logit: float) -> int:
     tree.depth.append(0 if node == ROOT else tree.depth[parent] + 1)
     tree.parent.append(parent)
     tree.rank.append(rank)
-    tree.score[node], tree.exploration[node] = round(own, SAME), 1.0
     tree.ids[bits] = node
     taken = list(_ranks(bits | tree.taken.get(bits, 0)))
-    tree.child[node, taken] = CLOSED
-    tree.open.append(m - len(taken))
+    tree.closed[node, taken] = True
+    tree.open.append(len(tree.ranking) - len(taken))
     if node != ROOT:
         tree.child[parent, rank] = node
+        tree.value[parent, rank] = round(own, SAME)
         _close_elsewhere(tree, node)
     return node
 
@@ -261,7 +273,7 @@ def _ranks(bits: int) -> Iterator[int]:
 
 
 def _close_elsewhere(tree: Tree, node: int) -> None:
-    """A set stands in the tree once: it is no child of its other parents, whether these were visited yet or not."""
+    """A set stands in the tree once: it is not a child of its other parents, whether these are visited yet or not."""
     bits = tree.bits[node]
     for rank in _ranks(bits):
         smaller = bits ^ 1 << rank
@@ -278,9 +290,9 @@ def _close(tree: Tree, node: int) -> None:
 
 
 def _close_child(tree: Tree, parent: int, rank: int) -> None:
-    if tree.child[parent, rank] == CLOSED:
+    if tree.closed[parent, rank]:
         return
-    tree.child[parent, rank] = CLOSED
+    tree.closed[parent, rank] = True
     if tree.open[parent]:
         tree.open[parent] -= 1
         if not tree.open[parent]:
@@ -288,19 +300,21 @@ def _close_child(tree: Tree, parent: int, rank: int) -> None:
 
 
 def _backpropagate(tree: Tree, node: int) -> None:
-    """The mean own score below each set on the way up. Counting up is the same as summing over children anew."""
+    """Update the value of each set on the way up. Counting up is the same as summing over children anew."""
     own = tree.total[node]
     while node != ROOT:
         node = tree.parent[node]
         tree.visits[node] += 1
         tree.total[node] += own
-        tree.score[node] = round(tree.total[node] / tree.visits[node], SAME)
-        tree.exploration[node] = 1 / math.sqrt(tree.visits[node])
+        if node != ROOT:
+            place = tree.parent[node], tree.rank[node]
+            tree.value[place] = round(tree.total[node] / tree.visits[node], SAME)
+            tree.exploration[place] = 1 / math.sqrt(tree.visits[node])
 
 
 def _best(tree: Tree) -> int:
     """The smallest counterfactual, of equal ones the furthest; if there is none, the furthest set."""
-    nodes = range(ROOT, len(tree.bits))
+    nodes = range(len(tree))
     flipped = [node for node in nodes if tree.flipped[node]]
     if flipped:
         return min(flipped, key=lambda node: (tree.depth[node], -tree.shift[node]))
@@ -314,7 +328,7 @@ def _removal(tree: Tree, parent: int, rank: int) -> Change:
 def _place(tree: Tree, path: tuple[int, ...]) -> tuple[int, int]:
     """Where a set belongs: its parent, and which child of it it is."""
     if not path:
-        return CLOSED, 0  # the root has no parent
+        return NO_PARENT, 0
     *before, event = path
     bits = sum(1 << tree.ranking.index(other) for other in before)
     return tree.ids[bits], tree.ranking.index(event)
