@@ -39,7 +39,7 @@ def outcome(form, layer, encode, below, hop):
 def test_folded_attention_equals_the_textbook_form_in_values_and_gradients(embeddings, edge_features, dropout):
     layer, encode, below, hop = make(embeddings=embeddings, edge_features=edge_features, dropout=dropout)
     answer, gradients = outcome(layer.forward, layer, encode, below, hop)
-    expected, expected_gradients = outcome(layer.plain, layer, encode, below, hop)
+    expected, expected_gradients = outcome(layer.reference, layer, encode, below, hop)
     torch.testing.assert_close(answer, expected, rtol=1e-10, atol=1e-10)
     for name, gradient in expected_gradients.items():
         if gradients[name] is None:  # the key's bias has no effect: the softmax takes it away
@@ -83,7 +83,7 @@ def test_both_forms_weight_events_equally_in_values_and_gradients(embeddings, ed
     weight = torch.rand(hop.exists.shape, dtype=torch.double)
     weight[::7] = weight[::7].round()
     outcomes = []
-    for form in (layer.forward, layer.plain):
+    for form in (layer.forward, layer.reference):
         leaf = weight.clone().requires_grad_()
         answer = form(below, weighed(hop, leaf), encode)
         (answer * torch.linspace(-1, 2, answer.shape[1])).sum().backward()
@@ -95,7 +95,7 @@ def test_both_forms_weight_events_equally_in_values_and_gradients(embeddings, ed
     assert (outcomes[0][1][between] != 0).double().mean() > 0.9
 
 
-@pytest.mark.parametrize("form", ["forward", "plain"])
+@pytest.mark.parametrize("form", ["forward", "reference"])
 def test_an_event_of_weight_1_is_there_and_one_of_weight_0_is_not(form):
     layer, encode, below, hop = make(embeddings=True, edge_features=3)
     attend = getattr(layer, form)
@@ -107,7 +107,7 @@ def test_an_event_of_weight_1_is_there_and_one_of_weight_0_is_not(form):
     torch.testing.assert_close(attend(below, faded, encode), attend(below, without, encode), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("form", ["forward", "plain"])
+@pytest.mark.parametrize("form", ["forward", "reference"])
 def test_two_halves_of_an_event_are_as_much_as_the_whole(form):
     layer, encode, below, hop = make(embeddings=True, edge_features=0)
     for column in (hop.neighbour, hop.elapsed):

@@ -94,7 +94,7 @@ class TemporalAttention(nn.Module):
             nn.init.zeros_(projection.bias)
 
     def forward(self, embeddings: Tensor | None, hop: Hop, encode: TimeEncoder) -> Tensor:
-        """The same numbers as `plain`, with many times fewer operations.
+        """The same numbers as `reference`, with many times fewer operations.
 
         Each node has a single query, so the query is projected into key space, and the weighted sum of the events out
         of value space; no neighbour is ever projected. Linear maps that follow each other are multiplied
