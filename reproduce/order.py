@@ -6,7 +6,7 @@
 - *Models*: trained as usual here (`tgn-uci-forums`, …), or as published (`published-tgn-uci-forums`, …):
 
     cody train --data collegemsg --model tgn --epochs 2 --batch 32 --learning-rate 0.0001 --learn-frequencies \\
-      --fixed-memory --out runs/published-tgn-collegemsg
+      --freeze-memory --out runs/published-tgn-collegemsg
 
 Links between 20 % and 60 % of the events, logits at least 0.2 away from 0, 64 candidates among nodes, 300 iterations.
 Writes results/order.csv, one line for each link and explainer: first a few links of each setting, then more; goes on

@@ -193,7 +193,7 @@ def test_every_command_takes_an_imported_model(tmp_path, monkeypatch):
     sizes = ["--heads", "2", "--neighbours", "5", "--batch", "7", "--start", "first", "--message", "1"]
     asked = "--data", "events.csv", "--model", "mine"
     said = run("import-model", "tgn.pt", "--from", "pyg", "--data", "events.csv", "--out", "mine", *sizes)
-    assert "Left out of it, since these are no weights: epoch" in said
+    assert "Left out, since these are not weights: epoch" in said
     (answer,) = json.loads(run("what-if", "--event", 80, *asked, "--json"))
     why = json.loads(run("explain", "--event", 80, *asked, "--json", "--evaluations", 60))
     assert why["logits"][0] == pytest.approx(answer["logit"], abs=1e-4)

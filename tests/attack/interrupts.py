@@ -287,7 +287,7 @@ def _evaluate(folder: Path) -> list[str]:
     graph = cody.load(str(folder / "graph"))
     model = ToyModel(graph, np.random.default_rng(0).normal(size=graph.num_events))
     explainer = evaluation.Explainer("greedy-temporal", policies.temporal, partial(search.greedy, children=2), size=4)
-    plan = evaluation.Plan("graph", "toy", (explainer,))
+    plan = evaluation.EvaluationPlan("graph", "toy", (explainer,))
     list(evaluation.run(folder / "toy.jsonl", model, graph, plan, evaluation.Sample(2)))
     records = [replace(record, seconds=0.0) for record in read_records(folder / "toy.jsonl")]
     return sorted(record.to_json() for record in records)

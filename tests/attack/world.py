@@ -83,7 +83,7 @@ def _build(folder: Path, seed: int) -> None:
     why = explain(model, graph, graph.query(LINK), size=12)
     (folder / "why.json").write_text(why.to_json(), encoding="utf-8")
     explainer = evaluation.Explainer("greedy-temporal", policies.temporal, partial(search.greedy, children=4), size=8)
-    plan = evaluation.Plan("graph", "tgn", (explainer,))
+    plan = evaluation.EvaluationPlan("graph", "tgn", (explainer,))
     list(evaluation.run(folder / "run.jsonl", model, graph, plan, evaluation.Sample(3)))
     (folder / "run.jsonl.gz").write_bytes(gzip.compress((folder / "run.jsonl").read_bytes(), mtime=0))
     list(islice(_epochs(graph, folder / "training"), 1))

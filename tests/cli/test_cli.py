@@ -20,7 +20,9 @@ from rich.console import Console
 
 import cody
 from cody import cli
-from cody.cli import common, show
+from cody.cli import messages as printed
+from cody.cli import show
+from cody.cli.command import Output
 from cody.cli.data import event_lines
 from cody.data import load, open_graph, save_graph
 from cody.engine import fast_model
@@ -103,9 +105,9 @@ def test_import_model_and_what_if_reproduce_the_original_code(name, engine, tmp_
         (["--event", 250, "--without", "3,x"], 2, "'x' is not an event row"),
         (["--event", 250, "--without", "3,300"], 2, "event 300 does not exist"),
         ([], 2, "give --event ROW"),
-        (["--event", 3, "--cases", "cases.json"], 2, "--cases says everything"),
-        (["--cases", "cases.json", "--without", "3"], 2, "--cases says everything"),
-        (["--event", 3, "--each", "--without", "3"], 2, "--each leaves out one event at a time"),
+        (["--event", 3, "--cases", "cases.json"], 2, "--cases describes everything"),
+        (["--cases", "cases.json", "--without", "3"], 2, "--cases describes everything"),
+        (["--event", 3, "--each", "--without", "3"], 2, "--each removes one event at a time"),
         (["--event", 3, "--src", "3", "--dst", "4", "--time", "5"], 2, "give --event ROW"),
         (["--src", "3", "--time", "5"], 2, "give --event ROW"),
         (["--event", 250, "--add", "Ann Lee 4 9.5"], 2, "'4 9.5' is not a time"),
@@ -195,10 +197,10 @@ def test_data_events_lists_rows_of_a_node(made):
 def test_a_cut_list_says_so_and_how_to_see_more(made):
     where = ("--data", str(made / "events"), "--model", str(made / "model"), "--event", "250", "--each")
     events = CliRunner().invoke(cli.app, ["data", "events", str(made / "events"), "--last", "7"])
-    assert events.stderr == "the latest 7 of 300 events; --last 300 shows all\n"
+    assert events.stderr == "the last 7 of 300 events; --last 300 shows all\n"
     assert CliRunner().invoke(cli.app, ["data", "events", str(made / "events"), "--last", "300"]).stderr == ""
-    assert "The 10 strongest of 64; --most 64 shows all." in run("what-if", *where)
-    every = run("what-if", *where, "--most", 64)
+    assert "The 10 strongest of 64; --top 64 shows all." in run("what-if", *where)
+    every = run("what-if", *where, "--top", 64)
     assert "strongest" not in every
     assert len(every.splitlines()) == 64 + 4
 
@@ -262,6 +264,26 @@ def test_the_cache_is_shown_and_cleared(tmp_path, monkeypatch):
     assert "0.0 MB freed" in run("cache", "--clear")
 
 
+@pytest.mark.parametrize(
+    ("words", "former", "now"),
+    [
+        (("explain", "--event", 250), ("--first",), ("--stop-at-first",)),
+        (("what-if", "--event", 250, "--each"), ("--most", 2), ("--top", 2)),
+        (("predict", "--events", "250,251"), ("--other-data",), ("--allow-data-mismatch",)),
+    ],
+    ids=lambda words: words[0],
+)
+def test_the_former_name_of_an_option_works_and_says_the_new_one(made, words, former, now):
+    where = ("--data", made / "events", "--model", made / "model", *(["--explainer", "cody"] * (words[0] == "explain")))
+    ended = [CliRunner().invoke(cli.app, [str(word) for word in (*words, *where, *name)]) for name in (former, now)]
+    assert [each.exit_code for each in ended] == [0, 0], ended[0].output
+    shown, again = (re.sub(r"in [\d.]+ s", "", each.stdout) for each in ended)
+    assert shown == again
+    assert ended[0].stderr == f"warning: {former[0]} is deprecated; use {now[0]}\n"
+    assert ended[1].stderr == ""
+    assert former[0] not in re.findall(r"--[\w-]+", run(words[0], "--help"))
+
+
 @pytest.mark.parametrize("words", [(), ("explain",), ("what-if",), ("predict",)])
 def test_help_fits_80_columns_in_groups_and_with_examples(words, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
@@ -311,7 +333,7 @@ def tricky(made):
 @pytest.mark.parametrize("asked", [("--event", 250), ("--events", "250,251")])
 def test_no_command_prints_what_a_terminal_would_obey_and_json_has_the_true_names(made, tricky, asked):
     names = set(load(str(tricky)).names.tolist())
-    words = ("explain", "--data", tricky, "--model", made / "model", "--other-data", *asked)
+    words = ("explain", "--data", tricky, "--model", made / "model", "--allow-data-mismatch", *asked)
     printed = run(*words, "--json")
     assert all(line.isprintable() for line in printed.splitlines())
     assert "é" in printed
@@ -324,7 +346,7 @@ def test_no_command_prints_what_a_terminal_would_obey_and_json_has_the_true_name
 def test_json_keeps_the_true_names_where_the_terminal_lacks_their_letters(monkeypatch):
     raw = io.BytesIO()
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding="ascii", errors="replace"))
-    common.print_json({"name": "é\x7f"})
+    printed.print_json({"name": "é\x7f"})
     assert raw.getvalue() == b'{"name": "\\u00e9\\u007f"}\n'
 
 
@@ -366,12 +388,12 @@ def test_an_impossible_folder_is_refused_before_training(made):
 def test_a_forgotten_data_or_model_is_named_as_what_is_missing(made, command, monkeypatch):
     monkeypatch.chdir(made)
     message = run(*command, "--model", made / "model", code=2)
-    assert message.startswith("--data is missing: without it the data are collegemsg, and the model '")
+    assert message.startswith("--data is missing: the default is collegemsg, and the model '")
     message = run(*command, "--data", made / "events", code=2)
-    assert message.startswith("--model is missing: without it the model is tgn-collegemsg, which was not made for")
+    assert message.startswith("--model is missing: the default is tgn-collegemsg, which was not trained on")
     message = run(*command, "--data", "collegemsg", "--model", made / "model", code=1)
     assert "belongs to other data" in message  # nothing was forgotten
-    assert "--other-data" in message
+    assert "--allow-data-mismatch" in message
 
 
 def paths_of_commands():
@@ -393,7 +415,7 @@ READ = {("what-if", "cases"), ("predict", "links")}
 
 
 def test_every_option_that_names_an_output_says_what_is_written_there():
-    found = {(command.name, each.name) for command, each in paths_of_commands() if not hasattr(each.type, "written")}
+    found = {(command.name, each.name) for command, each in paths_of_commands() if not isinstance(each.type, Output)}
     assert found == READ
 
 
@@ -571,7 +593,7 @@ def test_explain_takes_a_link_that_never_happened_by_the_names_of_its_nodes():
 
 def test_explain_options_reach_the_search(made):
     where = ("explain", "--data", made / "events", "--model", made / "model", "--event", 250, "--json")
-    options = ("--explainer", "greedy-then-cody", "--iterations", 40, "--alpha", 0.5, "--first")
+    options = ("--explainer", "greedy-then-cody", "--iterations", 40, "--alpha", 0.5, "--stop-at-first")
     options += ("--candidates", 12, "--hops", 1, "--near", "nodes", "--count", 2, "--prove", 2)
     document = json.loads(run(*where, *options, "--protect", "events=249,248", "--protect", "nodes=3", "--seed", 5))
     assert document["parameters"]["search"]["iterations"] == 40
@@ -614,7 +636,7 @@ def test_a_full_confirmation_begins_with_the_first_event(made):
         (["--event", "5", "--explainer", "cody", "--alpha", "1.5"], "between 0 and 1, not 1.5"),
         (["--event", "5", "--explainer", "cody", "--alpha", "nan"], "between 0 and 1"),
         (["--event", "5", "--explainer", "greedy", "--alpha", "0.5"], "the explainer 'greedy' has no option --alpha"),
-        (["--event", "5", "--explainer", "greedy", "--first"], "has no option --first"),
+        (["--event", "5", "--explainer", "greedy", "--stop-at-first"], "has no option --stop-at-first"),
         (["--event", "5", "--explainer", "cody", "--children", "3"], "the explainer 'cody' has no option --children"),
         (["--event", "5", "--explainer", "pbone", "--policy", "random"], "has no option --policy"),
         (["--event", "5", "--explainer", "pbone", "--sparsity", "1.5"], "between 0 and 1, not 1.5"),

@@ -17,9 +17,10 @@ import pytest
 from click.testing import CliRunner
 
 from cody import cli
-from cody.cli import data, progress
+from cody.cli import progress
+from cody.cli.command import Command
 from cody.cli.messages import say
-from cody.cli.parser import Command
+from cody.cli.options import DataSource
 from cody.data import save_graph
 from cody.train.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
@@ -193,8 +194,8 @@ def test_without_a_terminal_a_line_every_minute_says_how_far_it_is(often, capsys
 
 def test_every_command_says_now_and_then_what_it_is_at(often, here, monkeypatch):
     assert all(isinstance(command, Command) for _, command in commands())
-    load = data.load
-    monkeypatch.setattr(data, "load", lambda *words, **options: (time.sleep(0.3), load(*words, **options))[1])
+    load = DataSource.load
+    monkeypatch.setattr(DataSource, "load", lambda source: (time.sleep(0.3), load(source))[1])
     shown = CliRunner().invoke(cli.app, ["data", "show", str(here / "events")], prog_name="cody")
     assert "cody data show (0 s so far)" in shown.stderr.splitlines()
 

@@ -49,10 +49,10 @@ def test_the_unit_can_be_given_wherever_a_file_is_read(file, tmp_path):
 
 def test_every_command_that_reads_a_file_has_a_unit():
     for words in ("explain", "what-if", "predict", "survey", "evaluate", "serve", "train", "train-explainer"):
-        assert "--unit <s|ms|us|ns>" in run(words, "--help")
+        assert "--unit [s|ms|us|ns]" in run(words, "--help")
     for words in ("show", "events", "import", "export"):
-        assert "--unit <s|ms|us|ns>" in run("data", words, "--help")
-    assert "--unit <s|ms|us|ns>" in run("import-model", "--help")
+        assert "--unit [s|ms|us|ns]" in run("data", words, "--help")
+    assert "--unit [s|ms|us|ns]" in run("import-model", "--help")
 
 
 def test_the_zone_is_shown_and_can_be_chosen(file, monkeypatch):

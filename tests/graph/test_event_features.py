@@ -127,7 +127,7 @@ def test_features_are_shown_wherever_events_are(rated):
     assert all(text in page for text in said.values())
     again = cody.Explanation.from_json(why.to_json())
     assert again.candidates == why.candidates
-    words = "what-if", "--data", "rated", "--model", "model", "--event", 50, "--each", "--most", 60
+    words = "what-if", "--data", "rated", "--model", "model", "--event", 50, "--each", "--top", 60
     assert f"rating {was}" in run(*words)
 
 

@@ -154,7 +154,7 @@ def test_an_evaluation_of_no_links_is_refused_and_leaves_no_file(where, tmp_path
 
 
 def test_shared_answers_have_no_timings(where):
-    result = command(*where, "--instances", 1, "--kinds", "correct", "--share", "--json")
+    result = command(*where, "--instances", 1, "--kinds", "correct", "--share-answers", "--json")
     assert {row["seconds"] for row in json.loads(result.stdout)} == {None}
 
 
@@ -212,5 +212,5 @@ def test_an_explainer_can_be_trained_on_other_data(where, tmp_path):
     save_graph(random_graph(np.random.default_rng(1), nodes=30, events=300), tmp_path / "other")
     words = ["train-explainer", "--data", tmp_path / "other", *where[2:4], "--out", tmp_path / "scorer"]
     words = [str(word) for word in [*words, "--links", 20, "--epochs", 1]]
-    assert "--other-data" in str(CliRunner().invoke(cli.app, words).exception)
-    assert CliRunner().invoke(cli.app, [*words, "--other-data"]).exit_code == 0
+    assert "--allow-data-mismatch" in str(CliRunner().invoke(cli.app, words).exception)
+    assert CliRunner().invoke(cli.app, [*words, "--allow-data-mismatch"]).exit_code == 0

@@ -191,7 +191,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(where, tmp_path, how, code):
     assert process.returncode == code
     assert "Traceback" not in message
     if how == signal.SIGINT:
-        assert f"what is done is in {file}, and the same command continues from there" in message
+        assert f"what is done is in {file}; rerun to resume" in message
     done = file.read_bytes().rpartition(b"\n")[0].splitlines()
     assert 3 <= len(done) < len(rows)
     explain(where, *quickly, rows=rows)

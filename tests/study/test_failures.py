@@ -126,7 +126,7 @@ def test_a_failure_is_read_as_it_was_written(tmp_path):
 
 
 MODULE = """
-from evaluate.test_failures import broken_model
+from study.test_failures import broken_model
 
 
 def made(graph):

@@ -192,4 +192,4 @@ def test_a_run_that_is_stopped_ends_its_workers_and_can_go_on(tmp_path, how, cod
     assert not any(alive(worker) for worker in workers)
     assert len(read_records(path)) >= 2
     if how == signal.SIGINT:
-        assert "the same command continues" in message
+        assert "rerun to resume" in message

@@ -1,5 +1,5 @@
 """The command line. Each command parses its arguments, calls one function of the library, and prints."""
 
-from cody.cli.common import app, main
+from cody.cli.app import app, main
 
 __all__ = ["app", "main"]

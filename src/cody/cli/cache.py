@@ -1,27 +1,23 @@
-"""What is kept on this machine."""
+"""cody cache: files on this machine that can be made again."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cody.cli.common import JsonOption, app, print_json
-from cody.cli.parser import Option
-from cody.utils import cache
+from cody.cli.command import command, option
+from cody.cli.messages import print_json
+from cody.cli.options import json_option
+from cody.utils import cache as files
 from cody.utils.files import cache_directory
 from cody.utils.words import count
 
 
-@app.command("cache")
-def cache_(
-    clear: Annotated[
-        bool, Option("--clear", help="Remove it; it is made again when it is needed. Downloads stay.")
-    ] = False,
-    json_: JsonOption = False,
-) -> None:
-    """Show or clear what is kept so that answers come sooner."""
-    freed = cache.clear() if clear else 0
-    found = cache.kept()
-    if json_:
+@command("cache")
+@option("--clear", is_flag=True, help="Delete it; it is rebuilt when needed. Downloads stay.")
+@json_option
+def cache(clear: bool, as_json: bool) -> None:
+    """Show or clear the cache."""
+    freed = files.clear() if clear else 0
+    found = files.kept()
+    if as_json:
         print_json({"folder": str(cache_directory()), "freed": freed, "kept": [each._asdict() for each in found]})
         return
     if clear:
@@ -29,7 +25,7 @@ def cache_(
         return
     for each in found:
         print(f"{_megabytes(each.size):>12}  {count(each.files, 'file'):>12}  {each.what}")
-    print(f"{_megabytes(sum(each.size for each in found)):>12}  in {cache_directory()}; cody cache --clear makes room")
+    print(f"{_megabytes(sum(each.size for each in found)):>12}  in {cache_directory()}; cody cache --clear frees it")
 
 
 def _megabytes(size: int) -> str:

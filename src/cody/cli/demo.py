@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cody.cli.command import command
+from cody.cli.options import use_threads
+from cody.cli.progress import status
 from cody.data import load
 from cody.engine import load_model
 from cody.errors import CodyError
@@ -20,6 +23,18 @@ from cody.web import write_page
 DATA, MODEL = "collegemsg", "tgn-collegemsg"
 PERIOD = 0.9  # the demo looks at links from here on: well within the test period
 FEW = 3  # events of a counterfactual that can be taken in at a glance
+
+
+@command("demo")
+def demo() -> None:
+    """See which past event decides a real prediction."""
+    with status("Loading 59,835 messages and a trained TGN ..."):
+        use_threads(1)
+        result = run_demo()
+        page = demo_page(result)
+    from cody.cli import show
+
+    show.print_parts(show.demo(result, page))
 
 
 class Demo(NamedTuple):

@@ -1,52 +1,40 @@
-"""Questions about one prediction: the demo, and explanations."""
+"""cody explain: what would have to change for a prediction to flip."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from cody.cli.choices import DEFAULT_EDITS, NEARBY, WHY_NOT, NearName, Replayed, parse_edits
-from cody.cli.common import (
-    DEFAULT_DATA,
-    DEFAULT_MODEL,
-    DataOption,
-    JsonOption,
-    ModelOption,
-    OtherDataOption,
-    ScorerOption,
-    SortOption,
-    UnitOption,
-    app,
-    open_model,
-    print_json,
-    say,
-    use_threads,
-)
-from cody.cli.links import asked_links
+import click
+
+from cody.cli.command import COUNT, LINES, bundled, command, section, whole
+from cody.cli.messages import print_csv, print_json, say
 from cody.cli.options import (
-    AllowOption,
-    CandidatesOption,
-    CsvOption,
-    DstOption,
-    EventOption,
-    ExplainerOption,
-    HtmlOption,
-    NearOption,
-    PolicyOption,
-    ProtectOption,
-    SrcOption,
-    TimeOption,
-    WorkersOption,
+    WHY_NOT,
+    LinkOptions,
+    ModelSource,
+    allow_option,
+    candidates_option,
+    check_formats,
+    csv_option,
+    explainer_option,
+    hops_option,
+    html_option,
+    json_option,
+    link_options,
+    model_options,
+    named_rows,
+    near_option,
+    parse_edits,
+    parse_protected,
+    policy_option,
+    protect_option,
+    scorer_option,
+    workers_option,
 )
-from cody.cli.parser import LINES, Option
-from cody.cli.progress import progress, status
-from cody.cli.proof import check_proof
-from cody.cli.protect import protected
-from cody.data import load
-from cody.engine.named import NamedModel
+from cody.cli.progress import progress
 from cody.errors import CallError
 from cody.explain.explanation import Explanation
 from cody.explain.pipeline import explain as explain_link
@@ -55,156 +43,209 @@ from cody.graph.neighbourhood import SIZE
 from cody.models.contract import Model
 from cody.search.exhaustive import number_of_sets
 from cody.search.oracle import Oracle, counting
-from cody.search.proposals import Proposer, additions
+from cody.search.proposals import additions
 from cody.search.scout import usual_evaluations
 from cody.search.widening import WIDTHS
-from cody.study.explainers import DEFAULT_SEARCH, check_options, find
-from cody.study.explainers import explainer as choose_explainer
+from cody.study.explainers import NEAR, Explainer, check_options, explainer, find
 from cody.study.request import Request
 from cody.utils import words
 
-HINTS = 12  # additions that are asked about where no removal was found
+HINTS = 12  # additions that are tried where no removal was found
+OWN = ("iterations", "alpha", "children", "stop_at_first", "sparsity", "rollouts")  # options of single explainers
 
 
-@app.command()
-def demo() -> None:
-    """See which past event decides a real prediction."""
-    with status("Loading 59,835 messages and a trained TGN ..."):
-        from cody.cli.demo import demo_page, run_demo
+@dataclass(frozen=True, slots=True)
+class SearchChoice:
+    """What may change, and how the smallest such change is searched for."""
 
-        use_threads(1)
-        result = run_demo()
-        page = demo_page(result)
-    from cody.cli import show
+    allow: str | None
+    why_not: bool
+    protect: Sequence[str]
+    candidates: int | None
+    hops: int | None
+    near: str | None
+    explainer: str
+    policy: str | None
+    count: int | None
+    prove: int
+    evaluations: int | None
+    seconds: float | None
+    seed: int
+    verify: str
+    iterations: int | None
+    alpha: float | None
+    children: int | None
+    stop_at_first: bool | None
+    sparsity: float | None
+    rollouts: int | None
+    scorer: str | None
 
-    show.print_parts(show.demo(result, page))
+    def chosen(self, source: ModelSource) -> Explainer:
+        """The explainer with its options. Those that belong to another are refused."""
+        if self.why_not and self.allow is not None:
+            raise CallError(f"--why-not is short for --allow {WHY_NOT}: give one of the two")
+        given = {name: value for name in OWN if (value := getattr(self, name)) is not None}
+        others = {name for name in ("policy", "scorer") if getattr(self, name) is not None}
+        check_options(self.explainer, [*given, *others], lambda name: f"--{name.replace('_', '-')}")
+        for name in ("alpha", "sparsity"):
+            if not 0 <= given.get(name, 0.0) <= 1:
+                raise CallError(f"--{name} must lie between 0 and 1, not {given[name]}")
+        return explainer(
+            self.explainer,
+            policy=self.policy,
+            scorer=(self.scorer or source.model) if find(self.explainer).needs_scorer else None,
+            allow_data_mismatch=source.allow_data_mismatch,
+            size=self.candidates,
+            hops=self.hops,
+            near=NEAR[self.near or "ends"],
+            evaluations=self.evaluations,
+            edits=parse_edits(WHY_NOT if self.why_not else self.allow),
+            **given,
+        )
+
+    @property
+    def request_options(self) -> dict[str, Any]:
+        names = ("count", "prove", "seed", "seconds")
+        return {name: getattr(self, name) for name in names} | {"full_replay": self.verify == "full"}
 
 
-@app.command(
-    groups={
-        "The link": "event events src dst time",
-        "Data and model": "data model sort unit allow_data_mismatch",
-        "What could be otherwise": "allow why_not protect candidates hops near",
-        "The search": "explainer policy count prove evaluations seconds seed",
-        "Options of single explainers": "iterations alpha children first sparsity rollouts scorer",
-        "The work": "workers out_",
-        "What comes out": "html csv_ json_",
-    },
+@dataclass(frozen=True, slots=True)
+class ResultOptions:
+    """Who does the work, and where the result goes."""
+
+    workers: int
+    out: Path | None
+    html: Path | None
+    as_csv: bool
+    as_json: bool
+
+    def check(self, events: str | None) -> None:
+        """Refuse options that contradict each other, and to search for what could not be written."""
+        if events is None and (self.out is not None or self.workers > 1):
+            option = "--out" if self.out is not None else "--workers"
+            raise CallError(f"{option} is for several links: give --events ROWS, or leave it out")
+        check_formats(self.as_csv, self.as_json)
+
+    def check_page(self, events: str | None) -> None:
+        from cody.web import check_page_file
+
+        if self.html is None:
+            return
+        if events is not None:
+            raise CallError("--html shows one link; leave out --events, or make pages of its lines with cody view")
+        check_page_file(self.html)
+
+
+_link, _space, _search = section("The link"), section("The search space"), section("The search")
+_own, _output = section("Options of single explainers"), section("Output")
+
+search_options = bundled(
+    "search",
+    SearchChoice,
+    allow_option,
+    _space("--why-not", is_flag=True, help=f"Why is the link not predicted? Short for --allow {WHY_NOT}."),
+    protect_option,
+    candidates_option,
+    hops_option,
+    near_option,
+    explainer_option,
+    policy_option,
+    _search(
+        "--count",
+        type=COUNT,
+        help="Number of counterfactuals to search for. Default: report up to 3 of those that one search finds.",
+    ),
+    _search("--prove", type=COUNT, default=1, metavar="K", help="Exhaustively test sets smaller than K."),
+    _search(
+        "--evaluations",
+        type=COUNT,
+        help="Maximum number of model evaluations. Default: 300, and more where nothing is found.",
+    ),
+    _search("--seconds", type=float, help="Time limit for each link, verification included."),
+    _search("--seed", type=whole(0), default=0, help="Seed of the random policy."),
+    _search(
+        "--verify",
+        type=click.Choice(["window", "full"]),
+        default="window",
+        help="Verify by replay from the oldest changed event, or from the first event.",
+    ),
+    _own("--iterations", type=COUNT, help="CoDy: iterations of the tree search. Default: 300."),
+    _own("--alpha", type=float, help="CoDy: 0 explores, 1 exploits. Default: 2/3."),
+    _own("--children", type=COUNT, help="GreeDy: events tried at each step. Default: 10."),
+    _own("--stop-at-first", was="--first", is_flag=True, default=None, help="CoDy: stop at the first counterfactual."),
+    _own("--sparsity", type=float, help="Factual explainers that rank: share of the candidates. Default: 0.2."),
+    _own("--rollouts", type=COUNT, help="T-GNNExplainer: number of rollouts. Default: 500."),
+    scorer_option,
+)
+result_options = bundled(
+    "result",
+    ResultOptions,
+    workers_option,
+    _output("--out", type=LINES, help="With --events: write the lines to this file; rerun to resume."),
+    html_option,
+    csv_option,
+    json_option,
+)
+
+
+@command(
+    "explain",
     examples={
         "cody explain --event 53854": "why the model expects this message",
         "cody explain --src 1772 --dst 9 --time now --why-not": "why it does not expect that one",
-        "cody explain --events rows.txt --workers 4 --out why.jsonl": "many of them; rerun to resume",
+        "cody explain --events rows.txt --workers 4 --out why.jsonl": "many links; rerun to resume",
     },
 )
+@link_options
+@_link("--events", metavar="ROWS", help="Several links: rows 10,20,30, or a file of rows; one JSON line each.")
+@model_options
+@search_options
+@result_options
 def explain(
-    data: DataOption = DEFAULT_DATA,
-    model: ModelOption = DEFAULT_MODEL,
-    event: EventOption = None,
-    events: Annotated[str | None, Option(help="Several rows, 10,20,30, or a file of rows: one JSON line each.")] = None,
-    src: SrcOption = None,
-    dst: DstOption = None,
-    time: TimeOption = None,
-    explainer: ExplainerOption = DEFAULT_SEARCH,
-    policy: PolicyOption = None,
-    candidates: CandidatesOption = None,
-    hops: Annotated[
-        int | None, Option(min=1, help="Neighbourhood radius in hops. Default: as far as the model looks.")
-    ] = None,
-    near: NearOption = NearName.ends,
-    protect: ProtectOption = None,
-    allow: AllowOption = None,
-    why_not: Annotated[
-        bool, Option("--why-not", help=f"Why is it not predicted? Short for --allow {WHY_NOT}.")
-    ] = False,
-    iterations: Annotated[int | None, Option(min=1, help="Budget of CoDy's tree search. Default: 300.")] = None,
-    alpha: Annotated[float | None, Option(help="CoDy: 0 explores, 1 exploits. Default: 2/3.")] = None,
-    children: Annotated[int | None, Option(min=1, help="GreeDy: events tried at each step. Default: 10.")] = None,
-    first: Annotated[bool, Option("--first", help="CoDy: stop at the first counterfactual.")] = False,
-    sparsity: Annotated[
-        float | None, Option(help="Factual explainers that rank: share of the candidates. Default: 0.2.")
-    ] = None,
-    rollouts: Annotated[int | None, Option(min=1, help="T-GNNExplainer. Default: 500.")] = None,
-    scorer: ScorerOption = None,
-    count: Annotated[
-        int | None,
-        Option(min=1, help="Number of counterfactuals to search for. Default: up to 3 of those that one search finds."),
-    ] = None,
-    prove: Annotated[int, Option(min=1, metavar="K", help="Exhaustively test all sets of fewer than K events.")] = 1,
-    evaluations: Annotated[
-        int | None,
-        Option(min=1, help="Budget of evaluations. Default: 300, and more where nothing is found."),
-    ] = None,
-    seconds: Annotated[float | None, Option(help="Budget of time for each link, confirmation included.")] = None,
-    seed: Annotated[int, Option(min=0, help="For the random policy.")] = 0,
-    verify: Annotated[
-        Replayed, Option(help="Confirm by replay since the oldest removed event, or of everything.")
-    ] = Replayed.window,
-    workers: WorkersOption = 1,
-    out_: Annotated[
-        Path | None,
-        Option("--out", writes=LINES, help="With --events: write the lines to this file; rerun to resume it."),
-    ] = None,
-    html: HtmlOption = None,
-    sort: SortOption = False,
-    unit: UnitOption = None,
-    allow_data_mismatch: OtherDataOption = False,
-    csv_: CsvOption = False,
-    json_: JsonOption = False,
+    link: LinkOptions, events: str | None, source: ModelSource, search: SearchChoice, result: ResultOptions
 ) -> None:
-    """Find what would have had to be otherwise for a model to decide otherwise: past events missing, or others."""
-    _check_call(events, workers, out_, csv_ and json_)
-    options = {"iterations": iterations, "alpha": alpha, "children": children, "stop_at_first": first or None}
-    options |= {"sparsity": sparsity, "rollouts": rollouts}
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    _check_options(explainer, given | {"policy": policy, "scorer": scorer})
-    chosen = choose_explainer(
-        explainer,
-        policy=policy,
-        scorer=(scorer or model) if find(explainer).needs_scorer else None,
-        allow_data_mismatch=allow_data_mismatch,
-        size=candidates,
-        hops=hops,
-        near=NEARBY[near],
-        evaluations=evaluations,
-        edits=_edits(allow, why_not),
-        **given,
-    )
-    if html is not None:
-        _check_page(html, events)
-    named = NamedModel(model, partial(load, data, sort=sort, unit=unit))
-    wanted: dict[str, Any] = {
-        "count": count,
-        "prove": prove,
-        "seed": seed,
-        "seconds": seconds,
-        "full_replay": verify is Replayed.full,
-    }
-    chosen = replace(chosen, protect=protected(named.graph, protect or []))
-    queries = asked_links(named.graph, event, events, src, dst, time)
-    request = Request(chosen, wanted, {"data": named.data(data), "model": model})
-    question = ExplainRequest(open_model(named, allow_data_mismatch=allow_data_mismatch), named.graph, request)
-    if prove > 1 and seconds is None and evaluations is None:
-        check_proof(question.model, question.graph, chosen, queries, prove)
+    """Find the smallest change to the history that flips a prediction.
+
+    By default, past events are removed; --allow and --why-not also add or move events.
+    """
+    result.check(events)
+    chosen = search.chosen(source)
+    result.check_page(events)
+    named = source.named()
+    chosen = replace(chosen, protect=parse_protected(named.graph, search.protect))
+    queries = _queries(named.graph, link, events)
+    request = Request(chosen, search.request_options, {"data": named.data(source.data), "model": source.model})
+    question = ExplainRequest(source.open(named), named.graph, request)
+    if search.prove > 1 and search.seconds is None and search.evaluations is None:
+        from cody.cli.proof import check_proof
+
+        check_proof(question.model, question.graph, chosen, queries, search.prove)
     if events is not None:
         from cody.cli.explain_many import explain_many
 
-        remark = _say_if_predicted if why_not else None
+        remark = _say_if_predicted if search.why_not else None
         explain_many(
-            *question, queries, remark, out=out_, workers=workers, as_csv=csv_, allow_data_mismatch=allow_data_mismatch
+            *question,
+            queries,
+            remark,
+            out=result.out,
+            workers=result.workers,
+            as_csv=result.as_csv,
+            allow_data_mismatch=source.allow_data_mismatch,
         )
         return
-    sets = evaluations or max(iterations or 300, number_of_sets(chosen.size or SIZE, prove))
+    sets = search.evaluations or max(search.iterations or 300, number_of_sets(chosen.size or SIZE, search.prove))
     most = sum(map(usual_evaluations, WIDTHS))  # where nothing is found, more candidates are searched
-    with progress("sets of events tried", sets) as move:
-        tell = counting(lambda tried: move(completed=tried, total=sets if tried <= sets else max(tried, most)))
-        why = question.about(queries[0], tell)
-    if why_not:
+    with progress("sets of events evaluated", sets) as move:
+        watch = counting(lambda tried: move(completed=tried, total=sets if tried <= sets else max(tried, most)))
+        why = question.about(queries[0], watch)
+    if search.why_not:
         _say_if_predicted(why)
-    _show(why, question, html, as_json=json_, as_csv=csv_)
+    _show(why, question, result)
 
 
 class ExplainRequest(NamedTuple):
-    """What is asked, and of whom."""
+    """A request, with the model and the graph that it is about."""
 
     model: Model
     graph: TemporalGraph
@@ -214,26 +255,33 @@ class ExplainRequest(NamedTuple):
         return self.request.explain(self.model, self.graph, query, watch)
 
 
+def _queries(graph: TemporalGraph, link: LinkOptions, events: str | None) -> list[Query]:
+    if events is None:
+        return [link.query(graph)]
+    if link.is_given:
+        raise CallError("give --event ROW, or --src, --dst and --time of a link, or --events ROWS: one of the three")
+    return [graph.query(row) for row in named_rows(events)]
+
+
 def _say_if_predicted(why: Explanation) -> None:
     if why.original > 0:
         say(f"the model does predict {why.src} → {why.dst}; this is what would have led to the contrary")
 
 
-def _show(why: Explanation, question: ExplainRequest, html: Path | None, *, as_json: bool, as_csv: bool) -> None:
+def _show(why: Explanation, question: ExplainRequest, result: ResultOptions) -> None:
     """Print an explanation, and write its page."""
-    if html is not None:
+    if result.html is not None:
         from cody.web import write_page
 
-        write_page(why, html)
-        say(f"Page: {words.sanitize(html, 200)}")
-    if as_json:
+        write_page(why, result.html)
+        say(f"Page: {words.sanitize(result.html, 200)}")
+    if result.as_json:
         print_json(why.to_dict())
         return
-    if as_csv:
-        from cody.cli.explain_many import print_rows
-        from cody.study.explanations import row_of
+    if result.as_csv:
+        from cody.study.explanations import COLUMNS, row_of
 
-        print_rows([row_of(why)])
+        print_csv(COLUMNS, [row_of(why)])
         return
     from cody.cli import show
 
@@ -244,50 +292,16 @@ def _show(why: Explanation, question: ExplainRequest, html: Path | None, *, as_j
         show.print_parts(show.addition(why, _addition(question.model, question.graph, why.query, left)))
 
 
-def _edits(allow: str | None, why_not: bool) -> tuple[Proposer, ...]:
-    """What `--allow` or `--why-not` names."""
-    if why_not and allow is not None:
-        raise CallError(f"--why-not is short for --allow {WHY_NOT}: give one of the two")
-    return parse_edits(WHY_NOT if why_not else DEFAULT_EDITS if allow is None else allow)
-
-
 def _wants_hint(why: Explanation) -> bool:
-    """Whether removals were looked for, alone and in vain."""
+    """Whether only removals were searched, without success."""
     return not (why.is_counterfactual or why.is_unverified or why.factual or why.allows_more)
 
 
 def _addition(model: Model, graph: TemporalGraph, query: Query, seconds: float | None) -> Explanation | None:
-    """What one event more would do, from a few questions. None: no time is left, or the model cannot be asked."""
+    """Whether adding one event flips it, from a few evaluations. None: no time is left, or the model supports none."""
     if seconds is not None and seconds <= 0:
         return None
     try:
         return explain_link(model, graph, query, edits=(additions,), size=HINTS, evaluations=HINTS + 1, seconds=seconds)
-    except CallError:  # a model that cannot be asked about other logs
+    except CallError:  # a model that supports removals only
         return None
-
-
-def _check_call(events: str | None, workers: int, out: Path | None, both: bool) -> None:
-    """Refuse options that contradict each other."""
-    if events is None and (out is not None or workers > 1):
-        option = "--out" if out is not None else "--workers"
-        raise CallError(f"{option} is for several links: give --events ROWS, or leave it out")
-    if both:
-        raise CallError("give --csv or --json, not both")
-
-
-def _check_page(html: Path, events: str | None) -> None:
-    """Refuse to search for what could not be written."""
-    from cody.web import check_page_file
-
-    if events is not None:
-        raise CallError("--html shows one link; leave out --events, or make pages of its lines with cody view --line")
-    check_page_file(html)
-
-
-def _check_options(explainer: str, options: dict[str, Any]) -> None:
-    """Refuse options that make no sense, or belong to another explainer."""
-    given = {name: value for name, value in options.items() if value is not None}
-    check_options(explainer, given, lambda name: {"stop_at_first": "--first"}.get(name, f"--{name}"))
-    for name in ("alpha", "sparsity"):
-        if not 0 <= given.get(name, 0.0) <= 1:
-            raise CallError(f"--{name} must lie between 0 and 1, not {given[name]}")

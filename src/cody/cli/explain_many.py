@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cody.cli.common import print_json, say
-from cody.cli.evaluate import stoppable, worker_opener
+from cody.cli.messages import print_csv, print_json, say
 from cody.cli.progress import progress, share_a_terminal
+from cody.cli.running import stoppable, worker_opener
 from cody.errors import ModelError
 from cody.explain.explanation import Explanation
 from cody.graph import Query, TemporalGraph
@@ -58,7 +56,7 @@ def explain_many(
     if out is not None and as_csv:
         asked = set(queries)
         rows = {why.query: row_of(why) for why in read_explanations(out) if why.query in asked}
-        print_rows(rows[query] for query in queries if query in rows)
+        print_csv(COLUMNS, (rows[query] for query in queries if query in rows))
     outcome.end(len(queries))
 
 
@@ -116,7 +114,7 @@ def _watched(queries: Sequence[Query], explain: Explain) -> Iterator[Answer]:
 
 def _print(explanations: Iterable[Explanation], *, as_csv: bool) -> None:
     if as_csv:
-        print_rows(map(row_of, explanations))
+        print_csv(COLUMNS, map(row_of, explanations))
         return
     for why in explanations:
         print_json(why.to_dict())
@@ -132,12 +130,3 @@ def _write(out: Path, steps: Iterator[ExplanationProgress], outcome: Outcomes) -
             move(completed=step.finished)
             list(outcome.explained([] if step.answer is None else [step.answer]))
     say(f"{words.count(first.total - outcome.failed, 'explanation')} in {words.sanitize(out, 200)}")
-
-
-def print_rows(rows: Iterable[dict[str, object]]) -> None:
-    """Print rows of a table as comma-separated values, each as soon as it is known."""
-    writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow(row)
-        sys.stdout.flush()

@@ -1,15 +1,17 @@
-"""What a command says to whoever watches it: on standard error, which leaves standard output to the answer."""
+"""What a command prints: messages on standard error, answers for other programs on standard output."""
 
 from __future__ import annotations
 
+import csv
 import logging
 import os
 import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -69,3 +71,22 @@ class _Saying(logging.Handler):
             say(message, before="warning: ")
         else:
             say(f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {record.name}: {message}")
+
+
+def print_json(document: Any) -> None:
+    """One line, on its way at once. Where the terminal lacks a letter it is an escape: the value stays right."""
+    text = words.to_json(document)
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        text = words.to_json(document, ascii_only=True)
+    print(text, flush=True)
+
+
+def print_csv(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    """Comma-separated values, each row on its way as soon as it is known."""
+    writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(row)
+        sys.stdout.flush()

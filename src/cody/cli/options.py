@@ -1,93 +1,425 @@
-"""Options that several commands share: which links, what could be otherwise, how to search, and who does the work."""
+"""Options that several commands share. Each decorator adds some to a command, which gets them as one typed object."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from cody.cli.choices import EDIT_NAMES, FACTUAL_NAMES, POLICY_NAMES, SEARCH_NAMES, NearName
-from cody.cli.parser import PAGE, Option
+import click
+from click.core import ParameterSource
 
-MOST = 2**63 - 1  # that a record can hold
+from cody.cli.command import COUNT, PAGE, argument, bundled, section, whole
+from cody.cli.messages import say
+from cody.cli.progress import progress
+from cody.errors import CallError, CodyError, ModelError
+from cody.explain.what_if import parse_add, parse_alter, parse_move, parse_rows, read_rows
+from cody.graph import Query
+from cody.graph.protected import Protected
+from cody.study.explainers import (
+    DEFAULT_POLICY,
+    DEFAULT_SEARCH,
+    EDITS,
+    FACTUAL,
+    NEAR,
+    POLICIES,
+    SEARCHES,
+    find_edits,
+)
+from cody.utils import words
 
-# One link.
-EventOption = Annotated[int | None, Option("--event", help="Row of the event whose link is asked about.")]
-SrcOption = Annotated[str | None, Option("--src", help="Source of a link that need not have happened.")]
-DstOption = Annotated[str | None, Option("--dst", help="Destination of that link.")]
-TimeOption = Annotated[
-    str | None,
-    Option(
+if TYPE_CHECKING:
+    from cody.engine.named import NamedModel
+    from cody.graph import TemporalGraph
+    from cody.graph.edits import Edit
+    from cody.models.contract import Model
+    from cody.search.proposals import Proposer
+
+DEFAULT_DATA, DEFAULT_MODEL = "collegemsg", "tgn-collegemsg"
+LARGEST_SEED = 2**63 - 1  # that a record can hold
+SEARCH_NAMES, FACTUAL_NAMES = ", ".join(SEARCHES), ", ".join(entry.name for entry in FACTUAL)
+REMOVE, WHY_NOT = "remove", ",".join(EDITS)
+SIMULTANEOUS = "simultaneous"
+
+
+# Data and model.
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """The data that a command works on."""
+
+    data: str
+    sort: bool
+    unit: str | None
+
+    def load(self, **columns: Any) -> TemporalGraph:
+        from cody.data import load
+
+        return load(self.data, sort=self.sort, unit=self.unit, **columns)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource(DataSource):
+    """A model and the data that it is applied to."""
+
+    model: str
+    allow_data_mismatch: bool
+
+    def named(self) -> NamedModel:
+        """The model by its name, with its graph; neither is loaded yet."""
+        from cody.engine.named import NamedModel
+
+        return NamedModel(self.model, self.load)
+
+    def open(self, named: NamedModel, *, reference: bool = False) -> Model:
+        """Load a model. If the table of its memory has to be built, that shows how far it is."""
+        from cody.engine import fast_model, reference_model
+
+        use_threads(1)
+        with progress("Loading the model ...", None) as move:
+            events = named.graph.num_events
+
+            def watch(built: int) -> None:
+                move(description="Building the memory table, once", completed=built, total=events)
+
+            engine = reference_model if reference else partial(fast_model, watch=watch)
+            with naming_what_was_left_out(named.name, named.graph):
+                return named.open(engine=engine, allow_data_mismatch=self.allow_data_mismatch)
+
+
+_model = section("Data and model")
+_data_help = "Name of a data set, file of events, or folder of a saved graph."
+_model_help = "Folder of a model, name of a shipped one, or MODULE:FUNCTION that returns a model."
+_reading = (
+    _model("--sort", is_flag=True, help="Sort the events by time; ties keep their order."),
+    _model(
+        "--unit",
+        type=click.Choice(["s", "ms", "us", "ns"]),
+        help="Unit of numeric times in a file. Default: s, seconds.",
+    ),
+)
+mismatch_option = _model(
+    "--allow-data-mismatch", was="--other-data", is_flag=True, help="Use the model on data it was not trained for."
+)
+model_options = bundled(
+    "source",
+    ModelSource,
+    _model("--data", default=DEFAULT_DATA, help=_data_help),
+    _model("--model", default=DEFAULT_MODEL, help=_model_help),
+    *_reading,
+    mismatch_option,
+)
+data_options = bundled("source", DataSource, _model("--data", default=DEFAULT_DATA, help=_data_help), *_reading)
+required_data_options = bundled("source", DataSource, _model("--data", required=True, help=_data_help), *_reading)
+data_argument = bundled("source", DataSource, argument("data", _data_help, metavar="NAME"), *_reading)
+file_argument = bundled(
+    "source",
+    DataSource,
+    argument("data", "Parquet, csv, JODIE csv, ml_X.csv, or a data set's name.", metavar="FILE"),
+    *_reading,
+)
+
+
+def use_threads(count: int) -> None:
+    """For torch, now or when it is imported: the matrices of one query are small, a second thread only costs."""
+    os.environ["OMP_NUM_THREADS"] = str(count)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(count)
+
+
+@contextmanager
+def naming_what_was_left_out(model: str, graph: TemporalGraph) -> Iterator[None]:
+    """Where a model does not belong to the data, and one of both is a default, the error says which option is missing.
+
+    Identities, which the error of the library compares, say nothing to somebody who forgot an option.
+    """
+    try:
+        yield
+    except ModelError:
+        if not _belongs(model, graph) and is_left_out("data"):
+            raise CallError(
+                f"--data is missing: the default is {DEFAULT_DATA}, and the model {model!r} was trained on other data; "
+                "name them, or override this check with --allow-data-mismatch"
+            ) from None
+        if not _belongs(model, graph) and is_left_out("model"):
+            raise CallError(
+                f"--model is missing: the default is {DEFAULT_MODEL}, which was not trained on these data; name yours "
+                "(cody train makes one), or override this check with --allow-data-mismatch"
+            ) from None
+        raise
+
+
+def _belongs(model: str, graph: TemporalGraph) -> bool:
+    """Whether a model was trained on these events; a folder that is no model says nothing against it."""
+    from cody.models.folder import read_model
+
+    try:
+        return read_model(model).data == graph.identity
+    except CodyError:
+        return True
+
+
+def is_left_out(option: str) -> bool:
+    """Whether the command that is running has its own default for an option."""
+    context = click.get_current_context(silent=True)
+    source = None if context is None else context.get_parameter_source(option)
+    return source is ParameterSource.DEFAULT
+
+
+# Which links.
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOptions:
+    """One link: that of an event, or any other."""
+
+    event: int | None
+    src: str | None
+    dst: str | None
+    time: str | None
+
+    @property
+    def is_given(self) -> bool:
+        return any(part is not None for part in (self.event, self.src, self.dst, self.time))
+
+    def query(self, graph: TemporalGraph) -> Query:
+        link = [self.src, self.dst, self.time]
+        if (self.event is None) != all(part is not None for part in link) or (
+            self.event is not None and any(part is not None for part in link)
+        ):
+            raise CallError("give --event ROW, or --src, --dst and --time of a link (explain also: --events ROWS)")
+        if self.event is not None:
+            return graph.query(self.event)
+        query = graph.link(self.src, self.dst, str(self.time))
+        if not query.before:
+            began = words.moment_and_zone(float(graph.time[0]))
+            raise CallError(f"--time {self.time!r} is before the first event ({began}): the link has no history")
+        return query
+
+
+_link = section("The link")
+link_options = bundled(
+    "link",
+    LinkOptions,
+    _link("--event", type=int, metavar="ROW", help="Row of the event whose link is scored."),
+    _link("--src", metavar="NODE", help="Source of a link that need not have happened."),
+    _link("--dst", metavar="NODE", help="Destination of that link."),
+    _link(
         "--time",
         help="When: a date like '2004-07-28 05:08' (UTC unless CODY_TIMEZONE names a zone), a number, or now, the end "
         "of the log.",
     ),
-]
+)
 
-# Many links.
-NodeOption = Annotated[str | None, Option("--node", help="Only links of this node.")]
-EventsOption = Annotated[str | None, Option("--events", help="Only these events: rows 10,20,30, or a file of rows.")]
-PeriodOption = Annotated[
-    str | None, Option("--period", help="Which events, as shares of all. Default: 0.85..1, the test.")
-]
-KindsOption = Annotated[str, Option("--kinds", help="Predictions to explain: right ones, wrong ones.")]
+_links = section("Which links")
+node_option = _links("--node", help="Only links of this node.")
+period_option = _links(
+    "--period", metavar="FROM..TO", help="Part of the log, as shares of the events. Default: 0.85..1, the test period."
+)
+events_option = _links("--events", metavar="ROWS", help="Only these events: rows 10,20,30, or a file of rows.")
+kinds_option = _links("--kinds", default="correct,incorrect", help="Kinds of predictions to explain.")
+seed_option = _links(
+    "--seed", type=whole(0, LARGEST_SEED), default=0, help="Seed for drawing links and for random policies."
+)
 
-# Another past.
-WithoutOption = Annotated[str, Option("--without", help="Rows of events that are left out: 3,7,9")]
-AddOption = Annotated[
-    list[str] | None,
-    Option("--add", metavar="EVENT", help='An event more: "SRC DST TIME", with a date, a number or now. Repeatable.'),
-]
-MoveOption = Annotated[
-    list[str] | None,
-    Option("--move", metavar="EVENT", help='An event at another time: "ROW TIME", or "ROW 1 day earlier". Repeatable.'),
-]
-AlterOption = Annotated[
-    list[str] | None,
-    Option(
-        "--alter",
+
+def parse_period(text: str) -> tuple[float, float]:
+    """What `--period` names: two shares of the events."""
+    try:
+        first, last = (float(share) for share in text.split(".."))
+    except ValueError:
+        raise CallError(f"--period {text!r} is not understood; write two shares of the events: 0.85..1") from None
+    if not 0 <= first < last <= 1:
+        raise CallError(f"--period {text!r}: a period is two increasing shares of the events, between 0 and 1")
+    return first, last
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a list with commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def named_rows(events: str) -> list[int]:
+    """The rows that `--events` names, each once, in their order."""
+    named = read_rows(events)
+    if not named:
+        raise CallError(f"--events {events!r} names no event")
+    rows = list(dict.fromkeys(named))
+    if len(rows) < len(named):
+        say(f"{words.count(len(named), 'row')} named, {len(rows):,} of them different: each is used once")
+    return rows
+
+
+def rows_of_node(graph: TemporalGraph, rows: Any, node: str, *, by_default: bool) -> Any:
+    """Those of the rows that are events of a node. `by_default`: the user did not choose this period, so it is said."""
+    from cody.models.predict import of_node
+
+    chosen = of_node(graph, rows, node)
+    if not len(chosen):
+        raise CallError(f"there are no events of node {node!r} in this period")
+    every = len(graph.history(graph.node(node), graph.num_events))
+    if by_default and len(chosen) < every:
+        these = f"{len(chosen):,} of the {words.count(every, 'event')} of {words.sanitize(node)}"
+        say(f"{these}: those of the test period, the last 15 % of the log (--period 0..1 takes all)")
+    return chosen
+
+
+# A modified history.
+
+
+@dataclass(frozen=True, slots=True)
+class EditOptions:
+    """Changes to the history."""
+
+    without: str
+    add: Sequence[str]
+    move: Sequence[str]
+    alter: Sequence[str]
+    new_node: Sequence[str]
+
+    @property
+    def are_given(self) -> bool:
+        return bool(self.without or self.add or self.move or self.alter)
+
+    @property
+    def removed(self) -> frozenset[int]:
+        return frozenset(parse_rows(self.without))
+
+    def edits(self, graph: TemporalGraph) -> tuple[Edit, ...]:
+        return (
+            *(parse_add(text, graph) for text in self.add),
+            *(parse_move(text, graph) for text in self.move),
+            *(parse_alter(text, graph) for text in self.alter),
+        )
+
+
+_edit = section("Changes to the history")
+edit_options = bundled(
+    "edits",
+    EditOptions,
+    _edit("--without", default="", show_default=False, metavar="ROWS", help="Remove these events: 3,7,9"),
+    _edit(
+        "--add",
+        multiple=True,
         metavar="EVENT",
-        help='An event with other features: "ROW FEATURE=NUMBER", several of them. Repeatable.',
+        help='Add an event: "SRC DST TIME", with a date, a number or now. Repeatable.',
     ),
-]
-NewNodeOption = Annotated[
-    list[str] | None,
-    Option("--new-node", metavar="NAME", help="A node that --add may name, and nobody knows. Repeatable."),
-]
+    _edit(
+        "--move",
+        multiple=True,
+        metavar="EVENT",
+        help='Move an event to another time: "ROW TIME", or "ROW 1 day earlier". Repeatable.',
+    ),
+    _edit(
+        "--alter",
+        multiple=True,
+        metavar="EVENT",
+        help='Change features of an event: "ROW FEATURE=NUMBER", with one feature or several. Repeatable.',
+    ),
+    _edit("--new-node", multiple=True, metavar="NAME", help="A node without history, for --add. Repeatable."),
+)
+
+
+# The search space.
+
+_space = section("The search space")
+allow_option = _space(
+    "--allow",
+    metavar="KINDS",
+    help=f"Kinds of edits, preferred first: {', '.join(EDITS)}. Default: {REMOVE}.",
+)
+protect_option = _space(
+    "--protect",
+    multiple=True,
+    metavar="WHAT",
+    help="Events that may not be removed: events=3,7 or nodes=105 or times=2004-07-01..2004-07-28, or simultaneous, "
+    "those at the very time of the link. Repeatable.",
+)
+candidates_option = _space(
+    "--candidates", type=COUNT, help="Number of candidate events. Default: 64, up to 256 where nothing is found."
+)
+near_option = _space(
+    "--near",
+    type=click.Choice(list(NEAR)),
+    help="Candidates: ends, the latest of each end first (default); the paper's: events on paths, or all among nodes.",
+)
+hops_option = _space("--hops", type=COUNT, help="Neighbourhood radius in hops. Default: that of the model.")
+
+
+def parse_edits(text: str | None) -> tuple[Proposer, ...]:
+    """What `--allow` names."""
+    if text is None:
+        return find_edits([REMOVE])
+    try:
+        return find_edits(names_in(text))
+    except CallError as error:
+        raise CallError(f"--allow {text!r}: {error}") from None
+
+
+def parse_protected(graph: TemporalGraph, texts: Sequence[str]) -> Protected | None:
+    """What `--protect` names, each as kind=values or `simultaneous`. A comma may be part of a node's name."""
+    found: dict[str, list[Any]] = {"events": [], "nodes": [], "times": []}
+    for text in (text for text in texts if text.strip() != SIMULTANEOUS):
+        kind, _, values = text.partition("=")
+        if kind not in found or not values.strip(", "):
+            forms = f"events=3,7 or nodes=105,9 or times=2004-07-01..2004-07-28 or {SIMULTANEOUS}"
+            raise CallError(f"--protect {text!r} is not understood; write {forms}")
+        if kind == "events":
+            found[kind] += parse_rows(values)
+        elif kind == "nodes":
+            whole_name = graph.names is not None and values in graph.names.astype(str)
+            found[kind] += [values] if whole_name else names_in(values)
+        else:
+            found[kind].append(_time_range(text, values))
+    simultaneous = any(text.strip() == SIMULTANEOUS for text in texts)
+    return Protected(**found, simultaneous=simultaneous) if texts else None
+
+
+def _time_range(text: str, values: str) -> tuple[float, float]:
+    """Both ends included; a day as the end is the whole day."""
+    begin, dots, end = (part.strip() for part in values.partition(".."))
+    if not (begin and dots and end):
+        raise CallError(f"--protect {text!r} is not a time range; write times=BEGIN..END")
+    first, last = words.parse_moment(begin), words.end_of(end)
+    if last < first:
+        raise CallError(f"--protect {text!r} ends before it begins")
+    return first, last
+
 
 # The search.
-ExplainerOption = Annotated[
-    str, Option("--explainer", metavar="NAME", help=f"Searches: {SEARCH_NAMES}. Factual: {FACTUAL_NAMES}.")
-]
-PolicyOption = Annotated[
-    str | None, Option("--policy", metavar="NAME", help=f"What a search tries first: {POLICY_NAMES}.")
-]
-CandidatesOption = Annotated[
-    int | None,
-    Option("--candidates", min=1, help="Number of candidate events. Default: 64, up to 256 where nothing is found."),
-]
-NearOption = Annotated[
-    NearName,
-    Option("--near", help="Candidates: the latest of each end first; the paper's, on paths (events) or among nodes."),
-]
-AllowOption = Annotated[
-    str | None,
-    Option(
-        "--allow", metavar="KINDS", help=f"What could be otherwise, preferred first: {EDIT_NAMES}. Default: remove."
-    ),
-]
-ProtectOption = Annotated[
-    list[str] | None,
-    Option(
-        "--protect",
-        metavar="WHAT",
-        help="May not be removed: events=3,7 or nodes=105 or times=2004-07-01..2004-07-28, or simultaneous, the events "
-        "of the very moment of the link. Repeatable.",
-    ),
-]
-SeedOption = Annotated[int, Option("--seed", min=0, max=MOST, help="For drawing links, and for random policies.")]
 
-# The work, and what is printed.
-WorkersOption = Annotated[int, Option("--workers", min=1, max=1024, help="Processes on this machine.")]
-RayOption = Annotated[str | None, Option("--ray", help="Address of a Ray cluster, or local: work there.")]
-CsvOption = Annotated[bool, Option("--csv", help="Print comma-separated values.")]
-HtmlOption = Annotated[Path | None, Option("--html", writes=PAGE, help="Write a page that shows it to this file.")]
+_search = section("The search")
+explainer_option = _search(
+    "--explainer",
+    default=DEFAULT_SEARCH,
+    metavar="NAME",
+    help=f"Searches: {SEARCH_NAMES}. Factual: {FACTUAL_NAMES}.",
+)
+policy_option = _search(
+    "--policy",
+    metavar="NAME",
+    help=f"Order in which a search tries candidates: {', '.join(POLICIES)}. Default: {DEFAULT_POLICY}.",
+)
+scorer_option = _search(
+    "--scorer", metavar="FOLDER", help="Folder that cody train-explainer wrote. Default: that of the shipped model."
+)
+
+
+# The work, and the output.
+
+_output = section("Output")
+workers_option = _output("--workers", type=whole(1, 1024), default=1, help="Number of processes.")
+ray_option = _output("--ray", metavar="ADDRESS", help="Run on a Ray cluster: its address, or local.")
+html_option = _output("--html", type=PAGE, help="Write a page that shows the result to this file.")
+csv_option = _output("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+json_option = _output("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+
+
+def check_formats(as_csv: bool, as_json: bool) -> None:
+    if as_csv and as_json:
+        raise CallError("give --csv or --json, not both")

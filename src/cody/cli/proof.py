@@ -7,7 +7,7 @@ from time import monotonic
 
 import numpy as np
 
-from cody.cli.common import say
+from cody.cli.messages import say
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE, candidates

@@ -1,4 +1,4 @@
-"""The page alive."""
+"""cody serve: the page, live."""
 
 from __future__ import annotations
 
@@ -6,38 +6,44 @@ import ipaddress
 import secrets
 import socket
 import webbrowser
-from functools import partial
-from typing import Annotated
+from collections.abc import Sequence
 
-from cody.cli.common import DataOption, ModelOption, OtherDataOption, SortOption, UnitOption, app, open_model, say
-from cody.cli.options import ProtectOption
-from cody.cli.parser import Option
+from cody.cli.command import command, option, whole
+from cody.cli.messages import say
+from cody.cli.options import ModelSource, model_options, parse_protected, protect_option
 from cody.cli.progress import waiting
-from cody.cli.protect import protected
-from cody.data import load
-from cody.engine.named import NamedModel
 from cody.errors import CallError
 from cody.utils.words import sanitize
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
-@app.command("serve")
+@command("serve")
+@model_options
+@protect_option
+@option("--host", default="127.0.0.1", help="Address to listen on. Beyond this machine, a token is needed.")
+@option("--port", type=whole(0, 65535), default=8765, help="Port to listen on; 0 picks a free port.")
+@option(
+    "--allowed-host",
+    was="--name",
+    multiple=True,
+    metavar="NAME",
+    help="Another host name under which browsers reach this server. Repeatable.",
+)
+@option("--searches", type=whole(1, 64), default=2, help="Maximum number of simultaneous searches; others wait.")
+@option("--seconds", type=float, default=30.0, help="Time limit of each search.")
+@option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
 def serve(
-    data: DataOption = "collegemsg",
-    model: ModelOption = "tgn-collegemsg",
-    host: Annotated[str, Option(help="Address to listen on. Beyond this machine, a token is needed.")] = "127.0.0.1",
-    port: Annotated[int, Option(min=0, max=65535, help="0: any that is free.")] = 8765,
-    name: Annotated[list[str] | None, Option(help="A name under which this server may be called. Repeatable.")] = None,
-    searches: Annotated[int, Option(min=1, max=64, help="Searches at once; others wait.")] = 2,
-    seconds: Annotated[float, Option(help="Budget of time for each search.")] = 30.0,
-    protect: ProtectOption = None,
-    open_: Annotated[bool, Option("--open", help="Show it in the browser.")] = False,
-    sort: SortOption = False,
-    unit: UnitOption = None,
-    allow_data_mismatch: OtherDataOption = False,
+    source: ModelSource,
+    protect: Sequence[str],
+    host: str,
+    port: int,
+    allowed_host: Sequence[str],
+    searches: int,
+    seconds: float,
+    open_browser: bool,
 ) -> None:
-    """Explore a model in the browser: choose links, switch events off and on, imagine others, let explainers search."""
+    """Explore a model in the browser: choose links, switch events on and off, add others, run searches."""
     import uvicorn
 
     from cody.utils.deadline import check_seconds
@@ -45,19 +51,17 @@ def serve(
     from cody.web.live import Limits, Live
 
     check_seconds(seconds)
-    named = NamedModel(model, partial(load, data, sort=sort, unit=unit))
-    loaded = open_model(named, allow_data_mismatch=allow_data_mismatch)
-    graph = named.graph
+    named = source.named()
+    model, graph = source.open(named), named.graph
     limits = Limits(searches=searches, seconds=seconds)
-    live = Live(graph, loaded, data, model, limits, protect=protected(graph, protect or []))
+    live = Live(graph, model, source.data, source.model, limits, protect=parse_protected(graph, protect))
     token = "" if _is_loopback(host) else secrets.token_urlsafe(24)
     listener = listen(host, port)
     address = _address(listener)
-    names = LOOPBACK | {address, *(name or [])}
-    served = create_app(live, hosts=names, token=token)
+    served = create_app(live, hosts=LOOPBACK | {address, *allowed_host}, token=token)
     shown = f"http://{address}:{listener.getsockname()[1]}/{f'?token={token}' if token else ''}"
     say(f"Open {shown} (Ctrl-C stops)")
-    if open_:
+    if open_browser:
         webbrowser.open(shown)
     with listener, waiting():
         config = uvicorn.Config(served, log_level="warning", limit_concurrency=512, server_header=False)

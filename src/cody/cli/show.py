@@ -249,7 +249,7 @@ def effects(graph: TemporalGraph, found: Effects, most: int) -> Iterable[Rendera
         rows.add_row(str(row), _link(graph, row), earlier(float(graph.time[row]), found.query.time), *numbers, verdict)
     yield rows
     if len(strongest) < len(without):
-        yield f"\nThe {len(strongest)} strongest of {len(without)}; --most {len(without)} shows all."
+        yield f"\nThe {len(strongest)} strongest of {len(without)}; --top {len(without)} shows all."
     alone = sum(flips(before, logit) for _, logit in without)
     past = f"{alone or 'None'} of {len(found.candidates)} past events"
     yield f"\n{past} would alone, by not happening, have changed the prediction."

@@ -1,59 +1,53 @@
-"""What decides a model's predictions in general."""
+"""cody survey: what decides predictions in general."""
 
 from __future__ import annotations
 
-import csv
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from rich.text import Text
 
-from cody.cli.choices import DEFAULT_EDITS, SEARCH_NAMES, parse_edits
-from cody.cli.common import (
-    DEFAULT_DATA,
-    DEFAULT_MODEL,
-    DataOption,
-    JsonOption,
-    OtherDataOption,
-    SortOption,
-    UnitOption,
-    app,
-    is_left_out,
-    open_model,
-    parse_shares,
-    print_json,
-    say,
-    use_threads,
-)
-from cody.cli.evaluate import failures_of, finish, named_kinds, records_of, say_failures, way_to_evaluate
-from cody.cli.links import named_rows, rows_of_node
+from cody.cli.command import COUNT, FILE, FOLDER, LINES, argument, bundled, command, section
+from cody.cli.messages import print_csv, print_json, say
 from cody.cli.options import (
-    AllowOption,
-    CandidatesOption,
-    CsvOption,
-    EventsOption,
-    HtmlOption,
-    KindsOption,
-    NodeOption,
-    PeriodOption,
-    ProtectOption,
-    RayOption,
-    SeedOption,
-    WorkersOption,
+    DEFAULT_MODEL,
+    SEARCH_NAMES,
+    DataSource,
+    ModelSource,
+    allow_option,
+    candidates_option,
+    check_formats,
+    csv_option,
+    data_options,
+    events_option,
+    html_option,
+    is_left_out,
+    json_option,
+    kinds_option,
+    mismatch_option,
+    named_rows,
+    names_in,
+    node_option,
+    parse_edits,
+    parse_period,
+    parse_protected,
+    period_option,
+    protect_option,
+    ray_option,
+    rows_of_node,
+    seed_option,
+    use_threads,
+    workers_option,
 )
-from cody.cli.parser import FOLDER, LINES, Argument, Option
 from cody.cli.progress import progress
-from cody.cli.protect import protected
+from cody.cli.running import failures_of, finish, records_of, say_failures, way_to_evaluate
 from cody.cli.show import print_parts, table
-from cody.data import load
-from cody.engine.named import NamedModel
 from cody.errors import CallError, ModelError
 from cody.explain.explanation import Explanation
 from cody.graph import TemporalGraph
@@ -72,110 +66,157 @@ from cody.utils import words
 INSTANCES = 50  # predictions of each kind
 
 
+@dataclass(frozen=True, slots=True)
+class SurveyOptions:
+    """Which predictions are explained, how, and by whom."""
+
+    model: Sequence[str]
+    allow_data_mismatch: bool
+    instances: int | None
+    kinds: str
+    period: str | None
+    node: str | None
+    events: str | None
+    seed: int
+    explainer: str
+    allow: str | None
+    protect: Sequence[str]
+    candidates: int | None
+    evaluations: int | None
+    workers: int
+    ray: str | None
+    out: Path | None
+    pages: Path | None
+
+    @property
+    def models(self) -> Sequence[str]:
+        return self.model or (DEFAULT_MODEL,)
+
+    def check(self) -> None:
+        """Refuse options that contradict each other."""
+        if len(self.models) > 2:
+            raise CallError(f"a survey compares at most two models, not {len(self.models)}")
+        if len(set(self.models)) < len(self.models):
+            raise CallError(f"--model {self.models[0]!r} is given twice; a comparison needs two different models")
+        if find(self.explainer).factual:
+            raise CallError(
+                f"--explainer {self.explainer!r} does not search for counterfactuals; a survey needs a search"
+            )
+        if self.events is not None and (self.node is not None or self.period is not None):
+            raise CallError("--events names the links; leave out --node and --period")
+
+    def check_none_is_given(self) -> None:
+        """Options that say what to explain, and how, do not apply to records that were written before."""
+        for name in SurveyOptions.__slots__:
+            if name != "explainer" and not is_left_out(name):
+                option = f"--{name.replace('_', '-')}"
+                raise CallError(f"{option} is for a new survey; records in files are counted as they are")
+
+    def sample(self, graph: TemporalGraph) -> evaluation.Sample:
+        """Which links are drawn. Events that are named one by one are all explained, unless --instances limits them."""
+        shares = TEST_PERIOD if self.period is None else parse_period(self.period)
+        rows: tuple[int, ...] | None = None
+        if self.events is not None:
+            shares, rows = (0.0, 1.0), tuple(sorted(named_rows(self.events)))
+            for row in rows:
+                graph.query(row)  # raises an error if there is no such event
+        elif self.node is not None:
+            chosen = rows_of_node(graph, rows_between(graph, shares), self.node, by_default=self.period is None)
+            rows = tuple(chosen.tolist())
+        most = INSTANCES if self.events is None or rows is None else len(rows)
+        return evaluation.Sample(
+            self.instances or most, tuple(dict.fromkeys(names_in(self.kinds))), shares, events=rows
+        )
+
+
+_links, _model = section("Which links"), section("Data and model")
+_search, _output = section("The search"), section("Output")
+survey_options = bundled(
+    "options",
+    SurveyOptions,
+    _model(
+        "--model",
+        multiple=True,
+        help=f"As in explain; a second one is asked about the same links. Default: {DEFAULT_MODEL}.",
+    ),
+    mismatch_option,
+    _links(
+        "--instances",
+        type=COUNT,
+        help=f"Number of predictions of each kind. Default: {INSTANCES}; with --events, all of them.",
+    ),
+    kinds_option,
+    period_option,
+    node_option,
+    events_option,
+    seed_option,
+    _search("--explainer", metavar="NAME", default=DEFAULT_SEARCH, help=f"A search: {SEARCH_NAMES}."),
+    allow_option,
+    protect_option,
+    candidates_option,
+    _search("--evaluations", type=COUNT, help="Maximum number of model evaluations for each link. Default: 300."),
+    workers_option,
+    ray_option,
+    _output("--out", type=LINES, help="File for the records, as cody evaluate writes them; resumes an existing file."),
+    _output("--pages", type=FOLDER, help="With --html: a page of each explanation in this folder, linked."),
+)
+
+
 class SurveyedModel(NamedTuple):
-    """A model that was asked, and what it decided why."""
+    """A model, and its explained links."""
 
     model: Model | None  # None: its records were read
     graph: TemporalGraph
     explained: list[ExplainedLink]
 
 
-@app.command(
+@command(
     "survey",
-    groups={
-        "Which predictions": "instances kinds period node events seed",
-        "Data and models": "data model sort unit allow_data_mismatch",
-        "The work": "explainer_ allow protect candidates evaluations workers ray out_",
-        "What comes out": "html pages csv_ json_",
-    },
     examples={
         "cody survey --instances 100 --html survey.html": "a page that shows what decides, and where",
         "cody survey --node 1118": "what matters for this node in general",
-        "cody survey first.jsonl second.jsonl": "two surveys (--out FILE) as one: nothing is explained anew",
+        "cody survey first.jsonl second.jsonl": "two surveys (--out FILE) counted together, without a new search",
     },
 )
-def survey_(
-    files: Annotated[
-        list[Path] | None,
-        Argument(help="Records of surveys that were made (--out), to be counted together. Default: explain now."),
-    ] = None,
-    data: DataOption = DEFAULT_DATA,
-    model: Annotated[
-        list[str] | None,
-        Option(help=f"As in explain; a second one is asked about the same links. Default: {DEFAULT_MODEL}."),
-    ] = None,
-    instances: Annotated[
-        int | None, Option(min=1, help=f"Predictions of each kind. Default: {INSTANCES}; with --events all of them.")
-    ] = None,
-    kinds: KindsOption = "correct,incorrect",
-    period: PeriodOption = None,
-    node: NodeOption = None,
-    events: EventsOption = None,
-    explainer_: Annotated[
-        str, Option("--explainer", metavar="NAME", help=f"A search: {SEARCH_NAMES}.")
-    ] = DEFAULT_SEARCH,
-    allow: AllowOption = None,
-    protect: ProtectOption = None,
-    candidates: CandidatesOption = None,
-    evaluations: Annotated[int | None, Option(min=1, help="Budget of questions for each link. Default: 300.")] = None,
-    seed: SeedOption = 0,
-    workers: WorkersOption = 1,
-    ray: RayOption = None,
-    out_: Annotated[
-        Path | None,
-        Option(
-            "--out", writes=LINES, help="File for the records, as cody evaluate writes them. A survey there goes on."
-        ),
-    ] = None,
-    html: HtmlOption = None,
-    pages: Annotated[
-        Path | None, Option(writes=FOLDER, help="With --html: a page of each explanation too, in this folder, linked.")
-    ] = None,
-    sort: SortOption = False,
-    unit: UnitOption = None,
-    allow_data_mismatch: OtherDataOption = False,
-    csv_: CsvOption = False,
-    json_: JsonOption = False,
+@argument("files", "Records of earlier surveys (--out), counted together. Default: explain now.", nargs=-1, type=FILE)
+@data_options
+@survey_options
+@html_option
+@csv_option
+@json_option
+def survey(
+    files: Sequence[Path], source: DataSource, options: SurveyOptions, html: Path | None, as_csv: bool, as_json: bool
 ) -> None:
-    """Explain many predictions, and say what decides in general."""
+    """Explain many predictions and summarize what decides them."""
+    check_formats(as_csv, as_json)
     if files:
-        _check_nothing_is_asked()
+        options.check_none_is_given()
         _check_pages(html, None)
-        wanted = None if is_left_out("explainer_") else explainer_
-        read = _read(files, data, load(data, sort=sort, unit=unit), wanted)
-        _report(read, html, None, None, as_json=json_, as_csv=csv_)
+        wanted = None if is_left_out("explainer") else options.explainer
+        read = _read(files, source.data, source.load(), wanted)
+        _report(read, html, None, None, as_json=as_json, as_csv=as_csv)
         return
-    names = list(model or [DEFAULT_MODEL])
-    _check_call(names, explainer_, period, node, events, csv_ and json_)
-    _check_pages(html, pages)
-    edits = parse_edits(DEFAULT_EDITS if allow is None else allow)
-    chosen = explainer(explainer_, size=candidates, evaluations=evaluations, edits=edits)
+    options.check()
+    _check_pages(html, options.pages)
+    edits = parse_edits(options.allow)
+    chosen = explainer(options.explainer, size=options.candidates, evaluations=options.evaluations, edits=edits)
     use_threads(1)
-    asked: list[SurveyedModel] = []
+    surveyed: list[SurveyedModel] = []
     with tempfile.TemporaryDirectory(prefix="cody-survey-") as scratch:
-        for number, name in enumerate(names):
-            named = NamedModel(name, partial(load, data, sort=sort, unit=unit))
-            sample = _same_links(asked[0]) if asked else _sample(named.graph, instances, kinds, period, node, events)
-            chosen = replace(chosen, protect=protected(named.graph, protect or []))
-            plan = evaluation.EvaluationPlan(named.data(data), name, (chosen,), seed)
-            file = _file(out_ or Path(scratch) / "records.jsonl", number)
-            asked.append(
-                _explained(file, named, plan, sample, allow_data_mismatch, workers, ray, keeps=out_ is not None)
-            )
-    _report(asked, html, pages, partial(chosen.explain, seed=seed), as_json=json_, as_csv=csv_)
-
-
-ASKED = (  # options that say what to explain, and how: records are what they are
-    *("model", "instances", "kinds", "period", "node", "events", "allow", "protect", "candidates", "evaluations"),
-    *("seed", "workers", "ray", "out_", "pages", "allow_data_mismatch"),
-)
-
-
-def _check_nothing_is_asked() -> None:
-    for name in ASKED:
-        if not is_left_out(name):
-            option = f"--{name.rstrip('_').replace('_', '-')}"
-            raise CallError(f"{option} is for a survey that is made now; records in files are counted as they are")
+        for number, name in enumerate(options.models):
+            subject = ModelSource(**asdict(source), model=name, allow_data_mismatch=options.allow_data_mismatch)
+            graph = (named := subject.named()).graph
+            sample = _same_links(surveyed[0]) if surveyed else options.sample(graph)
+            chosen = replace(chosen, protect=parse_protected(graph, options.protect))
+            plan = evaluation.EvaluationPlan(named.data(source.data), name, (chosen,), options.seed)
+            file = _file(options.out or Path(scratch) / "records.jsonl", number)
+            model = subject.open(named)
+            with way_to_evaluate(plan.data, graph, subject, options.workers, options.ray) as way:
+                steps = evaluation.run(file, model, graph, plan, sample, evaluate=way)
+                kept, nothing = (file if options.out else None), "nothing was kept (--out keeps it)"
+                links = finish(steps, sample, kept=kept, nothing=nothing)
+            surveyed.append(SurveyedModel(model, graph, _explained(file, graph, plan, links)))
+    _report(surveyed, html, options.pages, partial(chosen.explain, seed=options.seed), as_json=as_json, as_csv=as_csv)
 
 
 def _read(files: Sequence[Path], data: str, graph: TemporalGraph, wanted: str | None) -> list[SurveyedModel]:
@@ -218,7 +259,8 @@ def _print(found: Sequence[Survey], comparison: ModelComparison | None, *, as_js
         document: dict[str, Any] = {"surveys": [each.to_dict() for each in found]}
         print_json(document | {"comparison": None if comparison is None else comparison.to_dict()})
     elif as_csv:
-        _print_csv(found)
+        columns = ["data", "model", "kind", "figure", "value", "low", "high", "of"]
+        print_csv(columns, (row for each in found for row in each.rows()))
     else:
         for each in found:
             print_parts(_shown(each))
@@ -275,37 +317,6 @@ def _page(folder: Path, place: int, event: int) -> Path:
     return folder / (f"{event}.html" if place == 0 else f"{event}-{place + 1}.html")
 
 
-def _check_call(
-    names: Sequence[str], explainer_: str, period: str | None, node: str | None, events: str | None, both: bool
-) -> None:
-    if len(names) > 2:
-        raise CallError(f"a survey compares at most two models, not {len(names)}")
-    if len(set(names)) < len(names):
-        raise CallError(f"--model {names[0]!r} is given twice; a comparison needs two different models")
-    if find(explainer_).factual:
-        raise CallError(f"--explainer {explainer_!r} looks for no counterfactuals; a survey needs a search")
-    if events is not None and (node is not None or period is not None):
-        raise CallError("--events says which links; leave out --node and --period")
-    if both:
-        raise CallError("give --csv or --json, not both")
-
-
-def _sample(
-    graph: TemporalGraph, instances: int | None, kinds: str, period: str | None, node: str | None, events: str | None
-) -> evaluation.Sample:
-    """Which links are drawn. Events that are named one by one are all explained, unless fewer are asked for."""
-    shares = TEST_PERIOD if period is None else parse_shares(period)
-    rows: tuple[int, ...] | None = None
-    if events is not None:
-        shares, rows = (0.0, 1.0), tuple(sorted(named_rows(events)))
-        for row in rows:
-            graph.query(row)  # raises an error if there is no such event
-    elif node is not None:
-        rows = tuple(rows_of_node(graph, rows_between(graph, shares), node, by_default=period is None).tolist())
-    most = INSTANCES if events is None or rows is None else len(rows)
-    return evaluation.Sample(instances or most, named_kinds(kinds), shares, events=rows)
-
-
 def _same_links(other: SurveyedModel) -> evaluation.Sample:
     """The links of another model, whatever this one says about them."""
     rows = tuple(sorted(case.event for case in other.explained))
@@ -318,36 +329,15 @@ def _file(first: Path, number: int) -> Path:
 
 
 def _explained(
-    file: Path,
-    named: NamedModel,
-    plan: evaluation.EvaluationPlan,
-    sample: evaluation.Sample,
-    allow_data_mismatch: bool,
-    workers: int,
-    ray: str | None,
-    *,
-    keeps: bool,
-) -> SurveyedModel:
-    """Explain the links of a sample, or go on with it."""
-    loaded, graph = open_model(named, allow_data_mismatch=allow_data_mismatch), named.graph
-    with way_to_evaluate(plan.data, graph, plan.model, allow_data_mismatch, workers, ray) as way:
-        steps = evaluation.run(file, loaded, graph, plan, sample, evaluate=way)
-        links = finish(steps, sample, kept=file if keeps else None, nothing="nothing was kept (--out keeps it)")
+    file: Path, graph: TemporalGraph, plan: evaluation.EvaluationPlan, links: Sequence[evaluation.Link]
+) -> list[ExplainedLink]:
+    """What a run explained; what it could not explain is said."""
     failures = failures_of(file, plan, links)
     say_failures(failures)
     explained = cases(records_of(file, plan, links), graph)
     if not explained:
         raise ModelError(f"no prediction could be explained, the first one: {failures[0].reason}")
-    return SurveyedModel(loaded, graph, explained)
-
-
-def _print_csv(found: Sequence[Survey]) -> None:
-    rows = [row for each in found for row in each.rows()]
-    writer = csv.DictWriter(
-        sys.stdout, ["data", "model", "kind", "figure", "value", "low", "high", "of"], lineterminator="\n"
-    )
-    writer.writeheader()
-    writer.writerows(rows)
+    return explained
 
 
 def _meanings(found: Survey) -> Iterable[Any]:

@@ -1,4 +1,4 @@
-"""Pages that show explanations."""
+"""cody view: explanations as pages."""
 
 from __future__ import annotations
 
@@ -6,40 +6,34 @@ import sys
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-from cody.cli.common import app, say
-from cody.cli.parser import PAGE, Argument, Option
+from cody.cli.command import COUNT, FILE, PAGE, argument, command, option
+from cody.cli.messages import say
 from cody.errors import CallError, DataError
 from cody.explain.explanation import Explanation
 from cody.utils.words import count, sanitize
 
 
-@app.command("view")
-def view(
-    file: Annotated[Path, Argument(help="What cody explain --json printed; - reads standard input.")],
-    out_: Annotated[
-        Path | None, Option("--out", writes=PAGE, help="The page. Default: the same name, ending in .html.")
-    ] = None,
-    line: Annotated[
-        int | None, Option(min=1, help="Which, if the file has one explanation a line. Default: the first.")
-    ] = None,
-    all_: Annotated[bool, Option("--all", help="A page of each line, and a list that links them.")] = False,
-    open_: Annotated[bool, Option("--open", help="Show the page in the browser.")] = False,
-) -> None:
-    """Make a page of an explanation: one HTML file that shows it, and lets events be switched off and on."""
-    if out_ is None and str(file) == "-":
+@command("view")
+@argument("file", "What cody explain --json printed; - reads standard input.", type=FILE)
+@option("--out", type=PAGE, help="The page. Default: the name of FILE, ending in .html.")
+@option("--line", type=COUNT, help="Line of the explanation, if the file has several. Default: the first.")
+@option("--all", "every", is_flag=True, help="A page of each line, and an index page.")
+@option("--open", "open_browser", is_flag=True, help="Open the page in the browser.")
+def view(file: Path, out: Path | None, line: int | None, every: bool, open_browser: bool) -> None:
+    """Turn an explanation into an HTML page: one self-contained file, in which events can be switched on and off."""
+    if out is None and str(file) == "-":
         raise CallError("an explanation from standard input needs --out FILE")
-    if all_ and line is not None:
+    if every and line is not None:
         raise CallError("give --line or --all, not both")
-    page = file.with_suffix(".html") if out_ is None else out_
+    page = file.with_suffix(".html") if out is None else out
     documents = _read(file)
-    if all_:
+    if every:
         _write_all(documents, file, page)
     else:
         _write_one(documents, line, file, page)
     say(f"Page: {sanitize(page, 200)}")
-    if open_:
+    if open_browser:
         webbrowser.open(page.absolute().as_uri())
 
 
@@ -69,7 +63,7 @@ def _read(file: Path) -> list[str]:
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise DataError(f"{file} is no explanation: not text") from None
+        raise DataError(f"{file} is not an explanation: not text") from None
     lines = [entry for entry in text.splitlines() if entry.strip()]
     whole = len(lines) > 1 and lines[0].strip() == "{"  # written over several lines by somebody else
     return [text] if whole else lines

@@ -1,132 +1,100 @@
-"""Questions about another past."""
+"""cody what-if: what a model predicts under a modified history."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cody.cli.choices import Engine
-from cody.cli.common import (
-    DEFAULT_DATA,
-    DEFAULT_MODEL,
-    DataOption,
-    JsonOption,
-    ModelOption,
-    OtherDataOption,
-    SortOption,
-    UnitOption,
-    app,
-    open_model,
-    print_json,
-    say,
-)
-from cody.cli.links import asked_links
+import click
+
+from cody.cli.command import COUNT, FILE, command, section
+from cody.cli.messages import print_json, say
 from cody.cli.options import (
-    AddOption,
-    AlterOption,
-    DstOption,
-    EventOption,
-    MoveOption,
-    NewNodeOption,
-    SrcOption,
-    TimeOption,
-    WithoutOption,
+    EditOptions,
+    LinkOptions,
+    ModelSource,
+    edit_options,
+    json_option,
+    link_options,
+    model_options,
 )
-from cody.cli.parser import Option
-from cody.data import load
-from cody.engine.named import NamedModel
 from cody.errors import CallError
-from cody.explain.what_if import (
-    Scenario,
-    answer_cases,
-    effects,
-    parse_add,
-    parse_alter,
-    parse_move,
-    parse_rows,
-    read_cases,
-    unseen,
-)
+from cody.explain.what_if import Scenario, answer_cases, effects, read_cases, unseen
 from cody.graph import Query, TemporalGraph
 from cody.graph.edits import Add, Alter, Edit, Move
 from cody.models.decision import probability
 from cody.utils.words import count
 
+_link, _edit, _model = section("The link"), section("Changes to the history"), section("Data and model")
 
-@app.command(
+
+@command(
     "what-if",
-    groups={
-        "The link": "event src dst time cases",
-        "What is otherwise": "without add move alter new_node each most",
-        "Data and model": "data model sort unit allow_data_mismatch engine",
-    },
     examples={
         "cody what-if --event 53854 --without 53852": "had this message not been sent",
         'cody what-if --event 53854 --move "53852 1 day earlier"': "had it been sent a day earlier",
         'cody what-if --event 53852 --add "1395 1772 2004-07-28 03:54"': "had there been one more",
     },
 )
+@link_options
+@_link(
+    "--cases",
+    type=FILE,
+    help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …, "altered": …}.',
+)
+@edit_options
+@_edit("--each", is_flag=True, help="Remove candidate events, one at a time.")
+@_edit("--top", was="--most", type=COUNT, default=10, metavar="N", help="With --each: show the N strongest effects.")
+@model_options
+@_model(
+    "--engine",
+    type=click.Choice(["fast", "replay"]),
+    default="fast",
+    help="The fast engine, or replay, the reference implementation.",
+)
+@json_option
 def what_if(
-    data: DataOption = DEFAULT_DATA,
-    model: ModelOption = DEFAULT_MODEL,
-    event: EventOption = None,
-    src: SrcOption = None,
-    dst: DstOption = None,
-    time: TimeOption = None,
-    without: WithoutOption = "",
-    add: AddOption = None,
-    move: MoveOption = None,
-    alter: AlterOption = None,
-    new_node: NewNodeOption = None,
-    each: Annotated[bool, Option("--each", help="Leave out past events near the link, one at a time.")] = False,
-    most: Annotated[int, Option(min=1, help="With --each: how many of them are shown, strongest first.")] = 10,
-    cases: Annotated[
-        Path | None,
-        Option(help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …, "altered": …}.'),
-    ] = None,
-    engine: Annotated[Engine, Option(help="The fast one, or the slow one that defines right.")] = Engine.fast,
-    sort: SortOption = False,
-    unit: UnitOption = None,
-    allow_data_mismatch: OtherDataOption = False,
-    json_: JsonOption = False,
+    link: LinkOptions,
+    cases: Path | None,
+    edits: EditOptions,
+    each: bool,
+    top: int,
+    source: ModelSource,
+    engine: str,
+    as_json: bool,
 ) -> None:
-    """Ask what a model would say were the past otherwise: without some events, with others, at other times."""
-    removed, changed = frozenset(parse_rows(without)), bool(without or add or move or alter)
-    if cases is not None and (each or changed or any(part is not None for part in (event, src, dst, time))):
+    """Score a link under a modified history: without some events, with others, or with events at other times."""
+    if cases is not None and (each or edits.are_given or link.is_given):
         raise CallError(
-            "--cases says everything; leave out --event, --src, --without, --add, --move, --alter and --each"
+            "--cases describes everything; leave out --event, --src, --without, --add, --move, --alter and --each"
         )
-    if each and changed:
-        raise CallError("--each leaves out one event at a time; leave out --without, --add, --move and --alter")
-    named = NamedModel(model, partial(load, data, sort=sort, unit=unit))
+    if each and edits.are_given:
+        raise CallError("--each removes one event at a time; leave out --without, --add, --move and --alter")
+    removed, new_nodes = edits.removed, edits.new_node
+    named = source.named()
     graph = named.graph
     if cases is not None:
-        asked = read_cases(cases, graph)
-        _say_which_cases_are_too_late(graph, asked, new_node or [])
+        scenarios = read_cases(cases, graph)
+        _say_which_cases_are_too_late(graph, scenarios, new_nodes)
     else:
-        (query,) = asked_links(graph, event, None, src, dst, time)
-        edits: tuple[Edit, ...] = (
-            *(parse_add(text, graph) for text in add or []),
-            *(parse_move(text, graph) for text in move or []),
-            *(parse_alter(text, graph) for text in alter or []),
-        )
-        asked = [Scenario(query, event), *([Scenario(query, event, removed, edits)] if removed or edits else [])]
-        _say_what_is_too_late(graph, query, event, removed, edits, new_node or [])
-    loaded = open_model(named, allow_data_mismatch=allow_data_mismatch, plainly=engine == Engine.replay)
+        query, changes = link.query(graph), edits.edits(graph)
+        scenarios = [Scenario(query, link.event)]
+        scenarios += [Scenario(query, link.event, removed, changes)] if removed or changes else []
+        _say_what_is_too_late(graph, query, link.event, removed, changes, new_nodes)
+    model = source.open(named, reference=engine == "replay")
     if each:
-        found = effects(loaded, graph, asked[0].query)
-        asked += [asked[0]._replace(removed=frozenset({row})) for row in found.candidates.tolist()]
+        found = effects(model, graph, scenarios[0].query)
+        scenarios += [scenarios[0]._replace(removed=frozenset({row})) for row in found.candidates.tolist()]
         logits = [found.logit, *found.without.tolist()]
     else:
-        logits = answer_cases(loaded, graph, asked, new_nodes=new_node or [])
-    if json_:
-        print_json([_answer(graph, case, logit) for case, logit in zip(asked, logits, strict=True)])
+        logits = answer_cases(model, graph, scenarios, new_nodes=new_nodes)
+    if as_json:
+        print_json([_answer(graph, case, logit) for case, logit in zip(scenarios, logits, strict=True)])
         return
     from cody.cli import show
 
-    show.print_parts(show.effects(graph, found, most) if each else [show.answers(graph, asked, logits)])
+    show.print_parts(show.effects(graph, found, top) if each else [show.answers(graph, scenarios, logits)])
 
 
 def _say_what_is_too_late(

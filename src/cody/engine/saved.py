@@ -65,7 +65,7 @@ def load_model(
         raise ModelError(
             f"model {str(name)!r} belongs to other data: it was made for {saved.data}, "
             f"the graph is {graph.identity} "
-            "(allow_data_mismatch=True, or --other-data on the command line, asks it all the same)"
+            "(allow_data_mismatch=True, or --allow-data-mismatch on the command line, overrides this check)"
         )
     model = opener(saved.kind)(saved, graph, engine)
     logger.info("model %s (%s) opened in %.1f s", name, saved.kind, time.monotonic() - started)

@@ -1,0 +1,90 @@
+"""The command line as such: which commands there are, where answers and messages go, and exit codes.
+
+Answers go to standard output; progress and messages go to standard error. Exit codes: 0 done, 1 something failed,
+2 the call was wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import NoReturn, TextIO
+
+import click
+
+from cody._version import __version__
+from cody.cli.command import CommandGroup, verbose_option
+from cody.cli.messages import say
+from cody.errors import CallError, CodyError, CodyWarning
+from cody.utils import extras, start, words
+
+app = CommandGroup(
+    "cody",
+    help="Counterfactual explanations for temporal graph models: which past events decide a prediction?",
+    params=[verbose_option()],
+    examples={
+        "cody predict": "score the links of the test period, misses marked",
+        "cody explain --event 53854": "find what decides one of them",
+    },
+    summaries={  # what the help of each begins with: a command is imported when it is called
+        "demo": "See which past event decides a real prediction.",
+        "predict": "Score links, and see which predictions are right.",
+        "what-if": "Score a link under a modified history.",
+        "explain": "Find the smallest change to the history that flips a prediction.",
+        "view": "Turn an explanation into an HTML page.",
+        "serve": "Explore a model in the browser.",
+        "survey": "Explain many predictions and summarize what decides them.",
+        "train": "Train a link prediction model.",
+        "train-explainer": "Train an explainer for a model.",
+        "import-model": "Import the weights of a model trained elsewhere.",
+        "evaluate": "Run explainers on the same links and record every answer.",
+        "tables": "Compare explainers in the tables of the paper.",
+        "figures": "Draw the figures of the paper's evaluation.",
+        "data": "List, inspect, import and export data sets.",
+        "cache": "Show or clear the cache.",
+    },
+)
+click.version_option(__version__, prog_name="cody", message="%(prog)s %(version)s", help="Print the version.")(app)
+
+
+def main() -> None:
+    """Run a command; an error of ours becomes one line and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without → gets a question mark
+    warnings.showwarning = _show_warning
+    try:
+        app()
+    except KeyboardInterrupt:  # commands that have something to say about it do that
+        sys.exit(start.STOPPED)
+    except CodyError as error:
+        _fail(words.sanitize(error, 2000), 2 if isinstance(error, CallError) else 1)
+    except ModuleNotFoundError as error:
+        if error.name not in extras.EXTRAS:
+            raise
+        _fail(str(extras.missing("this", error.name)), 1)
+    except OSError as error:
+        _fail(words.sanitize(error, 2000), 1)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning of ours as one line; others as Python shows them."""
+    if issubclass(category, CodyWarning):
+        say(str(message), before="warning: ")
+    else:
+        _show_others(message, category, filename, lineno, file, line)
+
+
+_show_others = warnings.showwarning
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    say(message, before="error: ")
+    sys.exit(code)

@@ -1,0 +1,106 @@
+"""cody train-explainer: an explainer that learns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from cody.cli.command import COUNT, FOLDER, bundled, command, option, real, section
+from cody.cli.messages import print_json, say
+from cody.cli.options import ModelSource, json_option, model_options, naming_what_was_left_out, use_threads
+from cody.cli.progress import progress, status
+from cody.cli.running import stop
+from cody.cli.train import resumable, seed_option
+from cody.errors import CallError, did_you_mean
+from cody.study.explainers import TRAINED
+from cody.utils import words
+
+NAMES = ", ".join(TRAINED)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainerTraining:
+    """How an explainer is trained; None: its own default."""
+
+    links: int
+    epochs: int
+    learning_rate: float
+    seed: int
+    size: float | None
+    entropy: float | None
+    prior: float | None
+    divergence: float | None
+
+
+_training, _own = section("Training"), section("Options of single explainers")
+explainer_training = bundled(
+    "training",
+    ExplainerTraining,
+    _training("--links", type=COUNT, default=1000, help="Number of links of the training period to learn from."),
+    _training("--epochs", type=COUNT, default=30, help="Number of passes over these links."),
+    _training("--learning-rate", type=real(0, 1), default=1e-3, help="Step size of Adam."),
+    seed_option,
+    _own("--size", type=real(0), help="PGExplainer: weight of the size penalty. Default: 2."),
+    _own("--entropy", type=real(0), help="PGExplainer: weight of the entropy penalty. Default: 0.1."),
+    _own("--prior", type=real(0, 1), help="TempME: prior share of motifs that are kept. Default: 0.05."),
+    _own("--divergence", type=real(0), help="TempME: weight of the divergence from that prior. Default: 0.5."),
+)
+
+
+@command("train-explainer")
+@option(
+    "--explainer",
+    metavar="NAME",
+    default=TRAINED[0],
+    help=f"Which one: {NAMES}. The first also guides T-GNNExplainer.",
+)
+@model_options
+@explainer_training
+@option("--out", type=FOLDER, required=True, help="Folder for the explainer; resumes an interrupted training.")
+@json_option
+def train_explainer(explainer: str, source: ModelSource, training: ExplainerTraining, out: Path, as_json: bool) -> None:
+    """Train an explainer for a model to rank the past events that its predictions rest on."""
+    if explainer not in TRAINED:
+        raise CallError(f"--explainer {explainer!r} is not trained{did_you_mean(explainer, TRAINED)}: {NAMES} are")
+    given = {each.name: value for each in fields(training) if (value := getattr(training, each.name)) is not None}
+    graph = source.load()
+    with status("Loading the model ..."):
+        from cody.baselines import settings_of
+        from cody.baselines import train_explainer as train
+        from cody.baselines.differentiable import SoftModel
+        from cody.engine import load_model
+
+        use_threads(1)
+        settings = _settings(settings_of(explainer), explainer, given)
+        with naming_what_was_left_out(source.model, graph):
+            model = SoftModel(load_model(source.model, graph, allow_data_mismatch=source.allow_data_mismatch))
+        steps = train(model, settings, out)
+    finished = None
+    try:
+        with progress("Preparing the links ...", None) as move:
+            for step in steps:
+                if finished is None and step.epoch > 1:
+                    say(f"resuming after epoch {step.epoch - 1}")
+                finished = step.epoch
+                move(description="epochs", completed=finished, total=training.epochs)
+                say(
+                    f"epoch {step.epoch:>3}  loss {step.loss:.4f}  same decision {step.agreement:.1%}, "
+                    f"events kept {step.weight:.1%}"
+                )
+    except KeyboardInterrupt:
+        stop(resumable(finished))
+    notes = out / f"{settings.new_scorer(model.network.sizes).FILES}.json"
+    document = json.loads(notes.read_text(encoding="utf-8"))
+    if as_json:
+        print_json(document)
+    else:
+        print(f"Saved in {words.sanitize(out)}.\nFor model {document['model']}\nand data  {document['data']}.")
+
+
+def _settings(kind: Any, explainer: str, given: dict[str, Any]) -> Any:
+    """The settings of an explainer; options that belong to another are refused."""
+    for name in given.keys() - {field.name for field in fields(kind)}:
+        raise CallError(f"the explainer {explainer!r} has no option --{name}")
+    return kind(**given)
