@@ -138,7 +138,7 @@ def test_an_explanation_is_confirmed_by_replaying_everything():
     for row in range(60, 80):
         why = explain(wrapped(tgn, graph), graph, graph.query(row))
         if why.verification:
-            assert "replayed plainly from the memory at event" in why.verification.by
+            assert "by replay from the memory at event" in why.verification.by
             expected = definition.logits(graph.query(row), [frozenset(why.removed)])
             np.testing.assert_allclose(why.logits[-1], expected[0], atol=1e-5)
             break

@@ -102,7 +102,7 @@ def test_a_counterfactual_is_confirmed_by_the_users_own_modules():
     for row in range(79, 20, -1):
         why = explain(fast, fast.graph, fast.graph.query(row))
         if why.verification and min(why.removed) >= fast.grid.size:
-            assert "replayed plainly from the memory at event" in why.verification.by
+            assert "by replay from the memory at event" in why.verification.by
             without = slow.reference(why.query, frozenset(), full=True).logits(why.query, [frozenset(why.removed)])
             assert why.verification.without == pytest.approx(float(without[0]), abs=1e-4)
             break

@@ -56,5 +56,5 @@ def test_what_is_proven_about_single_events_is_said_of_all_that_the_model_can_se
     pairs = (cody.explain(model, graph, graph.query(row)) for row in range(30, 120))
     why = next(why for why in pairs if why.is_counterfactual and len(why.rows) == why.proven == 2)
     assert why.scope in ("seen", "all")
-    assert "No single event that the model can see does it." in why.certainty
-    assert "No single event does it." in replace(why, scope="some").certainty
+    assert "No single event that the model can see flips it." in why.certainty
+    assert "No single event flips it." in replace(why, scope="some").certainty

@@ -86,9 +86,9 @@ def test_a_counterfactual_is_confirmed_by_replay(network_case):
     assert why.verification[1:] == pytest.approx((original, without), abs=1e-4)
     start = min(why.removed) // 32 * 32 if "TGN" in repr(fast_model(network, graph)) else 0
     stored = "the memory at " if start else ""
-    assert why.verification.by == f"replayed plainly from {stored}event {start}"
+    assert why.verification.by == f"by replay from {stored}event {start}"
     full = explain(fast_model(network, graph), graph, query, full_replay=True)
-    assert full.verification.by == "replayed plainly from event 0"
+    assert full.verification.by == "by replay from event 0"
     assert full.removed == why.removed
 
 
@@ -199,7 +199,7 @@ def test_none_among_the_candidates_and_none_within_the_budget_are_different_answ
     stubborn = toy(bias=5.0)
     proved = explain(stubborn, GRAPH, QUERY)
     assert (proved.verdict, proved.was_cut_short) == ("none among the candidates", False)
-    assert "No set of the 7 past events near this link changes the decision" in proved.sentence
+    assert "No set of the 7 past events near this link flips the prediction" in proved.sentence
     for budget in ({"search": partial(cody_search, iterations=20)}, {"evaluations": 20}):
         cut = explain(stubborn, GRAPH, QUERY, **budget)
         assert (cut.verdict, cut.was_cut_short) == ("none within the budget", True)
@@ -291,8 +291,8 @@ def test_what_there_was_no_time_to_confirm_is_not_called_a_counterfactual():
     why = explain(Patient(bias=-5.5, plainly=60.0, fast=1.0), GRAPH, QUERY, seconds=0.3)
     assert (why.removed, why.verdict, why.verification) == ((5,), "not verified", None)
     assert (why.is_counterfactual, why.is_minimal) == (False, False)
-    assert why.sentence.startswith("Not confirmed: without 1 of 7 past events the score falls from 0.92 to 0.18")
-    assert "no time left" in str(why)
+    assert why.sentence.startswith("Not verified: without 1 of 7 past events the score falls from 0.92 to 0.18")
+    assert "no time was left" in str(why)
     assert explain(Patient(bias=-5.5, fast=1.0), GRAPH, QUERY, seconds=30).verdict == "counterfactual"
 
 
@@ -339,7 +339,7 @@ def test_a_plain_form_that_disagrees_at_the_decision_line_proves_nothing():
 
     why = explain(Edge(), GRAPH, QUERY, search=partial(cody_search, iterations=3000))
     assert (why.ended, why.verdict) == ("exhausted", "not verified")
-    assert "the logit is 0.00010, which changes nothing" in str(why)
+    assert "the logit is 0.00010, which does not flip the prediction" in str(why)
 
 
 def test_where_nothing_was_found_the_answer_without_all_candidates_is_told():
@@ -898,23 +898,23 @@ def many_events(condition, **options):
 @pytest.mark.parametrize(
     ("condition", "options", "says"),
     [
-        (lambda change: 3 in change, {}, "No set is smaller. No other event does it alone."),
-        (lambda change: change & {3, 4, 5}, {}, "No set is smaller. 3 events do it alone."),
-        (lambda change: {3, 4} <= change, {}, "No single event does it."),
-        (lambda change: {3, 4} <= change, {"prove": 3}, "event does it. It is the only such set of at most 2 events."),
+        (lambda change: 3 in change, {}, "No smaller set exists. No other single event flips it."),
+        (lambda change: change & {3, 4, 5}, {}, "No smaller set exists. 3 single events flip it."),
+        (lambda change: {3, 4} <= change, {}, "No single event flips it."),
+        (lambda change: {3, 4} <= change, {"prove": 3}, "event flips it. It is the only such set of at most 2 events."),
         (
             lambda change: {3, 4} <= change or {7, 8} <= change,
             {"prove": 3},
-            "No single event does it. There are 2 such sets of at most 2 events.",
+            "No single event flips it. There are 2 such sets of at most 2 events.",
         ),
-        (lambda change: {3, 4, 5} <= change, {"prove": 3}, "No single event and no two do it."),
+        (lambda change: {3, 4, 5} <= change, {"prove": 3}, "No single event and no pair flips it."),
         (
             lambda change: {1, 2, 3, 4, 5} <= change,
             {"evaluations": 150},
-            "No single event does it; a set of 2 to 4 may.",
+            "No single event flips it; a set of 2 to 4 may.",
         ),
-        (lambda change: {1, 2, 3, 4} <= change, {"prove": 4}, "No set of fewer than 4 events does it."),
-        (lambda change: 3 in change, {"count": 2}, "does it alone. No other way out was found."),
+        (lambda change: {1, 2, 3, 4} <= change, {"prove": 4}, "No set of fewer than 4 events flips it."),
+        (lambda change: 3 in change, {"count": 2}, "flips it. No alternative found."),
         (lambda change: {3, 4} <= change, {"search": partial(cody_search, iterations=1), "prove": 1}, ""),
     ],
 )
@@ -935,9 +935,9 @@ def searched_badly(*answer):
 
 def test_a_search_that_answers_with_more_than_it_needs_proves_nothing_false():
     larger = many_events(lambda change: 3 in change, search=searched_badly(3, 4, 5))
-    assert larger.certainty.endswith("A smaller set was met, of 1 event.")
+    assert larger.certainty.endswith("The search found a smaller set, of 1 event.")
     other = many_events(lambda change: 3 in change, search=searched_badly(4))
-    assert other.sentence.startswith("This is no counterfactual, though the search met 2. Closest:")
+    assert other.sentence.startswith("Not a counterfactual, although the search found 2. Closest:")
 
 
 def test_a_budget_with_room_for_the_proof_keeps_it():
@@ -963,15 +963,15 @@ def test_the_same_edit_at_another_time_is_no_other_edit_that_does_it_alone():
     model = ToyModel(graph, bias=-0.4, half_life=20)
     why = explain(model, graph, graph.query(2), edits=lambda *_: [AnyTime(Move(1, 80.0)), AnyTime(Move(1, 90.0))])
     assert len([change for change, _ in why.counterfactuals if len(change) == 1]) > 1
-    assert why.certainty.endswith("No set is smaller. It is the only such set of at most 3 edits.")
+    assert why.certainty.endswith("No smaller set exists. It is the only such set of at most 3 edits.")
 
 
 def test_a_failure_says_what_is_proven_too():
     nothing = many_events(lambda change: False, prove=3)
     assert nothing.evaluations > 1 + 20 + 190, "all pairs of 20 events, and what the search asked besides"
     assert nothing.sentence.startswith(
-        f"No counterfactual was found within {nothing.evaluations} evaluations: "
-        "no single event and no two do it, but there may be one"
+        f"No counterfactual found within {nothing.evaluations} evaluations: "
+        "no single event and no pair flips it, but a larger set may"
     )
     assert nothing.proven == 3
 
@@ -981,10 +981,10 @@ def test_alternatives_are_shown_below_the_answer_and_long_ones_are_cut_short():
     why = many_events(lambda change: any(way <= change for way in ways), count=3)
     assert [set(other.rows) for other in why.alternatives] == ways[1:]
     lines = str(why).splitlines()
-    first = next(number for number, line in enumerate(lines) if line.lstrip().startswith("or without"))
+    first = next(number for number, line in enumerate(lines) if line.lstrip().startswith("alternative"))
     assert [line.split()[:3][0] for line in lines[first + 1 : first + 3]] == ["8", "+"]
-    assert any(line.startswith("  + 3 more") for line in lines)
-    assert "or without" in why._repr_html_()
+    assert any(line.lstrip().startswith("+ 3 more") for line in lines)
+    assert "alternative" in why._repr_html_()
     assert Explanation.from_json(why.to_json()) == why
 
 

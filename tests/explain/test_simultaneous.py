@@ -71,7 +71,7 @@ def test_nothing_of_that_moment_is_removed_or_moved(edits):
     touched = {event.row if event.replaces is None else event.replaces for event in why.candidates}
     assert not touched & set(COPIES)
     assert why.parameters["protect"]["simultaneous"] is True
-    assert "Protected: events of the moment of the link." in str(why)
+    assert "Protected: events at the time of the link." in str(why)
     assert Explanation.from_json(why.to_json()) == why
 
 
@@ -96,7 +96,7 @@ def test_a_mask_needs_the_moment():
 
 def test_an_explanation_recommends_it_where_many_candidates_are_copies():
     why = explain(expects_copies(), GRAPH, GRAPH.query(LINK), size=20)
-    advice = "5 of 20 past events happened at the very moment of the link, 5 of 5 decisive ones among them."
+    advice = "5 of 20 past events have the same timestamp as the link, including 5 of 5 decisive events."
     assert why.simultaneity.startswith(advice)
     assert OPTION in why.simultaneity
     assert why.simultaneity in str(why)
@@ -110,7 +110,7 @@ def test_it_is_recommended_where_few_candidates_are_copies_but_decide():
     why = explain(ToyModel(GRAPH, weights, bias=-0.5), GRAPH, GRAPH.query(LINK), size=64)
     assert why.removed == (COPIES[-1],)
     assert "5 of 64 past events" in why.simultaneity
-    assert "1 of 1 decisive one among them" in why.simultaneity
+    assert "including 1 of 1 decisive event" in why.simultaneity
 
 
 def test_it_is_not_recommended_where_it_does_not_matter():
@@ -142,7 +142,7 @@ def test_a_survey_recommends_it_and_says_what_was_protected():
     protected = survey_of(explained(Protected(simultaneous=True)), GRAPH)
     assert protected.parts[0].simultaneous.candidates.value == 0
     assert protected.parts[0].simultaneous.advice == ""
-    assert protected.protected == "Protected: events of the moment of the link."
+    assert protected.protected == "Protected: events at the time of the link."
     assert protected.protected.rstrip(".") in protected.to_html()
 
 
@@ -188,12 +188,12 @@ def test_the_option_is_understood_beside_others(made):
 def test_the_commands_recommend_it_and_obey_it(made):
     flags = ("--candidates", 20)
     assert OPTION in " ".join(run("explain", *made, "--event", LINK, *flags).split())
-    assert "at the very moment" not in run("explain", *made, "--event", LINK, *flags, *OPTION.split())
+    assert "the same timestamp" not in run("explain", *made, "--event", LINK, *flags, *OPTION.split())
     links = ("--events", f"{LINK},{LINK - 8}", *flags)
     assert OPTION in " ".join(run("survey", *made, *links).split())
     surveyed = run("survey", *made, *links, *OPTION.split())
-    assert "Protected: events of the moment of the link." in surveyed
-    assert "at the very moment" not in surveyed
+    assert "Protected: events at the time of the link." in surveyed
+    assert "the same timestamp" not in surveyed
     shown = run("data", "show", made[1])
     assert "75.0 % of events share time and source with another" in shown
     assert OPTION in shown

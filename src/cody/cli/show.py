@@ -279,13 +279,15 @@ def explanation(why: Explanation) -> Iterable[RenderableType]:
 
 
 def addition(why: Explanation, other: Explanation | None) -> Iterable[RenderableType]:
-    """What an event more would do where removals do nothing, and how to ask about it; nothing if it does nothing."""
+    """An event whose addition flips the prediction where no removals do, and how to search for it; else nothing."""
     if other is not None and other.is_counterfactual:
         ((event, _),) = other.steps
         ask = "--allow remove,add" if why.original > 0 else "--why-not"
         link = f"{sanitize(event.src, 24)} → {sanitize(event.dst, 24)}"
         yield ""
-        yield Text(f"One event more would do: {link}, {moment(event.time)}. {ask} finds the least intrusive one.")
+        yield Text(
+            f"Adding one event would flip it: {link}, {moment(event.time)}. {ask} finds the least intrusive one."
+        )
 
 
 def advice(why: Explanation) -> Table:

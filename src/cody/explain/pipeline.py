@@ -84,40 +84,51 @@ def explain(
     watch: Callable[[Oracle], None] | None = None,
     answers: dict[Change, float] | None = None,
 ) -> Explanation:
-    """The smallest change to the history that flips the model's prediction of a link, verified.
+    """Find the smallest change to the history that flips a prediction, and verify it.
+
+    `print(why)` shows the answer; `why.sentence` has it in a sentence, `why.to_frame()` as a table, `why.to_html()`
+    as a page, and `why.to_json()` as a document.
 
     Args:
-        model: anything with `logits(query, changes)`: `cody.load_model`, `cody.adapters`, `cody.as_model`.
-        graph: the log that the model was made for.
-        query: the link: `graph.query(row)` or `graph.query_at(src, dst, time)`.
-        policy: the order in which candidates are tried.
-        search: looks for the smallest set; `functools.partial(cody.search.cody, iterations=1000)` is one with options.
-        size: number of candidate events. By default 64, and where nothing is found among them, 128 and then 256.
-        hops: neighbourhood radius. By default, as far as the model looks.
-        near: which events are candidates: the latest of each end first, or those of the paper
-            (`cody.graph.neighbourhood.events_on_paths`).
-        protect: events that may not be removed.
-        edits: functions that propose changes (`cody.search.proposals`): `removals`, `additions`, `moves`, or your own.
-            Of equally many edits, those of the first function are preferred. What `graph.imagine` added is always a
-            candidate.
-        count: number of counterfactuals to report. It searches until it has so many. By default, up to three of those
-            that one search has found.
-        prove: exhaustively test all sets of fewer than so many candidates.
-        seed: for the random policy.
-        evaluations: how many changed histories the model may be asked to score; then the best set so far is the answer.
-        seconds: time limit, verification included.
-        full_replay: verify by a replay of all events, not only of those since the oldest removed one.
-        watch: called with the oracle after each call of the model.
-        answers: what is known about this query, and takes what is found out; for several explanations of one query.
+        model: Anything with `logits(query, changes)`: see `cody.load_model`, `cody.adapters`, `cody.as_model`.
+        graph: The log of events that the model was made for.
+        query: The link: `graph.query(row)` for an event, `graph.query_at(src, dst, time)` for any other link.
+        policy: Ranks the candidates: see `cody.search.policies`.
+        search: Finds the smallest set of changes: see `cody.search`. Options go in with `functools.partial`, for
+            example `partial(cody.search.cody, iterations=1000)`.
+        size: Number of candidate events. By default 64; if nothing is found among them, 128, then 256.
+        hops: Neighbourhood radius of the candidates. By default, as far as the model looks.
+        near: Chooses the candidates: by default the latest events of each end of the link, and around them;
+            `cody.graph.neighbourhood.events_on_paths` for those of the paper.
+        protect: Events that may not be changed: `cody.Protected(events=[3], nodes=["a"])`.
+        edits: Functions that propose changes: `removals`, `additions` and `moves` of `cody.search.proposals`, or your
+            own. Of equally small answers, one by the first function is preferred. Events that `graph.imagine` added
+            are always candidates.
+        count: Number of counterfactuals to report. Given, the search continues until it has found as many. By default,
+            up to three of those that one search finds.
+        prove: Exhaustively test all sets of fewer than this number of candidates.
+        seed: Of the random policy.
+        evaluations: Budget: number of changed histories that the model may score.
+        seconds: Budget of time, verification included.
+        full_replay: Verify by a replay of all events, instead of those since the oldest changed one.
+        watch: Called with the oracle after each batch, for progress bars: see `cody.search.oracle.counting`.
+        answers: Scores of this query that are known, for several explanations of it. New scores are added.
 
     Returns:
-        The explanation. Every counterfactual in it was verified by the reference implementation.
+        The explanation. Every counterfactual in it was verified by the reference implementation; if a budget ended the
+        search, it has the best set so far, and says so.
+
+    Raises:
+        CallError: An argument is not valid.
+        ModelError: The model contradicts itself, or returns something other than logits.
 
     >>> from cody.models import ToyModel
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
     >>> why = explain(ToyModel(graph, weights=[1, 2, -1, 0]), graph, graph.query(3))
     >>> why.removed, why.is_counterfactual, why.is_minimal
     ((1,), True, True)
+    >>> why.sentence
+    'Without 1 of 3 past events the score falls from 0.72 to 0.43: no link.'
     """
     query = _checked_query(model, graph, query)
     options = SearchOptions(

@@ -1,7 +1,7 @@
 """What the reference implementation says about each claim, before it is reported.
 
 A counterfactual is reported only if the reference confirms it: the replay that defines the model's answers, or, where a
-model has none, the model itself, asked about that change alone.
+model has none, the model itself, called with that change alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cody.search.run import SearchRun
 from cody.utils.deadline import check_deadline
 
 CONTRADICTION = 1e-3  # rounding moves a logit by far less
-MANY_ANSWERS, OTHER_LINKS = 20, 5  # all between 0 and 1, of so many links: hardly by chance
+MANY_ANSWERS, OTHER_LINKS = 20, 5  # all between 0 and 1, of that many links: hardly by chance
 
 
 class VerifiedAnswer(NamedTuple):
@@ -105,7 +105,7 @@ def _differ(searched: float, verified: float) -> bool:
 def _check_difference(model: Model, about: str, *, prediction_flips: bool) -> None:
     """Reject logits that differ, unless there is a reference that says which of them is right."""
     if not isinstance(model, OffersReference):
-        raise ModelError(f"the model contradicts itself {about}; cody.models.check_model tells which rule it breaks")
+        raise ModelError(f"the model contradicts itself {about}; cody.models.check_model shows which rule it breaks")
     if prediction_flips:
         raise ModelError(
             f"the fast computation and the replay that defines an answer disagree {about}; so it is not certain what "
@@ -139,8 +139,8 @@ def _verify_alternatives(
 def gives_probabilities(model: Model, graph: TemporalGraph, logits: list[float]) -> bool:
     """Whether a model seems to answer with probabilities: then each of them means "link", and none flips another.
 
-    Logits may lie between 0 and 1 by chance, so if those of a search do, the model is asked about other links: a few,
-    or as many as there must be answers. Only 0 and 1 are labels, and decide rightly. Our own networks are known to give
+    Logits may lie between 0 and 1 by chance, so if those of a search do, the model scores other links: a few, or as
+    many as are needed. Only 0 and 1 are labels, and decide rightly. Our own networks are known to give
     logits.
     """
     if isinstance(model, GivesLogits) and model.gives_logits:

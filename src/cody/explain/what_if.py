@@ -1,4 +1,4 @@
-"""Questions about another past: what would the model have said?"""
+"""What if: score links under changed histories."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Scenario(NamedTuple):
     """A link, and what is changed: rows that did not happen, and edits."""
 
     query: Query
-    event: int | None  # the row of the event, if the link is one that happened, asked just before it did
+    event: int | None  # the row of the event, if the link is one that happened
     removed: Change = frozenset()
     edits: tuple[Edit, ...] = ()
 
 
 class Effects(NamedTuple):
-    """What single past events do to the score of a link."""
+    """The effect of single past events on the score of a link."""
 
     query: Query
     logit: float  # with nothing changed
@@ -51,7 +51,14 @@ def effects(model: Model, graph: TemporalGraph, query: Query) -> Effects:
 def answer_cases(
     model: Model, graph: TemporalGraph, cases: Sequence[Scenario], *, new_nodes: Sequence[Any] = ()
 ) -> list[float]:
-    """The logit of each case, in their order. Cases of the same link are asked together."""
+    """The logit of each case, in their order. Cases of the same link are scored together.
+
+    Args:
+        model: a model of the graph; it must support longer logs if a case has edits.
+        graph: the log.
+        cases: links with changes.
+        new_nodes: names of nodes that edits may add.
+    """
     check_changes(graph, [case.removed for case in cases])
     numbered = [_numbered(case) for case in cases]
     edits = list(dict.fromkeys(edit for some in numbered for edit in some))
@@ -172,7 +179,9 @@ def altered(graph: TemporalGraph, row: int, given: dict[str, float]) -> Alter:
     """An event with other values of the features that are named."""
     names, query = graph.names_of_features(), graph.query(row)
     if graph.features is None:
-        raise CallError("the events of these data have no features to alter; cody data import --features keeps columns")
+        raise CallError(
+            "the events of these data have no features to alter; cody data import --features stores columns"
+        )
     unknown = [name for name in given if name not in names]
     if unknown:
         raise CallError(f"events have no feature {unknown[0][:60]!r}{did_you_mean(unknown[0], names)}")
@@ -203,7 +212,7 @@ SHIFT = re.compile(rf"(\d+(?:\.\d+)?)(?: +({'|'.join(UNITS)})s?)? +(earlier|late
 
 
 def _delay(text: str) -> _Delay | None:
-    """What "1 day earlier" or "0.5 later" says; None: it is something else."""
+    """What "1 day earlier" or "0.5 later" means; None: it is something else."""
     found = SHIFT.fullmatch(text.strip())
     if found is None:
         return None
@@ -216,7 +225,14 @@ def _time(text: str, graph: TemporalGraph | None) -> float:
 
 
 def unseen(graph: TemporalGraph, query: Query, edit: Edit, new_nodes: Sequence[Any] = ()) -> str:
-    """What an edit means that the question does not see because it lies after it, in words; else empty."""
+    """A remark about an edit that has no effect because it does not lie before the link; else empty.
+
+    Args:
+        graph: the log.
+        query: the link.
+        edit: of an event.
+        new_nodes: names of nodes that the edit may add.
+    """
     if isinstance(edit, Alter):
         after = edit.row >= query.before
         return f"event {edit.row} does not lie before the link: altering it changes nothing" if after else ""
@@ -228,7 +244,7 @@ def unseen(graph: TemporalGraph, query: Query, edit: Edit, new_nodes: Sequence[A
         return f"{edit.src} → {edit.dst} at {when} does not lie before the link: adding it changes nothing"
     if edit.row >= query.before:
         return f"event {edit.row} does not lie before the link, nor does {when}: moving it changes nothing"
-    return f"{when} does not lie before the link: moving event {edit.row} there means that it is taken away"
+    return f"{when} does not lie before the link: moving event {edit.row} there removes it"
 
 
 def _words(option: str, text: str, least: int) -> list[str]:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 LONGEST_ALTERNATIVE = 6  # lines that an alternative takes in a table
 LONGEST_FAILURE = 8  # edits in a table of what came closest
-MANY_SIMULTANEOUS = 0.1  # share of events of the very moment of the link that is remarked on
+MANY_SIMULTANEOUS = 0.1  # share of events with the same timestamp as the link that is remarked on
 ONE_ACTION = (
-    "If they are one action, such as a mail to many people, leave them out: --protect simultaneous (Python: "
+    "If they belong to one action, such as a mail to many recipients, exclude them: --protect simultaneous (Python: "
     "Protected(simultaneous=True))."
 )
 RIGHT_ALIGNED = {0, 4, 5}  # columns of a table
@@ -50,12 +50,12 @@ def text(why: Explanation) -> str:
 def short(why: Explanation) -> str:
     """The answer in a line, as `repr` shows it."""
     before, after = scores(why.original, why.without)
-    share = f"{len(why.rows)} of {len(why.candidates)} events {'named' if why.factual else 'otherwise'}"
+    share = f"{len(why.rows)} of {len(why.candidates)} events {'named' if why.factual else 'changed'}"
     return f"Explanation({link(why.src, why.dst)}: {why.verdict}, {share}, score {before} → {after})"
 
 
 def notes(why: Explanation) -> tuple[str, ...]:
-    """What stands below the tables; some of them are empty."""
+    """The notes below the tables; some of them are empty."""
     return leeway(why), certainty(why), effort(why), considered(why), protection(why), simultaneity(why)
 
 
@@ -77,11 +77,11 @@ def _html(why: Explanation) -> Iterator[str]:
 
 
 def question(why: Explanation) -> str:
-    """The link, when, and what the model says about it."""
+    """The link, its time, and the model's prediction."""
     name = "" if why.event is None else f"Event {why.event}, "
     when = moment(why.query.time) if why.rows else moment_and_zone(why.query.time)  # tables name the zone
     predicted = f"{decision(why.original)} (score {scores(why.original)[0]})"
-    return f"{name}{link(why.src, why.dst)}, {when}: the model says {predicted}."
+    return f"{name}{link(why.src, why.dst)}, {when}, predicted: {predicted}."
 
 
 def sentence(why: Explanation) -> str:
@@ -89,9 +89,9 @@ def sentence(why: Explanation) -> str:
     if why.is_counterfactual and not why.factual:
         return f"{capital(_changed(why))} {_moved(why)}."
     if why.is_unverified and not why.factual:
-        return f"Not confirmed: {_changed(why)} {_moved(why)}."
+        return f"Not verified: {_changed(why)} {_moved(why)}."
     if not why.candidates:
-        return "There are no past events near this link that could be taken away."
+        return "There are no past events near this link to remove."
     if why.factual:
         named = f"{len(why.rows)} of {count(len(why.candidates), 'past event')}"
         effect = f"Without them {_moved(why)}." if why.rows and _moved(why) else ""
@@ -100,20 +100,20 @@ def sentence(why: Explanation) -> str:
 
 
 def _none_found(why: Explanation) -> str:
-    if why.counterfactuals:  # a search of one's own need not answer with one that it met
-        return f"This is no counterfactual, though the search met {len(why.counterfactuals)}."
+    if why.counterfactuals:  # a user's own search need not answer with one that it found
+        return f"Not a counterfactual, although the search found {len(why.counterfactuals)}."
     if why.is_exhausted:
         where = "that can matter" if why.has_all_events else "near this link"
         near = f"{count(len(why.candidates), 'past event')} {where}"
         edits = f"{count(len(why.candidates), 'edit')} that were considered"
-        return f"No set of the {edits if why.allows_more else near} changes the decision.{_none_wider(why)}"
+        return f"No set of the {edits if why.allows_more else near} flips the prediction.{_none_wider(why)}"
     within = f" within {_budget(why)}" if why.was_cut_short else ""
     if why.wider is not None:  # this budget and this proof are those of the first search
         within = f" among {count(len(why.candidates), 'past event')}{within}"
     if why.proven > 1:
         below = _no_set_below(why, why.proven)
-        return f"No counterfactual was found{within}: {below}, but there may be one of more.{_none_wider(why)}"
-    return f"No counterfactual was found{within}; there may be one.{_none_wider(why)}"
+        return f"No counterfactual found{within}: {below}, but a larger set may.{_none_wider(why)}"
+    return f"No counterfactual found{within}; there may be one.{_none_wider(why)}"
 
 
 def _budget(why: Explanation) -> str:
@@ -126,16 +126,16 @@ def _budget(why: Explanation) -> str:
 
 
 def _none_wider(why: Explanation) -> str:
-    """What the search among more events came to; empty if there was none."""
+    """The result of the search among more events; empty if there was none."""
     if why.wider is None:
         return ""
     more = count(why.wider.evaluations, "more evaluation")
-    return f" None was found among {count(why.wider.events, 'past event')} either, with {more}."
+    return f" None found among {count(why.wider.events, 'past event')} either, with {more}."
 
 
 def _closest(why: Explanation) -> str:
-    """What came closest to the other decision."""
-    closest = "No set that was tried leads closer to one." if why.evaluations > 1 else "No set was tried."
+    """The set that came closest to a flip."""
+    closest = "No evaluated set comes closer to one." if why.evaluations > 1 else "No set was evaluated."
     if why.rows:
         closest = f"Closest: {_changed(why)} {_moved(why).partition(':')[0]}."
     if why.without_all is not None and not why.is_exhausted:
@@ -145,45 +145,45 @@ def _closest(why: Explanation) -> str:
 
 
 def _changed(why: Explanation) -> str:
-    """The answer in words: what did not happen, and what did."""
+    """The edits of the answer in words."""
     past = sum(event.edit == REMOVED for event in why.candidates)
     return changed_in_words([event.edit for event, _ in why.steps], past)
 
 
 def _moved(why: Explanation) -> str:
-    """What the answer does to the score and the decision; empty if nobody knows."""
+    """The effect of the answer on score and decision; empty if it is not known."""
     return "" if why.without is None else moved_in_words(why.original, why.without)
 
 
 def certainty(why: Explanation) -> str:
     """How far a counterfactual can be trusted; empty if there is none."""
     if why.is_unverified:
-        return f"Not confirmed: {_doubt(why)}."
+        return f"Not verified: {_doubt(why)}."
     if why.verification is None or not why.is_counterfactual:
         return ""
-    smaller = "It did not look for the smallest such set." if why.factual else _smaller(why)
+    smaller = "This explainer does not look for the smallest set." if why.factual else _smaller(why)
     alone = not why.factual and not why.alternatives and why.parameters.get("count") not in (None, 1)
-    return f"Confirmed: {why.verification.by}. {smaller}{' No other way out was found.' if alone else ''}"
+    return f"Verified {why.verification.by}. {smaller}{' No alternative found.' if alone else ''}"
 
 
 def _doubt(why: Explanation) -> str:
-    """Why a counterfactual that was found is not confirmed."""
+    """Why a counterfactual that was found is not verified."""
     if why.verification is None:
-        return "there was no time left for it; allow more seconds"
-    return f"{why.verification.by}, the logit is {why.verification.without:.5f}, which changes nothing"
+        return "no time was left for it; allow more seconds"
+    return f"{why.verification.by}, the logit is {why.verification.without:.5f}, which does not flip the prediction"
 
 
 def _smaller(why: Explanation) -> str:
     """What is proven about sets that are smaller than the answer, and about others of its size."""
     size, proven, smallest = len(why.rows), why.proven, why.smallest_found
-    if smallest is not None and smallest < size:  # a search of one's own need not answer with the smallest
-        return f"A smaller set was met, of {count(smallest, _thing(why))}."
+    if smallest is not None and smallest < size:  # a user's own search need not answer with the smallest
+        return f"The search found a smaller set, of {count(smallest, _thing(why))}."
     if not why.is_minimal and proven == 1:
         return "Smaller sets may exist."
     if not why.is_minimal:
         between = f"{proven}" if proven == size - 1 else f"{proven} to {size - 1}"
         return f"{capital(_no_set_below(why, proven))}; a set of {between} may."
-    smaller = "No set is smaller." if size == 1 else f"{capital(_no_set_below(why, size))}."
+    smaller = "No smaller set exists." if size == 1 else f"{capital(_no_set_below(why, size))}."
     return f"{smaller} {_of_its_size(why)}".rstrip()
 
 
@@ -193,17 +193,17 @@ def _of_its_size(why: Explanation) -> str:
         return ""
     ways = why.distinct_below(why.proven)
     if why.proven == 2:
-        return f"{ways} {_thing(why)}s do it alone." if ways > 1 else f"No other {_thing(why)} does it alone."
+        return f"{ways} single {_thing(why)}s flip it." if ways > 1 else f"No other single {_thing(why)} flips it."
     most = f"of at most {min(why.proven - 1, len(why.candidates))} {_thing(why)}s"
     return f"There are {ways} such sets {most}." if ways > 1 else f"It is the only such set {most}."
 
 
 def _no_set_below(why: Explanation, size: int) -> str:
-    """The claim that no set of fewer candidates changes the decision."""
+    """The claim that no set of fewer candidates flips the prediction."""
     if size > 3:
-        return f"no set of fewer than {size} {_thing(why)}s does it"
+        return f"no set of fewer than {size} {_thing(why)}s flips it"
     seen = " that the model can see" if why.has_all_seen_events else ""
-    return f"no single {_thing(why)}{seen} does it" if size == 2 else f"no single {_thing(why)} and no two do it"
+    return f"no single {_thing(why)}{seen} flips it" if size == 2 else f"no single {_thing(why)} and no pair flips it"
 
 
 def _thing(why: Explanation) -> str:
@@ -212,10 +212,10 @@ def _thing(why: Explanation) -> str:
 
 
 def effort(why: Explanation) -> str:
-    """What was tried, and whether there was more to try."""
-    cut = " when the budget ran out" if why.was_cut_short else ""
-    how = " by estimates, and what they pointed to exactly," if why.parameters.get("estimates") else ""
-    return f"{count(why.evaluations, 'set')} of events tried{how} in {why.seconds:.2f} s{cut}."
+    """How many sets were evaluated, and whether a budget ended it."""
+    cut = ", then the budget was exhausted" if why.was_cut_short else ""
+    how = " Searched by estimates; every reported score is exact." if why.parameters.get("estimates") else ""
+    return f"{count(why.evaluations, 'set')} evaluated in {why.seconds:.2f} s{cut}.{how}"
 
 
 def considered(why: Explanation) -> str:
@@ -227,36 +227,36 @@ def considered(why: Explanation) -> str:
 
 
 def leeway(why: Explanation) -> str:
-    """When the one imagined event of the answer could have been; exactly what was asked. Empty if nothing was."""
+    """At which other times the one imagined event of the answer flips the prediction; empty if none was tested."""
     if why.window is None or not why.is_counterfactual or len(why.rows) != 1:
         return ""
     ((event, _),) = why.steps
     first, last, tried, fails = why.window
     when = f"from {moment(first)} to {moment(last)}"
-    # Until the question: to the last minute, or hundredth of the way.
+    # Up to the link: to the last minute, or hundredth of the way.
     if event.replaces is None and why.query.time - last <= max(60.0 * is_date(last), 0.01 * (why.query.time - first)):
         when = f"since {moment(first)}"
-    when = f"at each of {tried} times tried {when}" if tried > 1 else f"at {moment(first)}"
+    when = f"also flips it at all {tried} tested times {when}" if tried > 1 else f"flips it at {moment(first)}"
     what = link(event.src, event.dst) if event.replaces is None else f"Event {event.replaces}"
     if fails is not None:
-        return f"{what} would have done {when}; at {moment(fails)} it would not."
-    return f"{what} would have done {when}." + (" Older ones were not tried." if event.replaces is None else "")
+        return f"{what} {when}; at {moment(fails)} it does not."
+    return f"{what} {when}." + (" Older times were not tested." if event.replaces is None else "")
 
 
 def simultaneity(why: Explanation) -> str:
-    """What to do where many candidates, or the decisive ones, are of the very moment of the link; else empty."""
+    """Advice where many candidates, or the decisive ones, have the same timestamp as the link; else empty."""
     past = sum(event.edit == REMOVED for event in why.candidates)
     same = why.simultaneous
     decisive = [row in same for row in why.removed] if why.is_counterfactual else []
     if not same or (len(same) < MANY_SIMULTANEOUS * past and 2 * sum(decisive) <= len(decisive)):
         return ""
-    among = f", {sum(decisive)} of {count(len(decisive), 'decisive one')} among them" if any(decisive) else ""
+    among = f", including {sum(decisive)} of {count(len(decisive), 'decisive event')}" if any(decisive) else ""
     share = f"{len(same)} of {count(past, 'past event')}"
-    return f"{share} happened at the very moment of the link{among}. {ONE_ACTION}"
+    return f"{share} have the same timestamp as the link{among}. {ONE_ACTION}"
 
 
 def protection(why: Explanation) -> str:
-    """What was not allowed to be removed; empty if everything was."""
+    """The events that may not be removed; empty if there are none."""
     return protected_in_words(why.parameters.get("protect"))
 
 
@@ -264,7 +264,7 @@ def protection(why: Explanation) -> str:
 
 
 class Line(NamedTuple):
-    """One line of the table that shows an answer: one edit more, and what the model says then."""
+    """One line of the table that shows an answer: one more edit, and the prediction with it."""
 
     edit: str = ""
     link: str = ""
@@ -276,7 +276,7 @@ class Line(NamedTuple):
 
 
 class AnswerTable(NamedTuple):
-    """A table of edits, and what the model says once they are made."""
+    """A table of edits, and the predictions with them."""
 
     headings: Line
     lines: list[Line]
@@ -289,37 +289,35 @@ def tables_of(why: Explanation) -> list[AnswerTable]:
 
 
 def answer_table(why: Explanation) -> AnswerTable:
-    """Nothing otherwise, then one edit more in each line."""
+    """Nothing changed, then one more edit in each line."""
     written = scores(*why.logits)
-    said = [("–", "–") if logit is None else (f"{logit:.3f}", decision(logit)) for logit in why.logits]
-    lines = [Line("(none)", logit=said[0][0], score=written[0], predicted=said[0][1])]
+    predictions = [("–", "–") if logit is None else (f"{logit:.3f}", decision(logit)) for logit in why.logits]
+    lines = [Line("(none)", logit=predictions[0][0], score=written[0], predicted=predictions[0][1])]
     for number, (event, _) in enumerate(why.steps):
-        logit, predicted = said[number + 1]
+        logit, predicted = predictions[number + 1]
         line = _line(why, event, number)
         lines.append(line._replace(logit=logit, score=written[number + 1], predicted=predicted))
     more = len(why.rows) - LONGEST_FAILURE
-    if more > 1 and why.verification is None:  # of what does not change the decision, nobody needs to know all
+    if more > 1 and why.verification is None:  # what flips nothing need not be listed in full
         lines[-more:] = [lines[-1]._replace(edit=f"+ {more} more", link="", when="", before="")]
-    changed = "otherwise" if why.imagined else "without"
+    changed = "change" if why.imagined else "without"
     return AnswerTable(_headings(why, "named" if why.factual else changed), lines)
 
 
 def alternatives_table(why: Explanation) -> AnswerTable:
-    """The events of each alternative, and in its last line what the model says then."""
+    """The events of each alternative, with the prediction in its last line."""
     lines: list[Line] = []
-    removals_only = True
     for other in why.alternatives:
         lines += [Line()] * bool(lines)
         logit = other.verification.without
         events = [why.candidate(row) for row in other.rows]
-        removals_only &= all(event.edit == REMOVED for event in events)
         shown = events if len(events) <= LONGEST_ALTERNATIVE else events[: LONGEST_ALTERNATIVE - 1]
         lines += [_line(why, event, number) for number, event in enumerate(shown)]
         if len(shown) < len(events):
             lines.append(Line(f"+ {len(events) - len(shown)} more"))
         score = scores(why.original, logit)[1]
         lines[-1] = lines[-1]._replace(logit=f"{logit:.3f}", score=score, predicted=decision(logit))
-    return AnswerTable(_headings(why, "or without" if removals_only else "or otherwise"), lines)
+    return AnswerTable(_headings(why, "alternative"), lines)
 
 
 def _headings(why: Explanation, first: str) -> Line:
@@ -327,7 +325,7 @@ def _headings(why: Explanation, first: str) -> Line:
 
 
 def _line(why: Explanation, event: Event, number: int) -> Line:
-    """An edit as a table has it, without what the model says then."""
+    """An edit as a table shows it, without the prediction."""
     named = link(event.src, event.dst, 14)
     carrying = f"{named}, {sanitize(event.carries)}" if event.carries else named
     edit = f"{'+ ' if number else ''}{_edit(event)}"
@@ -335,7 +333,7 @@ def _line(why: Explanation, event: Event, number: int) -> Line:
 
 
 def _edit(event: Event) -> str:
-    """What is otherwise, as a table names it."""
+    """An edit, as a table names it."""
     named = event.row if event.replaces is None else event.replaces
     return {REMOVED: f"{named}", ADDED: "added", MOVED: f"{named} moved", ALTERED: f"{named} altered"}[event.edit]
 
@@ -367,30 +365,30 @@ def _html_row(cells: Line, tag: str) -> str:
 
 
 def changed_in_words(edits: Sequence[str], past: int) -> str:
-    """What is otherwise, each edit named by its kind: what did not happen, of so many past events, and what did.
+    """Edits in words, counted by kind; removals of so many past events.
 
     >>> changed_in_words([REMOVED, ADDED], 64)
-    'without 1 of 64 past events and with 1 event more'
+    'without 1 of 64 past events and with 1 event added'
     """
     parts = {
         REMOVED: "without {} of " + count(past, "past event"),
-        ADDED: "with {} more",
-        MOVED: "with {} at another time",
+        ADDED: "with {} added",
+        MOVED: "with {} moved",
         ALTERED: "with {} altered",
     }
     numbers = {edit: edits.count(edit) for edit in parts}
-    said = {edit: f"{number}" if edit == REMOVED else count(number, "event") for edit, number in numbers.items()}
-    return " and ".join(words.format(said[edit]) for edit, words in parts.items() if numbers[edit])
+    counted = {edit: f"{number}" if edit == REMOVED else count(number, "event") for edit, number in numbers.items()}
+    return " and ".join(words.format(counted[edit]) for edit, words in parts.items() if numbers[edit])
 
 
 def protected_in_words(protected: dict[str, Any] | None) -> str:
-    """What was not allowed to be removed, from the parameters of an explanation; empty if everything was.
+    """The events that may not be removed, from the parameters of an explanation; empty if there are none.
 
     >>> protected_in_words({"events": [3, 7], "simultaneous": True})
-    'Protected: events of the moment of the link; events 3, 7.'
+    'Protected: events at the time of the link; events 3, 7.'
     """
     given = protected or {}
-    parts = ["events of the moment of the link"] if given.get("simultaneous") else []
+    parts = ["events at the time of the link"] if given.get("simultaneous") else []
     for name, thing in (("events", "event"), ("nodes", "node"), ("times", "time")):
         entries = given.get(name, [])
         shown = [" to ".join(map(moment, entry)) if name == "times" else sanitize(entry, 24) for entry in entries[:4]]
@@ -401,7 +399,7 @@ def protected_in_words(protected: dict[str, Any] | None) -> str:
 
 
 def moved_in_words(first: float, last: float) -> str:
-    """What becomes of the score and the decision, from one logit to another.
+    """The effect on score and decision, from one logit to another.
 
     >>> moved_in_words(2.448, -2.73)
     'the score falls from 0.92 to 0.06: no link'

@@ -237,9 +237,9 @@ def verifier_for(model: Model, query: Query, change: Change, *, full: bool = Fal
         full: Replay from row 0 instead of from the latest state before the change.
     """
     if not isinstance(model, OffersReference):
-        return model, "the model was asked once more, about this set alone"
-    judge = model.reference(query, change, full=full)
-    return judge, f"replayed plainly from {'the memory at ' if judge.since else ''}event {judge.since}"
+        return model, "by scoring this set once more, alone"
+    reference = model.reference(query, change, full=full)
+    return reference, f"by replay from {'the memory at ' if reference.since else ''}event {reference.since}"
 
 
 def logit_of_only(model: Model, query: Query, kept: Change) -> float:

@@ -1,4 +1,4 @@
-"""Searches for changes of the past that change a prediction: functions of an oracle and the candidates in order."""
+"""Searches for changes of the history that flip a prediction: functions of an oracle and the ranked candidates."""
 
 from cody.search.diverse import diverse_counterfactuals, search_alternatives
 from cody.search.exhaustive import prove

@@ -1,4 +1,4 @@
-"""Several ways out: counterfactuals that differ, not variations of one."""
+"""Several counterfactuals that differ, not variations of one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cody.search.result import Search, SearchResult, distinct
 from cody.search.scout import usual_evaluations
 from cody.search.tree import needed
 
-TRIES = 2  # further searches for each way out that is wanted, where none is disjoint
+TRIES = 2  # further searches for each counterfactual that is wanted, where none is disjoint
 
 
 def diverse_counterfactuals(found: SearchResult, count: int) -> list[Change]:
-    """Up to `count` counterfactuals that were met: the answer, then others, ordered by size, then by shift.
+    """Up to `count` of the counterfactuals that were found: the answer, then others, ordered by size, then by shift.
 
-    None contains another, and none has an event that could be left out alone. Of those that there are, the ones are
-    chosen that have least in common with the ones before.
+    None contains another, and no single event of one can be left out. Those are chosen that have least in common with
+    the ones before.
     """
     answer = frozenset(found.rows)
     if answer not in dict(found.counterfactuals):
@@ -36,11 +36,11 @@ def diverse_counterfactuals(found: SearchResult, count: int) -> list[Change]:
 
 
 def irreducible(found: SearchResult) -> list[Change]:
-    """The counterfactuals, best first, of which no event can be left out alone, and that contain no other."""
-    asked = dict(found.evaluated)
+    """The counterfactuals, best first, of which no single event can be left out, and that contain no other."""
+    logits = dict(found.evaluated)
 
     def is_needed(change: Change, row: int) -> bool:
-        return change - {row} in asked and not flips(asked[frozenset()], asked[change - {row}])
+        return change - {row} in logits and not flips(logits[frozenset()], logits[change - {row}])
 
     some = (change for change, _ in found.counterfactuals if all(is_needed(change, row) for row in change))
     return distinct(some)
@@ -49,31 +49,38 @@ def irreducible(found: SearchResult) -> list[Change]:
 def search_alternatives(
     oracle: Oracle, ranking: IntArray, search: Search, found: SearchResult, count: int
 ) -> SearchResult:
-    """Search among fewer candidates until `count` ways out are known.
+    """Search among fewer candidates until `count` diverse counterfactuals are known.
 
-    First without all events of those that are known, so that the next one is disjoint from them; where that leads
-    nowhere, without one event of each, so that the next one contains none of them. Each of these searches may ask as
-    much as the first one, as long as the oracle has a budget.
+    First without all events of those that are known, so that the next one is disjoint from them; where none is found,
+    without one event of each, so that the next one contains none of them. Each of these searches may use as many
+    evaluations as the first one, as long as the oracle has a budget.
+
+    Args:
+        oracle: scores changes of the link.
+        ranking: the candidates, the most promising first.
+        search: called among fewer candidates.
+        found: the result of the first search.
+        count: number of counterfactuals wanted, the answer included.
     """
 
-    def ways_without(absent: Change) -> list[Change]:
+    def found_without(absent: Change) -> list[Change]:
         rest = ranking[~np.isin(ranking, list(absent))]
-        with oracle.within(usual_evaluations(len(rest))):  # a search that uses all of it meets more of them
+        with oracle.within(usual_evaluations(len(rest))):  # a search that uses all of it finds more of them
             further = search(oracle, rest)
         if further.counterfactuals:
             needed(oracle, further.rows)
         return diverse_counterfactuals(with_best(oracle, ranking, found, found.ended), count)
 
-    ways, before = diverse_counterfactuals(found, count), 0
-    while before < len(ways) < count:
-        before = len(ways)
-        ways = ways_without(frozenset().union(*ways))
-    idle = 0  # searches in a row that asked nothing new
+    known, before = diverse_counterfactuals(found, count), 0
+    while before < len(known) < count:
+        before = len(known)
+        known = found_without(frozenset().union(*known))
+    idle = 0  # searches in a row that evaluated nothing new
     for number in range(TRIES * (count - 1)):
-        longest = max(map(len, ways), default=0)
-        if longest < 2 or len(ways) >= count or idle > TRIES * longest:
+        longest = max(map(len, known), default=0)
+        if longest < 2 or len(known) >= count or idle > TRIES * longest:
             break
-        known = len(oracle.evaluated)
-        ways = ways_without(frozenset(sorted(way)[number % len(way)] for way in ways))
-        idle = idle + 1 if len(oracle.evaluated) == known else 0
+        evaluations = len(oracle.evaluated)
+        known = found_without(frozenset(sorted(change)[number % len(change)] for change in known))
+        idle = idle + 1 if len(oracle.evaluated) == evaluations else 0
     return with_best(oracle, ranking, found, found.ended)

@@ -1,4 +1,4 @@
-"""Proofs: what no small set of candidates does, because every one of them was asked about."""
+"""Proofs that no small set of candidates flips the prediction, because every one of them was evaluated."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ from cody.search.result import SearchResult, flipping_sets, result
 
 
 def prove(oracle: Oracle, ranking: IntArray, found: SearchResult, size: int, *, every: bool = False) -> SearchResult:
-    """Ask about every set of fewer than `size` candidates, smaller ones first, and answer with the best of all.
+    """Evaluate every set of fewer than `size` candidates, smaller ones first, and return the best of all.
 
-    Ends with the first size of which some change the decision, since a larger set is no better; with `every` it goes
-    on, for all ways out. Events that alone change the decision are not combined: no set with one of them is minimal.
+    Events that flip the prediction alone are not combined: no set with one of them is minimal.
+
+    Args:
+        oracle: scores changes of the link.
+        ranking: the candidates, the most promising first.
+        found: the result of a search.
+        size: every smaller set is evaluated.
+        every: find all such sets; by default it ends with the first size at which one is found.
     """
     ended = found.ended
     try:
@@ -27,7 +33,7 @@ def prove(oracle: Oracle, ranking: IntArray, found: SearchResult, size: int, *, 
             if smaller and not every:
                 break
             alone = frozenset().union(*(change for change in smaller if len(change) == 1))
-            rest = unasked([row for row in ranking.tolist() if row not in alone], length, oracle.evaluated)
+            rest = not_evaluated([row for row in ranking.tolist() if row not in alone], length, oracle.evaluated)
             while batch := list(islice(rest, oracle.sets_at_once)):
                 oracle.ask(batch)
     except BudgetError as spent:
@@ -44,13 +50,13 @@ def number_of_sets(candidates: int, size: int) -> int:
     return sum(comb(candidates, length) for length in range(min(size, candidates + 1)))
 
 
-def unasked(rows: Collection[int], size: int, asked: Collection[Change]) -> Iterator[Change]:
-    """The sets of that many rows that were not asked about."""
-    return (change for change in map(frozenset, combinations(rows, size)) if change not in asked)
+def not_evaluated(rows: Collection[int], size: int, evaluated: Collection[Change]) -> Iterator[Change]:
+    """The sets of that many rows that were not evaluated."""
+    return (change for change in map(frozenset, combinations(rows, size)) if change not in evaluated)
 
 
 def with_best(oracle: Oracle, ranking: IntArray, found: SearchResult, ended: str) -> SearchResult:
-    """What was found, with all that has been asked since; a smaller counterfactual met on the way is the answer."""
+    """The result with everything evaluated since; a smaller counterfactual found on the way becomes the answer."""
     rows, counterfactuals = found.rows, flipping_sets(oracle.evaluated)
     if counterfactuals and not found.factual:
         best = counterfactuals[0][0]

@@ -1,4 +1,4 @@
-"""GreeDy: always remove the event that leads closest to the other decision, and never look back."""
+"""GreeDy: always remove the event that moves the score furthest towards a flip, and never go back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cody.search.result import EXHAUSTED, FOUND, STUCK, SearchResult, best_evalu
 
 
 class Walk(NamedTuple):
-    """A greedy search: the best path, and all paths that were looked at, each after its parent."""
+    """A greedy search: the best path, and all visited paths, each after its parent."""
 
     best: tuple[int, ...]
     visited: list[tuple[int, ...]]
@@ -21,16 +21,21 @@ class Walk(NamedTuple):
 
 
 def greedy(oracle: Oracle, ranking: IntArray, *, children: int = 10) -> SearchResult:
-    """Try the first `children` of the remaining candidates, keep the best, repeat until the decision changes.
+    """Evaluate the first few of the remaining candidates, remove the best, repeat until the prediction flips.
 
-    Ends without success when none of them leads closer. Algorithm GreeDy of the paper, appendix A.
+    Ends without success when none of them moves the score closer. Algorithm GreeDy of the paper, appendix A.
+
+    Args:
+        oracle: scores changes of the link.
+        ranking: the candidates, the most promising first.
+        children: number of candidates that are evaluated in each step.
     """
     found = walk(oracle, ranking, children)
     return result(oracle, ranking, found.best, found.steps, found.ended)
 
 
 def walk(oracle: Oracle, ranking: IntArray, children: int) -> Walk:
-    """The greedy search with everything it saw."""
+    """The greedy search with all that it visited."""
     if whole_number("children", children) < 1:
         raise CallError(f"children must be at least 1, not {children}")
     best: tuple[int, ...] = ()
@@ -40,11 +45,11 @@ def walk(oracle: Oracle, ranking: IntArray, children: int) -> Walk:
         original = current = oracle.ask([frozenset()])[0]
         visited.append(best)
         while remaining and not flips(original, current):
-            tried = remaining[:children]
-            logits = oracle.ask([frozenset({*best, event}) for event in tried])
-            visited += [(*best, event) for event in tried]
+            next_events = remaining[:children]
+            logits = oracle.ask([frozenset({*best, event}) for event in next_events])
+            visited += [(*best, event) for event in next_events]
             steps += 1
-            event, logit = max(zip(tried, logits, strict=True), key=lambda pair: shift(original, pair[1]))
+            event, logit = max(zip(next_events, logits, strict=True), key=lambda pair: shift(original, pair[1]))
             if shift(original, logit) <= shift(original, current):
                 return Walk(best, visited, steps, STUCK)
             best, current = (*best, event), logit

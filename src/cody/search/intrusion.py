@@ -43,7 +43,7 @@ def each_alone_first(search: Search, space: SearchSpace, enough: int) -> Search:
         def known() -> Evaluated:  # an oracle may have evaluated other rows before
             return in_order({change: logit for change, logit in oracle.evaluated.items() if change <= rows}, space)
 
-        with suppress(BudgetError):  # the search says so too
+        with suppress(BudgetError):  # the search ends for the same reason
             oracle.ask([frozenset(), *(frozenset({row}) for row in ranking.tolist())])
         found = result(oracle, ranking, (), len(ranking), FOUND)
         for some in (ranking[ranking < space.graph.num_events], ranking):
@@ -140,7 +140,7 @@ def _movable(found: SearchResult, space: SearchSpace) -> list[int]:
 
 
 def _at_its_time(run: SearchRun, base: TemporalGraph, query: Query, shifted: list[ShiftedEvent]) -> SearchRun:
-    """The search with the best shifted event as its answer; it becomes one more row if nobody proposed that time."""
+    """The search with the best shifted event as its answer; it becomes one more row if that time was not proposed."""
     best = min(shifted, key=lambda event: (not event.is_reliable, not event.reaches_query, event.edit.time))
     space, found = run.space, run.result
     edits, row = space.edits, best.row

@@ -28,7 +28,7 @@ USUAL_COUNT = 3  # counterfactuals that are reported where no number is given, a
 @readable_help
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOptions:
-    """What `cody.explain` can be given besides model, graph and query; it says what each option means."""
+    """The options of `cody.explain`, where each of them is explained."""
 
     policy: Policy = spatio_temporal
     search: Search = scout
@@ -51,7 +51,7 @@ class SearchOptions:
         return USUAL_COUNT if self.count is None else self.count
 
     def checked(self, model: Model) -> SearchOptions:
-        """The same in plain numbers, with the radius of the model where none is given; nonsense is rejected."""
+        """The same in plain numbers, with the radius of the model where none is given; invalid values are rejected."""
         for name in ("policy", "search", "near"):
             if not callable(getattr(self, name)):
                 raise CallError(

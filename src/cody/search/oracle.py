@@ -1,4 +1,4 @@
-"""The one question that everything asks, counted: what would the model say if the past were different?"""
+"""The oracle: scores a link under changed histories, counts the evaluations, and enforces the budgets."""
 
 from __future__ import annotations
 
@@ -17,31 +17,42 @@ from cody.utils.deadline import check_seconds, until
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What asking has cost so far. A set counts once for each time it is asked, whatever the batch."""
+    """Evaluations so far. A set counts each time it is requested, whatever the batch."""
 
-    requested: int = 0  # sets that were asked for
-    remembered: int = 0  # of these, asked before
-    computed: int = 0  # sets that the model computed: unique ones
-    ahead: int = 0  # of these, computed before they were asked for
+    requested: int = 0  # sets
+    remembered: int = 0  # of these, requested before
+    computed: int = 0  # distinct sets that the model scored
+    ahead: int = 0  # of these, computed before they were requested
     batches: int = 0  # calls to the model
 
     @property
     def share_unused(self) -> float:
-        """Share of the evaluations that have not been asked for (yet)."""
+        """Share of the evaluations that have not been requested (yet)."""
         used = self.requested - self.remembered
         return max(0.0, 1 - used / self.computed) if self.computed else 0.0
 
 
 class Oracle:
-    """A model asked about one query: remembers answers, counts them, and asks for many at once.
+    """Scores changes of one query: in batches, each set once, within a budget.
 
-    The only object in a search that changes. Answers are rounded to 5 decimals: the last bits of a matrix product
-    depend on its shape, and decisions must not depend on how questions were batched.
+    The only object in a search that changes. Logits are rounded to 5 decimals: the last bits of a matrix product
+    depend on its shape, and decisions must not depend on how sets were batched.
 
-    With a budget of `evaluations` (distinct sets asked) or `seconds` (since it was made), a question that exceeds it
-    raises `BudgetError` and is not asked; a model that checks the deadline (`cody.utils.deadline`) is stopped in time.
-    `watch` is called after each batch. `answers` holds what is known already, and takes the new ones: oracles of the
-    same model and query can share it, and each still counts everything it asked as its own evaluations (`evaluated`).
+    A request that exceeds a budget raises `BudgetError` and is not evaluated; a model that checks the deadline
+    (`cody.utils.deadline`) is stopped in time.
+
+    Args:
+        model: any model.
+        query: the link.
+        sets_at_once: size of a batch at most; it bounds the memory that a batch takes.
+        evaluations: budget of distinct sets.
+        seconds: budget of time, from now on.
+        watch: called with the oracle after each batch.
+        answers: logits that are known already; takes the new ones. Oracles of the same model and query can share it,
+            and each still counts all that it was asked for as its own evaluations (`evaluated`).
+        rows: what will probably be changed, for the session of the model.
+        groups: rows that belong together, for a search that changes them together.
+        session: used instead of a new session of the model.
 
     >>> from cody.graph import TemporalGraph
     >>> from cody.models import ToyModel
@@ -75,11 +86,11 @@ class Oracle:
         self.model = model
         self.query = query
         self._session = open_session(model, query, rows) if session is None else session
-        self.sets_at_once = sets_at_once  # bounds the memory that a batch takes
+        self.sets_at_once = sets_at_once
         self.evaluations = evaluations
         self.seconds = seconds
         self.watch = watch
-        self.groups = groups  # rows that belong together, for a search that tries them together
+        self.groups = groups
         self.evaluated: dict[Change, float] = {}  # the evaluations that count, in order
         self._answers: dict[Change, float] = {} if answers is None else answers
         self._started = time.monotonic()
@@ -118,7 +129,7 @@ class Oracle:
 
     @contextmanager
     def reserve(self, evaluations: int) -> Iterator[None]:
-        """Keep so many evaluations of the budget for later, if it is larger than that."""
+        """Reserve evaluations of the budget for later, if it is larger than that."""
         whole = self.evaluations
         if whole is not None and whole > evaluations:
             self.evaluations = whole - evaluations
@@ -129,7 +140,7 @@ class Oracle:
 
     @contextmanager
     def within(self, evaluations: int) -> Iterator[None]:
-        """A budget of so many further evaluations, where there is none."""
+        """A budget of that many further evaluations, where there is none."""
         whole = self.evaluations
         if whole is None:
             self.evaluations = len(self.evaluated) + evaluations
@@ -154,11 +165,11 @@ class Oracle:
         return [self._answers[change] for change in changes]
 
     def knows(self, change: Change) -> bool:
-        """Whether the answer is known without asking the model."""
+        """Whether the logit is known without the model."""
         return change in self._answers
 
     def remembered(self, change: Change) -> float | None:
-        """The answer, if it is known without asking the model. Not counted."""
+        """The logit, if it is known without the model. Not counted."""
         return self._answers.get(change)
 
     def _evaluate(self, changes: Sequence[Change], *, wanted: bool = True, limited: bool = True) -> None:
@@ -190,7 +201,7 @@ class Oracle:
             answers.update((change, round(corrections[change], DECIMALS)) for change in known)
 
     def _room(self) -> int:
-        """How many sets to ask about at once: with a budget of time, what takes half of what is left of it at most.
+        """How many sets to evaluate at once: with a budget of time, what takes at most half of the rest of it.
 
         What a batch takes is not known before, and a batch that is stopped is lost: so it begins with one set, and no
         batch is more than twice as large as all before it.
@@ -208,12 +219,12 @@ class Oracle:
             raise BudgetError("seconds")
 
 
-def counting(tell: Callable[[int], None]) -> Callable[[Oracle], None]:
-    """What watches the oracles of an explanation, and tells how many sets were tried so far in all of its searches."""
-    tried: set[Change] = set()
+def counting(report: Callable[[int], None]) -> Callable[[Oracle], None]:
+    """A `watch` for `cody.explain` that reports how many sets were evaluated so far, in all of its searches."""
+    evaluated: set[Change] = set()
 
     def watch(oracle: Oracle) -> None:
-        tried.update(oracle.evaluated)
-        tell(len(tried))
+        evaluated.update(oracle.evaluated)
+        report(len(evaluated))
 
     return watch

@@ -1,6 +1,7 @@
-"""The order in which a search tries the candidates. A policy is a function that puts the most promising first.
+"""Policies: the order in which a search visits the candidates, the most promising first.
 
-Ties are broken by the more recent event, then by the later row.
+A policy is a function `(graph, query, events, oracle, rng) → events`: the log, the link, the candidates, an oracle that
+scores changes, and a random generator. Ties are broken by the more recent event, then by the later row.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def spatio_temporal(
 
 
 def flow(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator) -> IntArray:
-    """First the event through which most of what reaches the link passes; asks the model nothing.
+    """First the event through which most of what reaches the link passes; needs no evaluations.
 
     Followed backwards, one unit arrives at each node of the link. What arrives at a node is shared among its earlier
     candidates, by exp(-elapsed time / mean elapsed time of all candidates); a share `ONWARD` of what passes through an
@@ -77,10 +78,10 @@ def flow(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, r
 def event_impact(
     graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
 ) -> IntArray:
-    """First the event whose change alone moves the logit furthest towards the other decision. Costs an answer each."""
+    """First the event whose change alone moves the logit furthest towards a flip. Takes one evaluation for each."""
     if oracle.evaluations is not None and oracle.evaluations <= len(events):
         raise CallError(
-            f"event-impact asks about each of {len(events)} candidates: a budget of {oracle.evaluations} evaluations "
+            f"event-impact evaluates each of {len(events)} candidates: a budget of {oracle.evaluations} evaluations "
             f"is too small, it must be at least {len(events) + 1}"
         )
     recent = latest_first(graph, events)

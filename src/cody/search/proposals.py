@@ -1,16 +1,16 @@
-"""What might have happened instead: the edits of the past that an explanation considers.
+"""Proposers: the edits of the history that an explanation considers.
 
-A proposal function is to edits what a policy is to candidates: it is given the past events near a link, and says which
-edits of the past are worth asking about, the least intrusive first. `removals` is all that the paper knows.
-`additions` and `moves` propose events that could have happened: between nodes near the link, in roles that they had
-before, at times at which things happened there. "Only these events could have happened" is a function of your own:
+A proposer is given the past events near a link, and returns the edits that are worth evaluating, the least intrusive
+first. `removals` are the paper's. `additions` and `moves` propose events that could have happened: between nodes near
+the link, in roles that they had before, at times at which events happened there. To allow a fixed list of events only,
+write a function:
 
     def mine(graph, query, rows, room):
         return [Add("1395", "1772", "2004-07-28 03:54")]
 
     explain(model, graph, query, edits=(removals, mine))
 
-Its edits are taken as they are. Those that are wrapped in `AnyTime` could also have been at another time.
+Its edits are taken as they are. Those that are wrapped in `AnyTime` may also be at another time.
 """
 
 from __future__ import annotations
@@ -29,29 +29,32 @@ from cody.utils.words import is_date
 
 
 class AnyTime(NamedTuple):
-    """An event that could have been added or moved, not only at this time: the answer is at the least intrusive one."""
+    """An event that may be added or moved to any time, not only this one: the answer has the least intrusive time."""
 
     edit: Add | Move
 
 
-Proposal = int | Edit | AnyTime  # the row of a past event that could be missing, or something that could have happened
+Proposal = int | Edit | AnyTime  # the row of a past event to remove, or an event that could have happened
 Proposer = Callable[[TemporalGraph, Query, IntArray, int], Sequence[Proposal]]
 # (graph, query, rows near the link that may be touched, how many edits there is room for) → least intrusive first
 
 AGES = (0.02, 0.3, 0.9)  # how long ago: shares of the events near the link that are more recent
-SOONER, LONGER = 16, 4  # times as recent as the latest of these, as long ago as the oldest: few events do that much
+SOONER, LONGER = (
+    16,
+    4,
+)  # times as recent as the latest of these, as long ago as the oldest: few events have that much effect
 PARTNERS = 4  # of each end, the most recent ones
-PAIRS = 10  # that could have met
-MOVED = 8  # events that could have been at another time
+PAIRS = 10  # of nodes that events are proposed between
+MOVED = 8  # events that are proposed to be moved
 RECENT = 64  # events of a node that are looked at for its partners
-HORIZON = 2_000  # events before the question; nothing older is proposed, unless events near the link are older
+HORIZON = 2_000  # events before the link; nothing older is proposed, unless events near the link are older
 MINUTE = 60.0  # seconds
 
 Pair = tuple[int, int]  # source and destination
 
 
 def removals(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> list[Proposal]:
-    """Each of the past events near the link could be missing."""
+    """Each of the past events near the link may be removed."""
     return list(rows.tolist())
 
 
@@ -61,7 +64,7 @@ def additions(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> 
     if not times:
         return []
     pairs = plausible_pairs(graph, query)[: min(PAIRS, room // len(times))]
-    often = {pair: _meetings(graph, query, pair) for pair in pairs}
+    often = {pair: _times_met(graph, query, pair) for pair in pairs}
     features = {pair: _features(graph, query, pair) for pair in pairs}
     order = sorted(((time, -often[pair], place) for time in times for place, pair in enumerate(pairs)))
     return [_add(graph, pairs[place], time, features[pairs[place]]) for time, _, place in order]
@@ -82,11 +85,11 @@ def moves(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> list
 
 
 def plausible_times(graph: TemporalGraph, query: Query, rows: IntArray) -> list[float]:
-    """A few moments before the question, latest first: as long ago as events near the link are."""
+    """A few times before the link, latest first: as long ago as events near the link are."""
     recent = query.before - HORIZON
     own = [rows[rows >= recent] for rows in (graph.history(end, query.before) for end in (query.src, query.dst))]
     earlier = np.arange(np.searchsorted(graph.time[: query.before], query.time))[-RECENT:]
-    for near in (rows, np.concatenate(own), earlier):  # where all of them are of the same moment, look further
+    for near in (rows, np.concatenate(own), earlier):  # where all of them have the timestamp of the link, look further
         ages = query.time - graph.time[near]
         ages = ages[ages > 0]
         if len(ages):
@@ -101,12 +104,12 @@ def plausible_times(graph: TemporalGraph, query: Query, rows: IntArray) -> list[
 
 
 def horizon(graph: TemporalGraph, query: Query) -> float:
-    """How far back times are made up: a memory needs long to recompute all that has followed since."""
+    """The earliest time that is proposed: recomputing a memory takes longer the older the change is."""
     return float(graph.time[max(0, query.before - HORIZON)])
 
 
 def tidy_time(time: float, query: Query) -> float:
-    """A time before the question that can be written in few digits: whole minutes, or three digits of how long ago.
+    """A time before the link, rounded to whole minutes, or to three digits of how long ago it is.
 
     >>> tidy_time(1_090_991_265.5, Query(0, 1, 1_090_991_999.0, 9)), tidy_time(97.12345, Query(0, 1, 100.0, 9))
     (1090991220.0, 97.12)
@@ -120,9 +123,9 @@ def tidy_time(time: float, query: Query) -> float:
 
 
 def plausible_pairs(graph: TemporalGraph, query: Query) -> list[Pair]:
-    """Pairs that could have met before the question: the two ends first, then an end and somebody near.
+    """Pairs of nodes between which an event is plausible: the two ends first, then an end and a node near it.
 
-    Whoever sends has sent before, and whoever receives has received: where users edit pages, no page edits a user.
+    A source must have been a source before, a destination a destination: where users edit pages, no page edits a user.
     """
     ends = (query.src, query.dst), (query.dst, query.src)
     groups: list[list[Pair]] = [[ends[0]], [ends[1]]]
@@ -138,7 +141,7 @@ def plausible_pairs(graph: TemporalGraph, query: Query) -> list[Pair]:
 
 
 def _partners(graph: TemporalGraph, query: Query, node: int) -> list[int]:
-    """The nodes that a node met last, the most recent first."""
+    """The other nodes of the latest events of a node, the most recent first."""
     rows = graph.history(node, query.before)[-RECENT:][::-1]
     others = dict.fromkeys(graph.other_end(rows, node).tolist())
     return [other for other in others if other != node][:PARTNERS]
@@ -166,7 +169,7 @@ def _rows_of(graph: TemporalGraph, query: Query, pair: Pair) -> IntArray:
     return found
 
 
-def _meetings(graph: TemporalGraph, query: Query, pair: Pair) -> int:
+def _times_met(graph: TemporalGraph, query: Query, pair: Pair) -> int:
     return len(_rows_of(graph, query, pair))
 
 
@@ -185,7 +188,7 @@ def _add(graph: TemporalGraph, pair: Pair, time: float, features: tuple[float, .
 
 
 def check_proposers(edits: Any) -> tuple[Proposer, ...]:
-    """The functions that say which edits are considered."""
+    """The proposers as a tuple; anything else is rejected."""
     functions = tuple(edits) if isinstance(edits, list | tuple) else (edits,)
     for function in functions:
         if not callable(function):

@@ -1,4 +1,4 @@
-"""What a search is given, and what it gives back."""
+"""The result of a search, and what follows from the sets that it evaluated."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from cody.models.decision import flips, shift
 from cody.search.oracle import Oracle
 
 # Why a search ended. The last three are budgets.
-EXHAUSTED = "exhausted"  # every set of candidates that could have won was tried
-FOUND = "found"  # it was content with what it had
-STUCK = "stuck"  # none of the next steps led closer
+EXHAUSTED = "exhausted"  # every set of candidates that could be better was evaluated
+FOUND = "found"  # it stopped with what it had
+STUCK = "stuck"  # no next step moved the score closer
 ITERATIONS = "iterations"
 EVALUATIONS = "evaluations"
 SECONDS = "seconds"
 ENDINGS = (EXHAUSTED, FOUND, STUCK, ITERATIONS, EVALUATIONS, SECONDS)
 
-Evaluated = tuple[tuple[Change, float], ...]  # changes with their logits, in the order of asking
+Evaluated = tuple[tuple[Change, float], ...]  # changes with their logits, in the order of evaluation
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a search found: its best set, all counterfactuals that it met, what is proven, and what was asked."""
+    """What a search found: its best set, all counterfactuals, what is proven, and every set that was evaluated."""
 
     rows: tuple[int, ...]  # the best set, in the order in which the search put it together
     iterations: int
     ended: str  # one of the words above
-    counterfactuals: Evaluated  # all that were met, best first: fewest rows, then furthest
-    proven: int  # every set of fewer than so many candidates was tried, or has an event that alone does it
-    evaluated: Evaluated  # everything
+    counterfactuals: Evaluated  # all that were found, best first: fewest rows, then the largest shift
+    proven: int  # every set of fewer candidates was evaluated, or contains an event that flips the prediction alone
+    evaluated: Evaluated  # every set
     factual: bool = False  # the rows speak for the decision, whether or not it changes without them
     estimated: int | None = None  # further sets that were only estimated, by a search by estimates
 
@@ -61,14 +61,23 @@ class Wider(NamedTuple):
 def result(
     oracle: Oracle, ranking: IntArray, rows: tuple[int, ...], iterations: int, ended: str, *, factual: bool = False
 ) -> SearchResult:
-    """What a search gives back: its best set, and all that follows from what it asked."""
+    """The result of a search: its best set, and all that follows from the sets that it evaluated.
+
+    Args:
+        oracle: that the search used.
+        ranking: the candidates.
+        rows: the best set, in the order in which the search put it together.
+        iterations: of the search.
+        ended: why it ended: `EXHAUSTED`, `FOUND`, `STUCK`, `ITERATIONS`, `EVALUATIONS` or `SECONDS`.
+        factual: the rows speak for the decision, whether or not it flips without them.
+    """
     counterfactuals = flipping_sets(oracle.evaluated)
     proven = lower_bound(oracle.evaluated, ranking.tolist(), dict(counterfactuals))
     return SearchResult(rows, iterations, ended, counterfactuals, proven, tuple(oracle.evaluated.items()), factual)
 
 
 def flipping_sets(evaluated: Mapping[Change, float]) -> Evaluated:
-    """The counterfactuals among what was asked, best first."""
+    """The counterfactuals among the evaluated sets, best first."""
     original = evaluated.get(frozenset())
     if original is None:
         return ()
@@ -92,10 +101,15 @@ def distinct(changes: Iterable[Change]) -> list[Change]:
 def lower_bound(
     evaluated: Collection[Change], candidates: Collection[int], counterfactuals: Collection[Change] = ()
 ) -> int:
-    """The smallest size of which not every set of candidates was asked: a smaller counterfactual is known or none is.
+    """The smallest size of which not every set was evaluated: a smaller counterfactual is known, or there is none.
 
-    Beyond the number of candidates if all sets were asked. That of nothing is always known, and sets with an event
-    that alone changes the decision need not be asked: none of them is smaller than that event.
+    Beyond the number of candidates if all sets were evaluated. The empty set always counts as evaluated, and so do sets
+    with an event that flips the prediction alone: none of them is smaller than that event.
+
+    Args:
+        evaluated: sets.
+        candidates: rows.
+        counterfactuals: the sets that flip the prediction.
 
     >>> lower_bound([frozenset({1}), frozenset({2}), frozenset({1, 3})], [1, 2, 3])
     1
@@ -116,9 +130,9 @@ def lower_bound(
 
 
 def best_evaluated(oracle: Oracle, candidates: Iterable[int]) -> tuple[int, ...]:
-    """The best set of candidates that was asked about: the smallest that changes the decision, else the furthest.
+    """The best evaluated set of candidates: the smallest that flips the prediction, else that with the largest shift.
 
-    What a search answers when its budget ran out before it could look at everything it had paid for.
+    The answer of a search whose budget ended before it could look at everything that was evaluated.
     """
     original = oracle.evaluated.get(frozenset())
     if original is None:

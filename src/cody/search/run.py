@@ -51,7 +51,7 @@ def run_search(
         space: what may change.
         options: policy, search, budgets, what to prove, and how many counterfactuals to look for.
         answers: what is known about the query; takes what is found out.
-        session: asked instead of a new one of the model.
+        session: used instead of a new session of the model.
     """
     oracle = Oracle(
         model,

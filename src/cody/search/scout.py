@@ -1,12 +1,12 @@
-"""Scout: far ahead with large sets until the decision changes, then back to a smallest set that still changes it.
+"""Scout: large sets first, until one flips the prediction, then back to a smallest set that still does.
 
 Effects of events are neither additive nor monotone: a removed event may let an older one into a model's window. So a
-walk that begins at nothing and always takes the best next step stops at the first hill, and that all candidates
-together do not change the decision says little about some of them. This search asks about large sets first, lets events
-go *and come back*, and looks for smaller sets afterwards, from above and from below.
+walk that starts with nothing and always takes the best next step stops at the first local optimum, and that all
+candidates together do not flip the prediction says little about some of them. This search evaluates large sets first,
+removes events *and restores them*, and looks for smaller sets afterwards, from above and from below.
 
-The phases only ask. What the search answers is the best of all sets that it has asked about, so it can be stopped at
-any moment. Whatever can be asked at the same time goes to the model in one batch.
+The phases only evaluate sets. The result is the best of all evaluated sets, so the search can be stopped at any time.
+Whatever can be evaluated at the same time goes to the model in one batch.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from cody.models.decision import flips, shift
 from cody.search.oracle import Oracle
 from cody.search.result import EVALUATIONS, EXHAUSTED, FOUND, SearchResult, best_evaluated, lower_bound, result
 
-LIMIT, FEW_CANDIDATES = 300, 64  # evaluations where the oracle has no budget, for up to so many candidates
-EACH, AT_MOST = 8, 1024  # … and for each candidate where there are more than that, up to so many
-# Without a budget, so many evaluations may be spent in vain on a smaller set: at least, and for each of its events.
+LIMIT, FEW_CANDIDATES = 300, 64  # evaluations where the oracle has no budget, for few candidates
+EACH, AT_MOST = 8, 1024  # … for each candidate where there are more of them, and in total
+# Without a budget, evaluations that may be spent in vain on a smaller set: at least, and for each of its events.
 PATIENCE, PATIENCE_EACH = 32, 8
-AT_LEAST = 100  # evaluations beyond one for each candidate: else single events are not all asked at first
+AT_LEAST = 100  # evaluations beyond one for each candidate: else single events are not all evaluated at first
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # from fine to coarse
-BLOCK = 8  # events that a climb tries at a time where there are few evaluations; else all of them
+BLOCK = 8  # events that a climb evaluates at a time where there are few evaluations; else all of them
 PASSES = 3  # of a climb over the candidates
-HILLS = 5  # from which climbs begin again
-ROUND = 32  # sets that are asked about at a time in search of a smaller one
+HILLS = 5  # local optima from which climbs begin again
+ROUND = 32  # sets that are evaluated at a time in search of a smaller one
 NEAR = 4  # sets in which events are exchanged
-SORTED = 512  # of many sets, so many are sorted at first
+SORTED = 512  # of many sets, the number that is sorted at first
 FEW = 4  # where nothing is found, sets of fewer events than this are looked through from below
 
 
 def scout(oracle: Oracle, ranking: IntArray) -> SearchResult:
-    """The smallest set that changes the decision, of equal ones the furthest; if none does, the furthest set.
+    """The smallest set that flips the prediction, of equal ones that with the largest shift; if none does, the nearest.
 
     Uses the whole budget of evaluations that the oracle has. If it has none, it takes at most 300, or 8 for each of
     more than 64 candidates up to 1,024, and ends when looking for a smaller set no longer pays.
@@ -65,7 +65,7 @@ def usual_evaluations(candidates: int) -> int:
 
 
 def _look(view: View) -> str:
-    """The phases, until every set that could be better was asked about, or it no longer pays. Returns why it ended."""
+    """The phases, until every set that could be better was evaluated, or it no longer pays. Returns why it ended."""
     if 2 ** len(view.ranking) <= view.limit:
         view.ask(
             [frozenset(some) for size in range(len(view.ranking) + 1) for some in combinations(view.ranking, size)]
@@ -92,10 +92,10 @@ def _look(view: View) -> str:
 
 
 class View:
-    """What the phases share: the candidates in order, the margins of all sets asked about, the best of them.
+    """What the phases share: the candidates in order, the margins of all evaluated sets, the best of them.
 
-    The margin of a set says how far beyond the other decision it leads; below 0, it does not get there.
-    n = candidates, k = sets asked about.
+    The margin of a set is its distance beyond the decision boundary; below 0, it does not flip the prediction.
+    n = candidates, k = evaluated sets.
     """
 
     def __init__(self, oracle: Oracle, ranking: list[int]) -> None:
@@ -107,15 +107,15 @@ class View:
         self.is_short = self.limit < len(ranking) + AT_LEAST  # of evaluations
         self.singles: list[Change] = [frozenset({row}) for row in ranking]
         self.rounds = 0
-        self.best: Change | None = None  # the smallest that changes the decision, of equal ones the furthest
-        self._improved = 0  # sets asked about when the best one became smaller
-        self.hills: list[Change] = []  # where climbs have ended without success
-        self.numbers: dict[Change, int] = {}  # set → its place in the columns, in the order of asking
+        self.best: Change | None = None  # the smallest that flips the prediction, of equal ones the largest margin
+        self._improved = 0  # evaluated sets when the best one became smaller
+        self.hills: list[Change] = []  # local optima: where climbs ended without success
+        self.numbers: dict[Change, int] = {}  # set → its place in the columns, in the order of evaluation
         self._member = np.zeros((64, len(ranking)), dtype=bool)  # [≥ k, n]
         self._margins: list[float] = []  # [k]
 
     def ask(self, sets: Sequence[Change]) -> list[float]:
-        """The margins of sets. If the budget has no room for all of them, the first are asked before it ends."""
+        """The margins of sets. If the budget has no room for all of them, the first are evaluated before it ends."""
         new = [change for change in dict.fromkeys(sets) if change not in self.numbers]
         paid = sum(change in self.oracle.evaluated for change in new)
         room = max(0, self.limit - len(self.oracle.evaluated)) + paid
@@ -143,7 +143,7 @@ class View:
 
     @property
     def is_content(self) -> bool:
-        """Whether, without a budget to use, the best set has not become smaller for a while; a large one may longer."""
+        """Whether, without a budget to use up, the best set has not become smaller for long enough to stop."""
         if self.oracle.evaluations is not None or self.best is None:
             return False
         return len(self.numbers) - self._improved > max(PATIENCE, PATIENCE_EACH * len(self.best))
@@ -161,24 +161,24 @@ class View:
         return sorted(change, key=self.place.__getitem__)
 
     def strongest_first(self, change: Change) -> tuple[int, ...]:
-        """First the events that alone lead furthest, as far as that is known."""
+        """First the events with the largest margin alone, as far as that is known."""
         alone = {row: -self.margin(frozenset({row})) for row in change if frozenset({row}) in self.numbers}
         return tuple(sorted(self.in_order(change), key=lambda row: alone.get(row, np.inf)))
 
     @property
     def columns(self) -> tuple[BoolArray, FloatArray]:
-        """Members and margins of the sets asked about. [k, n], [k]"""
+        """Members and margins of the evaluated sets. [k, n], [k]"""
         return self._member[: len(self.numbers)], np.array(self._margins)
 
     @property
     def gains(self) -> FloatArray:
-        """How much further each event alone leads than nothing. [n]"""
+        """By how much each event alone raises the margin. [n]"""
         nothing = self.margin(frozenset())
         return np.array([self.margin(frozenset({row})) - nothing for row in self.ranking])
 
     @property
     def is_finished(self) -> bool:
-        """Whether every set that could be better than the best one was asked about."""
+        """Whether every set that could be better than the best one was evaluated."""
         size = len(self.ranking) + 1 if self.best is None else len(self.best)
         return lower_bound(self.numbers, self.ranking) >= size
 
@@ -189,7 +189,7 @@ def _prefixes(rows: Sequence[int]) -> list[Change]:
 
 
 def _climb(view: View, current: Change) -> None:
-    """Toggle events, a block at a time, as long as that leads closer, until the decision changes."""
+    """Toggle events, a block at a time, as long as the margin grows, until the prediction flips."""
     order = view.ranking
     block = BLOCK if view.is_short else len(order)
     for _ in range(PASSES):
@@ -202,14 +202,14 @@ def _climb(view: View, current: Change) -> None:
             current = _step(view, current, sorted((row for row in rows if gains[row] > 0), key=lambda row: -gains[row]))
             if view.best is not None:
                 return
-        order = [row for row in order if row not in idle]  # what did nothing is not tried again
+        order = [row for row in order if row not in idle]  # what has no effect is not evaluated again
         if current == before:
             break
     view.hills.append(current)
 
 
 def _step(view: View, current: Change, helpful: list[int]) -> Change:
-    """Toggle the most helpful event, or more of the helpful ones, up to all: whatever leads furthest."""
+    """Toggle the most helpful event, or more of the helpful ones, up to all: whatever has the largest margin."""
     if not helpful:
         return current
     steps = [current ^ some for some in _prefixes(helpful)]
@@ -218,7 +218,7 @@ def _step(view: View, current: Change, helpful: list[int]) -> Change:
 
 
 def _shrink(view: View, found: Change | None) -> None:
-    """Put back what is not needed: first all that comes after some prefix, then as many single events as possible."""
+    """Restore what is not needed: first all that comes after some prefix, then as many single events as possible."""
     if found is None:
         return
     current = _smallest_prefix(view, found)
@@ -234,7 +234,7 @@ def _shrink(view: View, found: Change | None) -> None:
 
 
 def _smallest_prefix(view: View, found: Change) -> Change:
-    """The smallest prefix of a set, in the order of the candidates, that still changes the decision."""
+    """The smallest prefix of a set, in the order of the candidates, that still flips the prediction."""
     while True:
         prefixes = _prefixes(view.in_order(found))
         view.ask(prefixes)
@@ -301,7 +301,7 @@ def _small_sets(view: View, target: int) -> SmallSets:
 
 
 def _from_largest(values: FloatArray) -> Iterator[int]:
-    """The places of values, the largest first; they are not all sorted before somebody goes that far."""
+    """The places of values, the largest first; only the first ones are sorted unless more are needed."""
     flat = -values.ravel()
     if len(flat) > 4 * SORTED:
         first = np.sort(np.argpartition(flat, SORTED)[:SORTED])
@@ -310,7 +310,7 @@ def _from_largest(values: FloatArray) -> Iterator[int]:
 
 
 def _new(view: View, sets: Iterable[Change], most: int) -> list[Change]:
-    """The first sets that were not asked about yet."""
+    """The first sets that were not evaluated yet."""
     new = dict.fromkeys(islice((change for change in sets if change not in view.numbers), most))
     return list(new)
 
@@ -335,7 +335,7 @@ def _exchange(view: View) -> None:
 
 
 def _shrink_in_another_way(view: View, rng: np.random.Generator) -> None:
-    """The best set and some other events, from which then others are put back."""
+    """Add some other events to the best set, then restore what is not needed."""
     best = view.best
     if best is None or len(best) < 3:
         return
@@ -347,7 +347,7 @@ def _shrink_in_another_way(view: View, rng: np.random.Generator) -> None:
 
 
 def _climb_elsewhere(view: View, rng: np.random.Generator) -> None:
-    """From one of the best hills, with some events toggled, once more."""
+    """Climb again from one of the best local optima, with some events toggled."""
     hills = sorted(view.hills, key=lambda hill: -view.margin(hill))[:HILLS]
     hill = hills[int(rng.integers(len(hills)))]
     _climb(view, hill ^ _some(view.ranking, int(rng.integers(3, 13)), rng))

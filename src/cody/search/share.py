@@ -1,4 +1,4 @@
-"""No search at all: the first share of a ranking, which is how methods that rank events explain."""
+"""No search: the first share of a ranking, which is how methods that rank events explain."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from cody.search.result import EXHAUSTED, FOUND, SearchResult, result
 
 
 def top_share(oracle: Oracle, ranking: IntArray, *, sparsity: float = 0.2) -> SearchResult:
-    """The first `sparsity` of the candidates, rounded to whole events; at least one, unless the share is 0.
+    """The first share of the candidates, rounded to whole events; at least one, unless the share is 0.
 
-    Asks the oracle nothing: the set is what the ranking says matters most, whether or not it changes the decision.
+    Evaluates nothing: the set is what the ranking puts first, whether or not it flips the prediction.
+
+    Args:
+        oracle: not used.
+        ranking: the candidates, the most important first.
+        sparsity: share of the candidates, between 0 and 1.
     """
     if not 0 <= sparsity <= 1:
         raise CallError(f"sparsity is a share of the candidates, between 0 and 1, not {sparsity}")

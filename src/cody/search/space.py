@@ -29,7 +29,7 @@ class SearchSpace:
     at_any_time: frozenset[int]  # imagined rows that may also be at other times
 
     def ignoring_time(self, row: int) -> Hashable:
-        """The same for rows that differ in time or features only: the nodes that met, or the event that is replaced."""
+        """The same for rows that differ in time or features only: the two nodes, or the event that is replaced."""
         if row < self.graph.num_events or self.graph.imagined is None:
             return row
         replaced = int(self.graph.imagined.replaces[row - self.graph.num_events])
@@ -52,7 +52,7 @@ def build_space(
         rows: past events near the link.
         size: number of events that may be imagined at most.
         edits: functions that propose changes, the least intrusive first.
-        protect: events that stay as they are, whoever proposes to change them.
+        protect: events that may not be changed, whatever is proposed.
     """
     intrusion: dict[int, tuple[int, int]] = {}
     imagined: list[Edit | AnyTime] = []
@@ -80,7 +80,7 @@ class Proposed(NamedTuple):
 def _proposed(
     propose: Proposer, graph: TemporalGraph, query: Query, rows: IntArray, room: int, protect: Protected | None
 ) -> Proposed:
-    """What a function proposes, without changes of protected events; nonsense is rejected."""
+    """What a function proposes, without changes of protected events; invalid proposals are rejected."""
     allowed = [edit for edit in propose(graph, query, rows, room) if not _is_protected(graph, edit, protect)]
     imagined = [edit for edit in allowed if isinstance(edit, IMAGINED)]
     if len(imagined) > room:

@@ -72,7 +72,7 @@ class Tree:
         return other
 
     def _resize(self, rows: int) -> None:
-        """Copy the columns of children into new ones of so many rows."""
+        """Copy the columns of children into new ones with that many rows."""
         for name, empty in {"child": UNVISITED, "closed": False, "value": 0.0, "exploration": 1.0}.items():
             old = getattr(self, name)
             new = np.empty((rows, len(self.ranking)), dtype=old.dtype)
@@ -109,11 +109,18 @@ def cody(
     ahead: int = 16,
     stop_at_first: bool = False,
 ) -> SearchResult:
-    """The smallest set of candidates that changes the decision; of equally small ones the one that moves it furthest.
+    """The smallest set of candidates that flips the prediction; of equally small ones, that with the largest shift.
 
-    If none is found within the budget, the set that moves it furthest. `alpha` in 0 … 1 weighs what is known to lead
-    somewhere against what has not been tried. `ahead` is how many sets are asked for at a time, guessing what the
-    search will want next; it changes the number of calls of the model, not the result.
+    If none is found within the budget, the set with the largest shift.
+
+    Args:
+        oracle: scores changes of the link.
+        ranking: the candidates, the most promising first.
+        iterations: number of sets to visit.
+        alpha: between 0 (exploration) and 1 (exploitation of what is known).
+        ahead: number of sets to evaluate at a time, guessing what the search will select next. It changes the number
+            of calls of the model, not the result.
+        stop_at_first: end with the first counterfactual instead of looking for a smaller one.
     """
     return _search(oracle, ranking, [], iterations, alpha, ahead, stop_at_first)
 
@@ -128,11 +135,19 @@ def greedy_then_cody(
     ahead: int = 16,
     stop_at_first: bool = False,
 ) -> SearchResult:
-    """GreeDy, then CoDy from all that GreeDy saw: to find what it missed, or fewer events than it found.
+    """GreeDy, then CoDy from all that GreeDy visited: to find what it missed, or fewer events than it found.
 
-    Each set seen is an iteration. At last, events that are not needed are put back, one at a time, so that none of the
-    events of a counterfactual can be left out. With `stop_at_first` what GreeDy finds is the answer, as the paper
-    proposes.
+    Each set that GreeDy visits is an iteration. At the end, events that are not needed are restored, one at a time, so
+    that no event of a counterfactual can be left out.
+
+    Args:
+        oracle: scores changes of the link.
+        ranking: the candidates, the most promising first.
+        children: number of candidates that GreeDy evaluates in each step.
+        iterations: number of sets to visit, those of GreeDy included.
+        alpha: between 0 (exploration) and 1 (exploitation of what is known).
+        ahead: number of sets to evaluate at a time; it does not change the result.
+        stop_at_first: if GreeDy finds a counterfactual, it is the answer, as the paper proposes.
     """
     first = walk(oracle, ranking, children)
     if first.ended == FOUND and stop_at_first:
@@ -145,7 +160,7 @@ def greedy_then_cody(
 
 
 def needed(oracle: Oracle, removed: tuple[int, ...]) -> tuple[int, ...]:
-    """Put events back while the decision stays changed, always the one that costs least of the shift."""
+    """Restore events while the prediction stays flipped, always the one that costs least of the shift."""
     try:
         original, logit = oracle.ask([frozenset(), frozenset(removed)])
         while flips(original, logit) and len(removed) > 1:
@@ -313,7 +328,7 @@ def _backpropagate(tree: Tree, node: int) -> None:
 
 
 def _best(tree: Tree) -> int:
-    """The smallest counterfactual, of equal ones the furthest; if there is none, the furthest set."""
+    """The smallest counterfactual, of equal ones that with the largest shift; if there is none, the largest shift."""
     nodes = range(len(tree))
     flipped = [node for node in nodes if tree.flipped[node]]
     if flipped:
@@ -335,9 +350,9 @@ def _place(tree: Tree, path: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _guess(tree: Tree, oracle: Oracle, count: int) -> list[Change]:
-    """The sets that the search will probably want next: it goes on in a copy of the tree, with guessed answers.
+    """The sets that the search will probably select next: it continues in a copy of the tree, with guessed logits.
 
-    Guessed is that the effects of events add up.
+    The guess is that the effects of events add up.
     """
     tree = tree.copy()
     wanted: list[Change] = []
@@ -356,6 +371,6 @@ def _guess(tree: Tree, oracle: Oracle, count: int) -> list[Change]:
 
 
 def _alone(tree: Tree, rank: int) -> float:
-    """What an event alone does, as far as it is known."""
+    """The shift by an event alone, as far as it is known."""
     node = tree.ids.get(1 << rank)
     return 0.0 if node is None else tree.shift[node]

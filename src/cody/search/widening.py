@@ -47,7 +47,7 @@ def search_widening(
         model: on that graph.
         graph: the log, without anything proposed.
         query: the link.
-        space_of: the search space with so many candidates.
+        space_of: gives the search space with a number of candidates.
         options: of the search.
         answers: what is known about the query; takes what is found out.
 
@@ -115,10 +115,10 @@ def search_space(
 
 
 def _affordable(model: Model, query: Query, space: SearchSpace, options: SearchOptions | None) -> SearchOptions | None:
-    """The options of a wider search, with as many evaluations as nobody waits long for; None: too few of them.
+    """The options of a wider search, with as many evaluations as take a few seconds; None: too few of them.
 
     The memories of a TGN may have to be followed through tens of thousands of events. What that takes is counted, not
-    measured, so that the answer does not depend on the machine. Whoever gives a budget waits for it.
+    measured, so that the answer does not depend on the machine. A budget of the user is used up.
     """
     if options is None or options.evaluations is not None:
         enough = options is not None and (options.evaluations or 0) > len(space.rows)  # each event alone, at least

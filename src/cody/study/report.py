@@ -56,7 +56,7 @@ SCHEMA = "cody/survey/1"
 
 
 class Simultaneous(NamedTuple):
-    """How many events happened at the very moment of their link."""
+    """How many events have the same timestamp as their link."""
 
     candidates: Share  # mean over links of (share of the past events among the candidates that did)
     decisive: Share | None  # the same of the events of counterfactuals; None: there are none
@@ -69,7 +69,7 @@ class Simultaneous(NamedTuple):
             return ""
         among = "" if self.decisive is None else f" and {100 * share:.0f} % of the decisive events"
         many = f"{100 * self.candidates.value:.0f} % of the candidates{among}"
-        return f"{many} happened at the very moment of their link. {ONE_ACTION}"
+        return f"{many} have the same timestamp as their link. {ONE_ACTION}"
 
 
 class Fragile(NamedTuple):
