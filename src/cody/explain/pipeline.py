@@ -174,13 +174,13 @@ def _checked_query(model: Model, graph: TemporalGraph, query: Query) -> Query:
 
 
 def spaces(model: Model, graph: TemporalGraph, query: Query, options: SearchOptions) -> Callable[[int], SearchSpace]:
-    """A function that gives the search space with so many candidates.
+    """A function that gives the search space with a number of candidates.
 
     Args:
-        model: what it does not see of the past is no candidate.
-        graph: the log.
-        query: the link.
-        options: which events are candidates, which are protected, and what may happen to them.
+        model: What it does not see of the past is no candidate.
+        graph: The log.
+        query: The link.
+        options: Which events are candidates, which are protected, and what may happen to them.
     """
     seen, protect = as_seen(model, graph, query), options.protect and options.protect.at(query)
     hops = reach(model) if options.hops is None else options.hops

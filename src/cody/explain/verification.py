@@ -47,10 +47,10 @@ def verify(run: SearchRun, query: Query, *, count: int, full: bool) -> VerifiedA
     """Verify the answer of a search and its alternatives, as far as there is time.
 
     Args:
-        run: the search.
-        query: the link.
-        count: number of counterfactuals to report, the answer included.
-        full: replay all events, not only those since the oldest changed one.
+        run: The search.
+        query: The link.
+        count: Number of counterfactuals to report, the answer included.
+        full: Replay all events, not only those since the oldest changed one.
     """
     rows = run.result.rows
     logits = _in_time(run.oracle, [frozenset(rows[:length]) for length in range(len(rows) + 1)])
@@ -140,8 +140,12 @@ def gives_probabilities(model: Model, graph: TemporalGraph, logits: list[float])
     """Whether a model seems to answer with probabilities: then each of them means "link", and none flips another.
 
     Logits may lie between 0 and 1 by chance, so if those of a search do, the model scores other links: a few, or as
-    many as are needed. Only 0 and 1 are labels, and decide rightly. Our own networks are known to give
-    logits.
+    many as are needed. Only 0 and 1 are labels, and decide rightly. Our own networks are known to give logits.
+
+    Args:
+        model: Any model.
+        graph: Its log.
+        logits: What it answered about one link; those of other links are added.
     """
     if isinstance(model, GivesLogits) and model.gives_logits:
         return False

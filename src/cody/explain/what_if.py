@@ -40,7 +40,13 @@ class Effects(NamedTuple):
 
 
 def effects(model: Model, graph: TemporalGraph, query: Query) -> Effects:
-    """Remove the candidates of a query, one at a time."""
+    """The scores of a link without each of its candidates, one at a time.
+
+    Args:
+        model: On that graph.
+        graph: The log.
+        query: The link.
+    """
     near = candidates(graph, as_seen(model, graph, query))
     changes: list[Change] = [frozenset(), *(frozenset({row}) for row in near.tolist())]
     session = open_session(model, query, near.tolist())
@@ -54,10 +60,10 @@ def answer_cases(
     """The logit of each case, in their order. Cases of the same link are scored together.
 
     Args:
-        model: a model of the graph; it must support longer logs if a case has edits.
-        graph: the log.
-        cases: links with changes.
-        new_nodes: names of nodes that edits may add.
+        model: A model of the graph; it must support longer logs if a case has edits.
+        graph: The log.
+        cases: Links with changes.
+        new_nodes: Names of nodes that edits may add.
     """
     check_changes(graph, [case.removed for case in cases])
     numbered = [_numbered(case) for case in cases]
@@ -176,7 +182,13 @@ def parse_alter(text: str, graph: TemporalGraph) -> Alter:
 
 
 def altered(graph: TemporalGraph, row: int, given: dict[str, float]) -> Alter:
-    """An event with other values of the features that are named."""
+    """An event with other values of some features.
+
+    Args:
+        graph: The log.
+        row: Of the event.
+        given: Names of features, and their new values.
+    """
     names, query = graph.names_of_features(), graph.query(row)
     if graph.features is None:
         raise CallError(
@@ -228,10 +240,10 @@ def unseen(graph: TemporalGraph, query: Query, edit: Edit, new_nodes: Sequence[A
     """A remark about an edit that has no effect because it does not lie before the link; else empty.
 
     Args:
-        graph: the log.
-        query: the link.
-        edit: of an event.
-        new_nodes: names of nodes that the edit may add.
+        graph: The log.
+        query: The link.
+        edit: Of an event.
+        new_nodes: Names of nodes that the edit may add.
     """
     if isinstance(edit, Alter):
         after = edit.row >= query.before

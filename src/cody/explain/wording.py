@@ -365,7 +365,7 @@ def _html_row(cells: Line, tag: str) -> str:
 
 
 def changed_in_words(edits: Sequence[str], past: int) -> str:
-    """Edits in words, counted by kind; removals of so many past events.
+    """Edits in words, counted by kind; removals out of the given number of past events.
 
     >>> changed_in_words([REMOVED, ADDED], 64)
     'without 1 of 64 past events and with 1 event added'
@@ -419,5 +419,11 @@ def capital(text: str) -> str:
 
 
 def link(src: str, dst: str, width: int = 24) -> str:
-    """The nodes of a link, as sentences name them."""
+    """The nodes of a link, as sentences name them.
+
+    Args:
+        src: Name of the source.
+        dst: Name of the destination.
+        width: Columns that a name may take.
+    """
     return f"{sanitize(src, width)} → {sanitize(dst, width)}"

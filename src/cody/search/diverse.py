@@ -56,11 +56,11 @@ def search_alternatives(
     evaluations as the first one, as long as the oracle has a budget.
 
     Args:
-        oracle: scores changes of the link.
-        ranking: the candidates, the most promising first.
-        search: called among fewer candidates.
-        found: the result of the first search.
-        count: number of counterfactuals wanted, the answer included.
+        oracle: Scores changes of the link.
+        ranking: The candidates, the most promising first.
+        search: Called among fewer candidates.
+        found: The result of the first search.
+        count: Number of counterfactuals wanted, the answer included.
     """
 
     def found_without(absent: Change) -> list[Change]:

@@ -33,11 +33,11 @@ def run(
     """What `run_search` gives; a model that offers estimates is searched by these.
 
     Args:
-        model: on the log of the space.
-        query: the link.
-        space: what may change.
-        options: of the search.
-        answers: what is known about the query; takes what is found out, but no estimates.
+        model: On the log of the space.
+        query: The link.
+        space: What may change.
+        options: Of the search.
+        answers: What is known about the query; takes what is found out, but no estimates.
     """
     if not isinstance(model, OffersEstimates):
         return run_search(model, query, space, options, answers)

@@ -19,11 +19,11 @@ def prove(oracle: Oracle, ranking: IntArray, found: SearchResult, size: int, *, 
     Events that flip the prediction alone are not combined: no set with one of them is minimal.
 
     Args:
-        oracle: scores changes of the link.
-        ranking: the candidates, the most promising first.
-        found: the result of a search.
-        size: every smaller set is evaluated.
-        every: find all such sets; by default it ends with the first size at which one is found.
+        oracle: Scores changes of the link.
+        ranking: The candidates, the most promising first.
+        found: The result of a search.
+        size: Every smaller set is evaluated.
+        every: Find all such sets; by default it ends with the first size at which one is found.
     """
     ended = found.ended
     try:
@@ -51,12 +51,25 @@ def number_of_sets(candidates: int, size: int) -> int:
 
 
 def not_evaluated(rows: Collection[int], size: int, evaluated: Collection[Change]) -> Iterator[Change]:
-    """The sets of that many rows that were not evaluated."""
+    """The sets of rows that were not evaluated.
+
+    Args:
+        rows: Candidates.
+        size: Of the sets.
+        evaluated: Sets.
+    """
     return (change for change in map(frozenset, combinations(rows, size)) if change not in evaluated)
 
 
 def with_best(oracle: Oracle, ranking: IntArray, found: SearchResult, ended: str) -> SearchResult:
-    """The result with everything evaluated since; a smaller counterfactual found on the way becomes the answer."""
+    """The result with everything evaluated since; a smaller counterfactual found on the way becomes the answer.
+
+    Args:
+        oracle: Has all that was evaluated.
+        ranking: The candidates, the most promising first.
+        found: The result of a search.
+        ended: Why the evaluation ended.
+    """
     rows, counterfactuals = found.rows, flipping_sets(oracle.evaluated)
     if counterfactuals and not found.factual:
         best = counterfactuals[0][0]

@@ -26,16 +26,22 @@ def greedy(oracle: Oracle, ranking: IntArray, *, children: int = 10) -> SearchRe
     Ends without success when none of them moves the score closer. Algorithm GreeDy of the paper, appendix A.
 
     Args:
-        oracle: scores changes of the link.
-        ranking: the candidates, the most promising first.
-        children: number of candidates that are evaluated in each step.
+        oracle: Scores changes of the link.
+        ranking: The candidates, the most promising first.
+        children: Number of candidates that are evaluated in each step.
     """
     found = walk(oracle, ranking, children)
     return result(oracle, ranking, found.best, found.steps, found.ended)
 
 
 def walk(oracle: Oracle, ranking: IntArray, children: int) -> Walk:
-    """The greedy search with all that it visited."""
+    """The greedy search with all that it visited.
+
+    Args:
+        oracle: Scores changes of the link.
+        ranking: The candidates, the most promising first.
+        children: Number of candidates that are evaluated in each step.
+    """
     if whole_number("children", children) < 1:
         raise CallError(f"children must be at least 1, not {children}")
     best: tuple[int, ...] = ()

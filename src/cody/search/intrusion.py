@@ -32,9 +32,9 @@ def each_alone_first(search: Search, space: SearchSpace, enough: int) -> Search:
     """A search that evaluates every edit alone, then searches among removals, then among all edits.
 
     Args:
-        search: called for removals, and for all edits.
-        space: what may change.
-        enough: number of counterfactuals at which it ends.
+        search: Called for removals, and for all edits.
+        space: What may change.
+        enough: Number of counterfactuals at which it ends.
     """
 
     def searched(oracle: Oracle, ranking: IntArray) -> SearchResult:
@@ -61,10 +61,10 @@ def prefer_least_intrusive(run: SearchRun, base: TemporalGraph, query: Query, op
     """The same search, with the least intrusive of the smallest counterfactuals as its answer.
 
     Args:
-        run: the search.
-        base: the log without anything imagined.
-        query: the link.
-        options: of the search; testing other times must fit into its budget of evaluations.
+        run: The search.
+        base: The log without anything imagined.
+        query: The link.
+        options: Of the search; testing other times must fit into its budget of evaluations.
     """
     found = _least_intrusive(run.result, run.space)
     run = replace(run, result=found)

@@ -42,17 +42,17 @@ class Oracle:
     (`cody.utils.deadline`) is stopped in time.
 
     Args:
-        model: any model.
-        query: the link.
-        sets_at_once: size of a batch at most; it bounds the memory that a batch takes.
-        evaluations: budget of distinct sets.
-        seconds: budget of time, from now on.
-        watch: called with the oracle after each batch.
-        answers: logits that are known already; takes the new ones. Oracles of the same model and query can share it,
+        model: Any model.
+        query: The link.
+        sets_at_once: Size of a batch at most; it bounds the memory that a batch takes.
+        evaluations: Budget of distinct sets.
+        seconds: Budget of time, from now on.
+        watch: Called with the oracle after each batch.
+        answers: Logits that are known already; takes the new ones. Oracles of the same model and query can share it,
             and each still counts all that it was asked for as its own evaluations (`evaluated`).
-        rows: what will probably be changed, for the session of the model.
-        groups: rows that belong together, for a search that changes them together.
-        session: used instead of a new session of the model.
+        rows: What will probably be changed, for the session of the model.
+        groups: Rows that belong together, for a search that changes them together.
+        session: Used instead of a new session of the model.
 
     >>> from cody.graph import TemporalGraph
     >>> from cody.models import ToyModel

@@ -27,7 +27,15 @@ def latest_first(graph: TemporalGraph, events: IntArray) -> IntArray:
 
 
 def random(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator) -> IntArray:
-    """In random order: the baseline of the other policies."""
+    """In random order: the baseline of the other policies.
+
+    Args:
+        graph: The log.
+        query: The link.
+        events: The candidates.
+        oracle: Not used.
+        rng: Makes the order.
+    """
     shuffled: IntArray = rng.permutation(events)
     return shuffled
 
@@ -35,14 +43,30 @@ def random(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle,
 def temporal(
     graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
 ) -> IntArray:
-    """The most recent first; of equal times, the later row."""
+    """The most recent first; of equal times, the later row.
+
+    Args:
+        graph: The log.
+        query: The link.
+        events: The candidates.
+        oracle: Not used.
+        rng: Not used.
+    """
     return latest_first(graph, events)
 
 
 def spatio_temporal(
     graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
 ) -> IntArray:
-    """The nearest first, of equally near ones the most recent."""
+    """The nearest first, of equally near ones the most recent.
+
+    Args:
+        graph: The log.
+        query: The link.
+        events: The candidates.
+        oracle: Not used.
+        rng: Not used.
+    """
     recent = latest_first(graph, events)
     return recent[np.argsort(distances(graph, query, recent), kind="stable")]
 
@@ -54,6 +78,13 @@ def flow(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, r
     candidates, by exp(-elapsed time / mean elapsed time of all candidates); a share `ONWARD` of what passes through an
     event goes on to its other node, and is shared there in the same way. The score of an event is all that passes
     through it. So of two equally near and recent events, the one whose node has fewer others counts more.
+
+    Args:
+        graph: The log.
+        query: The link.
+        events: The candidates.
+        oracle: Not used.
+        rng: Not used.
     """
     recent = latest_first(graph, events)
     ends, times = np.stack([graph.src[recent], graph.dst[recent]]), graph.time[recent]  # [2, m], [m]
@@ -78,7 +109,15 @@ def flow(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, r
 def event_impact(
     graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
 ) -> IntArray:
-    """First the event whose change alone moves the logit furthest towards a flip. Takes one evaluation for each."""
+    """First the event whose change alone moves the logit furthest towards a flip. Takes one evaluation for each.
+
+    Args:
+        graph: The log.
+        query: The link.
+        events: The candidates.
+        oracle: Scores each event alone.
+        rng: Not used.
+    """
     if oracle.evaluations is not None and oracle.evaluations <= len(events):
         raise CallError(
             f"event-impact evaluates each of {len(events)} candidates: a budget of {oracle.evaluations} evaluations "

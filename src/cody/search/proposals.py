@@ -54,12 +54,26 @@ Pair = tuple[int, int]  # source and destination
 
 
 def removals(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> list[Proposal]:
-    """Each of the past events near the link may be removed."""
+    """Each of the past events near the link may be removed.
+
+    Args:
+        graph: The log.
+        query: The link.
+        rows: Past events near the link that may be changed.
+        room: Not used.
+    """
     return list(rows.tolist())
 
 
 def additions(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> list[Proposal]:
-    """Contacts of the two ends, of an end with partners of the other, and with its own: the oldest and usual first."""
+    """Contacts of the two ends, of an end with partners of the other, and with its own: the oldest and usual first.
+
+    Args:
+        graph: The log.
+        query: The link.
+        rows: Past events near the link; they give the times.
+        room: Number of edits at most.
+    """
     times = plausible_times(graph, query, rows)[:room]
     if not times:
         return []
@@ -71,7 +85,14 @@ def additions(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> 
 
 
 def moves(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> list[Proposal]:
-    """The latest events of the two ends, earlier and later: the smallest shift first."""
+    """The latest events of the two ends, earlier and later: the smallest shift first.
+
+    Args:
+        graph: The log.
+        query: The link.
+        rows: Past events near the link; they give the times.
+        room: Number of edits at most.
+    """
     times = plausible_times(graph, query, rows)
     targets = {times[0], times[min(len(AGES), len(times) - 1)]} if times else set()
     own = np.union1d(*(graph.history(end, query.before)[-MOVED:] for end in (query.src, query.dst)))
@@ -85,7 +106,13 @@ def moves(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> list
 
 
 def plausible_times(graph: TemporalGraph, query: Query, rows: IntArray) -> list[float]:
-    """A few times before the link, latest first: as long ago as events near the link are."""
+    """A few times before the link, latest first: as long ago as events near the link are.
+
+    Args:
+        graph: The log.
+        query: The link.
+        rows: Past events near the link.
+    """
     recent = query.before - HORIZON
     own = [rows[rows >= recent] for rows in (graph.history(end, query.before) for end in (query.src, query.dst))]
     earlier = np.arange(np.searchsorted(graph.time[: query.before], query.time))[-RECENT:]

@@ -64,12 +64,12 @@ def result(
     """The result of a search: its best set, and all that follows from the sets that it evaluated.
 
     Args:
-        oracle: that the search used.
-        ranking: the candidates.
-        rows: the best set, in the order in which the search put it together.
-        iterations: of the search.
-        ended: why it ended: `EXHAUSTED`, `FOUND`, `STUCK`, `ITERATIONS`, `EVALUATIONS` or `SECONDS`.
-        factual: the rows speak for the decision, whether or not it flips without them.
+        oracle: That the search used.
+        ranking: The candidates.
+        rows: The best set, in the order in which the search put it together.
+        iterations: Of the search.
+        ended: Why it ended: `EXHAUSTED`, `FOUND`, `STUCK`, `ITERATIONS`, `EVALUATIONS` or `SECONDS`.
+        factual: The rows speak for the decision, whether or not it flips without them.
     """
     counterfactuals = flipping_sets(oracle.evaluated)
     proven = lower_bound(oracle.evaluated, ranking.tolist(), dict(counterfactuals))
@@ -107,9 +107,9 @@ def lower_bound(
     with an event that flips the prediction alone: none of them is smaller than that event.
 
     Args:
-        evaluated: sets.
-        candidates: rows.
-        counterfactuals: the sets that flip the prediction.
+        evaluated: Sets.
+        candidates: Rows.
+        counterfactuals: The sets that flip the prediction.
 
     >>> lower_bound([frozenset({1}), frozenset({2}), frozenset({1, 3})], [1, 2, 3])
     1

@@ -46,12 +46,12 @@ def run_search(
     """Order the candidates and search among them, within the budgets of the options.
 
     Args:
-        model: on the log of the space.
-        query: the link.
-        space: what may change.
-        options: policy, search, budgets, what to prove, and how many counterfactuals to look for.
-        answers: what is known about the query; takes what is found out.
-        session: used instead of a new session of the model.
+        model: On the log of the space.
+        query: The link.
+        space: What may change.
+        options: Policy, search, budgets, what to prove, and how many counterfactuals to look for.
+        answers: What is known about the query; takes what is found out.
+        session: Used instead of a new session of the model.
     """
     oracle = Oracle(
         model,

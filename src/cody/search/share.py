@@ -14,9 +14,9 @@ def top_share(oracle: Oracle, ranking: IntArray, *, sparsity: float = 0.2) -> Se
     Evaluates nothing: the set is what the ranking puts first, whether or not it flips the prediction.
 
     Args:
-        oracle: not used.
-        ranking: the candidates, the most important first.
-        sparsity: share of the candidates, between 0 and 1.
+        oracle: Not used.
+        ranking: The candidates, the most important first.
+        sparsity: Share of the candidates, between 0 and 1.
     """
     if not 0 <= sparsity <= 1:
         raise CallError(f"sparsity is a share of the candidates, between 0 and 1, not {sparsity}")

@@ -47,12 +47,12 @@ def build_space(
     """Everything that the proposers propose, those of the first one the least intrusive.
 
     Args:
-        graph: the log.
-        query: the link.
-        rows: past events near the link.
-        size: number of events that may be imagined at most.
-        edits: functions that propose changes, the least intrusive first.
-        protect: events that may not be changed, whatever is proposed.
+        graph: The log.
+        query: The link.
+        rows: Past events near the link.
+        size: Number of events that may be imagined at most.
+        edits: Functions that propose changes, the least intrusive first.
+        protect: Events that may not be changed, whatever is proposed.
     """
     intrusion: dict[int, tuple[int, int]] = {}
     imagined: list[Edit | AnyTime] = []

@@ -46,12 +46,12 @@ def shift_event(
     """Look for the least intrusive time of an imagined event.
 
     Args:
-        model: on any log of these nodes.
-        base: the log without anything imagined.
-        query: the link.
-        row: of the event, as it was proposed.
-        edit: the event.
-        start: when it was proposed; it flips the prediction then.
+        model: On any log of these nodes.
+        base: The log without anything imagined.
+        query: The link.
+        row: Of the event, as it was proposed.
+        edit: The event.
+        start: When it was proposed; it flips the prediction then.
     """
     own_time = float(base.time[edit.row]) if isinstance(edit, Move) else None
 

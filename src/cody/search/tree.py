@@ -114,13 +114,13 @@ def cody(
     If none is found within the budget, the set with the largest shift.
 
     Args:
-        oracle: scores changes of the link.
-        ranking: the candidates, the most promising first.
-        iterations: number of sets to visit.
-        alpha: between 0 (exploration) and 1 (exploitation of what is known).
-        ahead: number of sets to evaluate at a time, guessing what the search will select next. It changes the number
+        oracle: Scores changes of the link.
+        ranking: The candidates, the most promising first.
+        iterations: Number of sets to visit.
+        alpha: Between 0 (exploration) and 1 (exploitation of what is known).
+        ahead: Number of sets to evaluate at a time, guessing what the search will select next. It changes the number
             of calls of the model, not the result.
-        stop_at_first: end with the first counterfactual instead of looking for a smaller one.
+        stop_at_first: End with the first counterfactual instead of looking for a smaller one.
     """
     return _search(oracle, ranking, [], iterations, alpha, ahead, stop_at_first)
 
@@ -141,13 +141,13 @@ def greedy_then_cody(
     that no event of a counterfactual can be left out.
 
     Args:
-        oracle: scores changes of the link.
-        ranking: the candidates, the most promising first.
-        children: number of candidates that GreeDy evaluates in each step.
-        iterations: number of sets to visit, those of GreeDy included.
-        alpha: between 0 (exploration) and 1 (exploitation of what is known).
-        ahead: number of sets to evaluate at a time; it does not change the result.
-        stop_at_first: if GreeDy finds a counterfactual, it is the answer, as the paper proposes.
+        oracle: Scores changes of the link.
+        ranking: The candidates, the most promising first.
+        children: Number of candidates that GreeDy evaluates in each step.
+        iterations: Number of sets to visit, those of GreeDy included.
+        alpha: Between 0 (exploration) and 1 (exploitation of what is known).
+        ahead: Number of sets to evaluate at a time; it does not change the result.
+        stop_at_first: If GreeDy finds a counterfactual, it is the answer, as the paper proposes.
     """
     first = walk(oracle, ranking, children)
     if first.ended == FOUND and stop_at_first:

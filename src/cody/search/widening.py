@@ -44,12 +44,12 @@ def search_widening(
     """Search among a few candidates, and among more as long as nothing is found and the budgets allow it.
 
     Args:
-        model: on that graph.
-        graph: the log, without anything proposed.
-        query: the link.
-        space_of: gives the search space with a number of candidates.
-        options: of the search.
-        answers: what is known about the query; takes what is found out.
+        model: On that graph.
+        graph: The log, without anything proposed.
+        query: The link.
+        space_of: Gives the search space with a number of candidates.
+        options: Of the search.
+        answers: What is known about the query; takes what is found out.
 
     Returns:
         The search that found a counterfactual, or the first one, with how far the others looked.
@@ -105,7 +105,16 @@ def search_space(
     options: SearchOptions,
     answers: dict[Change, float],
 ) -> SearchRun:
-    """Search in one space, and prefer the least intrusive of equally small answers."""
+    """Search in one space, and prefer the least intrusive of equally small answers.
+
+    Args:
+        model: On that graph.
+        graph: The log, without anything proposed.
+        query: The link.
+        space: What may change.
+        options: Of the search.
+        answers: Scores that are known; new ones are added.
+    """
     if not space.edits:
         return estimates.run(model, query, space, options, answers)
     search = each_alone_first(options.search, space, options.reported)
