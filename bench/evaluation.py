@@ -24,11 +24,12 @@ import torch
 
 from cody.data import load, save_graph
 from cody.engine import load_model
+from cody.explain.document import SCHEMA
 from cody.graph.neighbourhood import SIZE, events_on_paths
 from cody.models.sizes import PRESETS
 from cody.study.explainers import COMPARED, explainer
 from cody.study.instances import sample_kinds
-from cody.study.record import KINDS, SCHEMA
+from cody.study.record import KINDS
 from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.checkpoint import Checkpoint, save_model
 from cody.train.tgn import TGN

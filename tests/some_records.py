@@ -1,15 +1,21 @@
 """Records without an evaluation."""
 
-from dataclasses import replace
+import json
+from dataclasses import fields, replace
 
 import numpy as np
 
+from cody.explain.document import EvaluatedPart, EvaluationPart, EventTable, ExplanationDocument, QueryPart
 from cody.study.explainers import EXPLAINERS
-from cody.study.record import Record
+from cody.study.record import Record, record_of
+from cody.utils.files import with_checksum
 
 
 def record(**values):
-    """A record about which only the given values matter. `necessary` and `sufficient` set the logits."""
+    """A record about which only the given values matter, with its document.
+
+    `necessary` and `sufficient` set the logits.
+    """
     necessary, sufficient = values.pop("necessary", False), values.pop("sufficient", True)
     defaults = {
         "data": "uci-messages",
@@ -34,7 +40,67 @@ def record(**values):
         "version": "0",
     }
     made = defaults | values
-    return Record(**parts(made["explainer"]) | made)
+    made |= {} if "search" in made else parts(made["explainer"])
+    return replace(record_of(document(made)), **made)
+
+
+def document(made):
+    """The document of an explanation with these values, as far as a document can have them."""
+    rows, original = tuple(made["rows"]), made["original"]
+    others = (row for row in range(1000) if row not in rows)
+    numbers = tuple(sorted([*rows, *(next(others) for _ in range(made["candidates"] - len(rows)))]))
+    names = ("a",) * len(numbers)
+    logits = [original] * made["evaluations"]
+    if made["first"] is not None:
+        logits[made["first"] - 1] = -original or 1.0
+    evaluation = ("data", "model", "explainer", "search", "policy", "options", "kind", "only", "version")
+    return ExplanationDocument(
+        query=QueryPart(0, 1, float(made["event"]), made["event"]),
+        src="a",
+        dst="b",
+        event=made["event"],
+        candidates=EventTable(numbers, names, names, tuple(map(float, numbers))),
+        rows=rows,
+        logits=(original, *(None for _ in rows[1:]), *([made["without"]] if rows else [])),
+        ended=made["ended"],
+        factual=False,
+        iterations=made["iterations"],
+        evaluations=made["evaluations"],
+        seconds=made["seconds"] or 0.0,
+        verification=None,
+        without_all=None,
+        parameters={},
+        seed=made["seed"],
+        model=made["model_identity"],
+        data=made["data_identity"],
+        evaluated=EvaluatedPart(((),) * len(logits), tuple(logits)),
+        evaluation=EvaluationPart(*(made[name] for name in evaluation), shared=made["seconds"] is None),
+    )
+
+
+def changed(line, **values):
+    """A line with other values, of the evaluation or of the explanation, and without its checksum."""
+    document = json.loads(line)
+    document.pop("checksum", None)
+    for name, value in values.items():
+        (document["evaluation"] if name in document["evaluation"] else document)[name] = value
+    return json.dumps(document)
+
+
+def as_0_2_wrote_it(line):
+    """A line of an evaluation, a record or a header, as CoDy 0.2 would have written it."""
+    document = json.loads(line)
+    schema = {"cody/explanation/3": "cody/record/2", "cody/evaluation/3": "cody/evaluation/2"}[document["schema"]]
+    if schema == "cody/record/2":
+        one = Record.from_json(line)
+        document = {
+            field.name: getattr(one, field.name) for field in fields(one) if field.name not in ("imagined", "document")
+        }
+        names = ("edit", "src", "dst", "time", "replaces", "was")
+        imagined = [{name: getattr(event, name) for name in names} for event in one.imagined]
+        document |= {"imagined": imagined} if imagined else {}
+    document.pop("checksum", None)
+    return json.dumps(with_checksum(document | {"schema": schema}))
 
 
 def timeless(records):

@@ -141,7 +141,7 @@ def _explanation(folder: Path) -> str:
 
 
 def _records(file: str) -> Callable[[Path], list[str]]:
-    return lambda folder: [record.to_json() for record in read_records(folder / file)]
+    return lambda folder: [repr(record) for record in read_records(folder / file)]
 
 
 def _events(file: str) -> Callable[[Path], str]:

@@ -290,7 +290,7 @@ def _evaluate(folder: Path) -> list[str]:
     plan = evaluation.EvaluationPlan("graph", "toy", (explainer,))
     list(evaluation.run(folder / "toy.jsonl", model, graph, plan, evaluation.Sample(2)))
     records = [replace(record, seconds=0.0) for record in read_records(folder / "toy.jsonl")]
-    return sorted(record.to_json() for record in records)
+    return sorted(map(repr, records))
 
 
 def _train(folder: Path) -> str:

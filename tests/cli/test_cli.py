@@ -338,7 +338,7 @@ def test_no_command_prints_what_a_terminal_would_obey_and_json_has_the_true_name
     assert all(line.isprintable() for line in printed.splitlines())
     assert "é" in printed
     for line in printed.splitlines():
-        assert {event["src"] for event in json.loads(line)["candidates"]} <= names
+        assert {*json.loads(line)["candidates"]["src"]} <= names
     shown = run(*words) if "--event" in asked else ""
     assert all(line.isprintable() for line in shown.splitlines())
 
@@ -606,7 +606,7 @@ def test_explain_options_reach_the_search(made):
         "times": [],
         "simultaneous": False,
     }
-    assert not {248, 249} & {event["row"] for event in document["candidates"]}
+    assert not {248, 249} & {*document["candidates"]["row"]}
     assert document["seed"] == 5
     assert (document["parameters"]["count"], document["parameters"]["prove"]) == (2, 2)
     assert document["proven"] >= 2
@@ -743,15 +743,13 @@ def test_a_name_with_a_comma_can_be_protected(tmp_path):
     words = ("explain", "--data", tmp_path / "named.csv", "--model", tmp_path / "model", "--event", 70, "--json")
     document = json.loads(run(*words, "--protect", "nodes=Müller, Anna"))
     assert document["parameters"]["protect"]["nodes"] == ["Müller, Anna"]
-    assert {event["src"] for event in document["candidates"]} == {"b"}
+    assert {*document["candidates"]["src"]} == {"b"}
 
 
 def test_a_day_as_the_end_of_a_time_range_is_the_whole_day():
     words = ("explain", "--event", 53854, "--evaluations", 100, "--json")
-    free = {event["time"] for event in json.loads(run(*words))["candidates"]}
-    left = {
-        event["time"] for event in json.loads(run(*words, "--protect", "times=2004-07-26..2004-07-27"))["candidates"]
-    }
+    free = {*json.loads(run(*words))["candidates"]["time"]}
+    left = json.loads(run(*words, "--protect", "times=2004-07-26..2004-07-27"))["candidates"]["time"]
     begin, last_day, end = 1_090_800_000, 1_090_886_400, 1_090_972_800  # midnight of the 26th, 27th and 28th
     assert any(last_day <= time < end for time in free)
     assert any(end <= time for time in left)
@@ -760,10 +758,10 @@ def test_a_day_as_the_end_of_a_time_range_is_the_whole_day():
 
 def test_a_time_range_may_be_numbers(made):
     words = ("explain", "--data", made / "events", "--model", made / "model", "--event", 250, "--json")
-    times = sorted(event["time"] for event in json.loads(run(*words))["candidates"])
-    left = json.loads(run(*words, "--protect", f"times={times[3]}..{times[5]}"))["candidates"]
-    assert not {event["time"] for event in left} & {*times[3:6]}
-    assert {event["time"] for event in left} & {*times[:3]}
+    times = sorted(json.loads(run(*words))["candidates"]["time"])
+    left = json.loads(run(*words, "--protect", f"times={times[3]}..{times[5]}"))["candidates"]["time"]
+    assert not {*left} & {*times[3:6]}
+    assert {*left} & {*times[:3]}
 
 
 def test_a_text_names_a_file_only_if_it_is_not_a_list_of_rows(made, monkeypatch):

@@ -17,6 +17,7 @@ from cody.models.toy import ToyModel
 from cody.search.proposals import moves, removals
 from cody.study import cases, survey_of
 from cody.study.explainers import explainer
+from cody.study.record_file import read_records
 from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.checkpoint import Checkpoint, save_model
 from cody.web import Live
@@ -180,7 +181,7 @@ def test_the_option_is_understood_beside_others(made):
     words = ("explain", *made, "--event", LINK, "--json", "--protect", "simultaneous", "--protect", "nodes=1")
     document = json.loads(run(*words))
     assert document["parameters"]["protect"] == {"events": [], "nodes": ["1"], "times": [], "simultaneous": True}
-    assert not {event["row"] for event in document["candidates"]} & set(COPIES)
+    assert not {*document["candidates"]["row"]} & set(COPIES)
     refused = run("explain", *made, "--event", LINK, "--protect", "simultaneous=yes", code=2)
     assert "or simultaneous" in refused
 
@@ -202,8 +203,8 @@ def test_the_commands_recommend_it_and_obey_it(made):
 def test_records_of_an_evaluation_say_what_was_protected(made, tmp_path):
     words = ("evaluate", *made, "--instances", 2, "--explainers", "greedy-temporal", "--out", tmp_path / "run.jsonl")
     run(*words, *OPTION.split())
-    records = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
-    assert {str(line["options"]["protect"]) for line in records if "options" in line} == {"{'simultaneous': True}"}
+    given = [record.options["protect"] for record in read_records(tmp_path / "run.jsonl")]
+    assert given == [{"simultaneous": True}] * len(given) != []
     assert "belongs to another run" in run(*words, code=1)
 
 

@@ -34,9 +34,10 @@ from cody.search.space import build_space
 from cody.study import metrics
 from cody.study.explainers import Explainer, explainer
 from cody.study.record import Record
+from cody.study.record_file import read_line
 from cody.study.run import EvaluationPlan, Link, Sample, evaluate, run
 from random_events import random_graph, random_network
-from some_records import record
+from some_records import as_0_2_wrote_it, record
 
 ALL = (removals, additions, moves)
 
@@ -437,7 +438,7 @@ def test_records_keep_imagined_events_count_them_and_say_what_was_allowed():
 
 def test_sufficiency_is_about_the_events_of_an_answer_that_happened():
     graph, model, _, records = evaluated(ALL)
-    made = next(made for made in records if made.imagined and made.imagined[0]["edit"] == "added" and not made.rows)
+    made = next(made for made in records if made.imagined and made.imagined[0].edit == "added" and not made.rows)
     nothing = model.logits(graph.query(made.event), [frozenset(range(made.event))])[0]
     assert made.only == round(float(nothing), 5)
     graph, weights = line(), np.zeros(20)
@@ -445,13 +446,12 @@ def test_sufficiency_is_about_the_events_of_an_answer_that_happened():
     model = ToyModel(graph, weights=weights, half_life=10, bias=-0.5)
     plan = EvaluationPlan("made", "toy", (Explainer("mine", spatio_temporal, greedy, edits=(moves,)),))
     (made,) = evaluate(model, graph, [Link(19, "correct")], plan)
-    assert (made.rows, made.imagined[0]["replaces"]) == ((), 18)
+    assert (made.rows, made.imagined[0].replaces) == ((), 18)
     alone = model.logits(graph.query(19), [frozenset(range(18))])[0]  # event 18 where it was
     assert made.only == round(float(alone), 5)
 
 
 def test_records_from_before_there_were_other_edits_are_read_and_continued(tmp_path):
-    assert "imagined" not in record().to_json()
     assert Record.from_json(record().to_json()).imagined == ()
     graph, model, plan, _ = evaluated((removals,))
     sample, path = Sample(2, period=(0.3, 1.0)), tmp_path / "run.jsonl"
@@ -459,9 +459,9 @@ def test_records_from_before_there_were_other_edits_are_read_and_continued(tmp_p
     lines = [json.loads(text) for text in path.read_text().splitlines()]
     for entry in lines:
         entry.pop("checksum")
-        for options in (entry.get("options"), *(each["options"] for each in entry.get("explainers", {}).values())):
-            if options is not None:
-                del options["edits"]
+        for given in (entry.get("evaluation"), *entry.get("explainers", {}).values()):
+            if given is not None:
+                del given["options"]["edits"]
     path.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
     assert next(run(path, model, graph, plan, sample)).finished > 0
     other = replace(plan, explainers=(replace(plan.explainers[0], edits=ALL),))
@@ -470,11 +470,11 @@ def test_records_from_before_there_were_other_edits_are_read_and_continued(tmp_p
 
 
 @pytest.mark.parametrize("imagined", [[7], [{"edit": "added"}], "x"])
-def test_a_record_with_damaged_edits_is_refused(imagined):
-    written = json.loads(record().to_json())
+def test_a_record_of_the_version_before_with_damaged_edits_is_refused(imagined):
+    written = json.loads(as_0_2_wrote_it(record().to_json()))
     written.pop("checksum")
-    with pytest.raises(DataError, match="imagined must be"):
-        Record.from_json(json.dumps(written | {"imagined": imagined}))
+    with pytest.raises(DataError, match="imagined"):
+        read_line(json.dumps(written | {"imagined": imagined}).encode())
 
 
 def test_the_papers_figures_stand_beside_removals_only():

@@ -15,10 +15,12 @@ from cody.paper.tables import tables
 from cody.paper.typeset import as_text
 from cody.study import metrics, run, survey
 from cody.study.explainers import explainer
-from cody.study.failure import Failure, in_words
+from cody.study.failure import in_words
 from cody.study.record import Record
-from cody.study.record_file import read_failures, read_records
+from cody.study.record_file import read_failures, read_line, read_records
 from cody.study.workers import evaluate_in_processes
+from cody.utils.files import with_checksum
+from cody.utils.forms import as_line
 from random_events import random_graph
 
 GRAPH = random_graph(np.random.default_rng(0), events=60)
@@ -113,14 +115,17 @@ def test_a_failure_is_read_as_it_was_written(tmp_path):
     file = tmp_path / "run.jsonl"
     evaluated(file)
     failure = read_failures(file)[0]
-    line = failure.to_json()
-    assert Failure.from_json(line) == failure
-    for wrong in (line.replace("kernel", "colonel"), line.replace('"event": 50', '"event": "50"'), line[:-20] + "}"):
+    line = as_line(failure)
+    assert read_line(line.encode()) == failure
+    for wrong in (line.replace("kernel", "colonel"), line.replace('"event":50', '"event":"50"'), line[:-20] + "}"):
         with pytest.raises(DataError):
-            Failure.from_json(wrong)
-    other = {name: value for name, value in json.loads(line).items() if name != "checksum"} | {"kind": "other"}
-    with pytest.raises(DataError, match="kind is 'other'"):
-        Failure.from_json(json.dumps(other))
+            read_line(wrong.encode())
+    other = {name: value for name, value in json.loads(line).items() if name != "checksum"}
+    with pytest.raises(DataError, match="this failure is damaged: kind: "):
+        read_line(json.dumps(other | {"kind": "other"}).encode())
+    assert read_line(json.dumps(with_checksum(other | {"schema": "cody/failure/1"})).encode()) == failure
+    with pytest.raises(DataError, match="this failure is damaged: checksum mismatch"):
+        read_line(json.dumps(with_checksum(other | {"schema": "cody/failure/1"}) | {"event": 51}).encode())
     with pytest.raises(DataError):
         Record.from_json(line)
 

@@ -1,6 +1,8 @@
 """The page of a survey in a real browser: figures that show the predictions behind them."""
 
+import html
 import re
+import sys
 from functools import cache
 
 import numpy as np
@@ -9,7 +11,8 @@ import pytest
 from cody.data import save_graph
 from cody.models import ToyModel
 from cody.study import cases, compare, survey_of
-from cody.study.explainers import explainer
+from cody.study.explainers import Explainer, explainer
+from cody.study.record_file import iterate_records
 from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.checkpoint import Checkpoint, save_model
 from cody.web.survey_page import survey_page
@@ -202,3 +205,26 @@ def test_the_command_writes_the_page_and_the_pages_of_its_explanations(tmp_path)
     assert "linked from the survey" in run(*asked, "--pages", tmp_path / "the pages", code=2)
     (tmp_path / "mine.html").write_text("<p>my own</p>")
     assert "choose another name" in run(*asked, "--html", tmp_path / "mine.html", code=2)
+
+
+def test_pages_of_a_survey_cost_no_second_search(tmp_path, monkeypatch):
+    graph = random_graph(np.random.default_rng(0), nodes=20, events=200)
+    save_graph(graph, tmp_path / "events")
+    save_model(tmp_path / "tgn", Checkpoint(random_network(graph, "tgn"), graph.identity))
+    data = ("--data", tmp_path / "events")
+    records = tmp_path / "run.jsonl"
+    run("survey", *data, "--model", tmp_path / "tgn", "--events", "150,160", "--evaluations", 80, "--out", records)
+    known = [record.explanation for record in iterate_records(records, documents=True)]
+    assert {why.event for why in known} == {150, 160}
+
+    def refuse(*_, **__):
+        raise AssertionError("something was searched, or candidates were looked for")
+
+    monkeypatch.setattr(Explainer, "explain", refuse)
+    for module in ("cody.graph.neighbourhood", "cody.explain.upgrade"):
+        monkeypatch.setattr(sys.modules[module], "candidates", refuse)
+    run("survey", records, *data, "--html", tmp_path / "survey.html", "--pages", tmp_path / "pages")
+    for why in known:
+        assert why.sentence in html.unescape((tmp_path / "pages" / f"{why.event}.html").read_text())
+    run("view", records, "--all", "--out", tmp_path / "all.html")
+    assert {file.name for file in (tmp_path / "all").iterdir()} == {"1.html", "2.html"}

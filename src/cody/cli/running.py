@@ -11,6 +11,8 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, NoReturn
 
+from msgspec import structs
+
 from cody.cli.messages import say
 from cody.cli.progress import progress, status
 from cody.data import save_graph
@@ -57,10 +59,12 @@ def stop(left: str = "") -> NoReturn:
     sys.exit(start.STOPPED)
 
 
-def records_of(file: Path, plan: evaluation.EvaluationPlan, links: Sequence[evaluation.Link]) -> Iterator[Record]:
+def records_of(
+    file: Path, plan: evaluation.EvaluationPlan, links: Sequence[evaluation.Link], *, documents: bool = False
+) -> Iterator[Record]:
     """The records of a run. A file may hold those of others, and several spellings of the same data and model."""
     wanted = {evaluation.key(each.name, link) for each in plan.explainers for link in links}
-    for record in iterate_records(file):
+    for record in iterate_records(file, documents=documents):
         if evaluation.key_of(record) in wanted:
             yield replace(record, data=plan.data, model=plan.model)
 
@@ -69,7 +73,7 @@ def failures_of(file: Path, plan: evaluation.EvaluationPlan, links: Sequence[eva
     """What a run could not explain."""
     wanted = {evaluation.key(each.name, link) for each in plan.explainers for link in links}
     failed = (failure for failure in read_failures(file) if evaluation.key_of(failure) in wanted)
-    return [replace(failure, data=plan.data, model=plan.model) for failure in failed]
+    return [structs.replace(failure, data=plan.data, model=plan.model) for failure in failed]
 
 
 def say_failures(failures: Sequence[Failure]) -> None:

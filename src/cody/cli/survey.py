@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -49,9 +48,7 @@ from cody.cli.progress import progress
 from cody.cli.running import failures_of, finish, records_of, say_failures, way_to_evaluate
 from cody.cli.show import print_parts, table
 from cody.errors import CallError, ModelError
-from cody.explain.explanation import Explanation
 from cody.graph import TemporalGraph
-from cody.models.contract import Model
 from cody.models.predict import rows_between
 from cody.study import ExplainedLink, ModelComparison, Part, Survey, cases, compare, survey_of
 from cody.study import run as evaluation
@@ -108,7 +105,7 @@ class SurveyOptions:
     def check_none_is_given(self) -> None:
         """Options that say what to explain, and how, do not apply to records that were written before."""
         for name in SurveyOptions.__slots__:
-            if name != "explainer" and not is_left_out(name):
+            if name not in ("explainer", "pages") and not is_left_out(name):
                 option = f"--{name.replace('_', '-')}"
                 raise CallError(f"{option} is for a new survey; records in files are counted as they are")
 
@@ -163,9 +160,8 @@ survey_options = bundled(
 
 
 class SurveyedModel(NamedTuple):
-    """A model, and its explained links."""
+    """The explained links of a model."""
 
-    model: Model | None  # None: its records were read
     graph: TemporalGraph
     explained: list[ExplainedLink]
 
@@ -191,10 +187,10 @@ def survey(
     check_formats(as_csv, as_json)
     if files:
         options.check_none_is_given()
-        _check_pages(html, None)
+        _check_pages(html, options.pages)
         wanted = None if is_left_out("explainer") else options.explainer
         read = _read(files, source.data, source.load(), wanted)
-        _report(read, html, None, None, as_json=as_json, as_csv=as_csv)
+        _report(read, html, options.pages, as_json=as_json, as_csv=as_csv)
         return
     options.check()
     _check_pages(html, options.pages)
@@ -215,8 +211,8 @@ def survey(
                 steps = evaluation.run(file, model, graph, plan, sample, evaluate=way)
                 kept, nothing = (file if options.out else None), "nothing was kept (--out keeps it)"
                 links = finish(steps, sample, kept=kept, nothing=nothing)
-            surveyed.append(SurveyedModel(model, graph, _explained(file, graph, plan, links)))
-    _report(surveyed, html, options.pages, partial(chosen.explain, seed=options.seed), as_json=as_json, as_csv=as_csv)
+            surveyed.append(SurveyedModel(graph, _explained(file, graph, plan, links)))
+    _report(surveyed, html, options.pages, as_json=as_json, as_csv=as_csv)
 
 
 def _read(files: Sequence[Path], data: str, graph: TemporalGraph, wanted: str | None) -> list[SurveyedModel]:
@@ -230,9 +226,7 @@ def _read(files: Sequence[Path], data: str, graph: TemporalGraph, wanted: str | 
             f"the files are about other data ({words.sanitize(first.data)}) than {data}: give them with --data"
         )
     return [
-        SurveyedModel(
-            None, graph, cases([replace(each, data=data, model=of_model[0].model) for each in of_model], graph)
-        )
+        SurveyedModel(graph, cases([replace(each, data=data, model=of_model[0].model) for each in of_model], graph))
         for of_model in models
     ]
 
@@ -241,7 +235,6 @@ def _report(
     asked: Sequence[SurveyedModel],
     html: Path | None,
     pages: Path | None,
-    explain: Callable[..., Explanation] | None,
     *,
     as_json: bool,
     as_csv: bool,
@@ -250,7 +243,7 @@ def _report(
     found = [survey_of(each.explained, each.graph) for each in asked]
     comparison = compare(asked[0].explained, asked[1].explained, asked[0].graph) if len(asked) == 2 else None
     if html is not None:
-        _write_page(html, pages, found, comparison, asked, explain)
+        _write_page(html, pages, found, comparison, asked)
     _print(found, comparison, as_json=as_json, as_csv=as_csv)
 
 
@@ -287,7 +280,6 @@ def _write_page(
     found: Sequence[Survey],
     comparison: ModelComparison | None,
     asked: Sequence[SurveyedModel],
-    explain: Callable[..., Explanation] | None,
 ) -> None:
     """The survey's page, and if they are wanted, the pages of its explanations."""
     from cody.web import write_html, write_page
@@ -296,15 +288,15 @@ def _write_page(
     def address(place: int, event: int) -> str:
         return quote(Path(os.path.relpath(_page(folder, place, event), html.absolute().parent)).as_posix())
 
-    if pages is None or explain is None:
+    if pages is None:
         write_html(survey_page(found, comparison), html)
     else:
         folder = pages.absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        wanted = [(place, case, each) for place, each in enumerate(asked) for case in each.explained]
+        wanted = [(place, case) for place, each in enumerate(asked) for case in each.explained]
         with progress("pages", len(wanted)) as move:
-            for number, (place, case, each) in enumerate(wanted):
-                why = explain(each.model, each.graph, case.query)
+            for number, (place, case) in enumerate(wanted):
+                why = case.record.explanation
                 names = {"data": found[place].data, "model": found[place].model}
                 write_page(replace(why, parameters=why.parameters | names), _page(folder, place, case.event))
                 move(completed=number + 1)
@@ -334,7 +326,7 @@ def _explained(
     """What a run explained; what it could not explain is said."""
     failures = failures_of(file, plan, links)
     say_failures(failures)
-    explained = cases(records_of(file, plan, links), graph)
+    explained = cases(records_of(file, plan, links, documents=True), graph)
     if not explained:
         raise ModelError(f"no prediction could be explained, the first one: {failures[0].reason}")
     return explained

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import webbrowser
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from cody.cli.messages import say
 from cody.errors import CallError, DataError
 from cody.explain.explanation import Explanation
 from cody.utils.words import count, sanitize
+
+NOT_EXPLAINED = re.compile(r'\{"schema": ?"cody/(evaluation|failure)/')  # lines of an evaluation that explain nothing
 
 
 @command("view")
@@ -64,6 +67,6 @@ def _read(file: Path) -> list[str]:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise DataError(f"{file} is not an explanation: not text") from None
-    lines = [entry for entry in text.splitlines() if entry.strip()]
+    lines = [entry for entry in text.splitlines() if entry.strip() and not NOT_EXPLAINED.match(entry)]
     whole = len(lines) > 1 and lines[0].strip() == "{"  # written over several lines by somebody else
     return [text] if whole else lines

@@ -6,12 +6,10 @@ graph and the model it came from.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cody.errors import DataError
-from cody.explain import document, wording
+from cody.explain import wording
 from cody.graph import Query
 from cody.graph.edits import ADDED as ADDED  # documents name edits by these words
 from cody.graph.edits import ALTERED as ALTERED
@@ -20,7 +18,6 @@ from cody.graph.edits import REMOVED as REMOVED
 from cody.models.contract import Change
 from cody.models.decision import flips, probability
 from cody.search.result import (
-    ENDINGS,
     EVALUATIONS,
     ITERATIONS,
     SECONDS,
@@ -31,13 +28,10 @@ from cody.search.result import (
     flipping_sets,
     lower_bound,
 )
-from cody.utils.files import with_checksum
 from cody.utils.words import is_date, to_json
 
 if TYPE_CHECKING:
     import pandas
-
-SCHEMA = "cody/explanation/2"
 
 
 class Event(NamedTuple):
@@ -51,10 +45,6 @@ class Event(NamedTuple):
     replaces: int | None = None  # the event that is moved or altered
     was: float | None = None  # when that one happened
     carries: str = ""  # its features in words, where they are few: "rating −10", or "rating −10 → 10" if it is altered
-
-    def as_dict(self) -> dict[str, Any]:
-        """As plain data. An event without features has nothing to say about them."""
-        return {name: value for name, value in self._asdict().items() if name != "carries" or value}
 
 
 class Neighbour(NamedTuple):
@@ -97,7 +87,6 @@ class AnswerStep(NamedTuple):
 SOME_EVENTS = "some"  # other events could matter too
 SEEN_EVENTS = "seen"  # no other event alone can matter: the candidates are all that the model sees
 ALL_EVENTS = "all"  # no other event can matter, whatever happens to the candidates
-SCOPES = (SOME_EVENTS, SEEN_EVENTS, ALL_EVENTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -335,58 +324,28 @@ class Explanation:
         return frame
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        written: dict[str, Any] = {
-            "schema": SCHEMA,
-            "verdict": self.verdict,
-            "is_counterfactual": self.is_counterfactual,
-            "is_minimal": self.is_minimal,
-            "proven": self.proven,
-            "sentence": self.sentence,
-            "remarks": [remark for remark in (self.simultaneity,) if remark],
-        }
-        written |= {field.name: getattr(self, field.name) for field in fields(self)}
-        written["query"] = self.query._asdict()
-        written["candidates"] = [event.as_dict() for event in self.candidates]
-        written["window"] = None if self.window is None else self.window._asdict()
-        written["wider"] = None if self.wider is None else self.wider._asdict()
-        written["verification"] = None if self.verification is None else self.verification._asdict()
-        written["alternatives"] = [
-            {"rows": other.rows, "verification": other.verification._asdict()} for other in self.alternatives
-        ]
-        if self.surroundings is not None:
-            nodes, events = self.surroundings
-            written["surroundings"] = {
-                "nodes": [node._asdict() for node in nodes],
-                "events": [event.as_dict() for event in events],
-            }
-        return with_checksum(written)
+        """Plain data for JSON, in the form that `cody.explain.document` defines."""
+        from cody.explain.document import to_plain  # whoever only looks at an answer need not wait for it
+
+        return to_plain(self)
 
     def to_json(self) -> str:
         """One line of JSON, with the version of its form. Unprintable characters are escapes."""
-        return to_json(self.to_dict())
+        return to_json(self.to_dict(), compact=True)
 
     @classmethod
     def from_json(cls, text: str) -> Explanation:
-        """What `to_json` wrote."""
-        try:
-            read = json.loads(text)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise DataError(f"this is not an explanation: not JSON ({error})") from None
-        return cls.from_dict(read)
+        """What `to_json` wrote. A line of an evaluation is read, too, and a document that CoDy 0.2 wrote."""
+        from cody.explain.document import from_text
+
+        return from_text(text)
 
     @classmethod
-    def from_dict(cls, written: Any) -> Explanation:
-        """What `to_dict` made, also in its first form."""
-        try:
-            known = document.upgraded(written, SCHEMA)
-            made = cls(**{name: document.read_field(READERS, name, known[name]) for name in READERS})
-            _check(made)
-        except KeyError as error:
-            raise DataError(f"this explanation is damaged: {error} is missing") from None
-        except (TypeError, ValueError, RecursionError) as error:
-            raise DataError(f"this explanation is damaged: {error}") from None
-        return made
+    def from_dict(cls, written: dict[str, Any]) -> Explanation:
+        """What `to_dict` made."""
+        from cody.explain.document import from_plain
+
+        return from_plain(written)
 
     def __repr__(self) -> str:
         return wording.short(self)
@@ -405,57 +364,3 @@ class Explanation:
         from cody import web as view
 
         return view.frame(self, wording.as_html(self))
-
-
-def _check(made: Explanation) -> None:
-    """Refuse a document whose parts do not belong together."""
-    if len(set(made.rows)) < len(made.rows) or len(made.logits) != len(made.rows) + 1:
-        raise ValueError("the rows of the answer and their logits do not belong together")
-    if made.logits[0] is None:
-        raise ValueError("the logit with nothing otherwise is missing")
-    known = {event.row for event in made.candidates}
-    if len(known) < len(made.candidates):
-        raise ValueError("an event stands twice among the candidates")
-    for rows in (made.rows, *(other.rows for other in made.alternatives)):
-        if not known.issuperset(rows):
-            raise ValueError(f"{min(set(rows) - known)} is not the row of a candidate")
-
-
-EVENT = document.named_tuple(Event, edit=document.one_of(REMOVED, ADDED, MOVED, ALTERED))
-
-READERS: document.Readers = {
-    "query": document.named_tuple(Query),
-    "src": document.text,
-    "dst": document.text,
-    "event": document.or_none(document.row_number),
-    "candidates": document.tuple_of(EVENT),
-    "rows": document.tuple_of(document.row_number),
-    "logits": document.tuple_of(document.or_none(document.finite)),
-    "ended": document.one_of(*ENDINGS),
-    "factual": document.flag,
-    "iterations": document.row_number,
-    "evaluations": document.row_number,
-    "seconds": document.finite,
-    "verification": document.or_none(document.named_tuple(Verification)),
-    "without_all": document.or_none(document.finite),
-    "parameters": document.parameters,
-    "seed": document.seed,
-    "model": document.text,
-    "data": document.text,
-    "evaluated": document.tuple_of(document.pair(document.tuple_of(document.row_number), document.finite)),
-    "window": document.or_none(document.named_tuple(Window)),
-    "wider": document.or_none(document.named_tuple(Wider)),
-    "scope": document.one_of(*SCOPES),
-    "alternatives": document.tuple_of(
-        document.named_tuple(
-            Counterfactual, rows=document.tuple_of(document.row_number), verification=document.named_tuple(Verification)
-        )
-    ),
-    "surroundings": document.or_none(
-        document.named_tuple(
-            Surroundings,
-            nodes=document.tuple_of(document.named_tuple(Neighbour)),
-            events=document.tuple_of(EVENT),
-        )
-    ),
-}

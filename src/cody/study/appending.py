@@ -49,12 +49,16 @@ class LineAppender(Generic[Entry]):
         for line in self.file:
             complete, rest = (complete + len(line), b"") if line.endswith(b"\n") else (complete, line)
         begun = rest.rstrip(b"\0")  # a crash of the machine can leave zero bytes
-        if not any(begun[: len(beginning)] == beginning[: len(begun)] for beginning in self.beginnings):
+        if not self.may_be_ours(begun):
             raise DataError(
                 f"{self.path} ends with something that this command never writes: {words.sanitize(rest[:40])}"
             )
         self.file.truncate(complete)
         self.file.seek(complete)
+
+    def may_be_ours(self, begun: bytes) -> bool:
+        """Whether a last line without its end could be one that a run was writing."""
+        return any(begun[: len(beginning)] == beginning[: len(begun)] for beginning in self.beginnings)
 
     def write_line(self, line: str) -> None:
         try:

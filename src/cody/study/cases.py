@@ -8,16 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cody.errors import CallError
 from cody.explain.explanation import ADDED, REMOVED, Event
 from cody.explain.pipeline import event_of
+from cody.explain.upgrade import RecordOf02, candidates_of_0_2
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
-from cody.graph.neighbourhood import SIZE, candidates
-from cody.graph.protected import Protected
-from cody.models.contract import until
-from cody.search.space import build_space
-from cody.study.explainers import EDITS, NEAR
-from cody.study.record import REMOVALS, Record
+from cody.study.record import Record
 
 SAME, REVERSE = "the same link before", "the reverse direction"
 SOURCE, DESTINATION, FURTHER = (
@@ -30,13 +25,13 @@ RELATIONS = (SAME, REVERSE, SOURCE, DESTINATION, FURTHER)
 
 @dataclass(frozen=True, slots=True)
 class ExplainedLink:
-    """A link, its candidates, and which of them are decisive: the prediction changes if they are otherwise."""
+    """A link, its candidates, and which of them are decisive: changing these flips the prediction."""
 
     record: Record
     query: Query
     candidates: IntArray  # [C] rows, in the order of time; imagined ones are numbered after all events of the log
     decisive: BoolArray  # [C]; all False where no counterfactual was found
-    imagined: tuple[Event, ...] = ()  # what could have been added or moved, in the order of these numbers
+    imagined: tuple[Event, ...] = ()  # those of the candidates that could have been added or moved
 
     @property
     def event(self) -> int:
@@ -54,64 +49,20 @@ class ExplainedLink:
 
 
 def cases(records: Iterable[Record], graph: TemporalGraph) -> list[ExplainedLink]:
-    """The records of one explainer as cases. The candidates of each are those that the explainer had."""
+    """The records of one explainer as explained links. Records of CoDy 0.2 name no candidates: these are found anew."""
     return [_case(record, graph) for record in records]
 
 
 def _case(record: Record, graph: TemporalGraph) -> ExplainedLink:
-    near = {function.__name__: function for function in NEAR.values()}
-    chosen = record.options["candidates"]
-    query = graph.query(record.event)
-    seen = query if record.sees_before is None else until(graph, query, record.sees_before)
-    protect = Protected.from_parameters(record.options.get("protect"))
-    protect = protect and protect.at(query)
-    size = _size(record)
-    rows = candidates(graph, seen, chosen["hops"], size, near=near[chosen["near"]], protect=protect)
-    named = set(record.rows) if record.is_necessary else set()
-    if record.allowed == REMOVALS:
-        return ExplainedLink(record, query, rows, np.isin(rows, list(named)))
-    rows, imagined = _considered(record, graph, seen, rows, protect)
-    if record.is_necessary:
-        number = {_without_row(event): event.row for event in reversed(imagined)}
-        named |= {number[_without_row(Event(0, **edit))] for edit in record.imagined}
-    return ExplainedLink(record, query, rows, np.isin(rows, list(named)), imagined)
-
-
-def _size(record: Record) -> int:
-    """How many candidates were wanted. Where the explainer chose the number, it is that of the candidates it had."""
-    size = record.options["candidates"]["size"]
-    if size is not None:
-        return int(size)
-    return max(1, record.candidates) if record.allowed == REMOVALS else SIZE
-
-
-def _considered(
-    record: Record, graph: TemporalGraph, query: Query, near: IntArray, protect: Protected | None
-) -> tuple[IntArray, tuple[Event, ...]]:
-    """All that could be otherwise: rows in the order of time, and the imagined ones among them.
-
-    The answer may be at another time than was proposed; then it is one more, as in the explanation itself.
-    """
-    known = {function.__name__: function for function in EDITS.values()}
-    unknown = [name for name in record.allowed if name not in known]
-    if unknown:
-        raise CallError(f"a survey knows the edits {', '.join(known)}, and these records allow {unknown[0]!r}")
-    proposing = [known[name] for name in record.allowed]
-    considered = build_space(graph, query, near, _size(record), proposing, protect)
-    imagined = [event_of(considered.graph, row) for row in range(graph.num_events, considered.graph.num_rows)]
-    proposed, rows = {_without_row(event) for event in imagined}, considered.rows
-    for edit in record.imagined:
-        event = Event(graph.num_events + len(imagined), **edit)
-        if _without_row(event) not in proposed:
-            place = np.searchsorted(considered.graph.time[considered.rows], event.time, side="right")
-            imagined.append(event)
-            rows = np.insert(rows, place, event.row)
-    return rows, tuple(imagined)
-
-
-def _without_row(event: Event) -> Event:
-    """The same for the same edit, whatever its number."""
-    return event._replace(row=0)
+    query, imagined = graph.query(record.event), tuple[Event, ...]()
+    if isinstance(record.document, RecordOf02):
+        rows, named = candidates_of_0_2(record.document, graph), record.rows
+    else:
+        why = record.explanation
+        rows, named = np.array([event.row for event in why.candidates], dtype=np.int64), why.rows
+        imagined = tuple(event for event in why.candidates if event.edit != REMOVED)
+    decisive = np.isin(rows, named) & record.is_necessary
+    return ExplainedLink(record, query, rows, decisive, imagined)
 
 
 class CandidateColumns(NamedTuple):
@@ -135,14 +86,15 @@ def columns(graph: TemporalGraph, case: ExplainedLink) -> CandidateColumns:
 def _link(graph: TemporalGraph, case: ExplainedLink, row: int) -> Query:
     if row < graph.num_events:
         return graph.query(row)
-    event = case.imagined[row - graph.num_events]
+    event = next(event for event in case.imagined if event.row == row)
     return graph.query_at(event.src, event.dst, event.time)
 
 
 def decisive_events(graph: TemporalGraph, case: ExplainedLink) -> list[Event]:
     """The events of the counterfactual, in the order of time."""
+    imagined = {event.row: event for event in case.imagined}
     rows = case.candidates[case.decisive].tolist()
-    return [event_of(graph, row) if row < graph.num_events else case.imagined[row - graph.num_events] for row in rows]
+    return [imagined[row] if row in imagined else event_of(graph, row) for row in rows]
 
 
 def reason(event: Event) -> Hashable:

@@ -95,7 +95,7 @@ class ExplanationProgress(NamedTuple):
 class ExplanationFile(LineAppender[Explanation]):
     """A file of explanations, one a line, that is open for appending."""
 
-    beginnings = (b'{"schema": "cody/explanation/',)
+    beginnings = (b'{"schema":"cody/explanation/', b'{"schema": "cody/explanation/')  # the second: of 0.2
 
     def entries(self) -> Iterator[Explanation]:
         for number, line in enumerate(iter(self.file.readline, b""), start=1):

@@ -17,7 +17,7 @@ def records_of_models(files: Sequence[Path], explainer: str | None = None) -> li
     Each model is known by its weights, so it may have another name in each file. All records must be of one explainer,
     with the same options; `explainer` chooses one if the files have several.
     """
-    records = read_runs(files)
+    records = read_runs(files, documents=True)
     names = sorted({record.explainer for record in records})
     if explainer is None and len(names) > 1:
         raise CallError(

@@ -1,23 +1,24 @@
-"""One row of an evaluation: what one explainer answered about one link, and what that cost."""
+"""One explanation of an evaluation, as the numbers that metrics are made of, and the document that they come from."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import Any
 
-from cody.errors import DataError
-from cody.explain.explanation import ADDED, ALTERED, MOVED
-from cody.models.decision import flips
-from cody.study.lines import check_line, parse_line, shown, write_line
-from cody.study.upgrade import upgraded_record
+from msgspec import UNSET
 
-SCHEMA, OLD_SCHEMA = "cody/record/2", "cody/record/1"
+from cody.errors import CallError
+from cody.explain.document import WHAT, ExplanationDocument, events_of, explanation_of, read_document
+from cody.explain.explanation import REMOVED, Event, Explanation
+from cody.explain.upgrade import RecordOf02
+from cody.models.decision import flips
+from cody.utils.forms import as_line, damaged, parse
+
 KINDS = ("correct", "incorrect")
 REMOVALS = ("removals",)  # the only kind of edit in the paper, and in records that name none
 
-Fields = dict[str, tuple[Callable[[Any], bool], str]]
+Document = ExplanationDocument | RecordOf02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,19 +40,19 @@ class Record:
     only: float  # logit when the past consists of X only
     ended: str  # why the search ended, in a word of cody.search.result; whether X is a counterfactual: `is_necessary`
     iterations: int
-    evaluations: int  # distinct sets that the explainer asked about
-    first: int | None  # how many of them up to the first that changes the decision; None: no such set
-    seconds: float | None  # wall time, without confirmation and `only`; None: it shared answers with other explainers
+    evaluations: int  # distinct sets that the explainer evaluated
+    first: int | None  # how many of them up to the first that flips the decision; None: no such set
+    seconds: float | None  # wall time, without verification and `only`; None: it shared answers with other explainers
     seed: int
     model_identity: str
     data_identity: str
     version: str  # of this package
-    imagined: tuple[dict[str, Any], ...] = ()  # the rest of X: events that were added, moved or altered
-    sees_before: int | None = None  # the first row that the model does not see; None: that of the event
+    imagined: tuple[Event, ...] = ()  # the rest of X: events that were added, moved or altered; their row is 0
+    document: Document | None = field(default=None, compare=False, repr=False)  # None: it was not kept
 
     @property
     def sparsity(self) -> float:
-        """|X| / |C|, both in edits; 0 where there is nothing that could be otherwise."""
+        """|X| / |C|, both in edits; 0 where there is nothing that may be changed."""
         return self.size / self.candidates if self.candidates else 0.0
 
     @property
@@ -62,7 +63,7 @@ class Record:
     @property
     def changes(self) -> frozenset[Hashable]:
         """X as something that can be compared."""
-        return frozenset([*self.rows, *(tuple(sorted(edit.items())) for edit in self.imagined)])
+        return frozenset([*self.rows, *self.imagined])
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -79,122 +80,72 @@ class Record:
         """Fidelity- of one link: the decision stays when the past consists of X only."""
         return not flips(self.original, self.only)
 
+    @property
+    def explanation(self) -> Explanation:
+        """The explanation itself, if it is known."""
+        if not isinstance(self.document, ExplanationDocument):
+            raise CallError(
+                f"the explanation of event {self.event} is not in this record: CoDy 0.2 wrote it, or only its numbers "
+                "were read"
+            )
+        return explanation_of(self.document)
+
     def to_json(self) -> str:
-        """One line."""
-        written = asdict(self)
-        for name in OPTIONAL:
-            if not written[name] and written[name] != 0:  # most have none, and earlier versions read those
-                del written[name]
-        return write_line({"schema": SCHEMA, **written})
+        """The document, in one line."""
+        assert isinstance(self.document, ExplanationDocument)  # what is written was explained just now
+        return as_line(self.document)
 
     @classmethod
     def from_json(cls, line: str) -> Record:
-        """What `to_json` wrote; anything else is an error that says which field is wrong."""
-        document = parse_line(line, "record", (SCHEMA, OLD_SCHEMA))
-        if document["schema"] == OLD_SCHEMA:
-            _check_fields(document, OLD_FIELDS)
-            document = upgraded_record(document)
-        else:
-            _check_fields(document, FIELDS)
-        values = {field.name: document[field.name] for field in fields(cls) if field.name in document}
-        tuples = {name: tuple(values.get(name, ())) for name in ("rows", "imagined")}
-        record = cls(**values | tuples)
-        if len(record.changes) < record.size or record.size > record.candidates:
-            raise DataError(
-                f"this record is damaged: {record.size} events, {len(record.changes)} different ones, "
-                f"cannot be among {record.candidates} candidates"
-            )
-        if max(record.rows, default=-1) >= record.event:
-            raise DataError(f"this record is damaged: event {max(record.rows)} is not before event {record.event}")
-        if (record.first or 0) > record.evaluations:
-            raise DataError(f"this record is damaged: first is {record.first} of {record.evaluations} evaluations")
-        return record
+        """What `to_json` wrote."""
+        return record_of(read_document(parse(line, WHAT)))
 
 
-def _check_fields(document: dict[str, Any], known: Fields) -> None:
-    for name, (is_valid, expected) in known.items():
-        if name not in document and name in OPTIONAL:
-            continue
-        if name not in document:
-            raise DataError(f"this record is damaged: {name!r} is missing")
-        if not is_valid(document[name]):
-            raise DataError(f"this record is damaged: {name} must be {expected}, not {shown(document[name])}")
-    check_line(document, "record", set(known))
+def record_of(form: ExplanationDocument) -> Record:
+    """What a document of an evaluation says, as numbers."""
+    part, original, without = form.evaluation, form.logits[0], form.logits[-1]
+    if part is UNSET or form.event is None or original is None or without is None:
+        raise damaged(WHAT, "it is not of an evaluation: evaluation, event or a logit is missing")
+    edits = {event.row: event for event in events_of(form.candidates) if event.edit != REMOVED}
+    flipping = (number for number, logit in enumerate(form.evaluated.logits, start=1) if flips(original, logit))
+    return Record(
+        data=part.data,
+        model=part.model,
+        explainer=part.explainer,
+        search=part.search,
+        policy=part.policy,
+        options=part.options,
+        kind=part.kind,
+        event=form.event,
+        candidates=len(form.candidates.row),
+        rows=tuple(row for row in form.rows if row not in edits),
+        original=original,
+        without=without,
+        only=part.only,
+        ended=form.ended,
+        iterations=form.iterations,
+        evaluations=form.evaluations,
+        first=next(flipping, None),
+        seconds=None if part.shared else form.seconds,
+        seed=form.seed,
+        model_identity=form.model,
+        data_identity=form.data,
+        version=part.version,
+        imagined=tuple(edits[row]._replace(row=0, carries="") for row in form.rows if row in edits),
+        document=form,
+    )
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def is_count(value: Any) -> bool:
-    """Whether a value is a whole number that fits into a column; True and False are not."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-
-
-def _is_counts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(is_count, value))
-
-
-def _is_edits(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_edit, value))
-
-
-def _is_edit(value: Any) -> bool:
-    """An event of an explanation that is imagined, without its row."""
-    if not isinstance(value, dict) or value.keys() != {"edit", "src", "dst", "time", "replaces", "was"}:
-        return False
-    texts = _is_text(value["src"]) and _is_text(value["dst"]) and value["edit"] in (ADDED, MOVED, ALTERED)
-    real = value["replaces"] is None or is_count(value["replaces"])
-    return texts and real and _is_logit(value["time"]) and (value["was"] is None or _is_logit(value["was"]))
-
-
-def _is_logit(value: Any) -> bool:
-    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
-    return whole or (isinstance(value, float) and math.isfinite(value))
-
-
-def _is_seconds(value: Any) -> bool:
-    return value is None or (_is_logit(value) and 0 <= value < 1e9)
-
-
-def _is_shallow(value: Any, levels: int = 10) -> bool:
-    """Whether a value is not nested so deeply that recursion over it could fail."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels > 0 and all(_is_shallow(part, levels - 1) for part in inner)
-
-
-COUNT, LOGIT, TEXT = (is_count, "a whole number, at least 0"), (_is_logit, "a finite number"), (_is_text, "text")
-ROWS = (_is_counts, "a list of rows")
-OPTIONS = (lambda value: isinstance(value, dict) and _is_shallow(value), "an object of a few levels")
-
-# Whether a value is valid for each field, and what would be, in words.
-FIELDS: Fields = {
-    "data": TEXT,
-    "model": TEXT,
-    "explainer": TEXT,
-    "search": TEXT,
-    "policy": TEXT,
-    "options": OPTIONS,
-    "kind": (lambda value: _is_text(value) and value in KINDS, " or ".join(map(repr, KINDS))),
-    "event": COUNT,
-    "candidates": COUNT,
-    "rows": ROWS,
-    "original": LOGIT,
-    "without": LOGIT,
-    "only": LOGIT,
-    "ended": TEXT,
-    "iterations": COUNT,
-    "evaluations": COUNT,
-    "first": (lambda value: value is None or (is_count(value) and value > 0), "null or a whole number, at least 1"),
-    "seconds": (_is_seconds, "null or a number, at least 0 and below a billion"),
-    "seed": COUNT,
-    "model_identity": TEXT,
-    "data_identity": TEXT,
-    "version": TEXT,
-    "imagined": (_is_edits, "a list of events that are added, moved or altered"),
-    "sees_before": COUNT,
-}
-OPTIONAL = ("imagined", "sees_before")  # records of earlier versions lack them
-NEW_FIELDS = ("search", "policy", "options", "rows", *OPTIONAL)
-OLD_FIELDS = {name: check for name, check in FIELDS.items() if name not in NEW_FIELDS}
-OLD_FIELDS |= {"removed": ROWS, "parameters": OPTIONS}
+def record_of_0_2(old: RecordOf02) -> Record:
+    """A record of CoDy 0.2, which kept numbers only."""
+    names = [name for name in RecordOf02.__struct_fields__ if name not in ("imagined", "sees_before")]
+    imagined = tuple(Event(0, one.src, one.dst, one.time, one.edit, one.replaces, one.was) for one in old.imagined)
+    record = Record(**{name: getattr(old, name) for name in names}, imagined=imagined, document=old)
+    if len(record.changes) < record.size or record.size > record.candidates:
+        different = f"{record.size} events, {len(record.changes)} different ones"
+        raise damaged("a record", f"{different}, cannot be among {record.candidates} candidates")
+    if max(record.rows, default=-1) >= record.event:
+        raise damaged("a record", f"event {max(record.rows)} is not before event {record.event}")
+    if (record.first or 0) > record.evaluations:
+        raise damaged("a record", f"first is {record.first} of {record.evaluations} evaluations")
+    return record

@@ -1,8 +1,7 @@
-"""The file of an evaluation: JSON Lines, one record a line, appended while it runs.
+"""The file of an evaluation: JSON Lines, one document of an explanation a line, appended while it runs.
 
 A line counts once its newline is written, so a run that is killed loses at most the line it was writing. Besides
-records there are failures (`failure.py`), and headers (`"schema": "cody/evaluation/2"`): what was asked for, and which
-links were drawn. The first
+explanations there are failures (`failure.py`), and headers: what was requested, and which links were drawn. The first
 line is one; a run that is continued with more links or more explainers adds another. Each line ends with a checksum, so
 that damage is noticed.
 """
@@ -11,28 +10,56 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from cody.errors import DataError
-from cody.study.appending import LineAppender, appending_lines
-from cody.study.failure import SCHEMA as FAILURE
-from cody.study.failure import Failure
-from cody.study.lines import check_line, is_complete, parse_line, shown, write_line
-from cody.study.record import KINDS, Record, is_count
-from cody.study.upgrade import upgraded_explainer
+from msgspec import UNSET, UnsetType
 
-HEADER, OLD_HEADER = "cody/evaluation/2", "cody/evaluation/1"
-HEADER_FIELDS = {
-    *("version", "data", "model", "data_identity", "model_identity", "seed", "share"),
-    *("period", "margin", "instances", "explainers", "links"),
-}
+from cody.errors import DataError
+from cody.explain import upgrade
+from cody.explain.document import SCHEMA, Kind, read_document
+from cody.study import failure
+from cody.study.appending import LineAppender, appending_lines
+from cody.study.failure import Failure
+from cody.study.record import Record, record_of, record_of_0_2
+from cody.utils.forms import Count, Form, as_line, damaged, is_shallow, parse, read, unknown_schema
+
+HEADER = "cody/evaluation/3"
 LONGEST = 2**28  # bytes of a line; the header of a million links takes 8 million
 
-Header = dict[str, Any]
+
+class ExplainerOptions(Form, frozen=True):
+    """What an explainer is made of."""
+
+    search: str
+    policy: str
+    options: dict[str, Any]
+
+
+class EvaluationHeader(Form, frozen=True, kw_only=True, tag_field="schema", tag=HEADER):
+    """What a run was asked for."""
+
+    version: str
+    data: str
+    model: str
+    data_identity: str
+    model_identity: str
+    seed: Count
+    share: bool
+    period: tuple[float, float]
+    margin: float
+    instances: Count  # of each kind
+    explainers: dict[str, ExplainerOptions]
+    links: dict[Kind, tuple[Count, ...]]  # the rows of the events that were drawn
+    events: tuple[Count, ...] | UnsetType = UNSET  # the rows that they were drawn from, if not all
+
+
+Line = Record | Failure | EvaluationHeader
 
 
 def read_records(path: str | Path) -> list[Record]:
@@ -40,13 +67,13 @@ def read_records(path: str | Path) -> list[Record]:
     return list(iterate_records(path))
 
 
-def read_runs(paths: Iterable[str | Path]) -> list[Record]:
+def read_runs(paths: Iterable[str | Path], *, documents: bool = False) -> list[Record]:
     """The records of several files together, for example of parts of a run that were made on different machines.
 
     The same answer may be in several of them, and counts once.
     """
     known: dict[Hashable, Record] = {}
-    for record in (record for path in paths for record in iterate_records(path)):
+    for record in (record for path in paths for record in iterate_records(path, documents=documents)):
         of_model = record.data_identity, record.model_identity
         made_by = (
             record.explainer,
@@ -59,9 +86,10 @@ def read_runs(paths: Iterable[str | Path]) -> list[Record]:
     return list(known.values())
 
 
-def iterate_records(path: str | Path) -> Iterator[Record]:
-    """The records one at a time, for files larger than memory."""
-    return (entry for entry in _read(path) if isinstance(entry, Record))
+def iterate_records(path: str | Path, *, documents: bool = False) -> Iterator[Record]:
+    """The records one at a time, for files larger than memory; with `documents`, each with its explanation."""
+    records = (entry for entry in _read(path) if isinstance(entry, Record))
+    return records if documents else (replace(record, document=None) for record in records)
 
 
 def read_failures(path: str | Path) -> list[Failure]:
@@ -75,7 +103,7 @@ def read_failures(path: str | Path) -> list[Failure]:
     return list(failed.values())
 
 
-def _read(path: str | Path) -> Iterator[Record | Failure | Header]:
+def _read(path: str | Path) -> Iterator[Line]:
     path = Path(path)
     try:
         with gzip.open(path) if _is_compressed(path) else path.open("rb") as file:
@@ -91,7 +119,7 @@ def _is_compressed(path: Path) -> bool:
         return file.read(2) == b"\x1f\x8b"
 
 
-def _entries(path: Path, file: BinaryIO, *, last: bool = False) -> Iterator[Record | Failure | Header]:
+def _entries(path: Path, file: BinaryIO, *, last: bool = False) -> Iterator[Line]:
     """All complete lines; with `last` also the last one if only its newline is missing."""
     for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), start=1):
         if len(line) == LONGEST:
@@ -100,51 +128,73 @@ def _entries(path: Path, file: BinaryIO, *, last: bool = False) -> Iterator[Reco
         if not is_whole and not last:
             return
         try:
-            text = line.decode("utf-8")
-            is_header = any(f'"{schema}"' in text[:100] for schema in (HEADER, OLD_HEADER))
-            is_failure = f'"{FAILURE}"' in text[:100]
-            yield _header(text) if is_header else (Failure if is_failure else Record).from_json(text)
-        except UnicodeDecodeError:
-            raise DataError(f"{path}, line {number}: this is not a record: it is not UTF-8") from None
+            yield read_line(line)
         except DataError as error:
-            if not is_whole and not is_complete(line):
+            if not is_whole and not _is_complete(line):
                 return  # it is still being written
             raise DataError(f"{path}, line {number}: {error}") from None
 
 
-def _header(text: str) -> Header:
-    header = parse_line(text, "header", (HEADER, OLD_HEADER))
-    explainers, links = header.get("explainers", {}), header.get("links", {})
-    if not isinstance(explainers, dict) or not all(isinstance(given, dict) for given in explainers.values()):
-        raise DataError("this header is damaged: explainers must be an object of objects, the options of each")
-    rows: list[Any] = list(links.values()) if isinstance(links, dict) and links.keys() <= set(KINDS) else [None]
-    if not all(isinstance(events, list) and all(map(is_count, events)) for events in rows):
-        raise DataError(f"this header is damaged: links must be lists of rows, for {' and '.join(map(repr, KINDS))}")
-    if any(sorted(set(events)) != events for events in rows) or len(set().union(*rows)) < sum(map(len, rows)):
-        raise DataError("this header is damaged: the rows of its links must be ascending, each of one kind only")
+def read_line(line: bytes) -> Line:
+    """What a line of an evaluation holds."""
+    if line.startswith(b"\xef\xbb\xbf"):
+        raise DataError("this line begins with a byte order mark; save the file as UTF-8 without one")
+    if not line.strip():
+        raise DataError("this line is empty, which evaluations never write; remove it")
+    document = parse(line, "a record")
+    found = document.get("schema")
+    if not isinstance(found, str) or found not in FORMS:
+        raise unknown_schema(found, "a record", SCHEMA)
+    return FORMS[found](document)
+
+
+def _header(document: dict[str, Any]) -> EvaluationHeader:
+    header = read(document, EvaluationHeader, "a header")
+    rows = list(header.links.values())
+    if any(tuple(sorted(set(events))) != events for events in rows) or len(set().union(*rows)) < sum(map(len, rows)):
+        raise damaged("a header", "the rows of its links must be ascending, each of one kind only")
     most = max(map(len, rows), default=0)
-    instances = header.get("instances", most)
-    if not is_count(instances) or instances < most:
-        raise DataError(f"this header is damaged: it has {most} links of one kind, but instances is {shown(instances)}")
-    check_line(header, "header", HEADER_FIELDS | {"events"})
-    if header["schema"] == OLD_HEADER:
-        header["explainers"] = {name: upgraded_explainer(name, given) for name, given in explainers.items()}
+    if header.instances < most:
+        raise damaged("a header", f"it has {most} links of one kind, but instances is {header.instances}")
+    if not all(is_shallow(given.options) for given in header.explainers.values()):
+        raise damaged("a header", "options must be objects of a few levels")
     return header
 
 
-class Appender(LineAppender[Record | Failure | Header]):
+# How a line of each schema is read; the last three are those of CoDy 0.2.
+FORMS: dict[str, Callable[[dict[str, Any]], Line]] = {
+    SCHEMA: lambda line: record_of(read_document(line)),
+    HEADER: _header,
+    failure.SCHEMA: lambda line: read(line, Failure, "a failure"),
+    upgrade.RECORD: lambda line: record_of_0_2(upgrade.record(line)),
+    upgrade.HEADER: lambda line: _header(upgrade.renamed(line, HEADER, "a header")),
+    upgrade.FAILURE: lambda line: read(upgrade.renamed(line, failure.SCHEMA, "a failure"), Failure, "a failure"),
+}
+
+
+def _is_complete(line: bytes) -> bool:
+    """Whether a line that cannot be read was once written to its end, checksum and all."""
+    return re.search(rb'"checksum": ?"\w+"\}', line) is not None
+
+
+class Appender(LineAppender[Line]):
     """A file of records that is open for appending."""
 
-    beginnings = (b'{"schema": "cody/evaluation/', b'{"schema": "cody/record/', b'{"schema": "cody/failure/')
+    beginnings = tuple(
+        b'{"schema":' + gap + b'"cody/' + form
+        for gap in (b"", b" ")  # the second: as 0.2 wrote
+        for form in (b"evaluation/", b"explanation/", b"record/", b"failure/")
+    )
 
-    def entries(self) -> Iterator[Record | Failure | Header]:
+    def entries(self) -> Iterator[Line]:
         return _entries(self.path, self.file)
 
-    def write_header(self, header: Header) -> None:
-        self.write_line(write_line({"schema": HEADER, **header}))
+    def may_be_ours(self, begun: bytes) -> bool:
+        is_saved_explanation = _is_complete(begun) and SCHEMA.encode() in begun and b'"evaluation":' not in begun
+        return super().may_be_ours(begun) and not is_saved_explanation
 
-    def write(self, entry: Record | Failure) -> None:
-        self.write_line(entry.to_json())
+    def write(self, entry: Line) -> None:
+        self.write_line(entry.to_json() if isinstance(entry, Record) else as_line(entry))
 
 
 def appending(path: str | Path) -> AbstractContextManager[Appender]:

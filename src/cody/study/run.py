@@ -6,35 +6,36 @@ appends each record as it comes. Other ways to do the work (`workers.py`, `on_ra
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET
 
 from cody._version import __version__
 from cody.errors import CallError, DataError, ModelError
-from cody.explain.explanation import REMOVED, Event, Explanation
+from cody.explain.document import EvaluationPart, document_of
+from cody.explain.explanation import REMOVED, Explanation
 from cody.graph import TemporalGraph, whole_number
 from cody.models.contract import (
     DECIMALS,
     Change,
     Model,
-    as_seen,
     checked_logits,
     describe,
     has_identity,
     identity_of,
     logit_of_only,
 )
-from cody.models.decision import flips
 from cody.study.arrange import setting
 from cody.study.explainers import Explainer, name_of
 from cody.study.failure import NOT_OF_A_LINK, NOTHING_WORKS, Failure, reason_of
 from cody.study.instances import TEST_PERIOD, check_sample, rows_of, sample_kinds
-from cody.study.record import KINDS, Record, is_count
-from cody.study.record_file import Appender, Header, appending
+from cody.study.record import KINDS, Record, record_of
+from cody.study.record_file import Appender, EvaluationHeader, ExplainerOptions, appending
 from cody.utils.signatures import readable_help
 
 logger = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ class EvaluationPlan:
             if not isinstance(name, str):
                 raise CallError(f"{what} must be a name, for the records, not {name!r}")
         _make_whole(self, "seed")
-        if not is_count(self.seed):
+        if not 0 <= self.seed < 2**63:
             raise CallError(f"seed must be at least 0 and below 2^63, not {self.seed}")
         if isinstance(self.explainers, Explainer) or not all(isinstance(one, Explainer) for one in self.explainers):
             raise CallError(
@@ -179,33 +180,21 @@ def _record(
     answers: dict[Change, float] | None,
 ) -> Record:
     query = graph.query(link.event)
-    seen = as_seen(model, graph, query)
     why = explainer.explain(model, graph, query, seed=plan.seed, answers=answers)
-    assert why.without is not None  # it is None only after a time limit
-    return Record(
+    made_of = _parts_of(explainer, model)
+    evaluation = EvaluationPart(
         data=plan.data,
         model=plan.model,
         explainer=explainer.name,
-        **_parts_of(explainer, model),
+        search=made_of.search,
+        policy=made_of.policy,
+        options=made_of.options,
         kind=link.kind,
-        event=link.event,
-        candidates=len(why.candidates),
-        rows=tuple(row for row in why.rows if row not in why.imagined),
-        imagined=tuple(_edit(event) for event, _ in why.steps if event.row in why.imagined),
-        original=why.original,
-        without=why.without,
         only=round(logit_of_only(model, query, _happened(why)), DECIMALS),
-        ended=why.ended,
-        iterations=why.iterations,
-        evaluations=why.evaluations,
-        first=_first_flip(why),
-        seconds=None if plan.share else why.seconds,
-        seed=plan.seed,
-        model_identity=why.model,
-        data_identity=why.data,
         version=__version__,
-        sees_before=None if seen.before == query.before else seen.before,
+        shared=plan.share,
     )
+    return record_of(document_of(why, evaluation))
 
 
 def _failure(
@@ -225,30 +214,15 @@ def _failure(
     )
 
 
-def _edit(event: Event) -> dict[str, Any]:
-    """An imagined event as a record keeps it: its row means nothing to others."""
-    return {name: value for name, value in event._asdict().items() if name not in ("row", "carries")}
-
-
 def _happened(why: Explanation) -> Change:
     """The events of an explanation that happened: those that would be missing, at another time, or altered."""
     rows = (event.row if event.edit == REMOVED else event.replaces for event, _ in why.steps)
     return frozenset(row for row in rows if row is not None)
 
 
-def _parts_of(explainer: Explainer, model: Model) -> dict[str, Any]:
+def _parts_of(explainer: Explainer, model: Model) -> ExplainerOptions:
     """Search, policy and options of an explainer, as records and headers have them."""
-    return {
-        "search": name_of(explainer.search),
-        "policy": name_of(explainer.policy),
-        "options": explainer.options(model),
-    }
-
-
-def _first_flip(why: Explanation) -> int | None:
-    """How many sets were asked about, up to and including the first that changes the decision."""
-    flipping = (number for number, (_, logit) in enumerate(why.evaluated, start=1) if flips(why.original, logit))
-    return next(flipping, None)
+    return ExplainerOptions(name_of(explainer.search), name_of(explainer.policy), explainer.options(model))
 
 
 class RunProgress(NamedTuple):
@@ -320,37 +294,36 @@ def _logged(record: Record | Failure) -> tuple[str, int, str, int]:
     return record.explainer, record.event, found, record.evaluations
 
 
-def _settings(model: Model, graph: TemporalGraph, plan: EvaluationPlan, sample: Sample) -> Header:
-    """The settings of a run, as a header has them; the links are added later."""
-    settings = {
-        "version": __version__,
-        "data": plan.data,
-        "model": plan.model,
-        "data_identity": graph.identity,
-        "model_identity": identity_of(model),
-        "seed": plan.seed,
-        "share": plan.share,
-        "period": sample.period,
-        "margin": sample.margin,
-        "instances": sample.instances,
-        "explainers": {explainer.name: _parts_of(explainer, model) for explainer in plan.explainers},
-    }
-    if sample.events is not None:
-        settings["events"] = sample.events
-    plain: Header = json.loads(json.dumps(settings))  # as it will be read back: tuples become lists
-    return plain
+def _settings(model: Model, graph: TemporalGraph, plan: EvaluationPlan, sample: Sample) -> EvaluationHeader:
+    """The header of a run; the links are added later."""
+    return EvaluationHeader(
+        version=__version__,
+        data=plan.data,
+        model=plan.model,
+        data_identity=graph.identity,
+        model_identity=identity_of(model),
+        seed=plan.seed,
+        share=plan.share,
+        period=sample.period,
+        margin=sample.margin,
+        instances=sample.instances,
+        explainers={explainer.name: _parts_of(explainer, model) for explainer in plan.explainers},
+        links={},
+        events=UNSET if sample.events is None else sample.events,
+    )
 
 
+Known = dict[str, ExplainerOptions]  # explainers by name
 TOLERANCE = 1e-3  # by which two computations of a logit may differ
 MUST_AGREE = ("data_identity", "model_identity", "seed", "share", "period", "margin")
 
 
 def _read_back(
-    file: Appender, settings: Header, model: Model, graph: TemporalGraph, sample: Sample
-) -> tuple[Header, set[Key]]:
+    file: Appender, settings: EvaluationHeader, model: Model, graph: TemporalGraph, sample: Sample
+) -> tuple[EvaluationHeader | None, set[Key]]:
     """The latest header of the file, and what its records are about. Lines of another run are rejected."""
-    explainers = dict(settings["explainers"])
-    latest: Header = {}
+    explainers = dict(settings.explainers)
+    latest: EvaluationHeader | None = None
     last: Record | None = None
     links: set[Link] = set()
     done: set[Key] = set()
@@ -374,28 +347,29 @@ def _read_back(
     return latest, done | failed
 
 
-def _check_header(file: Appender, header: Header, settings: Header, explainers: dict[str, Any]) -> None:
+def _check_header(file: Appender, header: EvaluationHeader, settings: EvaluationHeader, explainers: Known) -> None:
     """Reject the header of another run. It may have other explainers, but not the same one with other options."""
     for name in MUST_AGREE:
-        if header.get(name) != settings[name]:
+        there, here = getattr(header, name), getattr(settings, name)
+        if there != here:
             raise DataError(
-                f"{file.path} belongs to another run: there {name.replace('_', ' ')} is {header.get(name)}, "
-                f"here it is {settings[name]}; choose another file"
+                f"{file.path} belongs to another run: there {name.replace('_', ' ')} is {there}, "
+                f"here it is {here}; choose another file"
             )
-    if header.get("events") != settings.get("events"):
+    if header.events != settings.events:
         raise DataError(f"{file.path} belongs to another run, about other events; choose another file")
-    for name, given in header.get("explainers", {}).items():
-        there, here = _setting(given), _setting(explainers.setdefault(name, given))
-        for option in sorted(there.keys() | here.keys()):
-            if there.get(option) != here.get(option):
+    for name, given in header.explainers.items():
+        theirs, ours = _setting(given), _setting(explainers.setdefault(name, given))
+        for option in sorted(theirs.keys() | ours.keys()):
+            if theirs.get(option) != ours.get(option):
                 raise DataError(
-                    f"{file.path} belongs to another run: there {option} of {name} is {there.get(option)}, "
-                    f"here it is {here.get(option)}; choose another file"
+                    f"{file.path} belongs to another run: there {option} of {name} is {theirs.get(option)}, "
+                    f"here it is {ours.get(option)}; choose another file"
                 )
 
 
-def _links_of(file: Appender, header: Header, rows: range) -> set[Link]:
-    links = {Link(event, kind) for kind, events in header.get("links", {}).items() for event in events}
+def _links_of(file: Appender, header: EvaluationHeader, rows: range) -> set[Link]:
+    links = {Link(event, kind) for kind, events in header.links.items() for event in events}
     for link in sorted(links):
         if link.event not in rows:
             raise DataError(
@@ -405,27 +379,32 @@ def _links_of(file: Appender, header: Header, rows: range) -> set[Link]:
     return links
 
 
-def _setting(given: dict[str, Any]) -> dict[str, str]:
+def _setting(given: ExplainerOptions) -> dict[str, str]:
     """What must be the same. The same scorer may have another name."""
-    values = setting(given.get("search"), given.get("policy"), given.get("options"))
+    values = setting(given.search, given.policy, given.options)
     if "policy.identity" in values:
         values.pop("policy.scorer", None)
     return values
 
 
 def _check_record(
-    file: Appender, record: Record, settings: Header, explainers: dict[str, Any], links: Set[Link]
+    file: Appender,
+    record: Record,
+    settings: EvaluationHeader,
+    explainers: Known,
+    links: Set[Link],
 ) -> None:
-    given = {"search": record.search, "policy": record.policy, "options": record.options}
-    agrees = not _contradicts_kind(record) and _setting(given) == _setting(explainers.get(record.explainer, {}))
+    known = explainers.get(record.explainer)
+    given = ExplainerOptions(record.search, record.policy, record.options)
+    agrees = known is not None and not _contradicts_kind(record) and _setting(given) == _setting(known)
     _check_belongs(file, record, settings, links, agrees=agrees)
 
 
 def _check_belongs(
-    file: Appender, entry: Record | Failure, settings: Header, links: Set[Link], *, agrees: bool = True
+    file: Appender, entry: Record | Failure, settings: EvaluationHeader, links: Set[Link], *, agrees: bool = True
 ) -> None:
     names = ("data_identity", "model_identity", "seed")
-    agrees = agrees and all(getattr(entry, name) == settings[name] for name in names)
+    agrees = agrees and all(getattr(entry, name) == getattr(settings, name) for name in names)
     if not agrees or Link(entry.event, entry.kind) not in links:
         raise DataError(
             f"{file.path} holds a record of another run: {entry.explainer}, event {entry.event}; choose another file"
@@ -450,18 +429,18 @@ def _check_answer(file: Appender, record: Record, model: Model, graph: TemporalG
 
 def _links(
     file: Appender,
-    latest: Header,
+    latest: EvaluationHeader | None,
     model: Model,
     graph: TemporalGraph,
     plan: EvaluationPlan,
     sample: Sample,
-    settings: Header,
+    settings: EvaluationHeader,
 ) -> list[Link]:
     """The links of the latest header, if it has the wanted sample; else they are drawn, and a header is added.
 
     The same seed draws the same links first, so a larger sample holds a smaller one.
     """
-    drawn = _known_links(latest, sample)
+    drawn: Mapping[str, Sequence[int]] | None = _known_links(latest, sample)
     is_known = drawn is not None
     if drawn is None:
         drawn = sample_kinds(
@@ -480,12 +459,11 @@ def _links(
             f"there is no {' or '.join(sample.kinds)} link between the shares {first:g} and {last:g} of the events "
             f"whose logit is at least {sample.margin:g} away from 0: try another period, margin or kind"
         )
-    if not is_known or not latest.get("explainers", {}).keys() >= settings["explainers"].keys():
-        file.write_header(settings | {"links": drawn})
+    if not is_known or latest is None or not latest.explainers.keys() >= settings.explainers.keys():
+        file.write(msgspec.structs.replace(settings, links={kind: tuple(rows) for kind, rows in drawn.items()}))
     return [Link(event, kind) for kind in sample.kinds for event in drawn[kind]]
 
 
-def _known_links(latest: Header, sample: Sample) -> dict[str, list[int]] | None:
-    links: dict[str, list[int]] = latest.get("links", {})
-    wanted = latest.get("instances") == sample.instances and links.keys() == set(sample.kinds)
-    return links if wanted else None
+def _known_links(latest: EvaluationHeader | None, sample: Sample) -> Mapping[str, Sequence[int]] | None:
+    wanted = latest is not None and latest.instances == sample.instances and latest.links.keys() == set(sample.kinds)
+    return latest.links if latest is not None and wanted else None

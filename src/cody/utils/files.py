@@ -104,17 +104,17 @@ def file_checksum(file: Path) -> str:
 
 def with_checksum(document: dict[str, Any]) -> dict[str, Any]:
     """The document with its checksum as an entry."""
-    return document | {"checksum": _document_checksum(document)}
+    as_read_back = json.loads(json.dumps(document))  # all keys are text
+    return document | {"checksum": _document_checksum(as_read_back)}
 
 
 def is_as_written(document: dict[str, Any]) -> bool:
-    """Whether a document has the checksum that `with_checksum` gave it."""
+    """Whether a document that was read has the checksum that `with_checksum` gave it."""
     return document.get("checksum") == _document_checksum(document)
 
 
 def _document_checksum(document: dict[str, Any]) -> str:
     rest = {key: value for key, value in document.items() if key != "checksum"}
-    rest = json.loads(json.dumps(rest))  # as it will be read back: all keys are text
     return hashlib.blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 

@@ -190,7 +190,7 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
     return blanks + text if right else text + blanks
 
 
-def to_json(document: Any, *, ascii_only: bool = False) -> str:
+def to_json(document: Any, *, ascii_only: bool = False, compact: bool = False) -> str:
     r"""One line of JSON whose characters are all printable, so that no name can fool a terminal.
 
     Other characters (control characters, changes of direction, zero-width spaces) are written as escapes, which every
@@ -199,7 +199,8 @@ def to_json(document: Any, *, ascii_only: bool = False) -> str:
     >>> print(to_json({"name": "Ünal\u202e\x7f"}))
     {"name": "Ünal\u202e\u007f"}
     """
-    text = json.dumps(document, ensure_ascii=ascii_only, allow_nan=False)
+    separators = (",", ":") if compact else None
+    text = json.dumps(document, ensure_ascii=ascii_only, allow_nan=False, separators=separators)
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else _escaped(letter) for letter in text)
