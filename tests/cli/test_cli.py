@@ -776,7 +776,7 @@ def test_a_text_names_a_file_only_if_it_is_not_a_list_of_rows(made, monkeypatch)
 @pytest.mark.parametrize("explainer", ["cody", "greedy", "greedy-then-cody", "pgexplainer", "tgnnexplainer", "random"])
 def test_a_budget_of_time_is_never_an_error(explainer):
     shown = run("explain", "--event", 53854, "--explainer", explainer, "--seconds", 0.0001)
-    assert "the model says link (score 0.92)" in " ".join(shown.split())
+    assert "predicted: link (score 0.92)" in " ".join(shown.split())
     lines = run("explain", "--events", "53854,53869", "--explainer", explainer, "--seconds", 0.0001).splitlines()
     assert [json.loads(line)["event"] for line in lines] == [53854, 53869]
 
