@@ -2,6 +2,7 @@
 
     python reproduce/own_loop.py bitcoin_otc.parquet collegemsg --links 1000
     python reproduce/own_loop.py collegemsg --links 1000 --tgb PATH/TO/TGB       # with the modules of a clone of TGB
+    python reproduce/own_loop.py bitcoin_otc.parquet --links 0 --explain 1000    # does any explanation fail?
 
 A TGN is trained as in the library's own example: 70 % of the events, a loader for each part, negatives drawn at random,
 the memory updated after each batch. Then the test links are scored by three loops:
@@ -22,6 +23,7 @@ import os
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +51,15 @@ class Modules(NamedTuple):
     link_predictor: Any
 
 
+class Library(NamedTuple):
+    """What differs between the libraries."""
+
+    new: Callable[[TemporalData, int], Modules]
+    loader: Any  # its `LastNeighborLoader`
+    one_by_one: bool  # whether its test loop scores links one by one, each with its negatives
+    probabilities: bool  # whether its link predictor ends with a sigmoid
+
+
 def load(name: str) -> TemporalData:
     """Events as the library has them: the rating of bitcoin-otc as message, else a 1; times in seconds."""
     if not name.endswith("bitcoin_otc.parquet"):
@@ -69,7 +80,7 @@ def new_pyg(data: TemporalData, width: int) -> Modules:
 
 
 def new_tgb(data: TemporalData, width: int) -> Modules:
-    """The same with TGB's modules; its link predictor ends with a sigmoid."""
+    """The same with TGB's modules."""
     from modules.decoder import LinkPredictor
     from modules.emb_module import GraphAttentionEmbedding
     from modules.memory_module import TGNMemory
@@ -81,6 +92,16 @@ def new_tgb(data: TemporalData, width: int) -> Modules:
     memory = TGNMemory(data.num_nodes, messages, width, width, **parts)
     gnn = GraphAttentionEmbedding(width, width, messages, memory.time_enc)
     return Modules(memory, gnn, LinkPredictor(width))
+
+
+def library(clone: Path | None) -> Library:
+    """PyG, or TGB in a clone."""
+    if clone is None:
+        return Library(new_pyg, LastNeighborLoader, one_by_one=False, probabilities=False)
+    sys.path.insert(0, str(clone))
+    from modules.neighbor_loader import LastNeighborLoader as LoaderOfTgb
+
+    return Library(new_tgb, LoaderOfTgb, one_by_one=True, probabilities=True)
 
 
 def logits_of(predictor: Any, source: Tensor, target: Tensor) -> Tensor:
@@ -119,7 +140,7 @@ def sort_stably(memory: Any) -> None:
     memory._update_msg_store = update
 
 
-def train(tgn: Modules, data: TemporalData, part: TemporalData, epochs: int) -> None:
+def train(tgn: Modules, data: TemporalData, part: TemporalData, epochs: int, new_loader: Any) -> None:
     """As the library's example trains, with its own loader; the memory is left as the last epoch has made it."""
     parameters = {parameter for module in tgn for parameter in module.parameters()}
     optimizer = torch.optim.Adam(parameters, lr=1e-4)
@@ -128,7 +149,7 @@ def train(tgn: Modules, data: TemporalData, part: TemporalData, epochs: int) -> 
         for module in tgn:
             module.train()
         tgn.memory.reset_state()
-        loader, total = LastNeighborLoader(data.num_nodes, NEIGHBOURS), 0.0
+        loader, total = new_loader(data.num_nodes, NEIGHBOURS), 0.0
         for batch in TemporalDataLoader(part, batch_size=BATCH):
             optimizer.zero_grad()
             others = torch.randint(int(data.dst.min()), int(data.dst.max()) + 1, batch.src.shape)
@@ -189,20 +210,20 @@ def feed(tgn: Modules, part: TemporalData, loader: Any, *, memory: bool) -> None
         loader.insert(batch.src, batch.dst)
 
 
-def loops(tgn: Modules, data: TemporalData, *, one_by_one: bool) -> dict[str, tuple[np.ndarray, Any]]:
+def loops(tgn: Modules, data: TemporalData, kind: Library) -> dict[str, tuple[np.ndarray, Any]]:
     """The scores of the validation and test links in each loop, and the memory that it began with."""
     train_part, *rest = data.train_val_test_split(val_ratio=0.15, test_ratio=0.15)
     found: dict[str, tuple[np.ndarray, Any]] = {}
     for name in ("exact", "library", "as is"):
         mine = copy.deepcopy(tgn)
-        loader = ExactNeighbours(NEIGHBOURS) if name == "exact" else LastNeighborLoader(data.num_nodes, NEIGHBOURS)
+        loader = ExactNeighbours(NEIGHBOURS) if name == "exact" else kind.loader(data.num_nodes, NEIGHBOURS)
         if name == "exact":
             sort_stably(mine.memory)
         began = copy.deepcopy(mine.memory) if name == "as is" else None
         with torch.no_grad():
             mine.memory.eval()
         feed(mine, train_part, loader, memory=name != "as is")
-        found[name] = test(mine, data, rest, loader, one_by_one=one_by_one), began
+        found[name] = test(mine, data, rest, loader, one_by_one=kind.one_by_one), began
     return found
 
 
@@ -218,14 +239,23 @@ def report(name: str, comparison: ScoreComparison) -> dict[str, Any]:
     }
 
 
-def compared(data: TemporalData, tgn: Modules, links: int, *, one_by_one: bool) -> list[dict[str, Any]]:
+def wrapped(data: TemporalData, tgn: Modules, kind: Library) -> Any:
+    options = {"batch": BATCH, "neighbours": NEIGHBOURS, "probabilities": kind.probabilities}
+    return pyg.wrap(**tgn._asdict(), data=data, **options)
+
+
+def test_rows(data: TemporalData, links: int) -> list[int]:
+    """Events of the test part, evenly spread."""
+    last = len(data.train_val_test_split(val_ratio=0.15, test_ratio=0.15)[2].src)
+    return np.unique(np.linspace(len(data.src) - last, len(data.src) - 1, links).astype(int)).tolist()
+
+
+def compared(data: TemporalData, tgn: Modules, links: int, kind: Library) -> list[dict[str, Any]]:
     """What `compare` says about each of the loops."""
-    model = pyg.wrap(**tgn._asdict(), data=data, batch=BATCH, neighbours=NEIGHBOURS)
-    train_part, val_part, _ = data.train_val_test_split(val_ratio=0.15, test_ratio=0.15)
-    since, first = len(train_part.src), len(train_part.src) + len(val_part.src)
-    rows = np.unique(np.linspace(first, len(data.src) - 1, links).astype(int)).tolist()
+    model = wrapped(data, tgn, kind)
+    since, rows = len(data.train_val_test_split(val_ratio=0.15, test_ratio=0.15)[0].src), test_rows(data, links)
     found = []
-    for name, (scores, began) in loops(tgn, data, one_by_one=one_by_one).items():
+    for name, (scores, began) in loops(tgn, data, kind).items():
         mine = scores[np.array(rows) - since]
         started = time.process_time()
         comparison = compare(model, rows, mine, memory=began, since=since, splits=())
@@ -234,27 +264,54 @@ def compared(data: TemporalData, tgn: Modules, links: int, *, one_by_one: bool) 
     return found
 
 
+def explained(model: Any, rows: list[int], evaluations: int) -> dict[str, Any]:
+    """What comes of explaining links, and which of them fail."""
+    failed: dict[int, str] = {}
+    found = differ = 0
+    for number, row in enumerate(rows, 1):
+        try:
+            why = cody.explain(model, model.graph, model.graph.query(row), evaluations=evaluations)
+        except Exception as error:
+            failed[row] = f"{type(error).__name__}: {error}"
+        else:
+            found += why.is_counterfactual
+            differ += why.verification is not None and "which counts" in why.verification.by
+        if number % 50 == 0 or row in failed:
+            print(f"{number} explained: {found} counterfactuals, {len(failed)} failed", file=sys.stderr, flush=True)
+    return {
+        "explained": len(rows),
+        "evaluations": evaluations,
+        "failed": failed,
+        "counterfactuals": found,
+        "of these, the search and the reference differed by more than rounding": differ,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", nargs="+", help="names of data sets, or the file bitcoin_otc.parquet")
     parser.add_argument("--links", type=int, default=1_000, help="test links, evenly spread")
+    parser.add_argument("--explain", type=int, default=0, help="test links to explain, too")
+    parser.add_argument("--evaluations", type=int, default=50, help="budget of each explanation")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--width", type=int, default=100)
     parser.add_argument("--tgb", type=Path, help="a clone of TGB, whose modules and loop are tried instead of PyG's")
     parser.add_argument("--save", type=Path, help="keep the weights in this file")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    if options.tgb is not None:
-        sys.path.insert(0, str(options.tgb))
+    kind = library(options.tgb)
     results = {}
     for name in options.data:
         torch.manual_seed(0)
         data = load(name)
-        tgn = (new_pyg if options.tgb is None else new_tgb)(data, options.width)
-        train(tgn, data, data.train_val_test_split(val_ratio=0.15, test_ratio=0.15)[0], options.epochs)
+        tgn = kind.new(data, options.width)
+        train(tgn, data, data.train_val_test_split(val_ratio=0.15, test_ratio=0.15)[0], options.epochs, kind.loader)
         if options.save is not None:
             torch.save({part: module.state_dict() for part, module in tgn._asdict().items()}, options.save)
-        results[Path(name).stem] = compared(data, tgn, options.links, one_by_one=options.tgb is not None)
+        found = results[Path(name).stem] = compared(data, tgn, options.links, kind) if options.links else []
+        if options.explain:
+            rows = test_rows(data, options.explain)
+            found.append(explained(wrapped(data, tgn, kind), rows, options.evaluations))
     print(json.dumps(results, indent=1))
 
 

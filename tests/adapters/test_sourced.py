@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 from torch_geometric.nn import TGNMemory
 from torch_geometric.nn.models.tgn import IdentityMessage, MeanAggregator
@@ -12,10 +13,12 @@ from adapters.pyg_models import random_tgn
 from adapters.stand_ins import FirstOfTheLatest, InSinglePrecision, Memory
 from adapters.test_pyg import wrapped
 from cody import Add, Alter, Move, TemporalGraph, explain
-from cody.adapters import HistoryModel
+from cody.adapters import HistoryModel, sourced
 from cody.adapters.sourced import SourcedModel
+from cody.engine.selfcheck import PROMISE, SelfCheck
 from cody.errors import SlowModelWarning
 from cody.models import check_model
+from cody.models.contract import weight_of
 from random_events import random_graph
 
 
@@ -154,3 +157,106 @@ def test_a_gnn_that_mixes_unrelated_nodes_is_asked_in_the_slow_way():
     with pytest.warns(SlowModelWarning, match="Centred mixes parts of a graph that no edge joins"):
         model = wrapped(tgn._replace(gnn=Centred(tgn.gnn)), data)
     assert isinstance(model, HistoryModel)
+
+
+@pytest.fixture(scope="module")
+def forgetful():
+    """A model in which changes of the memory fade, asked in the fast way and in the slow one, with long histories."""
+    drawn = random_graph(np.random.default_rng(5), nodes=12, events=600, ties=False)
+    graph = TemporalGraph.from_arrays(drawn.src, drawn.dst, np.arange(600.0), num_nodes=drawn.num_nodes)
+    tgn, data = random_tgn(graph, 5)
+    with torch.no_grad():
+        tgn.memory.gru.weight_hh.mul_(0.5)
+        tgn.memory.gru.weight_ih.mul_(0.5)
+    return wrapped(tgn, data, batch=5), wrapped(tgn, data, batch=5, fast=False)
+
+
+def old_and_new(rng, rows):
+    return [frozenset(), *(frozenset({row}) for row in range(0, rows, 30)), *some_changes(rng, range(rows))]
+
+
+@pytest.mark.parametrize("many", [0, 10**9], ids=["estimated", "exact"])
+def test_long_histories_are_answered_as_promised(forgetful, many, monkeypatch):
+    monkeypatch.setattr(sourced, "MANY_SLOTS", many)
+    fast, slow = forgetful
+    query, changes = fast.graph.query(590), old_and_new(np.random.default_rng(0), 590)
+    session = fast.session(query, range(590))
+    right = slow.logits(query, changes)
+    allowed = PROMISE if many == 0 else 2e-6
+    np.testing.assert_allclose(session.logits(changes), right, atol=allowed, rtol=allowed)
+    assert np.abs(right - right[0]).max() > 0.01  # some of it matters
+    assert not session.corrections
+
+
+@torch.no_grad()
+def states_computed(model, changes):
+    workspace = sourced.SlotWorkspace(model.table, model.log, model.graph.query(590), frozenset().union(*changes))
+    workspace.answer(changes)
+    return workspace.states.count
+
+
+def test_changes_are_not_followed_where_they_have_faded(forgetful, monkeypatch):
+    fast, _ = forgetful
+    changes = [frozenset({row}) for row in range(0, 60, 3)]
+    monkeypatch.setattr(sourced, "MANY_SLOTS", 10**9)
+    exactly = states_computed(fast, changes)
+    monkeypatch.setattr(sourced, "MANY_SLOTS", 0)
+    assert states_computed(fast, changes) < exactly / 5
+
+
+def test_sets_that_change_nearly_the_same_share_what_is_computed_from_it(forgetful, monkeypatch):
+    fast, _ = forgetful
+    changes = [frozenset({300, row}) for row in range(270, 290)]
+    monkeypatch.setattr(sourced, "MANY_SLOTS", 0)
+    shared = states_computed(fast, changes)
+    monkeypatch.setattr(sourced.States, "_share_among", lambda *_: None)
+    assert shared < 0.9 * states_computed(fast, changes)
+
+
+def test_an_estimate_that_is_off_ends_the_estimating(forgetful, monkeypatch):
+    monkeypatch.setattr(sourced, "MANY_SLOTS", 0)
+    monkeypatch.setattr(sourced, "SMALL_CHANGE", 0.1)
+    fast, slow = forgetful
+    query = fast.graph.query(590)
+    session = fast.session(query, range(590))
+    later = old_and_new(np.random.default_rng(0), 590)
+    for row in range(540, 570):  # the 16th is among those that are checked
+        session.logits([frozenset({row})])
+    np.testing.assert_allclose(session.logits(later), slow.logits(query, later), atol=2e-6)
+    assert session.corrections
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_estimates_are_right_with_ties_and_imagined_events(seed, monkeypatch):
+    """Whether a message still counts depends on more than the numbers of a state."""
+    monkeypatch.setattr(sourced, "MANY_SLOTS", 0)
+    monkeypatch.setattr(sourced, "SMALL_CHANGE", 1e-6)
+    monkeypatch.setattr(SelfCheck, "_sample", lambda self, changes: np.zeros(len(changes), dtype=bool))
+    rng = np.random.default_rng(seed)
+    src, dst = rng.integers(0, 5, (2, 60))
+    graph = TemporalGraph.from_arrays(src, dst, np.sort(rng.integers(0, 12, 60)) * 100.0)
+    tgn, data = random_tgn(graph, seed)
+    longer = wrapped(tgn, data, batch=4).graph.imagine([Add(1, 2, 300.0), Move(20, 700.0), Add(4, 4, 0.0)])
+    fast, slow = (wrapped(tgn, data, batch=4, fast=way).on(longer) for way in (True, False))
+    for row in (59, 40):
+        changes = some_changes(rng, [*range(row), *range(60, longer.num_rows)])
+        query = longer.query(row)
+        np.testing.assert_allclose(fast.logits(query, changes), slow.logits(query, changes), atol=1e-5)
+
+
+@pytest.mark.parametrize("many", [0, 10**9], ids=["estimated", "exact"])
+def test_a_session_that_must_forget_answers_the_same(forgetful, many, monkeypatch):
+    monkeypatch.setattr(sourced, "MANY_SLOTS", many)
+    fast, _ = forgetful
+    query, changes = fast.graph.query(590), old_and_new(np.random.default_rng(0), 590)
+    whole = fast.session(query, range(590)).logits(changes)
+    monkeypatch.setattr(sourced, "STATES_KEPT", 0)
+    session = fast.session(query, range(590))
+    np.testing.assert_allclose([session.logits([change])[0] for change in changes], whole, atol=PROMISE)
+
+
+def test_a_session_knows_what_an_answer_costs(forgetful):
+    fast, _ = forgetful
+    query = fast.graph.query(590)
+    late, early = (weight_of(fast.session(query, rows)) for rows in ([588, 589], [0, 1]))
+    assert 0 < late < early / 10

@@ -14,8 +14,9 @@ import torch
 
 from cody.adapters.grid import Grid
 from cody.adapters.history import Feeding, HistoryModel, from_steps
+from cody.adapters.memory_table import MemoryLog, memory_after
 from cody.adapters.past import Past
-from cody.adapters.sourced import MemoryLog, SourcedModel, memory_after
+from cody.adapters.sourced import SourcedModel
 from cody.errors import first_line
 from cody.graph import Difference, Query, TemporalGraph
 from cody.graph.neighbourhood import candidates

@@ -14,19 +14,44 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
 from cody.graph import BoolArray, FloatArray
 from cody.models.contract import Change
 
-if TYPE_CHECKING:
-    from cody.engine.fast import QueryWorkspace
-
 PROMISE = 1e-4  # of a logit: docs/engine.md has what was measured
 NEAR = 100 * PROMISE  # of the decision line: no estimate decides there, even if it is off by far more than promised
 POWERS = 4 ** np.arange(31)
+
+
+class ApproximateWorkspace(Protocol):
+    """What a session knows about its query, perhaps with estimates among it."""
+
+    refined: int  # how often estimates were made less rough
+
+    @property
+    def exact(self) -> bool:
+        """Whether its answers are exact, not estimates."""
+        ...
+
+    @property
+    def exactly(self) -> Self:
+        """The same without approximation."""
+        ...
+
+    @property
+    def finer(self) -> Self:
+        """The same with estimates that are less rough; those of the finest are exact."""
+        ...
+
+    def answer(self, changes: Sequence[Change]) -> list[float]:
+        """The logits of the first of these changes: of as many as are computed at once."""
+        ...
+
+
+AnyWorkspace = TypeVar("AnyWorkspace", bound=ApproximateWorkspace)
 
 
 class SelfCheck:
@@ -39,13 +64,13 @@ class SelfCheck:
         self.exact: dict[Change, float] = {}  # answers that were computed exactly
         self.refined = 0  # how often estimates were found to be too rough
 
-    def trusted(self, workspace: QueryWorkspace) -> QueryWorkspace:
+    def trusted(self, workspace: AnyWorkspace) -> AnyWorkspace:
         """The workspace to answer from: a finer one where estimates were wrong, in the end the exact one."""
         while workspace.refined < self.refined and not workspace.exact:
             workspace = workspace.finer
         return workspace
 
-    def answer(self, workspace: QueryWorkspace, changes: Sequence[Change]) -> list[float]:
+    def answer(self, workspace: ApproximateWorkspace, changes: Sequence[Change]) -> list[float]:
         """The logits of the first of these changes: of as many as are computed at once."""
         if workspace.exact:
             return workspace.answer(changes)
@@ -54,7 +79,7 @@ class SelfCheck:
             self._add(workspace, new)
         return [self.answers[change] for change in takewhile(self.answers.__contains__, changes)]
 
-    def _add(self, workspace: QueryWorkspace, changes: Sequence[Change]) -> None:
+    def _add(self, workspace: ApproximateWorkspace, changes: Sequence[Change]) -> None:
         """Answer the first of these changes, and compare. If an estimate is wrong, finer ones replace all of them."""
         estimates = dict(zip(changes, workspace.answer(changes), strict=False))
         new = list(estimates)
@@ -69,7 +94,7 @@ class SelfCheck:
         self.answers |= answers
         self.oldest = min(self.oldest, *(min(change, default=sys.maxsize) for change in new))
 
-    def _are_right(self, workspace: QueryWorkspace, estimates: dict[Change, float], sample: set[Change]) -> bool:
+    def _are_right(self, workspace: ApproximateWorkspace, estimates: dict[Change, float], sample: set[Change]) -> bool:
         """Compare estimates that are in the sample or near the line, or were compared before, with exact answers."""
         if workspace.exact:
             return True
@@ -87,7 +112,7 @@ class SelfCheck:
         return sample
 
 
-def answer_all(workspace: QueryWorkspace, changes: Sequence[Change]) -> FloatArray:
+def answer_all(workspace: ApproximateWorkspace, changes: Sequence[Change]) -> FloatArray:
     """The logits of all of these changes, however many are computed at once. [n]"""
     answers: list[float] = []
     while len(answers) < len(changes):
