@@ -40,7 +40,7 @@ package:  ## build both distributions, install each into a fresh environment, an
 oldest:  ## the quick tests with the oldest versions of the dependencies that are allowed; OLDEST=--all: of torch, too
 	PYTHON=$(PYTHON) .ci/oldest $(OLDEST)
 
-mutate: .venv/installed-dev  ## break search and masks on purpose, and count what the tests notice; MUTATE="--only masks"
+mutate: .venv/installed-dev  ## break searches, engine, explanations and studies on purpose, and count what the tests notice; MUTATE="--only masks"
 	PYTHONPATH=tests $(BIN)/python -m mutate $(MUTATE)
 
 check: .venv/installed-dev

@@ -32,7 +32,7 @@ import numpy as np
 import torch
 
 from cody.data import datasets, is_here, load, save_graph
-from cody.engine import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, tgn
+from cody.engine import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, memory
 from cody.engine.attention import Attention, Decoder
 from cody.engine.compiled import CompiledFollow, form
 from cody.engine.fast import FastModel
@@ -471,7 +471,7 @@ KERNELS: list[tuple[Any, str]] = [
     (Decoder, "score"),
     (Products, "of"),
     (fast.EventInputs, "_compute"),
-    (tgn.Gates, "remember"),
+    (memory.Gates, "remember"),
     (CompiledFollow, "_multiply"),
     (CompiledFollow, "_compute"),
     (Weights, "attend"),

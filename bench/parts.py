@@ -29,8 +29,10 @@ from cody.engine.fast import EventInputs, FastModel, KnownVectors, Layer, QueryW
 from cody.engine.lineage import Lineage
 from cody.engine.links import LinkScorer
 from cody.engine.masks import EditableEvents, Windows
+from cody.engine.memory import Gates
+from cody.engine.pure import PureFollow
 from cody.engine.replay import Replay
-from cody.engine.tgn import FastTGN, Gates, MemoryInputs
+from cody.engine.tgn import FastTGN, MemoryInputs
 from cody.engine.vectors import NearDuplicates, Products
 from cody.engine.weights import Weights
 from cody.explain.pipeline import explain
@@ -54,9 +56,10 @@ PARTS = {
     "what is known already": [(KnownVectors, "find"), (KnownVectors, "add"), (Layer, "_made_of")],
     "which events a node attends to": [(Windows, "choose"), (EventInputs, "look_up")],
     "which memories change": [
-        (MemoryInputs, "follow"),
-        (MemoryInputs, "_compute"),
+        (PureFollow, "follow"),
+        (PureFollow, "_compute"),
         (NearDuplicates, "find"),
+        (NearDuplicates, "first_of_each"),
         (NearDuplicates, "add"),
         (NearDuplicates, "sort"),
         (MemoryInputs, "plan"),

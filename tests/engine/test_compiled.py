@@ -18,6 +18,7 @@ import torch
 from cody.engine import FastTGN, compiled, fast, tgn
 from cody.engine.lineage import Lineage
 from cody.engine.masks import EditableEvents
+from cody.engine.pure import PureFollow
 from cody.errors import BudgetError
 from cody.graph import sorted_unique
 from cody.utils.deadline import until
@@ -63,9 +64,10 @@ def test_both_forms_give_the_same_answers_and_compute_the_same_versions(model, m
 
     (pure, pure_inputs), (quick, quick_inputs) = in_each_form(monkeypatch, ask)
     np.testing.assert_allclose(quick, pure, rtol=0, atol=1e-9)
-    assert pure_inputs.compiled is None
-    assert quick_inputs.compiled is not None
-    assert abs(quick_inputs.memory.length / pure_inputs.memory.length - 1) < 0.02  # the last bit of some may differ
+    assert isinstance(pure_inputs.following, PureFollow)
+    assert isinstance(quick_inputs.following, compiled.CompiledFollow)
+    kept, kept_by_pure = quick_inputs.store.vectors.length, pure_inputs.store.vectors.length
+    assert abs(kept / kept_by_pure - 1) < 0.02  # the last bit of some may differ
 
 
 @needs_library
@@ -140,7 +142,7 @@ def test_estimates_of_long_histories_share_at_least_as_much_and_move_as_little(m
     def ask():
         workspace = fast.QueryWorkspace(model, graph.query(1490), sorted(frozenset().union(*changes)))
         assert not workspace.exact
-        return workspace.answer(changes), workspace.inputs.memory.length
+        return workspace.answer(changes), workspace.inputs.store.vectors.length
 
     (pure, most), (quick, length) = in_each_form(monkeypatch, ask)
     np.testing.assert_allclose(quick, pure, rtol=0, atol=1e-3)
@@ -157,11 +159,11 @@ def test_a_deadline_stops_the_compiled_form_between_levels(model, monkeypatch):
         np.repeat(inputs[0].lineage.latest, len(masks)),
         np.tile(np.arange(len(masks)), len(inputs[0].known.unchanged)),
     )
-    inputs[0].compiled.follow(masks, *latest)
+    inputs[0].following.follow(masks, *latest)
     assert len(levels) > 10
     levels.clear()
     with pytest.raises(BudgetError), until(0.0):
-        inputs[1].compiled.follow(masks, *latest)
+        inputs[1].following.follow(masks, *latest)
     assert not levels
 
 
@@ -183,7 +185,8 @@ def test_what_the_library_holds_is_freed_with_the_session(model, monkeypatch):
 def test_the_environment_chooses_the_numpy_form(model, monkeypatch):
     monkeypatch.setenv("CODY_PURE", "1")
     assert compiled.form() == "numpy"
-    assert fast.QueryWorkspace(model, model.graph.query(280), [270]).inputs.compiled is None
+    workspace = fast.QueryWorkspace(model, model.graph.query(280), [270])
+    assert isinstance(workspace.inputs.following, PureFollow)
 
 
 @needs_library
@@ -256,7 +259,7 @@ def test_the_source_builds_where_there_is_a_compiler(tmp_path, monkeypatch):
         [sys.executable, "setup.py", *map(str, options)], cwd=ROOT, capture_output=True, text=True, env=environment
     )
     assert built.returncode == 0, built.stderr
-    folder = tmp_path / "cody" / "inference"
+    folder = tmp_path / "cody" / "engine"
     shutil.copy(compiled.SOURCE, folder)
     monkeypatch.setattr(compiled, "SOURCE", folder / "follow.c")
     assert compiled._library.__wrapped__() is not None

@@ -1,4 +1,4 @@
-"""Mutation testing of search and masks: `python -m mutate`, or `make mutate`.
+"""Mutation testing of searches, engine, explanations and studies: `python -m mutate`, or `make mutate`.
 
 A sample of small changes is made to each file, one at a time; the tests of that file are run until one fails. A change
 that no test notices survives. Each is a hint: either a test is missing, or the change makes no difference to a user
@@ -28,7 +28,17 @@ SEARCH = (
     "tests/search/test_scout.py",
     "src/cody/search",
 )
-ENGINE = ("tests/engine/test_masks.py", "tests/engine/test_fast.py", "tests/engine/test_imagined.py")
+MASKS = ("tests/engine/test_masks.py", "tests/engine/test_fast.py", "tests/engine/test_imagined.py")
+ENGINE = (
+    "tests/engine/test_compiled.py",  # first: it also has the numpy form, which is not used where a library is built
+    "tests/engine/test_imagined.py",
+    "tests/engine/test_fast.py",
+    "tests/engine/test_attended.py",
+    "tests/engine/test_selfcheck.py",
+    "tests/engine/test_links.py",
+    "tests/engine/test_kept_only.py",
+)
+EXPLAIN = ("tests/explain/test_explain.py", "tests/explain/test_widening.py", "tests/explain/test_simultaneous.py")
 TESTS = {  # module → what should notice a change of it, the quickest first
     "cody.search.greedy": SEARCH,
     "cody.search.tree": SEARCH,
@@ -36,7 +46,17 @@ TESTS = {  # module → what should notice a change of it, the quickest first
     "cody.search.result": SEARCH,
     "cody.search.exhaustive": (*SEARCH, "tests/explain/test_explain.py"),
     "cody.search.diverse": (*SEARCH, "tests/explain/test_explain.py"),
-    "cody.engine.masks": ENGINE,
+    "cody.search.oracle": ("tests/search/test_oracle.py", *SEARCH, *EXPLAIN),
+    "cody.engine.masks": MASKS,
+    "cody.engine.fast": ENGINE,
+    "cody.engine.tgn": ENGINE,
+    "cody.engine.pure": ENGINE,
+    "cody.engine.memory": ENGINE,
+    "cody.engine.lineage": ENGINE,
+    "cody.explain.pipeline": EXPLAIN,
+    "cody.study.metrics": ("tests/study/test_explanation_metrics.py", "tests/study/test_run.py"),
+    "cody.study.run": ("tests/study/test_run.py", "tests/study/test_failures.py"),
+    "cody.study.surveys": ("tests/study/test_survey.py",),
 }
 SECONDS = 240  # processor seconds after which the tests of a mutant count as hanging, which somebody would notice
 PASSED = 0  # pytest's exit code
@@ -61,7 +81,7 @@ def main() -> None:
     _import_what_tests_need()
     until = time.monotonic() + 60 * options.minutes
     results = [result for module in TESTS if options.only in module for result in examine(module, options, until)]
-    print(f"{sum(result.noticed for result in results)} of {len(results)} changes were noticed")
+    print(f"score: {score(results)}")
     if options.save:
         _save(results, options.sample)
 
@@ -80,8 +100,18 @@ def examine(module: str, options: argparse.Namespace, until: float) -> list[Resu
         results.append(Result(module, mutant, noticed(module, mutant.source, TESTS[module])))
         if not results[-1].noticed:
             print(f"survived: {module} line {mutant.line}: {mutant.what[:100]}", flush=True)
-    print(f"{module}: {sum(result.noticed for result in results)} of {len(results)} noticed", flush=True)
+    print(f"{module}: {score(results)}", flush=True)
     return results
+
+
+def score(results: list[Result]) -> str:
+    """How many of the changes were noticed, in words.
+
+    >>> score([Result("a", Mutant(1, "", ""), True), Result("a", Mutant(2, "", ""), False)])
+    '1 of 2 changes noticed (50 %)'
+    """
+    noticed = sum(result.noticed for result in results)
+    return f"{noticed} of {len(results)} changes noticed ({100 * noticed / max(1, len(results)):.0f} %)"
 
 
 def file_of(module: str) -> Path:

@@ -1,7 +1,7 @@
 """Following changes through versions with the compiled library `follow.c`, where the installation has built it.
 
-Without it, or with CODY_PURE=1 in the environment, `tgn.py` does the same in numpy. Products of matrices are numpy's in
-both forms.
+Without it, or with CODY_PURE=1 in the environment, `pure.py` does the same in numpy. Products of matrices are
+numpy's in both forms.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from cody.graph import IntArray, TemporalGraph, sorted_unique
 from cody.utils.deadline import check_deadline
 
 if TYPE_CHECKING:
-    from cody.engine.tgn import MemoryInputs
+    from cody.engine.memory import Gates, MemoryStore
+    from cody.engine.tgn import FastTGN
 
 SOURCE = Path(__file__).with_name("follow.c")
 AT_ONCE = 1024  # versions that are computed at once
 EVENT_NUMBERS = 6_000_000  # of what events add to the gates, which is mostly the same for all changes: 48 MB
 NO_ROOM, DAMAGED = -1, -2  # what the library returns instead of a count
+UNCHANGED = 0  # what it returns instead of a slot; 0 is the slot of no version, whose memory never changes
 
 _DTYPES = {"src": np.int32, "dst": np.int32, "offsets": np.int64, "incidence": np.int64}  # as graphs have them
 _LINEAGE = ("own", "other", "previous", "bit", "usual_own", "usual_other", "index")
@@ -173,22 +175,32 @@ def depend(library: Any, versions: IntArray, columns: Sequence[IntArray], masks:
 
 
 class CompiledFollow:
-    """What `MemoryInputs` knows about its versions, kept by the library: made of which parents, under which id."""
+    """What `PureFollow` does, by the library, which remembers of which parents a value was made.
 
-    def __init__(self, library: Any, inputs: MemoryInputs) -> None:
+    Args:
+        library: the compiled library.
+        model: the model, with its log and its table.
+        store: where values are kept.
+        gates: their weights, and what events add.
+        duplicates: how near values are taken for the same; None: only equal ones.
+    """
+
+    def __init__(
+        self, library: Any, model: FastTGN, store: MemoryStore, gates: Gates, duplicates: NearDuplicates | None
+    ) -> None:
         self.library = library
-        self.model, self.lineage, self.gates = inputs.model, inputs.lineage, inputs.gates
-        self.memory, self.written = inputs.memory, inputs.written
-        d, dtype = inputs.memory.values.shape[1], inputs.gates.maps.own.dtype
+        self.model, self.store, self.gates, self.lineage = model, store, gates, store.lineage
+        self.memory, self.written = store.vectors, store.written
+        d, dtype = store.vectors.values.shape[1], gates.maps.own.dtype
         self.gathered = [np.empty((AT_ONCE, d), dtype) for _ in range(2)]  # memories whose products are missing
         events = max(PRODUCTS_KEPT, min(2 * len(self.lineage.index), EVENT_NUMBERS // (3 * d)))
         sizes = (PRODUCTS_KEPT, 4 * d), (PRODUCTS_KEPT, 3 * d), (events, 3 * d)
         self.parts = [np.empty(size, dtype) for size in sizes]  # of own, other, event
         self.new_versions, self.new_elapsed = np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE)
-        self.arrays = self._arrays(inputs)  # held, because the library has their addresses only
+        self.arrays = self._arrays(duplicates)  # held, because the library has their addresses only
         self.memories, self.missing, self.todo = _Memories(), _Missing(), _Number()
         self.known_values: Any = None  # the arrays that `memories` has the addresses of
-        self.handle = library.follow_open(ctypes.byref(self._setup(inputs.alike)))
+        self.handle = library.follow_open(ctypes.byref(self._setup(duplicates)))
         if not self.handle:
             raise MemoryError
 
@@ -196,7 +208,7 @@ class CompiledFollow:
         if getattr(self, "handle", None):
             self.library.follow_close(self.handle)
 
-    def _arrays(self, inputs: MemoryInputs) -> dict[str, NDArray[Any]]:
+    def _arrays(self, duplicates: NearDuplicates | None) -> dict[str, NDArray[Any]]:
         lineage, words = self.lineage, self.model.table.words
         children, affected = lineage.children, lineage.affected
         integers = {
@@ -209,7 +221,7 @@ class CompiledFollow:
             "affected_count": affected.lengths,
             "order": np.concatenate([lineage.own[:0], *lineage.levels]),
             "level_start": np.cumsum([0, *map(len, lineage.levels)]),
-            "usual": inputs.usual,
+            "usual": self.store.unchanged_slot,  # the library fills in what it reads
         }
         return {
             **{name: np.ascontiguousarray(column, dtype=np.int64) for name, column in integers.items()},
@@ -217,7 +229,7 @@ class CompiledFollow:
             "imagined": np.ascontiguousarray(lineage.imagined).view(np.uint8),
             "table": words,
             "checksum_weights": checksum_weights(words.shape[1] - 2),
-            "direction": np.zeros(self.gathered[0].shape[1]) if inputs.alike is None else inputs.alike.direction,
+            "direction": np.zeros(self.gathered[0].shape[1]) if duplicates is None else duplicates.direction,
             **dict(zip(("gathered_own", "gathered_other"), self.gathered, strict=True)),
             **dict(zip(("own_parts", "other_parts", "event_parts"), self.parts, strict=True)),
             "kept_bias": np.ascontiguousarray(self.gates.maps.kept_bias),
@@ -225,7 +237,7 @@ class CompiledFollow:
             "new_elapsed": self.new_elapsed,
         }
 
-    def _setup(self, alike: NearDuplicates | None) -> ctypes.Structure:
+    def _setup(self, duplicates: NearDuplicates | None) -> ctypes.Structure:
         lineage, table = self.lineage, self.model.table
         return _Setup(
             versions=len(lineage.index),
@@ -241,13 +253,13 @@ class CompiledFollow:
             table_is_double=table.dtype == np.float64,
             memory_is_double=self.memory.values.dtype == np.float64,
             gates_are_double=self.parts[0].dtype == np.float64,
-            shares=alike is not None,
-            most=0.0 if alike is None else alike.most,
+            shares=duplicates is not None,
+            most=0.0 if duplicates is None else duplicates.most,
             **{name: array.ctypes.data for name, array in self.arrays.items()},
         )
 
     def follow(self, masks: Masks, versions: IntArray, change: IntArray) -> IntArray:
-        """The ids of versions, each under one of the changes: see `MemoryInputs._levels`."""
+        """The values of versions, each under one of the changes. [n, w], [m], [m] → [m]"""
         library = self.library
         masks = np.ascontiguousarray(masks)  # the library reads them until the end
         needed = [np.ascontiguousarray(column, dtype=np.int64) for column in (versions, change)]
@@ -261,9 +273,9 @@ class CompiledFollow:
                 self._multiply()
                 left = self._compute()
                 check_deadline()
-        ids = np.empty(len(versions), dtype=np.int64)
-        library.follow_result(self.handle, *pairs, ids.ctypes.data)
-        return ids
+        slots = np.empty(len(versions), dtype=np.int64)
+        library.follow_result(self.handle, *pairs, slots.ctypes.data)
+        return np.where(slots == UNCHANGED, versions, self.store.values(slots))
 
     def _prepare(self, count: int) -> None:
         """Find out which products the next versions need. There is room for these versions and for their parents."""

@@ -91,28 +91,30 @@ class NearDuplicates:
             order = np.argsort(points, kind="stable")
             self.points, self.ids, self.fresh = points[order], ids[order], []
 
-    def find(self, versions: IntArray, values: FloatArray, memory: FloatArray) -> tuple[IntArray, IntArray]:
-        """For each value the id of one that is alike, or -1; and which of these values, the first alike, stands for it.
-
-        [n], [n, d], [≥ ids, d] → [n], [n]
-        """
+    def find(self, versions: IntArray, values: FloatArray, memory: FloatArray) -> IntArray:
+        """For each value the id of one that is nearly the same, or -1. [n], [n, d], [≥ ids, d] → [n]"""
         points, ids = self._points(versions, values), np.full(len(versions), -1)
-        first = np.arange(len(versions))
         if len(self.points):
             right = np.searchsorted(self.points, points)
-            for place in (right - 1, right):
+            for place in (right - 1, right):  # the neighbours on the line
                 place = np.clip(place, 0, len(self.points) - 1)
                 near = np.abs(self.points[place] - points) <= self.most
                 near[near] = self._close(memory[self.ids[place[near]]], values[near])
                 ids[near] = self.ids[place[near]]
-        left = np.flatnonzero(ids < 0)
-        left = left[np.argsort(points[left], kind="stable")]
-        begins = np.ones(len(left), dtype=bool)
-        begins[1:] = (np.diff(points[left]) > self.most) | ~self._close(values[left[1:]], values[left[:-1]])
-        head = left[np.maximum.accumulate(np.where(begins, np.arange(len(left)), 0))]
-        first[left] = np.where(self._close(values[head], values[left]), head, left)  # not ever further in small steps
-        first[ids >= 0] = -1
-        return ids, first
+        return ids
+
+    def first_of_each(self, versions: IntArray, values: FloatArray) -> IntArray:
+        """Which of these values, the first that is nearly the same, can stand for each. [n], [n, d] → [n]"""
+        points, along = self._points(versions, values), np.arange(len(versions))
+        order = np.argsort(points, kind="stable")
+        points, values = points[order], values[order]
+        begins = np.ones(len(order), dtype=bool)  # of a run in which each value is close to the one before it
+        begins[1:] = (np.diff(points) > self.most) | ~self._close(values[1:], values[:-1])
+        head = np.maximum.accumulate(np.where(begins, along, 0))
+        head = np.where(self._close(values[head], values), head, along)  # a long run may lead away from its head
+        first = np.empty_like(order)
+        first[order] = order[head]
+        return first
 
     def _points(self, versions: IntArray, values: FloatArray) -> FloatArray:
         points: FloatArray = versions + 0.5 + values @ self.direction
