@@ -298,7 +298,7 @@ def test_flipped_bits_in_an_explainer_are_refused_or_harmless(model, tmp_path, f
 def test_foreign_files_are_not_replaced_by_an_explainer(model, tmp_path, name):
     save_file({"weights": torch.zeros(3)}, tmp_path / name)
     content = (tmp_path / name).read_bytes()
-    with pytest.raises(CallError, match=f"{name} was not written by cody, and would be replaced"):
+    with pytest.raises(CallError, match=f"{name} was not written by cody and would be overwritten"):
         train_explainer(model, QUICK, tmp_path)
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [(name, content)]
 

@@ -392,7 +392,7 @@ def test_a_fetched_file_is_complete_and_progress_is_reported(small: Dataset, tmp
 
 
 def test_a_right_checksum_is_accepted_and_a_wrong_one_leaves_nothing(small: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"has the sha256 .*, not 0000; it was not kept"):
+    with pytest.raises(DataError, match=r"has the sha256 .*, not 0000; it was discarded"):
         fetch(dataclasses.replace(small, sha256="0000"))
     assert kept(tmp_path) == []
     fetch(dataclasses.replace(small, sha256=hashlib.sha256(CONTENT).hexdigest()))
@@ -405,7 +405,7 @@ SHUFFLED = CONTENT.replace(b"0,0,1,0,5\n1,0,2,0,6\n", b"1,0,1,0,5\n0,0,2,0,6\n")
 @pytest.mark.parametrize("content", [CONTENT + b"0,1,3,0,7\n", b"<html>moved</html>", b"", SHUFFLED])
 def test_something_else_is_not_kept(unknown: Dataset, server: Server, tmp_path: Path, content: bytes) -> None:
     server.content = content
-    with pytest.raises(DataError, match="is not Wikipedia, and was not kept"):
+    with pytest.raises(DataError, match="is not Wikipedia and was discarded"):
         fetch(unknown)
     assert kept(tmp_path) == []
 
@@ -548,7 +548,7 @@ def test_a_file_whose_checksum_is_unknown_is_pinned_and_must_stay_the_same(
     assert sha256 in pin_note(unknown)
     assert str(pins) in pin_note(unknown)
     server.content = CONTENT.replace(b"0,5\n", b"0,7\n")  # the same events with other features
-    with pytest.raises(DataError, match=f"not {sha256}, as when it was first downloaded; it was not kept.*{pins}"):
+    with pytest.raises(DataError, match=f"not {sha256}, as in the first download; it was discarded.*{pins}"):
         fetch(unknown)
     assert (tmp_path / "data" / "small.csv").read_bytes() == CONTENT
     assert kept(tmp_path) == ["downloads.json", "small.csv"]
@@ -565,7 +565,7 @@ def test_pins_of_several_files_stand_side_by_side(unknown: Dataset, tmp_path: Pa
 
 def test_what_is_not_kept_is_not_pinned(unknown: Dataset, server: Server, tmp_path: Path) -> None:
     server.content = SHUFFLED
-    with pytest.raises(DataError, match="but different ones: their identity is"):
+    with pytest.raises(DataError, match="but other ones: their identity is"):
         fetch(unknown)
     assert kept(tmp_path) == []
 

@@ -547,7 +547,7 @@ BAD_TEXT = {
     "unknown format: this is neither Parquet nor text": b"PK\x03\x04" + b"xl/workbook.xml" * 9,
     "line 1, which must name the columns, cannot be read: field larger": b"x" * 200_000,
     "no column is called time or similar": b"src,dst,when\n0,1,1\n",
-    "src could be 'src' or 'user'; say which: src='src'": b"src,user,dst,t\n0,1,2,3\n",
+    "src could be 'src' or 'user'; choose one: src='src'": b"src,user,dst,t\n0,1,2,3\n",
     "column names must differ; 'src' occurs more than once": b"src,src,dst,t\n0,1,2,3\n",
     "line 1 must name the columns": b"1,2,1082040961\n3,4,1082155839\n",
     "time must be finite; row 1 has none": b"src,dst,t\n0,1,1\n1,0,\n",
@@ -874,6 +874,6 @@ def test_an_export_replaces_no_file(tmp_path):
     file.touch()
     write_events(graph, file)  # nothing is lost of an empty file
     before = file.read_bytes()
-    with pytest.raises(CallError, match="is there already and would be replaced"):
+    with pytest.raises(CallError, match="already exists and would be overwritten"):
         write_events(graph, file)
     assert file.read_bytes() == before

@@ -55,7 +55,7 @@ def test_where_nothing_is_found_the_answer_says_how_far_it_looked_and_keeps_the_
     assert "found among 64 past events within 300 evaluations: no single event flips it" in why.sentence
     assert f"None found among 256 past events either, with {why.wider.evaluations:,} more evaluations." in why.sentence
     assert Explanation.from_json(why.to_json()) == why
-    assert f"{why.wider.evaluations:,} more tried with other candidates are not shown." in why.to_html()
+    assert f"{why.wider.evaluations:,} more, evaluated with other candidates, are not shown." in why.to_html()
     assert "are not shown" not in cody.explain(model(*far(0, 64)), GRAPH, QUERY).to_html()
 
 

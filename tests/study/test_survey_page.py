@@ -81,7 +81,7 @@ def test_a_figure_shows_the_predictions_behind_it(browser, tmp_path):
         assert point.get_attribute("aria-pressed") == "true"
         assert listed(page).count() == len(behind)
         assert listed(page).first.locator("p").nth(1).inner_text() == behind[0].sentence
-        shows(page.locator("#chosen"), f"{len(behind)}: Predicted links that change if at most 2 events are otherwise")
+        shows(page.locator("#chosen"), f"{len(behind)}: Predicted links that flip if at most 2 events are edited")
         page.get_by_role("button", name="Show all").click()
         assert listed(page).count() == 24
         assert point.get_attribute("aria-pressed") == "false"
@@ -127,8 +127,8 @@ def test_on_a_narrow_screen_the_list_comes_into_view_and_one_can_go_back(browser
 def test_two_models_are_shown_side_by_side(browser, tmp_path):
     with tab(browser, viewport={"width": 1600, "height": 900}) as watched:
         page = watched.open(Page(double()), tmp_path)
-        assert "decide alike" in page.locator("h1").inner_text()
-        apart = page.get_by_role("button", name="on which they decide differently")
+        assert "models agree" in page.locator("h1").inner_text()
+        apart = page.get_by_role("button", name="on which they disagree")
         apart.click()
         events = re.findall(r"event (\d+)", " ".join(listed(page).locator(".about").all_inner_texts()))
         assert events

@@ -160,7 +160,7 @@ def test_foreign_files_are_not_replaced_by_a_model(saved, name, tmp_path):
         save_file({"weights": torch.zeros(3)}, tmp_path / "theirs" / name, metadata={"format": "pt"})
     content = (tmp_path / "theirs" / name).read_bytes()
     network = random_network(graph, "tgn")
-    with pytest.raises(CallError, match=f"{name} was not written by cody, and would be replaced"):
+    with pytest.raises(CallError, match=f"{name} was not written by cody and would be overwritten"):
         save_model(tmp_path / "theirs", Checkpoint(network, graph.identity))
     with pytest.raises(CallError, match="choose another folder"):
         train(graph, network, TrainingSettings(epochs=1), tmp_path / "theirs")
@@ -172,7 +172,7 @@ def test_weights_with_notes_of_others_are_not_replaced_by_a_model(saved, tmp_pat
     (tmp_path / "theirs").mkdir()
     for notes in ("trained by Ann", '"two"', "[]"):
         save_file({"weights": torch.zeros(3)}, tmp_path / "theirs" / "model.safetensors", metadata={"notes": notes})
-        with pytest.raises(CallError, match=r"model\.safetensors was not written by cody, and would be replaced"):
+        with pytest.raises(CallError, match=r"model\.safetensors was not written by cody and would be overwritten"):
             save_model(tmp_path / "theirs", Checkpoint(random_network(graph, "tgn"), graph.identity))
 
 

@@ -40,7 +40,7 @@ def logit(why, *rows):
 def test_it_opens_without_a_complaint_and_asks_nobody(browser, why, tmp_path):
     with tab(browser) as watched:
         page = watched.open(why, tmp_path)
-        page.get_by_role("button", name="Everything as it was").click()
+        page.get_by_role("button", name="Nothing changed").click()
         page.get_by_text("calendar").click()
         assert len(watched.requests) == 1  # the file itself
 
@@ -49,7 +49,7 @@ def test_it_opens_with_the_answer(browser, why, tmp_path):
     with tab(browser) as watched:
         page = watched.open(why, tmp_path)
         assert page.locator("#now-score").inner_text() == scores(why.original, why.without)[1]
-        assert page.locator("#now-said").inner_text() == decision(why.without)
+        assert page.locator("#now-prediction").inner_text() == decision(why.without)
         for row in why.rows:
             assert arc(page, why, row).get_attribute("aria-checked") == "false"
             assert not box(page, why, row).is_checked()
@@ -64,7 +64,7 @@ def test_switching_an_event_gives_the_stored_answer_and_the_flip(browser, why, t
             arc(page, why, row).dispatch_event("click")
             stored = logit(why, row)
             assert page.locator("#now-score").inner_text() == scores(why.original, stored)[1]
-            assert page.locator("#now-said").inner_text() == decision(stored)
+            assert page.locator("#now-prediction").inner_text() == decision(stored)
             assert not box(page, why, row).is_checked()
             box(page, why, row).check()  # the same switch
             assert page.locator("#now-score").inner_text() == scores(why.original)[0]
@@ -80,12 +80,12 @@ def test_a_set_that_was_not_asked_about_says_so_and_how_to_ask(browser, tmp_path
         for row in sorted(pair):
             arc(page, why, row).dispatch_event("click")
         assert page.locator("#now-score").inner_text() == "?"
-        assert page.locator("#now-said").inner_text() == "not asked"
+        assert page.locator("#now-prediction").inner_text() == "not evaluated"
         said = page.locator("#status").inner_text()
-        assert "was not asked about this combination" in said
+        assert "combination was not evaluated" in said
         assert f"cody what-if --event 7 --without {','.join(map(str, sorted(pair)))}" in said
         assert page.locator(".head .meter .now").is_hidden()
-        page.get_by_role("button", name="Everything as it was").click()
+        page.get_by_role("button", name="Nothing changed").click()
         assert page.locator("#status").inner_text() == ""
 
 
@@ -251,7 +251,7 @@ def test_no_arrow_runs_over_a_label_or_over_the_link_in_question(browser, explai
                          .filter((box) => box.width).map((box) => [box.left, box.right])""",
                     selector,
                 )
-                for selector in (".names text", ".plot .arc", ".asked circle")
+                for selector in (".names text", ".plot .arc", ".explained circle")
             )
             assert max(right for _, right in names) < min(left for left, _ in arcs)
             assert max(right for _, right in arcs) < asked[0][0]
@@ -278,13 +278,13 @@ def test_it_lives_in_a_notebooks_frame(browser, why):
     with tab(browser) as watched:
         watched.page.set_content(f"<!doctype html><title>notebook</title>{why._repr_html_()}")
         inside = watched.page.frame_locator("iframe")
-        inside.get_by_role("button", name="Everything as it was").click()
+        inside.get_by_role("button", name="Nothing changed").click()
         assert inside.locator("#now-score").inner_text() == scores(why.original)[0]
 
 
 def test_without_scripts_everything_can_be_read(browser, why, tmp_path):
     with tab(browser, java_script_enabled=False) as watched:
         page = watched.open(why, tmp_path)
-        assert page.locator("h1").inner_text() == "The model expects 0 → 1."
+        assert page.locator("h1").inner_text() == "The model predicts 0 → 1."
         assert page.locator("tbody tr").count() == len(why.candidates)
         assert page.locator("#now-score").inner_text() == scores(why.original, why.without)[1]

@@ -58,7 +58,7 @@ def test_a_link_is_chosen_and_explained_from_end_to_end(browser, address):
         page = watched.page
         page.goto(f"{address}/?before=53855")
         page.get_by_role("link", name="1772 → 1395").first.click()
-        assert page.locator("h1").inner_text() == "The model expects 1772 → 1395."
+        assert page.locator("h1").inner_text() == "The model predicts 1772 → 1395."
         page.locator("#explain").click()
         page.wait_for_url("**/*explainer=*")
         assert "the score falls from 0.92 to 0.06: no link." in page.locator(".answer").inner_text()
@@ -84,15 +84,15 @@ def test_an_imagined_event_is_added(browser, address):
     with tab(browser) as watched:
         page = watched.page
         page.goto(f"{address}/?event=53852")
-        page.get_by_text("Imagine another past").click()
-        page.get_by_label("An event that might have happened").fill("1395 1772 2004-07-28 03:54")
-        page.get_by_role("button", name="Imagine it").click()
+        page.get_by_text("Edit the history").click()
+        page.get_by_label("Add an event").fill("1395 1772 2004-07-28 03:54")
+        page.get_by_role("button", name="Add", exact=True).click()
         page.wait_for_url("**/*add=*")
         assert page.locator("#now-score").inner_text() == scores(logit(53852), expected)[1]
-        assert page.locator("#now-said").inner_text() == "link"
+        assert page.locator("#now-prediction").inner_text() == "link"
         assert page.locator(".plot .event.imagined.changed").count() == 1
-        page.get_by_role("button", name="Everything as it was").click()
-        assert page.locator("#now-said").inner_text() == "no link"
+        page.get_by_role("button", name="Nothing changed").click()
+        assert page.locator("#now-prediction").inner_text() == "no link"
 
 
 def test_a_search_is_cancelled_by_a_click(browser):
@@ -100,7 +100,7 @@ def test_a_search_is_cancelled_by_a_click(browser):
         page = watched.page
         page.goto(f"{client.address}/?event=53869")
         page.locator("#explain").click()
-        shows(page.locator("#progress"), "sets tried")
+        shows(page.locator("#progress"), "sets evaluated")
         page.locator("#cancel").click()
         shows(page.locator("#progress"), "cancelled")
         page.locator("#explain:enabled").wait_for()
@@ -123,8 +123,8 @@ def test_links_stand_side_by_side(browser, address):
         ("?node=1395", "Who next?"),
         ("?event=53854", "Past events"),
         ("?event=53852&add=1395 1772 2004-07-28 03:54", "Past events"),
-        ("?event=53852&explainer=scout&why_not=1", "Ways to another decision"),
-        ("?event=99999999", "This cannot be shown"),
+        ("?event=53852&explainer=scout&why_not=1", "Counterfactuals"),
+        ("?event=99999999", "This page cannot be shown"),
     ],
     ids=["start", "node", "link", "imagined", "explained", "error"],
 )

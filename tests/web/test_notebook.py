@@ -37,6 +37,6 @@ def test_the_page_survives_an_export_of_the_notebook(tmp_path):
         watched.page.route("http*://**", lambda route: route.abort())  # nbconvert's own page asks for libraries
         watched.page.goto((tmp_path / "notebook.html").as_uri(), wait_until="domcontentloaded")
         inside = watched.page.frame_locator("iframe")
-        inside.get_by_role("button", name="Everything as it was").click()
-        assert inside.locator("#now-said").inner_text() == "link"
+        inside.get_by_role("button", name="Nothing changed").click()
+        assert inside.locator("#now-prediction").inner_text() == "link"
         watched.complaints.clear()  # of nbconvert's own libraries, which are not here

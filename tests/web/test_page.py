@@ -124,22 +124,22 @@ def test_names_from_data_are_text_whatever_they_contain():
 def test_the_page_says_question_answer_and_certainty_in_the_users_names():
     why = toy(names=["Ann", "Bob", "Cid", "Dee", "Eve"])
     text = html.unescape(" ".join(" ".join(Tags(why.to_html()).text).split()))
-    assert "The model expects Ann → Bob ." in text
+    assert "The model predicts Ann → Bob ." in text
     assert why.sentence in text
-    assert "✓ confirmed by replay" in text
+    assert "✓ verified by replay" in text
     assert why.certainty in text
     assert "seed 0" in text
 
 
 def test_a_prediction_that_was_wrong_is_said_to_be_wrong():
     text = "".join(Tags(toy(bias=-12.5).to_html()).text)
-    assert "The model does not expect 0 → 1, although it happened." in text
+    assert "The model does not predict 0 → 1, although it happened." in text
 
 
 def test_alternatives_are_offered_by_name_and_only_confirmed_ones_are_called_confirmed():
     why = toy(count=2)
     states = Facts(why).states
-    assert [state.name for state in states][:3] == ["Everything as it was", "The answer", "Alternative 1"]
+    assert [state.name for state in states][:3] == ["Nothing changed", "The answer", "Alternative 1"]
     assert [state.confirmed for state in states][:3] == [True, True, True]
     assert not any(state.confirmed for state in states[3:])
     rows = [frozenset(state.change) for state in states[1:]]

@@ -1,6 +1,6 @@
-"""Other people's models. Each adapter is imported on demand: `from cody.adapters import pyg`.
+"""Models of other libraries. Each adapter is imported on demand: `from cody.adapters import pyg`.
 
-`from_steps` makes a model of a few functions, whatever library they call; the adapters for libraries are built on it.
+`from_steps` builds a model from a few functions, whatever library they call; the other adapters are built on it.
 """
 
 from cody.adapters.approximate import approximately

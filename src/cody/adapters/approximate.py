@@ -1,4 +1,4 @@
-"""A history-fed model that is searched by estimates: only candidates and the events of the two nodes are replayed."""
+"""Searching a history-fed model with estimates: only candidates and the events of the two nodes are replayed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from cody.utils.deadline import check_deadline
 
 
 def approximately(model: HistoryModel) -> ApproximateModel:
-    """The same model, searched by estimates. Every answer that is reported is exact; a search may miss some.
+    """The same model, searched with estimates. Every reported answer is exact; a search may miss some.
 
-    While `cody.explain` searches, only the candidates and the events of the query's nodes are replayed, from the state
-    before the oldest candidate. Whatever looks like a counterfactual is asked exactly, and the explanation says so.
+    During the search, only the candidates and the events of the query's nodes are replayed, from the state before the
+    oldest candidate. Every apparent counterfactual is then evaluated exactly, and the explanation says so.
     """
     if not isinstance(model, HistoryModel) or model.steps.save is None:
-        raise CallError(
-            f"only a model that is fed its history, and has save(), can be asked approximately, not {model}"
-        )
+        raise CallError(f"estimates need a model that is fed its history and has save(), not {model}")
     return ApproximateModel(
         model.graph, model.steps, model.identity, model.feeding, hops=model.hops, snapshots=model.snapshots
     )
@@ -39,7 +37,7 @@ class ApproximateModel(HistoryModel):
 
 
 class EstimatingSession:
-    """A model asked about one query, fed with a part of the past since the oldest candidate."""
+    """Evaluates changes of one query, fed with a part of the history since the oldest candidate."""
 
     def __init__(self, model: ApproximateModel, query: Query, rows: Sequence[int]) -> None:
         self.model, self.query = model, query
@@ -63,7 +61,7 @@ class EstimatingSession:
         return model.score(past)
 
     def _go_to(self, line: int) -> int:
-        """Bring the model to a line of the grid, with nothing of what is fed otherwise."""
+        """Bring the model to a line of the grid, with none of the fed rows changed."""
         begin, saved = self.kept.last(line)
         if saved is None:
             begin = self.oldest
@@ -78,6 +76,6 @@ class EstimatingSession:
 
 
 def _near(graph: TemporalGraph, query: Query, rows: Sequence[int], oldest: int) -> IntArray:
-    """The rows that are fed: those that may be otherwise, and since the oldest all of the query's nodes."""
+    """The rows to feed: those that may change, and all events of the query's nodes since the oldest of them."""
     own = np.concatenate([graph.history(node, query.before) for node in (query.src, query.dst)])
     return np.union1d(own[own >= oldest], np.array(sorted(rows), dtype=np.int64))

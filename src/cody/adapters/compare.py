@@ -1,11 +1,11 @@
-"""Whether the prediction that is explained is the one of your own loop, and if it is not, why.
+"""Compares the explained predictions with the scores of your own loop, and finds the cause of differences.
 
     memory_then = copy.deepcopy(memory)            # after training, before your test loop
     scores = …                                     # one for each row, from your test loop
     print(cody.adapters.compare(model, rows, scores, memory=memory_then, since=rows[0]))
 
-Each cause that is known to make a difference is tried: the modules are fed once more as a loop with that cause feeds
-them, alone and together with others, until each of your scores is met.
+Each known cause of a difference is tested: the modules are fed again as a loop with that cause would feed them, alone
+and together with others, until each of your scores is reproduced.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from cody.models.contract import Model, graph_of, logits_of_links
 from cody.models.decision import flips
 from cody.utils.words import count
 
-MOVED = "the memory was built while the weights still moved"
+MOVED = "the memory was built while the weights still changed"
 LAZY = "the events before the test were fed in train() mode"
-RESTARTS = "batches begin at other rows"
-OWN_BATCH = "links see earlier events of their own batch, or the other way round"
+RESTARTS = "batches start at other rows"
+OWN_BATCH = "links see earlier events of their own batch, or do not"
 LIBRARY = "LastNeighborLoader and the unstable sort of TGNMemory"
 CAUSES = (MOVED, LAZY, RESTARTS, OWN_BATCH, LIBRARY)
 TOLERANCE = 1e-4
 
 
 class Loop(NamedTuple):
-    """How a loop feeds a model and asks it."""
+    """How a loop feeds and scores a model."""
 
     feeding: Feeding
     since: int = 0  # the row that the test begins with
@@ -52,12 +52,12 @@ class Effect(NamedTuple):
     changed: int  # links whose score it changes
     decisions: int  # links whose decision it changes
     worst: float  # the largest difference of a logit
-    explains: int  # of the scores that differ, those that need it (perhaps with others) to be met
+    explains: int  # of the scores that differ, those that need it (perhaps with others) to be reproduced
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreComparison:
-    """Your scores beside those of the model, and what explains the difference. `print` shows a table."""
+    """Your scores and those of the model, and what explains the difference. `print` shows a table."""
 
     rows: tuple[int, ...]
     given: FloatArray  # [n] your scores, as logits
@@ -65,13 +65,13 @@ class ScoreComparison:
     causes: tuple[
         tuple[str, ...] | None, ...
     ]  # [n] the fewest causes that lead to your score; (): equal; None: unknown
-    effects: tuple[Effect, ...]  # of each cause that was tried
+    effects: tuple[Effect, ...]  # of each cause that was tested
     tolerance: float
     remark: str = ""
 
     @property
     def agree(self) -> int:
-        """How many of your scores are those of the model."""
+        """How many of your scores agree with the model's."""
         return sum(causes == () for causes in self.causes)
 
     @property
@@ -103,16 +103,16 @@ def compare(
     probabilities: bool = False,
     tolerance: float = TOLERANCE,
 ) -> ScoreComparison:
-    """Which of your scores are those of the model, and which causes explain the others.
+    """Which of your scores agree with the model's, and which causes explain the others.
 
     Args:
-        model: from `pyg.wrap`. Of other models only the scores are compared, and of `from_steps` the batches tried.
+        model: from `pyg.wrap`. For other models only the scores are compared, and for `from_steps` also the batches.
         rows: the events whose links you scored.
         scores: one for each row; logits.
         memory: your `TGNMemory` as it was before you scored the first of them (`copy.deepcopy`), to find out whether
-            it was built by other weights than it has now. Without it, that cause is not tried.
+            it was built by other weights than it has now. Without it, that cause is not tested.
         since: the row at which it was like that, where training ended; default: the first of `rows`.
-        splits: rows at which your loader starts anew, if you know; default: the usual ones are tried.
+        splits: rows at which your loader starts again, if known; default: the usual ones are tested.
         probabilities: whether the scores are probabilities, after a sigmoid.
         tolerance: how much two logits may differ and count as equal; more for logits above 1 in size, in proportion.
     """
@@ -135,14 +135,14 @@ def _checked(
     numbers = scores.detach().cpu().double().numpy() if hasattr(scores, "detach") else scores
     given = np.asarray(numbers, dtype=np.float64).reshape(-1)
     if len(given) != len(wanted):
-        raise CallError(f"compare needs one score for each row: there are {len(wanted)} rows and {len(given)} scores")
+        raise CallError(f"compare needs one score per row: there are {len(wanted)} rows and {len(given)} scores")
     return wanted, to_logits(given) if probabilities else given
 
 
 def _variants(
     model: Model, graph: TemporalGraph, rows: list[int], memory: Any, since: int, splits: Sequence[int] | None
 ) -> dict[str, list[dict[str, Any]]]:
-    """For each cause that can be tried, the ways in which a loop could have it."""
+    """For each cause that can be tested, the forms it may take in a loop."""
     frame = _frame(model)
     if frame is None:
         return {}
@@ -160,7 +160,7 @@ def _variants(
 
 
 def _frame(model: Any) -> HistoryModel | None:
-    """The frame around a user's functions, if that is what a model is."""
+    """The model as a HistoryModel, if it is one or is built on one."""
     frame = getattr(model, "frame", model)
     return frame if isinstance(frame, HistoryModel) else None
 
@@ -168,7 +168,7 @@ def _frame(model: Any) -> HistoryModel | None:
 def _grids(
     graph: TemporalGraph, grid: Grid, rows: list[int], since: int, splits: Sequence[int] | None
 ) -> Iterator[Grid]:
-    """Where the batches of a loop may begin."""
+    """Where the batches of a loop may start."""
     if splits is not None:
         yield make_grid(grid.size, splits)
         return
@@ -182,7 +182,7 @@ Way = tuple[tuple[str, int], ...]  # causes, and which form of each
 
 @dataclass(slots=True)
 class _LoopScores:
-    """Scores to meet, and those that loops with one cause or another give."""
+    """The scores to reproduce, and those of loops with various causes."""
 
     model: Model
     graph: TemporalGraph
@@ -201,7 +201,7 @@ class _LoopScores:
         return np.abs(one - other) <= self.tolerance * np.maximum(1.0, np.abs(other))
 
     def result(self, variants: dict[str, list[dict[str, Any]]]) -> ScoreComparison:
-        """Try loops with ever more causes until one gives all scores; the best of them explains as many as it does."""
+        """Test loops with more and more causes until one reproduces all scores; otherwise, keep the best."""
         self.variants, self.played = variants, {(): self.ours}
         singles: list[Way] = [((cause, which),) for cause, forms in variants.items() for which in range(len(forms))]
         for single in singles:
@@ -224,17 +224,17 @@ class _LoopScores:
         return ScoreComparison(tuple(self.rows), self.given, self.ours, tuple(causes), effects, self.tolerance)
 
     def _most_promising(self, singles: list[Way], number: int) -> list[Way]:
-        """Ways with so many causes, those first whose parts give most of the scores by themselves."""
+        """Combinations of a number of causes, those first whose parts reproduce most of the scores."""
         ways = [tuple(part for single in some for part in single) for some in itertools.combinations(singles, number)]
         possible = [way for way in ways if len(set(_named(way))) == number and not {MOVED, LAZY} <= set(_named(way))]
         return sorted(possible, key=lambda way: -sum(int(self._met((part,)).sum()) for part in way))
 
     def _met(self, way: Way) -> Any:
-        """Which of the scores a loop gives. [n]"""
+        """Which of the scores a loop reproduces. [n]"""
         return self._close(self.given, self.played[way])
 
     def _best(self, played: dict[Way, FloatArray]) -> Way:
-        """The way that gives most of the scores; of equally good ones the first, which has the fewest causes."""
+        """The combination that reproduces most of the scores; among equals the first, which has the fewest causes."""
         return max(played, key=lambda way: int(self._close(self.given, played[way]).sum()))
 
     def _effect(self, cause: str, scores: FloatArray, causes: Sequence[tuple[str, ...] | None]) -> Effect:
@@ -245,16 +245,16 @@ class _LoopScores:
         return Effect(cause, int(changed.sum()), decided, worst, sum(cause in (some or ()) for some in causes))
 
     def _play(self, way: Way) -> None:
-        """Find out the scores of a loop with some causes."""
+        """Compute the scores of a loop with some causes."""
         if way not in self.played:
             self.played[way] = self._scores([self.variants[cause][which] for cause, which in way])
 
     def _scores(self, way: Sequence[dict[str, Any]]) -> FloatArray:
         frame = _frame(self.model)
-        assert frame is not None  # nothing is tried of other models
-        asked: dict[str, Any] = {name: value for part in way for name, value in part.items()}
-        grid, sees = asked.pop("grid", frame.grid), asked.pop("sees_own_batch", frame.feeding.sees_own_batch)
-        loop = Loop(Feeding(grid, sees), **asked)
+        assert frame is not None  # nothing can be tested on other models
+        options: dict[str, Any] = {name: value for part in way for name, value in part.items()}
+        grid, sees = options.pop("grid", frame.grid), options.pop("sees_own_batch", frame.feeding.sees_own_batch)
+        loop = Loop(Feeding(grid, sees), **options)
         if frame.modules is None:
             other = frame.fed(loop.feeding)
             return np.array(logits_of_links(other, [self.graph.query(row) for row in self.rows]))
@@ -288,6 +288,6 @@ def _lines(comparison: ScoreComparison) -> Iterator[str]:
     if comparison.unexplained:
         shown = ", ".join(map(str, comparison.unexplained[:8]))
         tried = {effect.cause for effect in comparison.effects}
-        hint = "" if MOVED in tried else f" Give memory=, to try whether {MOVED}."
+        hint = "" if MOVED in tried else f" Give memory= to test whether {MOVED}."
         yield ""
         yield f"Unexplained: event {shown}{', …' if len(comparison.unexplained) > 8 else ''}.{hint}"

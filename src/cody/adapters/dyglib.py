@@ -1,14 +1,14 @@
-"""Models of DyGLib: TGAT, GraphMixer, DyGFormer, TCL and CAWN without memory; TGN, DyRep and JODIE with.
+"""Models of DyGLib: TGAT, GraphMixer, DyGFormer, TCL and CAWN (without memory); TGN, DyRep and JODIE (with memory).
 
     model = dyglib.wrap(model[0], model[1], data=graph, num_neighbors=20)
 
-DyGLib counts nodes and events from 1: row r of the graph is its event r + 1, node v its node v + 1. Neighbours come
-from the past that is asked about, the most recent ones, so that nothing is drawn at random; which of them a time sees
-is decided as there: events that are strictly earlier.
+DyGLib counts nodes and events from 1: row r of the graph is its event r + 1, node v its node v + 1. Neighbours are the
+most recent ones in the history that is scored, so that nothing is sampled at random; as in the library, only strictly
+earlier events count.
 
-An answer does not depend on what else is asked. DyGFormer pads histories to the longest one of a batch and gives no
-mask to its attention, so there a score depends on the other links of its batch. Here histories are padded to the
-longest that the model takes (`max_input_sequence_length`), as they are in a batch with one such history.
+An answer does not depend on other evaluations. DyGFormer pads histories to the longest one of a batch without masking
+its attention, so in the library a score depends on the other links of its batch. Here histories are padded to the
+longest that the model accepts (`max_input_sequence_length`), as in a batch with one such history.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from cody.utils.words import duration
 
 __all__ = ["DyglibSteps", "Past", "PastSampler", "wrap"]
 
-STATE = "memory_bank."  # of names of parameters that are no weights
+STATE = "memory_bank."  # in names of parameters that are not weights
 TABLES = ("neighbor_sampler", "node_raw_features", "edge_raw_features")  # large, and never changed
-TOGETHER = 16  # links that are given to a model at once
-LONG = 30.0  # seconds of an explanation, from which on a warning is due
+TOGETHER = 16  # links that a model scores at once
+LONG = 30.0  # seconds of an explanation that cause a warning
 
 
 def wrap(
@@ -58,14 +58,14 @@ def wrap(
     snapshot_bytes: int = SNAPSHOT_BYTES,
     **options: Any,
 ) -> HistoryModel:
-    """A trained model of DyGLib (there, `model[0]` and `model[1]`) as one that can be explained.
+    """A trained model of DyGLib (there, `model[0]` and `model[1]`) as a model that can be explained.
 
-    The modules are copied, and the copies are in evaluation mode; yours stay as they are. A `SlowModelWarning` says so
-    where an explanation will take long.
+    The modules are copied, and the copies are put into evaluation mode; yours are not modified. A `SlowModelWarning` is
+    issued if an explanation will take long.
 
     Args:
         backbone: has `compute_src_dst_node_temporal_embeddings`.
-        link_predictor: called with `input_1` and `input_2`; gives logits.
+        link_predictor: called with `input_1` and `input_2`; returns logits.
         data: the graph of the events that the model was trained on, for example `cody.load("ml_wikipedia.csv")`, which
             is a processed file of DyGLib's.
         batch: of a model with memory, how many events it was fed at a time.
@@ -73,15 +73,15 @@ def wrap(
             of the data. None: 70, 15 and 15 % by time, as in the library. `()`: one loader for all.
         sees_own_batch: of a model with memory, whether the memory has the earlier events of a link's own batch. In the
             library's loops it does not; neighbours of the same batch are seen in any case.
-        hops: how far the model looks. By default that is found out by trying: how many steps from the link it asks for
+        hops: how far the model looks. By default this is detected: how many steps from the link it looks up
             neighbours.
-        probabilities: whether the link predictor ends with a sigmoid; the library's does not. None: that is found out
-            by trying, and a `ProbabilityWarning` says so.
-        snapshot_bytes: how much memory states of the model may take.
-        options: what the model is asked with there, such as `num_neighbors=20` or `time_gap=2000`.
+        probabilities: whether the link predictor ends with a sigmoid; the library's does not. None: this is
+            detected, and a `ProbabilityWarning` is issued.
+        snapshot_bytes: memory budget for saved states.
+        options: further arguments of the model's method, such as `num_neighbors=20` or `time_gap=2000`.
     """
     if not isinstance(data, TemporalGraph):
-        raise CallError(f"data must be a graph, as cody.load gives it, not {data!r:.60}")
+        raise CallError(f"data must be a graph, as returned by cody.load, not {data!r:.60}")
     for module in (backbone, link_predictor):
         if not isinstance(module, nn.Module):
             raise CallError(
@@ -105,8 +105,8 @@ def wrap(
     seconds = expected_seconds(model)
     if seconds > LONG:
         warnings.warn(
-            f"an explanation of 300 sets may take {duration(seconds)} with this {steps.name}; evaluations=… and "
-            "seconds=… limit it",
+            f"an explanation with 300 evaluations may take {duration(seconds)} with this {steps.name}; "
+            "evaluations=… and seconds=… limit it",
             SlowModelWarning,
             stacklevel=2,
         )
@@ -114,11 +114,11 @@ def wrap(
 
 
 def _without_memory(graph: TemporalGraph, steps: DyglibSteps, given: dict[str, Any]) -> HistoryModel:
-    """Many sets at once, if the model answers alone as it does in company."""
+    """Many sets at once, if the model's answers do not depend on the batch."""
     if answers_alone(steps, graph):
         return from_steps(graph, **given, score_many=steps.score_many)
     warnings.warn(
-        f"explanations will be slow: the score that {steps.name} gives a link depends on the other links of its batch. "
+        f"explanations will be slow: the score of a link by {steps.name} depends on the other links of its batch. "
         "Here each link is scored alone, so scores may differ from those of your loop",
         SlowModelWarning,
         stacklevel=3,
@@ -127,7 +127,7 @@ def _without_memory(graph: TemporalGraph, steps: DyglibSteps, given: dict[str, A
 
 
 def _with_memory(graph: TemporalGraph, steps: DyglibSteps, given: dict[str, Any], snapshot_bytes: int) -> HistoryModel:
-    """Where it gives the same answers, only events that can reach the link are replayed, and without embeddings."""
+    """Replay only events that can reach the link, and without embeddings, if that gives the same answers."""
     given |= {"start": steps.start, "observe": steps.observe, "save": steps.save, "restore": steps.restore}
     given["snapshot_bytes"] = snapshot_bytes
     everything = from_steps(graph, **given)
@@ -142,14 +142,14 @@ def _with_memory(graph: TemporalGraph, steps: DyglibSteps, given: dict[str, Any]
 
 
 class FoundModules(NamedTuple):
-    """What a trial of a model tells."""
+    """The result of testing a model."""
 
     hops: int
     gives_logits: bool
 
 
 class DyglibSteps:
-    """What the frame asks of the user's modules."""
+    """The functions of `from_steps`, on top of the user's modules."""
 
     def __init__(self, backbone: Any, link_predictor: Any, options: dict[str, Any]) -> None:
         self.backbone, self.link_predictor, self.options = backbone, link_predictor, options
@@ -160,7 +160,7 @@ class DyglibSteps:
         self.tables = [module for module in backbone.modules() if hasattr(module, "edge_raw_features")]
         self.events: Tensor = backbone.edge_raw_features  # [E + 1, F], the first of no event
         self.embeds = True  # whether embeddings are computed when a batch is observed
-        self.narrow = False  # whether waiting messages are applied for the nodes that a score reads, and no others
+        self.narrow = False  # whether pending messages are applied only for the nodes that a score reads
         self.probe = Probe()
         _pad_to_full_length(backbone)
 
@@ -168,7 +168,7 @@ class DyglibSteps:
         self.bank.__init_memory_bank__()
 
     def save(self) -> Any:
-        """The memories, and the messages that wait: the library's own copy of each of these takes long."""
+        """The memories and the pending messages; the library's own way to copy them is slow."""
         bank = self.bank
         if not hasattr(bank, "node_raw_messages"):
             return bank.backup_memory_bank()
@@ -233,7 +233,7 @@ class DyglibSteps:
 
     @contextmanager
     def _without_embeddings(self) -> Iterator[None]:
-        """Inside, memories stand for the embeddings that are computed from them, and waiting messages are left to wait.
+        """Inside, memories replace the embeddings that are computed from them, and pending messages stay pending.
 
         It is for models whose messages are made of memories alone; `keeps_state_without_embeddings` tries that.
         """
@@ -247,7 +247,7 @@ class DyglibSteps:
 
     @contextmanager
     def _only_what_is_read(self, query: Query, past: Past) -> Iterator[None]:
-        """Inside, waiting messages are applied to the memories that a score reads; in the library, to all of them."""
+        """Inside, pending messages are applied to the memories that a score reads; in the library, to all of them."""
         update, nodes = type(self.backbone).get_updated_memories, self.reads(query, past) + 1
         vars(self.backbone)["get_updated_memories"] = lambda node_ids, **named: update(self.backbone, nodes, **named)
         try:
@@ -260,13 +260,13 @@ class DyglibSteps:
 
     @torch.no_grad()
     def try_out(self, probabilities: bool | None) -> FoundModules:
-        """How many steps from a link the model asks for neighbours, found out by giving it some, and what it gives."""
+        """How many steps from a link the model looks up neighbours, detected by running it, and its output."""
         if self.bank is not None:
             self.start()
         link = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64), np.full(2, Probe.NOW)
         try:
             source, _ = self._embed(self.probe, self.events, *link, **self._scoring())
-        except Exception:  # it does not take made-up neighbours
+        except Exception:  # it does not accept artificial neighbours
             self.predict.probabilities = bool(probabilities)
             return FoundModules(HOPS, gives_logits=bool(probabilities))
         surely = self.predict.settle(probabilities, source, ("input_1", "input_2"))
@@ -295,7 +295,7 @@ def _memories_of(node_memories: Tensor, node_ids: IntArray, **_: Any) -> Tensor:
 
 
 def _pad_to_full_length(backbone: nn.Module) -> None:
-    """Let histories be padded to the longest that a model takes, and not to the longest of a batch."""
+    """Pad histories to the longest that a model accepts instead of the longest of a batch."""
     for module in backbone.modules():
         if hasattr(type(module), "pad_sequences"):
             vars(module)["pad_sequences"] = partial(_padded, module)
@@ -321,11 +321,11 @@ def _check(backbone: Any, graph: TemporalGraph, options: dict[str, Any]) -> None
     known = list(inspect.signature(compute).parameters)
     for name in options:
         if name not in known:
-            raise CallError(f"{kind} is not asked with {name!r}{did_you_mean(name, known)}")
+            raise CallError(f"{kind} has no option {name!r}{did_you_mean(name, known)}")
     for what, table, count in (
         ("events", "edge_raw_features", graph.num_events),
         ("nodes", "node_raw_features", graph.num_nodes),
     ):
         made = len(getattr(backbone, table)) - 1
         if made < count or (what == "events" and made > count):
-            raise ModelError(f"the model was made for {made:,} {what}, and the data have {count:,}")
+            raise ModelError(f"the model was made for {made:,} {what}, but the data have {count:,}")

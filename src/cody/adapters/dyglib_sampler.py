@@ -1,4 +1,4 @@
-"""Neighbour samplers with the methods of DyGLib's: one for pasts that are asked about, one that tries out a model."""
+"""Neighbour samplers with the interface of DyGLib's: one for modified histories, one for testing a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Columns = tuple[IntArray, IntArray, FloatArray]  # nodes, events and times, all 
 
 
 class Sampler:
-    """What all samplers have in common."""
+    """The common base of the samplers."""
 
     sample_neighbor_strategy = "recent"
     seed = 0
@@ -42,10 +42,10 @@ class Sampler:
 
 
 class PastSampler(Sampler):
-    """What DyGLib's `NeighborSampler` with the strategy "recent" gives, of the pasts that are asked about.
+    """The neighbours that DyGLib's `NeighborSampler` with the strategy "recent" returns, for modified histories.
 
-    A call is about the same number of nodes of each past, those of the first past first. So it is in all models of the
-    library that have no memory: a link is a row of a table, and its neighbours follow each other.
+    A call has the same number of nodes for each history, those of the first history first. All models of the library
+    without memory do this: a link is a row of a table, and its neighbours are consecutive.
     """
 
     def __init__(self, pasts: Sequence[Past]) -> None:
@@ -72,8 +72,8 @@ class PastSampler(Sampler):
         self, node_ids: IntArray, node_interact_times: FloatArray
     ) -> tuple[list[IntArray], list[IntArray], list[FloatArray]]:
         """All neighbours of each node before its time, oldest first."""
-        asked = zip(self._past_of(node_ids).tolist(), node_ids.tolist(), node_interact_times.tolist(), strict=True)
-        nodes, events, times = zip(*(self._all(self.pasts[of], node, time) for of, node, time in asked), strict=True)
+        requests = zip(self._past_of(node_ids).tolist(), node_ids.tolist(), node_interact_times.tolist(), strict=True)
+        nodes, events, times = zip(*(self._all(self.pasts[of], node, time) for of, node, time in requests), strict=True)
         return list(nodes), list(events), list(times)
 
     def find_neighbors_before(
@@ -81,15 +81,15 @@ class PastSampler(Sampler):
     ) -> tuple[IntArray, IntArray, FloatArray, FloatArray | None]:
         """Neighbours, events and times of a node before a time, oldest first."""
         if return_sampled_probabilities:
-            raise ModelError("neighbours drawn with probabilities are not supported; use those that are most recent")
+            raise ModelError("neighbours sampled with probabilities are not supported; use the most recent ones")
         (past,) = self.pasts
         return *self._all(past, int(node_id), interact_time), None
 
     def _past_of(self, nodes: IntArray) -> IntArray:
-        """Which past each of the nodes of a call belongs to. [n]"""
+        """Which history each of the nodes of a call belongs to. [n]"""
         each, rest = divmod(len(nodes), len(self.pasts))
         if rest:
-            raise ModelError(f"the model asked for neighbours of {len(nodes)} nodes for {len(self.pasts)} links")
+            raise ModelError(f"the model looked up neighbours of {len(nodes)} nodes for {len(self.pasts)} links")
         return np.repeat(np.arange(len(self.pasts)), each)
 
     def _all(self, past: Past, node: int, time: float) -> Columns:
@@ -102,26 +102,26 @@ class PastSampler(Sampler):
 
 
 class Probe(Sampler):
-    """A sampler that gives one neighbour wherever it is asked, and notes how far from the link a model goes.
+    """A sampler that returns one neighbour for every node, and records how far from the link a model goes.
 
-    How far is told by times: those of the link are `NOW`, and each neighbour is one earlier.
+    The distance is encoded in the times: those of the link are `NOW`, and each neighbour is one earlier.
     """
 
     NOW = 4096.0  # exact in single precision, as all numbers below it are
 
     def __init__(self) -> None:
-        self.hops = 0  # of events that the model has asked for
+        self.hops = 0  # of events that the model has looked up
         self.neighbours = 0  # of a node, at most; all of them, if `every`
         self.every = False
 
     def get_historical_neighbors(
         self, node_ids: IntArray, node_interact_times: FloatArray, num_neighbors: int = 20
     ) -> Columns:
-        asked = np.asarray(node_interact_times, dtype=np.float64)
-        self.hops = max(self.hops, int(self.NOW - asked.min()) + 1)
+        times = np.asarray(node_interact_times, dtype=np.float64)
+        self.hops = max(self.hops, int(self.NOW - times.min()) + 1)
         self.neighbours = max(self.neighbours, num_neighbors)
         ones = np.ones((len(node_ids), num_neighbors), dtype=np.int64)
-        return ones, ones, (ones * (asked - 1)[:, None]).astype(np.float32)
+        return ones, ones, (ones * (times - 1)[:, None]).astype(np.float32)
 
     def get_all_first_hop_neighbors(
         self, node_ids: IntArray, node_interact_times: FloatArray

@@ -1,4 +1,4 @@
-"""What is tried on a model of DyGLib when it is wrapped: which shortcuts are right for it, and how long it takes."""
+"""Tests of a model of DyGLib when it is wrapped: which shortcuts are valid for it, and how long it takes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SETS = 300  # of an explanation
 
 
 def answers_alone(steps: DyglibSteps, graph: TemporalGraph) -> bool:
-    """Whether sets that are asked together get the answers that each gets alone."""
+    """Whether sets that are evaluated together get the same answers as alone."""
     for row in _some_rows(graph):
         query = graph.query(row)
         recent = [graph.history(node, row)[-3:].tolist() for node in (query.src, query.dst)]
@@ -54,7 +54,7 @@ def keeps_state_without_embeddings(steps: DyglibSteps, model: HistoryModel) -> b
 def replays_rightly(steps: DyglibSteps, model: HistoryModel) -> bool:
     """Whether a replay of what can reach a link, and memories of what it reads, give the answers of a full replay.
 
-    It is tried on the first batches. Afterwards the steps are narrow.
+    It is tested on the first batches. Afterwards the steps are narrow.
     """
     rng, graph = np.random.default_rng(0), model.graph
     row = min(TRIED * model.grid.size + model.grid.size // 2, graph.num_events - 1)
@@ -66,7 +66,7 @@ def replays_rightly(steps: DyglibSteps, model: HistoryModel) -> bool:
 
 
 def expected_seconds(model: HistoryModel) -> float:
-    """About how long an explanation takes at most: half of the candidates' batches are replayed for each set."""
+    """An estimate of the longest time of an explanation: half of the candidates' batches are replayed per set."""
     graph = model.graph
     if not graph.num_events:
         return 0.0
@@ -90,7 +90,7 @@ def _batch_in_the_middle(model: HistoryModel) -> IntArray:
 
 
 def _seconds_of_a_state(model: HistoryModel) -> float:
-    """How long it takes to save a state, after some batches before the middle of the log, and to put it back."""
+    """How long it takes to save a state, after some batches before the middle of the log, and to restore it."""
     start, observe, save, restore = (getattr(model.steps, name) for name in ("start", "observe", "save", "restore"))
     if start is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""Where the batches begin that a model is fed: every so many rows, and anew where a loader starts again."""
+"""The batch grid of a model: batches of a fixed number of rows, counted again where a loader starts again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cody.graph import IntArray, TemporalGraph, whole_number
 
 @dataclass(frozen=True)
 class Grid:
-    """Batches of `size` rows, counted anew from each row in `splits`. They are numbered from 0.
+    """Batches of `size` rows, counted again from each row in `splits`. They are numbered from 0.
 
     >>> grid = Grid(4, (10,))
     >>> [grid.first(number) for number in range(6)]
@@ -25,7 +25,7 @@ class Grid:
     """
 
     size: int
-    splits: tuple[int, ...] = ()  # ascending, without 0
+    splits: tuple[int, ...] = ()  # sorted, without 0
 
     @cached_property
     def _starts(self) -> IntArray:
@@ -50,12 +50,12 @@ class Grid:
         return int(numbers) if np.ndim(numbers) == 0 else numbers
 
     def first(self, number: int) -> int:
-        """The row that a batch begins with."""
+        """The first row of a batch."""
         part = int(np.searchsorted(self._numbers, number, side="right")) - 1 if self.splits else 0
         return int(self._starts[part]) + (number - int(self._numbers[part])) * self.size
 
     def line(self, row: int) -> int:
-        """The row that the batch of a row begins with."""
+        """The first row of the batch of a row."""
         return self.first(self.number(row))
 
     def batches(self, stop: int) -> range:
@@ -68,7 +68,7 @@ class Grid:
 
 
 def make_grid(batch: int, splits: Iterable[int] = ()) -> Grid:
-    """A grid from what a user gave."""
+    """A grid from user input."""
     size = whole_number("batch", batch)
     if size < 1:
         raise CallError(f"batch must be at least 1, not {size}")

@@ -1,9 +1,9 @@
-"""The frame for models that are fed their history: a few functions become a model that can be asked about any change.
+"""Models that are fed their history: a few functions become a model that can score any modified history.
 
 The rule is that of `cody.engine.replay`: a fixed grid of batches over the real rows, in which a change leaves holes
 and fills imagined places; every full batch before the query, then the batch that it cuts, unless the model does not see
-its own batch. The frame feeds them, keeps the state of the model at some lines of the grid, and replays only from the
-last of these before the oldest changed row.
+its own batch. `HistoryModel` feeds them, saves the state of the model at some lines of the grid, and replays only from
+the last of these before the oldest changed row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SNAPSHOT_BYTES = 512 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class ModelSteps:
-    """What a model can do; see `from_steps`."""
+    """The functions of a model; see `from_steps`."""
 
     score: Callable[[Query, Past], Any]
     start: Callable[[], Any] | None = None
@@ -39,7 +39,7 @@ class ModelSteps:
     restore: Callable[[Any], Any] | None = None
     reads: Callable[[Query, Past], IntArray] | None = None
     score_many: Callable[[Query, Sequence[Past]], Any] | None = None
-    gives_logits: bool = False  # and surely no probabilities
+    gives_logits: bool = False  # and certainly not probabilities
 
 
 def from_steps(
@@ -106,7 +106,7 @@ def from_steps(
     if given["save"] and not given["start"]:
         raise CallError("save() and restore() are for a model with memory, which has start() and observe() too")
     if not isinstance(graph, TemporalGraph):
-        raise CallError(f"the first argument is the graph, as cody.load gives it, not {graph!r:.60}")
+        raise CallError(f"the first argument is a graph, as returned by cody.load, not {graph!r:.60}")
     hops = whole_number("hops", hops)
     if hops < 1:
         raise CallError(f"hops must be at least 1, not {hops}")
@@ -120,23 +120,23 @@ class Feeding:
 
     grid: Grid
     sees_own_batch: bool = True
-    feeds_own_batch: bool = True  # whether the state has them, where it matters that it sees them
+    feeds_own_batch: bool = True  # whether the state includes them, if it sees them
 
     def sees_before(self, graph: TemporalGraph, query: Query) -> int:
-        """The row from which on a query sees nothing."""
+        """The first row that a query does not see."""
         if self.sees_own_batch or query.before == graph.num_events:
             return query.before
         return self.grid.line(query.before)
 
     def fed_before(self, graph: TemporalGraph, query: Query) -> int:
-        """The row from which on the state has nothing."""
+        """The first row that the state does not include."""
         if self.feeds_own_batch or query.before == graph.num_events:
             return query.before
         return self.grid.line(query.before)
 
 
 class HistoryModel:
-    """A model made of `ModelSteps`. One caller at a time has it: others wait."""
+    """A model made of `ModelSteps`. Calls are serialised by a lock."""
 
     def __init__(
         self,
@@ -150,8 +150,8 @@ class HistoryModel:
     ) -> None:
         self.graph, self.steps, self.identity, self.feeding, self.hops = graph, steps, identity, feeding, hops
         self.grid = feeding.grid
-        self.modules: Any = None  # of an adapter: what is behind its functions
-        self.snapshots = snapshots  # of the log as it is
+        self.modules: Any = None  # of an adapter: the object behind its functions
+        self.snapshots = snapshots  # of the unchanged log
         self._turn = threading.RLock()
 
     def __repr__(self) -> str:
@@ -166,11 +166,11 @@ class HistoryModel:
         return self.session(query).logits(changes)
 
     def sees_before(self, query: Query) -> int:
-        """The row from which on nothing matters to a query."""
+        """The first row that cannot affect a query."""
         return self.feeding.sees_before(self.graph, query)
 
     def state_before(self, query: Query) -> int:
-        """The row from which on the state has nothing when a query is scored."""
+        """The first row that the state does not include when a query is scored."""
         return self.feeding.fed_before(self.graph, query)
 
     def as_fed(self, query: Query) -> Query:
@@ -179,7 +179,7 @@ class HistoryModel:
         return query._replace(before=self.sees_before(query))
 
     def session(self, query: Query, rows: Iterable[int] = ()) -> HistorySession:
-        """A session about a query: it keeps the states before the rows that are otherwise."""
+        """A session for a query: it caches the states before the changed rows."""
         return HistorySession(self, self.as_fed(query))
 
     def reference(self, query: Query, change: Change, *, full: bool = False) -> HistoryReference:
@@ -210,7 +210,7 @@ class HistoryModel:
         return other
 
     def fed(self, feeding: Feeding) -> HistoryModel:
-        """The same functions, fed in another way; not the same model any more."""
+        """The same functions with another feeding; this is another model."""
         name = f"{self.identity} {feeding}"
         return HistoryModel(
             self.graph, self.steps, name, feeding, hops=self.hops, snapshots=Snapshots(self.snapshots.most)
@@ -218,7 +218,7 @@ class HistoryModel:
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
-        """The user's model is ours inside, and afterwards as it was, whatever happens."""
+        """Exclusive use of the user's model; its state is restored afterwards, whatever happens."""
         with self._turn:
             if self.steps.save is None or self.steps.restore is None:
                 yield
@@ -230,13 +230,13 @@ class HistoryModel:
                 self.steps.restore(before)
 
     def line_before(self, query: Query, outcome: Difference) -> int:
-        """The last line of the grid before anything is otherwise, and at or before the query."""
+        """The last line of the grid before the first changed row, and at or before the query."""
         imagined = self.graph.next_real(np.array(outcome.present, dtype=np.int64)).tolist()
         first: int = min([*outcome.absent, *imagined, query.before])
         return self.grid.line(first)
 
     def go_to(self, line: int, near: Snapshots) -> None:
-        """Bring the model to a line of the grid with nothing otherwise, from the last state that is known before it."""
+        """Bring the model to a line of the grid with nothing changed, from the last saved state before it."""
         begin, saved = max(self.snapshots.last(line), near.last(line), key=lambda snapshot: snapshot[0])
         self.begin(saved)
         unchanged = Past(self.graph, Query(0, 0, np.inf, line), NOTHING_OTHERWISE)
@@ -261,7 +261,7 @@ class HistoryModel:
             snapshots.keep(line, self.steps.save())
 
     def observe(self, rows: IntArray, past: Past | None = None) -> None:
-        """Let a batch happen."""
+        """Feed a batch."""
         check_deadline()
         if len(rows):
             assert self.steps.observe is not None
@@ -302,7 +302,7 @@ class HistoryModel:
         return reaching[::-1]
 
     def _of_the_same_time(self, rows: IntArray) -> IntArray:
-        """Events before a batch that have the time of its first: a message of theirs may be taken for the last one."""
+        """Events before a batch with the time of its first event: one of their messages may count as the last one."""
         graph, times = self.graph, self.graph.time[: self.graph.num_events]
         if not len(rows):
             return rows
@@ -319,7 +319,7 @@ class HistoryModel:
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name != "_turn"}
-        return kept | {"snapshots": Snapshots(self.snapshots.most)}  # another process makes its own
+        return kept | {"snapshots": Snapshots(self.snapshots.most)}  # another process creates its own
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -327,7 +327,7 @@ class HistoryModel:
 
 
 class HistorySession:
-    """A history-fed model asked about one query. It keeps the states before the rows that were otherwise."""
+    """Evaluates changes of one query, and caches the states before the changed rows."""
 
     def __init__(self, model: HistoryModel, query: Query) -> None:
         self.model, self.query = model, query
@@ -354,13 +354,13 @@ class HistorySession:
 
 @dataclass(frozen=True, slots=True)
 class HistoryReference:
-    """The definition of what a history-fed model answers: one state, then all events."""
+    """The reference implementation of a history-fed model: one state, then all events."""
 
     model: HistoryModel
     since: int
 
     def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
-        """One logit for each change; one of something before `since` is replayed from row 0. [B]"""
+        """One logit per change; a change before `since` is replayed from row 0. [B]"""
         model = self.model
         query = model.as_fed(query)
         outcomes = [model.graph.difference(change, query) for change in check_changes(model.graph, changes)]
@@ -387,5 +387,5 @@ def _number(answer: Any, call: str) -> float:
 def _numbers(answers: Any, count: int) -> FloatArray:
     numbers = np.array([_number(answer, "each answer of score_many(query, pasts)") for answer in answers])
     if len(numbers) != count:
-        raise ModelError(f"score_many(query, pasts) gave {len(numbers)} numbers for {count} pasts")
+        raise ModelError(f"score_many(query, pasts) returned {len(numbers)} numbers for {count} pasts")
     return numbers

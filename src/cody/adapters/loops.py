@@ -1,4 +1,4 @@
-"""A user's test loop, played once more: memory and neighbours fed batch by batch, links scored before their batch."""
+"""A replay of a user's test loop: memory and neighbours are fed batch by batch, links scored before their batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph
 
 @torch.no_grad()
 def play(frame: HistoryModel, graph: TemporalGraph, loop: Loop, rows: Sequence[int]) -> FloatArray:
-    """The logit of the link of each row, as the loop gives it."""
+    """The logit of the link of each row, as computed by the loop."""
     steps: PygSteps = frame.modules
     with frame.borrowed(), _as_fed(steps, loop):
         player = _Player(steps, graph, loop)
@@ -30,7 +30,7 @@ def play(frame: HistoryModel, graph: TemporalGraph, loop: Loop, rows: Sequence[i
 
 @contextmanager
 def _as_fed(steps: PygSteps, loop: Loop) -> Iterator[None]:
-    """The copied modules with the library's own sort, if the loop has it; afterwards as they were."""
+    """The copied modules with the library's own sort, if the loop has it; restored afterwards."""
     memory = steps.memory
     ours = vars(memory).pop("_update_msg_store", None) if loop.library and memory is not None else None
     try:
@@ -51,14 +51,14 @@ class _Player:
         self.neighbours = LibraryNeighbours(steps, graph) if loop.library else ExactNeighbours(steps, graph)
 
     def scores(self, rows: Sequence[int]) -> Iterator[tuple[int, float]]:
-        """Each of some ascending rows with its logit."""
+        """Each of some sorted rows with its logit."""
         grid, wanted = self.loop.feeding.grid, np.array(rows)
         self._begin()
         for batch in grid.batches(rows[-1] + 1 if rows else 0):
             events = grid.rows(batch, self.graph.num_events)
-            asked = wanted[(wanted >= events[0]) & (wanted <= events[-1])]
+            here = wanted[(wanted >= events[0]) & (wanted <= events[-1])]
             self._switch(int(events[0]))
-            for row in asked.tolist():
+            for row in here.tolist():
                 yield row, self._score_within(row, events) if self.loop.feeding.sees_own_batch else self._score(row)
             self._feed(events)
 
@@ -70,7 +70,7 @@ class _Player:
         self.given = False
 
     def _switch(self, first: int) -> None:
-        """Training ends: the memory is as it was then, and in evaluation mode, which applies messages that wait."""
+        """The end of training: the memory gets its state of then; evaluation mode applies pending messages."""
         if self.given or first < self.loop.since or self.steps.memory is None:
             return
         self.given = True
@@ -94,7 +94,7 @@ class _Player:
         return float(self.steps.answers(subgraph, self.graph, *state)[0])
 
     def _score_within(self, row: int, events: IntArray) -> float:
-        """Where a link sees what came before it in its batch."""
+        """For links that see earlier events of their own batch."""
         kept = self.steps.save() if self.steps.memory is not None else None
         neighbours = self.neighbours
         self.neighbours = neighbours.copy()
@@ -108,7 +108,7 @@ class _Player:
 
 
 def _take_over(memory: Any, given: Any) -> None:
-    """The state of the user's memory, messages that wait included."""
+    """The state of the user's memory, pending messages included."""
     for name in ("memory", "last_update", "msg_s_store", "msg_d_store"):
         if not hasattr(given, name):
             raise CallError(f"memory must be a copy of your TGNMemory; {type(given).__name__} has no {name!r}")
@@ -136,7 +136,7 @@ class ExactNeighbours:
 
 
 class LibraryNeighbours:
-    """What the library's `LastNeighborLoader` gives."""
+    """The neighbours that the library's `LastNeighborLoader` returns."""
 
     def __init__(self, steps: PygSteps, graph: TemporalGraph) -> None:
         from torch_geometric.nn.models.tgn import LastNeighborLoader

@@ -1,4 +1,4 @@
-"""The forms in which a user's modules come: compiled, parallel, in half precision, quantised, on several devices."""
+"""The forms of a user's modules: compiled, parallel, in half precision, quantised, on several devices."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ HALF = (torch.float16, torch.bfloat16)
 
 
 def unwrapped(module: Any) -> Any:
-    """The module itself, without what `torch.compile`, `DataParallel` or `DistributedDataParallel` put around it.
+    """The module itself, without the wrapper of `torch.compile`, `DataParallel` or `DistributedDataParallel`.
 
-    What is compiled anew for each number of rows would take longer than the module itself.
+    Recompiling for each number of rows would take longer than the module itself.
     """
     while isinstance(module, PARALLEL) or hasattr(module, "_orig_mod"):
         module = module.module if isinstance(module, PARALLEL) else module._orig_mod
@@ -27,7 +27,7 @@ def unwrapped(module: Any) -> Any:
 
 
 def check_modules(**modules: nn.Module | None) -> None:
-    """Reject modules that cannot give one answer: without weights, quantised, or on several devices."""
+    """Reject modules without a unique answer: without weights, quantised, or on several devices."""
     place: dict[torch.device, str] = {}
     for name, module in modules.items():
         if module is not None and _is_quantised(module):
@@ -42,14 +42,14 @@ def check_modules(**modules: nn.Module | None) -> None:
     if len(place) > 1:
         (one, here), (other, there) = list(place.items())[:2]
         raise ModelError(
-            f"{here} is on the device '{one}' and {there} on '{other}'; bring all modules to one, for example with "
+            f"{here} is on the device '{one}' and {there} on '{other}'; move all modules to one, for example with "
             ".to('cpu')"
         )
 
 
 def copied(module: Any, shared: Iterable[Any] = ()) -> Any:
     """A copy of a module, in single precision if it has numbers of half precision; `shared` is not copied."""
-    # What is in the middle of a gradient computation refuses to be copied, so it is copied beforehand.
+    # Tensors in the middle of a gradient computation cannot be copied, so they are detached first.
     busy = {id(tensor): tensor.detach().clone() for tensor in module.buffers() if tensor.grad_fn is not None}
     same = copy.deepcopy(unwrapped(module), busy | {id(each): each for each in shared})
     return same.float() if half_precision(same) else same
@@ -64,11 +64,11 @@ def evaluating(module: Any) -> Any:
 
 
 def warn_of_half_precision(*modules: nn.Module | None) -> None:
-    """Say that numbers are computed with in another precision than the user's. For a function that the user calls."""
+    """Warn that the computation uses another precision than the user's. For functions that the user calls."""
     found = [kind for module in modules if module is not None and (kind := half_precision(module))]
     if found:
         warnings.warn(
-            f"the model is in {found[0]}, whose rounding would decide about small changes: it is computed in single "
+            f"the model is in {found[0]}, whose rounding would hide small changes: it is computed in single "
             "precision here, and scores differ from yours by that rounding",
             PrecisionWarning,
             stacklevel=3,

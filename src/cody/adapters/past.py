@@ -1,4 +1,4 @@
-"""What a model is shown: a batch of events, and the past that a query sees once a change is made."""
+"""What a model sees: a batch of events, and the history of a query under a change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph
 
 @dataclass(frozen=True)
 class Events:
-    """Some events of a graph, in their order, as columns."""
+    """Some events of a graph, in order, as columns."""
 
     graph: TemporalGraph
     rows: IntArray  # [n] imagined ones among them
@@ -36,7 +36,7 @@ class Events:
 
     @property
     def features(self) -> FloatArray | None:
-        """[n, F], or None where events have none."""
+        """[n, F], or None if events have none."""
         return self.graph.features_of(self.rows)
 
 
@@ -50,11 +50,11 @@ class Past:
 
     @cached_property
     def events(self) -> Events:
-        """All of them. To build it takes as long as the past is; `recent` does not."""
+        """All events. The cost grows with the length of the history; that of `recent` does not."""
         return Events(self.graph, self.rows())
 
     def rows(self, first: int = 0) -> IntArray:
-        """The rows from real row `first` on, in their order. An imagined row counts as the one it stands before."""
+        """The rows from real row `first` on, in order. An imagined row counts as the row it precedes."""
         real = np.arange(first, self.query.before)
         absent = [row for row in self.outcome.absent if row >= first]
         if absent:
@@ -65,7 +65,7 @@ class Past:
         return _in_order(self.graph, np.concatenate([real, imagined[self.graph.next_real(imagined) >= first]]))
 
     def of_node(self, node: int) -> IntArray:
-        """All rows of a node, in their order."""
+        """All rows of a node, in order."""
         rows = self.graph.history(node, self.query.before)
         if self.outcome.absent:
             rows = rows[~np.isin(rows, list(self.outcome.absent))]
@@ -85,7 +85,7 @@ class Past:
 def recent(
     pasts: Sequence[Past], of: IntArray, nodes: IntArray, count: int, *, until: FloatArray | None = None
 ) -> IntArray:
-    """What `Past.recent` gives, for nodes each of which is asked of one of several pasts of one query. [n, count]
+    """The result of `Past.recent` for nodes, each in one of several histories of one query. [n, count]
 
     With `until`, a time for each node, only events that are strictly earlier count.
     """

@@ -1,4 +1,4 @@
-"""A user's link predictor, whatever it ends with, as one that gives logits."""
+"""A user's link predictor, whatever its last layer, as one that returns logits."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from cody.errors import ModelError, ProbabilityWarning
 from cody.graph import FloatArray
 
 PROBABILITIES = (
-    "all answers of link_predictor lie between 0 and 1, also for large numbers, so they are taken for probabilities; "
-    "say probabilities=True if they are, and False if they are logits"
+    "all outputs of link_predictor lie between 0 and 1, even for large inputs, so they are treated as probabilities; "
+    "pass probabilities=True if they are, and False if they are logits"
 )
 SIGMOIDS = {torch.sigmoid, torch.special.expit, Tensor.sigmoid}
 LARGE, TRIED = 1e3, 64  # numbers and rows that a predictor is tried with
 
 
 class LogitPredictor:
-    """Calls a link predictor and gives one logit for each link.
+    """Calls a link predictor and returns one logit per link.
 
-    Of one that ends with a sigmoid (`probabilities`), the logits are what the sigmoid is fed: nothing is lost where
-    probabilities round to 0 or 1. Where that cannot be seen (TorchScript, another function than a sigmoid) they are
+    If it ends with a sigmoid (`probabilities`), the logits are the inputs of the sigmoid: nothing is lost where
+    probabilities round to 0 or 1. If they cannot be observed (TorchScript, another function than a sigmoid) they are
     computed from the probabilities.
     """
 
     def __init__(self, module: Any, call: str, *, probabilities: bool = False) -> None:
         self.module, self.call, self.probabilities = module, call, probabilities
-        self.noticed = False  # that answers are probabilities, which the user has not said
+        self.noticed = False  # probabilities were detected, not declared by the user
 
     def __call__(self, links: int, *given: Tensor, **named: Tensor) -> FloatArray:
-        """One logit for each of so many links. [links]"""
+        """One logit per link. [links]"""
         sigmoids = SigmoidInputs()
         with sigmoids if self.probabilities else nullcontext():
             answers = self.module(*given, **named)
         if answers.numel() != links:
             raise ModelError(
-                f"{self.call} gave {tuple(answers.shape)} for {links} links; it must give one number for each"
+                f"{self.call} returned {tuple(answers.shape)} for {links} links; it must return one number per link"
             )
         fed = sigmoids.behind(answers) if self.probabilities else answers
         if fed is None:
@@ -52,18 +52,18 @@ class LogitPredictor:
         return logits
 
     def warn(self) -> None:
-        """Say that answers were noticed to be probabilities. It is for a function that the user calls."""
+        """Warn that the outputs were detected to be probabilities. For functions that the user calls."""
         if self.noticed:
             warnings.warn(PROBABILITIES, ProbabilityWarning, stacklevel=3)
 
     @torch.no_grad()
     def settle(self, probabilities: bool | None, like: Tensor, names: Sequence[str] = ()) -> bool:
-        """Whether answers are surely logits from now on. Probabilities are noticed where the user has not said so.
+        """Whether outputs are certainly logits from now on. Probabilities are detected unless declared.
 
         Args:
-            probabilities: what the user says.
+            probabilities: what the user declares.
             like: embeddings of nodes, which the predictor takes. [n, d]
-            names: those of its two arguments, if it wants them.
+            names: the names of its two arguments, if it needs them.
         """
         large = np.random.default_rng(0).normal(0, LARGE, (2, TRIED, like.shape[-1]))
         ends = torch.as_tensor(large).to(like)
@@ -75,7 +75,7 @@ class LogitPredictor:
 
 
 class SigmoidInputs(TorchFunctionMode):
-    """Notes what goes into sigmoids, be they modules, functions or methods, while it is entered."""
+    """Records the inputs of sigmoids (modules, functions or methods) while it is entered."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class SigmoidInputs(TorchFunctionMode):
         return result
 
     def behind(self, answers: Tensor) -> Tensor | None:
-        """What was fed to the sigmoid whose result these answers are, in whatever shape; None if there is none."""
+        """The input of the sigmoid that returned these answers, in any shape; None if there is none."""
         for fed, result in reversed(self.calls):
             if answers.data_ptr() == result.data_ptr() and answers.numel() == result.numel():
                 return fed

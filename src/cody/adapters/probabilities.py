@@ -1,4 +1,4 @@
-"""Models that answer with probabilities."""
+"""Models that return probabilities."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def to_logits(probabilities: ArrayLike) -> FloatArray:
     values = given.astype(np.float64)
     bad = values[(values < 0) | (values > 1)]
     if bad.size:
-        raise ModelError(f"a probability must lie between 0 and 1, and the model gave {bad[0]:.6g}")
+        raise ModelError(f"a probability must lie between 0 and 1, but the model returned {bad[0]:.6g}")
     with np.errstate(divide="ignore"):
         logits: FloatArray = np.log(values) - np.log1p(-values)
     logits[values == 0] = np.log(float(precision.smallest_subnormal)) - np.log(2)
@@ -39,7 +39,7 @@ def to_logits(probabilities: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class FromProbabilities:
-    """A model whose answers are probabilities, as one whose answers are logits."""
+    """A model that returns probabilities, as one that returns logits."""
 
     model: Model
 
@@ -81,5 +81,5 @@ class _LogitSession:
 
 
 def from_probabilities(model: Model) -> FromProbabilities:
-    """A model that answers with probabilities (its last layer is a sigmoid) as one that answers with logits."""
+    """A model that returns logits, from one that returns probabilities (its last layer is a sigmoid)."""
     return FromProbabilities(model)

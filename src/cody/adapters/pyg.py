@@ -3,16 +3,16 @@
     model = pyg.wrap(memory=memory, gnn=gnn, link_predictor=link_pred, data=data, batch=200, neighbours=10)
     why = cody.explain(model, model.graph, model.graph.query(50_000))
 
-Your modules are copied, and the copies are in evaluation mode: whatever happens here, yours stay as they are. What you
-train afterwards needs a new `wrap`.
+Your modules are copied, and the copies are put into evaluation mode; yours are never modified. After more training,
+call `wrap` again.
 
-Two things of the library are replaced in the copies, because they make an answer depend on unrelated events. Neighbours
-come from `Past.recent`: `LastNeighborLoader` drops recent events when a node has more of them in one batch than fit.
-Messages of one node are put in the order of the log by a stable sort, which decides between events of equal time.
+Two parts of the library are replaced in the copies, because they make an answer depend on unrelated events. Neighbours
+come from `Past.recent`: `LastNeighborLoader` drops recent events if a node has more of them in one batch than fit.
+Messages of one node are sorted in the order of the log by a stable sort, which decides between events of equal time.
 
-No module is given a single row. The kernels of torch for one row round differently from those for several, and where
-times are seconds over years, the cosine of a time encoding turns that into another number altogether. So a single row
-is given twice, and the copy of the result is dropped.
+No module is called with a single row. The kernels of torch for one row round differently from those for several, and if
+times are seconds over years, the cosine of a time encoding amplifies this to an entirely different number. So a single
+row is passed twice, and the second result is dropped.
 """
 
 from __future__ import annotations
@@ -61,34 +61,34 @@ def wrap(
     fast: bool = True,
     snapshot_bytes: int = SNAPSHOT_BYTES,
 ) -> HistoryModel | SourcedModel:
-    """A trained model as one that can be explained.
+    """A trained model of PyTorch Geometric as a model that can be explained.
 
-    The defaults are those of the test loops of PyG, TGB and TGM: docs/own-model.md says exactly which prediction is
-    explained, and `cody.adapters.compare` whether it is the one of your loop.
+    The defaults follow the test loops of PyG, TGB and TGM: docs/own-model.md says exactly which prediction is
+    explained, and `cody.adapters.compare` tests whether it matches your own loop.
 
     Args:
         gnn: called as `gnn(z, last_update, edge_index, t, msg)`, as in the library's TGN example.
-        link_predictor: called as `link_predictor(z_src, z_dst)`; gives logits.
+        link_predictor: called as `link_predictor(z_src, z_dst)`; returns logits.
         data: the `TemporalData` that the model was trained on, or a graph of the same events, which has names and
-            dates. The `src` and `dst` of either are places in the memory, its features are the messages.
+            dates. Its `src` and `dst` are indices of the memory, its features are the messages.
         memory: a `TGNMemory`, or anything with its methods. Without one, `z` are the `node_features` of the nodes, and
             `last_update` is the time of the query for all of them.
-        node_features: one row for each node. Beside a memory, `z` is the memory of a node followed by its features.
-        batch: how many events the memory was updated with at a time. It is part of the model: answers depend on it.
-        splits: rows at which your loop begins a new batch because it has a loader for each part of the data, for
-            example the first rows of validation and test. None: as `data.train_val_test_split(0.15, 0.15)` divides the
-            events, which is also what TGB does. `()`: one loader for all.
-        sees_own_batch: whether a link sees the earlier events of its own batch. In the loops of the libraries it does
-            not: a batch is scored first and given to the memory and to the neighbour loader afterwards.
-        neighbours: how many recent events of a node the GNN is given.
-        hops: how far the GNN is given events: 1, those of the query's nodes; 2, those of their neighbours too.
+        node_features: one row per node. With a memory, `z` is the memory of a node followed by its features.
+        batch: number of events per update of the memory. It is part of the model: answers depend on it.
+        splits: rows at which your loop starts a new batch because it has one loader per part of the data, for
+            example the first rows of validation and test. None: as `data.train_val_test_split(0.15, 0.15)` splits the
+            events, which is also TGB's split. `()`: one loader for all.
+        sees_own_batch: whether a link sees the earlier events of its own batch. In the libraries' loops it does not: a
+            batch is scored first and then passed to the memory and to the neighbour loader.
+        neighbours: number of recent events per node that the GNN sees.
+        hops: radius of the events that the GNN sees: 1, those of the query's nodes; 2, also those of their neighbours.
         start: the time in `data` that the model counts as 0.
-        message: what the model got as message of every event, where `data` has no features.
-        probabilities: whether the link predictor ends with a sigmoid, as TGB's does; logits are what it is fed. None:
-            that is found out by trying, and a `ProbabilityWarning` says so.
-        fast: compute only what a change changes. It needs a memory that keeps the last message of each node, as
-            `TGNMemory` with `LastAggregator` does; with another one a `SlowModelWarning` says why it is not possible.
-        snapshot_bytes: how much memory states of the model may take.
+        message: the message of every event, if `data` has no features.
+        probabilities: whether the link predictor ends with a sigmoid, as TGB's does; logits are then its inputs. None:
+            this is detected, and a `ProbabilityWarning` is issued.
+        fast: compute only what a change affects. It needs a memory that keeps the last message of each node, as
+            `TGNMemory` with `LastAggregator` does; with another one a `SlowModelWarning` gives the reason.
+        snapshot_bytes: memory budget for saved states.
     """
     graph = data if isinstance(data, TemporalGraph) else _graph(data, memory, node_features)
     modules = Modules(*(_copied(module) for module in (memory, gnn, link_predictor)))
@@ -119,7 +119,7 @@ class Modules(NamedTuple):
 
 
 class Options(NamedTuple):
-    """How the modules are called; part of what an answer depends on."""
+    """How the modules are called; part of the model's identity."""
 
     neighbours: int
     hops: int
@@ -143,17 +143,17 @@ class PygMemoryState(NamedTuple):
 
 
 class Subgraph(NamedTuple):
-    """What a GNN is given for B pasts at once: the parts of different pasts have no edges in common."""
+    """The input of a GNN for B histories at once: the parts of different histories share no edges."""
 
-    nodes: IntArray  # [n] ascending within each past
-    of: IntArray  # [n] the past that each belongs to, ascending
+    nodes: IntArray  # [n] sorted within each history
+    of: IntArray  # [n] the history that each belongs to, sorted
     edges: IntArray  # [2, m] from neighbour to node, by their places in `nodes`
     rows: IntArray  # [m] the event of each edge
     ends: IntArray  # [2, B] places of the query's nodes
 
 
 def twice(subgraph: Subgraph) -> Subgraph:
-    """The same pasts, and the same once more."""
+    """The same histories, twice."""
     nodes, of, edges, rows, ends = subgraph
     of, edges = np.concatenate([of, of + ends.shape[1]]), np.concatenate([edges, edges + len(nodes)], axis=1)
     ends = np.concatenate([ends, ends + len(nodes)], axis=1)
@@ -161,7 +161,7 @@ def twice(subgraph: Subgraph) -> Subgraph:
 
 
 class PygSteps:
-    """What the frame asks of the user's modules."""
+    """The functions of `from_steps`, on top of the user's modules."""
 
     def __init__(self, modules: Modules, node_features: Tensor | None, options: Options) -> None:
         self.memory, self.gnn, self.link_predictor = modules
@@ -199,11 +199,11 @@ class PygSteps:
         return float(self.answers(subgraph, past.graph, *self.state_of(query, subgraph))[0])
 
     def state_of(self, query: Query, subgraph: Subgraph) -> tuple[Tensor, Tensor]:
-        """`z` and the last update of the nodes of a subgraph, from the memory as it is, or without one."""
+        """`z` and the last update of the nodes of a subgraph, from the current memory, or without one."""
         return self._without_memory(query, subgraph) if self.memory is None else self.read(subgraph.nodes)
 
     def read(self, nodes: IntArray) -> tuple[Tensor, Tensor]:
-        """What the memory says of some nodes: `z`, and when it was last updated."""
+        """The memory of some nodes: `z`, and the time of its last update."""
         z, last_update = self.memory(self._long(nodes))
         return z, last_update
 
@@ -214,10 +214,10 @@ class PygSteps:
         return self.answers(subgraph, pasts[0].graph, *self._without_memory(query, subgraph))
 
     def subgraph(self, query: Query, pasts: Sequence[Past]) -> Subgraph:
-        """The recent events of the query's nodes, and so on; as `LastNeighborLoader` gives them if it is asked once."""
+        """The recent events of the query's nodes, and of their neighbours, as `LastNeighborLoader` gives them."""
         graph, count = pasts[0].graph, pasts[0].graph.num_nodes
-        asked = np.arange(len(pasts)) * count + np.array([[query.src], [query.dst]])  # [2, B] past · N + node
-        front = nodes = np.unique(asked)
+        ends = np.arange(len(pasts)) * count + np.array([[query.src], [query.dst]])  # [2, B] past · N + node
+        front = nodes = np.unique(ends)
         edges: list[IntArray] = []
         rows: list[IntArray] = []
         for _ in range(self.options.hops):
@@ -230,7 +230,7 @@ class PygSteps:
             front = np.setdiff1d(others, nodes)
             nodes = np.union1d(nodes, front)
         places = np.searchsorted(nodes, np.concatenate(edges, axis=1))
-        return Subgraph(nodes % count, nodes // count, places, np.concatenate(rows), np.searchsorted(nodes, asked))
+        return Subgraph(nodes % count, nodes // count, places, np.concatenate(rows), np.searchsorted(nodes, ends))
 
     def answers(self, subgraph: Subgraph, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> FloatArray:
         """The logit of each history, from the inputs of its nodes. [B]
@@ -267,7 +267,7 @@ class PygSteps:
 
     @torch.no_grad()
     def gives_logits(self, graph: TemporalGraph, probabilities: bool | None) -> bool:
-        """Whether answers are surely logits, after the link predictor was tried."""
+        """Whether outputs are certainly logits, after testing the link predictor."""
         if not graph.num_events:
             return False
         query = graph.query(0)
@@ -366,7 +366,7 @@ class PygSteps:
 
 
 def _as_inserted(graph: TemporalGraph, latest: IntArray) -> tuple[IntArray, IntArray]:
-    """Latest rows of nodes, and the node of each by its place; a self-loop is inserted twice, and takes two places."""
+    """Latest rows of nodes, and the node of each by its index; a self-loop is inserted twice."""
     exists = latest >= 0
     loops = exists & (graph.src[latest] == graph.dst[latest])
     if not loops.any():
@@ -378,7 +378,7 @@ def _as_inserted(graph: TemporalGraph, latest: IntArray) -> tuple[IntArray, IntA
 
 
 def _graph(data: Any, memory: Any, node_features: Any) -> TemporalGraph:
-    """The events of a TemporalData, nodes with the numbers that they have there."""
+    """The events of a TemporalData, with the same node numbers."""
     missing = [name for name in ("src", "dst", "t") if getattr(data, name, None) is None]
     if missing:
         raise CallError(
@@ -392,14 +392,14 @@ def _graph(data: Any, memory: Any, node_features: Any) -> TemporalGraph:
 
 
 def _copied(module: Any) -> Any:
-    """A copy of a module, in evaluation mode and with nothing to remember."""
+    """A copy of a module, in evaluation mode and with an empty state."""
     if module is None:
         return None
     if not isinstance(module, nn.Module):
         raise CallError(f"memory, gnn and link_predictor must be torch modules, not {module!r:.60}")
     same = copied(module)
     if hasattr(same, "reset_state"):
-        same.reset_state()  # first: a TGNMemory that is switched to evaluation applies the messages that wait
+        same.reset_state()  # first: a TGNMemory that is switched to evaluation applies pending messages
     if hasattr(same, "_update_msg_store"):
         same._update_msg_store = _update_in_order
         for name in ROW_BY_ROW:
@@ -408,7 +408,7 @@ def _copied(module: Any) -> Any:
 
 
 class AtLeastTwoRows:
-    """A function of rows that is given a single row twice; see the top of this file."""
+    """A function of rows that gets a single row twice; see the top of this file."""
 
     def __init__(self, function: Any) -> None:
         self.function = function
@@ -427,7 +427,7 @@ def _never_alone(module: Any) -> None:
 
 
 def _update_in_order(src: Tensor, dst: Tensor, t: Tensor, raw_msg: Tensor, msg_store: dict[int, Any]) -> None:
-    """What `TGNMemory` does, with the events of each node in the order of the log."""
+    """The aggregation of `TGNMemory`, with the events of each node in the order of the log."""
     nodes, order = src.sort(stable=True)
     nodes, count = torch.unique_consecutive(nodes, return_counts=True)
     columns = (torch.split(column[order], count.tolist()) for column in (src, dst, t, raw_msg))
@@ -452,13 +452,13 @@ def _check(modules: Modules, graph: TemporalGraph, node_features: Any, options: 
     if missing:
         raise CallError(f"memory must be a TGNMemory or work like one; {type(memory).__name__} has no {missing[0]!r}")
     if len(memory.memory) < graph.num_nodes:
-        raise ModelError(f"the memory has {len(memory.memory):,} nodes, and the data {graph.num_nodes:,}")
+        raise ModelError(f"the memory has {len(memory.memory):,} nodes, but the data have {graph.num_nodes:,}")
     width = int(options.message is not None) if graph.features is None else graph.features.shape[1]
     wanted = getattr(memory, "raw_msg_dim", width)
     if width != wanted:
         raise ModelError(
-            f"the memory was made for messages of {count(wanted, 'number')}, and the events have {width}: "
-            "give as data the TemporalData that the model was trained with"
+            f"the memory was made for messages of {count(wanted, 'number')}, but the events have {width}: "
+            "pass as data the TemporalData that the model was trained with"
             + (", or as message the number that each event had" if wanted == 1 and width == 0 else "")
         )
 

@@ -1,8 +1,8 @@
-"""TGNs of PyTorch Geometric in folders: imported from a state dict, and opened again as the library's own classes.
+"""Saved TGNs of PyTorch Geometric: imported from a state dict, and opened as the library's own classes.
 
-What can be kept without its code is what the code is known of: the TGN of the library's example (`TGNMemory` with
+Only a model whose code is known can be saved without it: the TGN of the library's example (`TGNMemory` with
 `IdentityMessage` and `LastAggregator`, a `TransformerConv` over time encodings and messages, a perceptron on the sum of
-two layers). Of its weights the parts are recognized by the names that the library and its example give them.
+two layers). The parts of its weights are recognized by the names in the library and its example.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from cody.train.checkpoint import as_arrays, as_numbers, read_foreign_weights
 from cody.utils.words import count
 
 KIND = "pyg-tgn"
-STATE = re.compile(r"memory\.(memory|last_update|_assoc)")  # not weights: it follows from the events
-KNOWN = {  # parts of a name that users choose are left open
+STATE = re.compile(r"memory\.(memory|last_update|_assoc)")  # not weights: they follow from the events
+KNOWN = {  # users may choose other prefixes
     r"memory\.((?:time_enc\.lin|gru)\..+)": r"memory.\1",
     r"(?:gnn|encoder)\.(?:.+\.)?(lin_(?:key|query|value|edge|skip)\..+)": r"gnn.conv.\1",
     r"(?:gnn|encoder)\.(?:.+\.)?lin\.(weight|bias)": r"gnn.time_enc.lin.\1",
     r"(?:link_pred|link_predictor|decoder)\.(lin_(?:src|dst|final)\..+)": r"link_pred.\1",
 }
 ELSE = (
-    "only the TGN of PyTorch Geometric's own example can be imported; for any other model, name a function that makes "
+    "only the TGN of PyTorch Geometric's own example can be imported; for any other model, name a function that builds "
     "it: --model MODULE:FUNCTION, as docs/own-model.md shows"
 )
 
@@ -105,7 +105,7 @@ def import_pyg(
 
 
 def open_saved(saved: SavedModel, graph: TemporalGraph, engine: Any = None) -> Model:
-    """The model in a folder, ready to be asked about `graph`."""
+    """The model in a folder, on `graph`."""
     sizes = saved.sizes
     assert isinstance(sizes, PygSizes)
     parts = {
@@ -144,13 +144,13 @@ def _check_messages(file: Path, sizes: PygSizes, graph: TemporalGraph) -> None:
     if sizes.message is not None and width:
         raise CallError(f"--message is for data without features; these have {width}, which are the messages")
     if sizes.messages == 1 and not width and sizes.message is None:
-        raise ModelError(f"{wanted}, and the data have no features: say which number every event had, --message 1?")
+        raise ModelError(f"{wanted}, but the data have no features: give the number that every event had, --message 1?")
     if sizes.messages != width + (sizes.message is not None):
-        raise ModelError(f"{wanted}, and the data have {count(width, 'feature')}")
+        raise ModelError(f"{wanted}, but the data have {count(width, 'feature')}")
 
 
 def _recognized(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights by the names that they have here."""
+    """The weights under our names."""
     found: dict[str, Tensor] = {}
     for name, weight in weights.items():
         if STATE.fullmatch(name):
@@ -165,7 +165,7 @@ def _recognized(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _sizes(weights: dict[str, Tensor], **given: Any) -> PygSizes:
-    """What the shapes say, and what was given."""
+    """The sizes, from the shapes and the given options."""
 
     def shape(name: str) -> torch.Size:
         if name not in weights or weights[name].ndim != 2:

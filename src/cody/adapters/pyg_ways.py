@@ -1,7 +1,8 @@
-"""How the answers of a TGN of PyTorch Geometric are computed: the fastest way that is right for the user's modules.
+"""The fastest valid method to evaluate a user's TGN of PyTorch Geometric.
 
-There are four. Each must give, on a few short logs with events left out at random, what the plain definition gives: the
-user's modules fed every event that is left, batch by batch, from the first one. The first that does is used.
+There are four methods. On a few short logs with events left out at random, each must give the same answers as the
+reference: the user's modules fed every remaining event, batch by batch, from the first one. The first such
+method is used.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from cody.graph import Difference, Query, TemporalGraph
 from cody.graph.neighbourhood import candidates
 from cody.models.contract import Change
 
-TABLE_BYTES = 4 * 2**30  # that the states of all nodes after all batches may take
-EXACT = 2**24  # whole numbers up to here are told apart in single precision
+TABLE_BYTES = 4 * 2**30  # maximum size of the states of all nodes after all batches
+EXACT = 2**24  # whole numbers up to here are exact in single precision
 CLOSE = 1e-4  # two computations of a logit; rounding moves it by far less
-TRIED = 2_000  # rows of a log that is tried, at most, unless batches are larger
+TRIED = 2_000  # rows of a test log, at most, unless batches are larger
 FEW_BATCHES, FEW_ROWS = 10, 100
 QUERIES, CANDIDATES = 3, 64
 PARTS = ("msg_s_module", "msg_d_module", "aggr_module", "time_enc", "msg_s_store", "msg_d_store")  # of a TGNMemory
@@ -40,7 +41,7 @@ class Frame(NamedTuple):
     snapshot_bytes: int
 
     def model(self, graph: TemporalGraph, **more: Any) -> HistoryModel:
-        """The frame around the user's modules, with functions that depend on the way."""
+        """The HistoryModel of the user's modules, with functions that depend on the method."""
         grid, steps = self.feeding.grid, self.steps
         fed: dict[str, Any] = {"batch": grid.size, "splits": grid.splits, "sees_own_batch": self.feeding.sees_own_batch}
         made = from_steps(graph, score=steps.score, snapshot_bytes=self.snapshot_bytes, **fed, **self.given, **more)
@@ -60,12 +61,12 @@ Way = Callable[[Frame, TemporalGraph], HistoryModel | SourcedModel]
 
 
 def replaying_everything(frame: Frame, graph: TemporalGraph) -> HistoryModel:
-    """Everything from the first event, for each answer: right for every module that can be fed at all."""
+    """Everything from the first event, for each answer: valid for all modules."""
     return frame.model(graph, start=frame.steps.start, observe=frame.steps.observe)
 
 
 def replaying_from_states(frame: Frame, graph: TemporalGraph) -> HistoryModel:
-    """Everything since the last state that was kept before the oldest change."""
+    """Everything since the last saved state before the oldest change."""
     steps = frame.steps
     more = {"start": steps.start, "observe": steps.observe, "save": steps.save, "restore": steps.restore}
     return frame.model(graph, **more)
@@ -79,16 +80,16 @@ def replaying_what_reaches(frame: Frame, graph: TemporalGraph) -> HistoryModel:
 
 
 def event_sourced(frame: Frame, graph: TemporalGraph) -> SourcedModel:
-    """Only what a change changes; see `sourced.py`."""
+    """Only what a change affects; see `sourced.py`."""
     return SourcedModel(replaying_what_reaches(frame, graph), frame.steps, torch.zeros_like(frame.steps.memory.memory))
 
 
 @torch.no_grad()
 def choose_way(frame: Frame, graph: TemporalGraph, *, fast: bool) -> tuple[Way, str]:
-    """The fastest way that is right, and why it is not the fast one: "" if it is, or if that was not asked for."""
+    """The fastest valid method, and why it is not the fast one: "" if it is, or if that was not requested."""
     not_last = why_not_last(frame, graph)
     ways: list[Way] = [replaying_everything, replaying_from_states]
-    if not not_last:  # otherwise old messages count too, and with them the present state of nodes that are not read
+    if not not_last:  # else old messages count too, and with them the current state of nodes that are not read
         ways.append(replaying_what_reaches)
     reason = not_last or why_not_sourced(frame, graph)
     if fast and not reason:
@@ -120,20 +121,20 @@ def why_not_last(frame: Frame, graph: TemporalGraph) -> str:
     try:
         answers = chosen(3, 9, 5), chosen(3, 5, 5, 4), chosen(EXACT, EXACT + 1)
     except Exception as error:
-        return f"{name} cannot be tried on a few messages: {first_line(error)}"
+        return f"{name} cannot be tested on a few messages: {first_line(error)}"
     if answers[0] != 2 or answers[1] not in (2, 3):
         return f"{name} does not keep the last message of a node, as LastAggregator does"
     if answers[2] != 2 and np.abs(steps.times(graph)).max(initial=0) >= EXACT:
         return (
-            f"{name} rounds times, and takes some of these for equal; if your model counts time from the first event, "
-            "say so with start=…"
+            f"{name} rounds times, so that some different times are equal; if your model counts time from the first "
+            "event, pass start=…"
         )
     steps.first_counts = answers[1] == 2
     return ""
 
 
 def why_not_sourced(frame: Frame, graph: TemporalGraph) -> str:
-    """What else is in the way of an event-sourced memory."""
+    """Other reasons against an event-sourced memory."""
     steps, like = frame.steps, torch.zeros_like(frame.steps.memory.memory)
     states = min(2 * graph.num_events, graph.num_nodes * (frame.feeding.grid.number(graph.num_events) + 1))
     if states * like[:1].nbytes > TABLE_BYTES:
@@ -150,12 +151,12 @@ def why_not_sourced(frame: Frame, graph: TemporalGraph) -> str:
     pasts = [Past(graph, query, Difference(frozenset(range(first, stop)), ())) for first in (stop, stop // 2)]
     together = steps.answers(steps.subgraph(query, pasts), graph, *steps.read(steps.subgraph(query, pasts).nodes))
     if not np.allclose(together, [steps.score(query, past) for past in pasts], atol=CLOSE):
-        return f"{type(steps.gnn).__name__} mixes parts of a graph that no edge joins, so sets cannot be asked together"
+        return f"{type(steps.gnn).__name__} mixes parts of a graph that no edge joins, so sets cannot be batched"
     return ""
 
 
 def _difference(way: Way, frame: Frame, graph: TemporalGraph) -> str:
-    """Where a way differs from the plain definition, in words; "" if it does not."""
+    """How a method differs from the reference, in words; "" if it does not."""
     for log in _short_logs(frame, graph):
         tried = frame._replace(feeding=Feeding(Grid(frame.feeding.grid.size)))
         model, plain = way(tried, log), replaying_everything(tried, log)
@@ -167,7 +168,7 @@ def _difference(way: Way, frame: Frame, graph: TemporalGraph) -> str:
                 if not np.allclose(answers, right, atol=CLOSE, rtol=CLOSE):
                     worst = int(np.nanargmax(np.abs(answers - right)))
                     return (
-                        f"tried on a few events, the shortcuts that are right for the library's TGNMemory give "
+                        f"on a few test events, the shortcuts that are valid for the library's TGNMemory give "
                         f"{answers[worst]:.5f} where {frame.name} itself, fed event by event, gives {right[worst]:.5f}"
                     )
     return ""
@@ -182,7 +183,7 @@ def _short_logs(frame: Frame, graph: TemporalGraph) -> Iterator[TemporalGraph]:
 
 
 def _questions(graph: TemporalGraph) -> Iterator[tuple[Query, list[Change]]]:
-    """Some links with a long past, each with nothing left out, with events near it, and with any events."""
+    """Some links with a long history, each with nothing left out, with events near it left out, and with any events."""
     rng = np.random.default_rng(0)
     later = np.arange(graph.num_events // 2, graph.num_events)
     degrees = np.diff(graph.offsets)
@@ -195,5 +196,5 @@ def _questions(graph: TemporalGraph) -> Iterator[tuple[Query, list[Change]]]:
 
 
 def updater(memory: Any) -> Any:
-    """What writes the memory, as PyG calls it, or TGB and TGM."""
+    """The module that writes the memory, under its name in PyG, or in TGB and TGM."""
     return getattr(memory, "gru", None) or getattr(memory, "memory_updater", None)

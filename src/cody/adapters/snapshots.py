@@ -1,4 +1,4 @@
-"""States of a model at lines of its batch grid, within a budget of memory."""
+"""Saved states of a model at lines of its batch grid, within a memory budget."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 
 
 class Snapshots:
-    """What was saved at which row, at most `most` bytes of it: where there is no room, every second one has to go."""
+    """Saved states by row, at most `most` bytes: if there is no room, every second one is dropped."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.size = 0  # bytes
-        self.stride = 1  # of lines that are wanted
-        self._lines: list[int] = []  # ascending
+        self.stride = 1  # between lines to save
+        self._lines: list[int] = []  # sorted
         self._saved: dict[int, Any] = {}
 
     def __contains__(self, line: int) -> bool:
         return line in self._saved
 
     def wants(self, number: int, line: int) -> bool:
-        """Whether the state at the line with this number should be kept."""
+        """Whether the state at the line with this number should be saved."""
         return number > 0 and number % self.stride == 0 and line not in self._saved
 
     def last(self, row: int) -> tuple[int, Any]:
-        """The last line at or before `row` whose state is known, and that state; row 0 and None if there is none."""
+        """The last line at or before `row` with a saved state, and that state; row 0 and None if there is none."""
         line = self.last_line(row)
         return line, self._saved.get(line)
 
@@ -34,7 +34,7 @@ class Snapshots:
         return self._lines[place - 1] if place else 0
 
     def keep(self, line: int, saved: Any) -> None:
-        """Remember a state, if need be instead of others."""
+        """Save a state, dropping others if necessary."""
         size = size_of(saved)
         while self._lines and self.size + size > self.most:
             self.stride *= 2
@@ -48,7 +48,7 @@ class Snapshots:
 
 
 def size_of(saved: Any) -> int:
-    """About how many bytes a state takes.
+    """The approximate size of a state in bytes.
 
     >>> import numpy as np
     >>> size_of({"memory": np.zeros((10, 10)), "rest": [np.zeros(5)]}) >= 840

@@ -1,4 +1,4 @@
-"""Events from names, files and tables; graphs saved to disk; a campus with known causes."""
+"""Events from named data sets, files and tables; saved graphs; synthetic data with known causes."""
 
 from typing import TYPE_CHECKING
 

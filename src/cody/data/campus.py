@@ -5,8 +5,8 @@ Two rules create events with causes:
 - enrol → post: a student who enrols in a course posts in that course's forum within two days. Cause: the enrolment.
 - post → answer: the course answers such a post within three hours. Cause: the post.
 
-Only direct causes are listed: that of an answer is the post, not also the enrolment before it. All other events have
-no cause: each course is announced in its forum once a day, and noise is added.
+Only direct causes are listed: the cause of an answer is the post, not the enrolment before it. All other events have
+no cause: each course posts an announcement in its forum once a day, and noise is added.
 
 A course and its forum share a topic, which is a node feature of both. So the rules can be learned: after an enrolment
 a post in the forum of that topic is likely, and without it only noise leads there.
@@ -68,7 +68,7 @@ def campus(
     noise: float = 0.2,
     seed: int = 0,
 ) -> Campus:
-    """Students enrol, post and are answered for some days.
+    """A synthetic campus: students enrol, post and are answered for some days.
 
     Args:
         students: At least 2.

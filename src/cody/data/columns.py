@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 def id_column(column: Any, name: str) -> Any:
-    """Node ids as an int64 array, or as text: an Arrow dictionary array, which holds each word once."""
+    """Node ids as an int64 array, or as text: an Arrow dictionary array, which stores each word once."""
     from pyarrow import types
 
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
@@ -63,7 +63,7 @@ def is_text(kind: Any) -> bool:
 
 
 def _is_one_of(kind: Any, *checks: str) -> bool:
-    """Whether a type of Arrow is one of these, as far as this version of pyarrow knows them."""
+    """Whether an Arrow type is one of these, if this version of pyarrow has them."""
     from pyarrow import types
 
     return any(getattr(types, check)(kind) for check in checks if hasattr(types, check))
@@ -170,7 +170,7 @@ def number_text(src: Any, dst: Any) -> tuple[Integers, Integers, NDArray[np.str_
 
 
 def time_column(column: Any, name: str, unit: str | None = None) -> Floats:
-    """Times as float64: dates, also as text, as unix seconds; numbers as `in_seconds` has them."""
+    """Times as float64: dates, also as text, as unix seconds; numbers are converted by `in_seconds`."""
     import pyarrow as pa
     from pyarrow import types
 
@@ -210,7 +210,7 @@ def _moments(column: Any) -> Any:
 
 
 def in_seconds(times: Floats, name: str, unit: str | None) -> Floats:
-    """Numbers of that unit as seconds. Without a unit they are taken as seconds, with a warning if that is unlikely."""
+    """Numbers of that unit as seconds. Without a unit they are seconds, with a warning if that is unlikely."""
     if unit is not None and unit not in UNITS_PER_SECOND:
         raise CallError(f"unit must be one of {', '.join(UNITS_PER_SECOND)}, not {str(unit)!r}")
     likely = _likely_unit(times) if unit is None else None
@@ -228,7 +228,7 @@ def in_seconds(times: Floats, name: str, unit: str | None) -> Floats:
 
 
 def _likely_unit(times: Floats) -> str | None:
-    """The unit in which all of these numbers are dates, if they are none in seconds."""
+    """The unit in which all of these numbers are dates, if they are not dates in seconds."""
     if not len(times):
         return None
     limits = float(times.min()), float(times.max())
@@ -275,7 +275,7 @@ def feature_table(table: Any, names: Sequence[str]) -> NDArray[np.float32] | Non
 
 
 def names_of_features(table: Any, names: Sequence[str]) -> list[str] | None:
-    """What the columns of `feature_table` are called; a column of lists has a number for each of its places."""
+    """The names of the columns of `feature_table`; the elements of a list column are numbered."""
     found: list[str] = []
     for name in names:
         column = table[name].combine_chunks()

@@ -1,6 +1,6 @@
 """Downloads: only over https, no larger than expected, and the same file every time.
 
-Where the sha256 of a public file is not known beforehand, that of the first download is recorded (pinned) in
+If the sha256 of a public file is not known in advance, that of the first download is recorded (pinned) in
 `downloads.json` next to the files, and later downloads must match it.
 """
 
@@ -32,7 +32,7 @@ TIMEOUT = 30  # seconds without a byte
 
 
 def download(url: str, target: Path, largest: int, progress: Progress | None = None) -> str:
-    """Write what is at `url` to the file `target`, and return its sha256. All failures are OSErrors."""
+    """Download `url` to the file `target`, and return its sha256. All failures are OSErrors."""
     digest, done = hashlib.sha256(), 0
     try:
         with _open(url) as response, target.open("wb") as out:
@@ -47,7 +47,7 @@ def download(url: str, target: Path, largest: int, progress: Progress | None = N
                 if progress is not None:
                     progress(done, total)
     except (http.client.HTTPException, ValueError) as error:  # the answer is not HTTP, or has an invalid address
-        raise OSError(f"the server's answer makes no sense: {sanitize(error, 200) or type(error).__name__}") from error
+        raise OSError(f"the server sent an invalid response: {sanitize(error, 200) or type(error).__name__}") from error
     logger.info("%d bytes downloaded from %s", done, url)
     if total is not None and done != total:
         raise OSError(f"the connection broke after {done:,} of {total:,} bytes")
@@ -71,7 +71,7 @@ def _check_https(url: str) -> None:
 
 
 def _announced_size(length: str | None) -> int | None:
-    """The size of the file, if the server announces one that makes sense."""
+    """The size of the file, if the server announces a valid one."""
     return int(length) if length is not None and re.fullmatch("[0-9]{1,18}", length) else None
 
 

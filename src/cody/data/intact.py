@@ -1,4 +1,4 @@
-"""Whether the files of a saved graph are as they were written, by their checksums."""
+"""Verifies the files of a saved graph by their checksums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TICK = 2.0  # seconds: the coarsest clock of a file system; within it a file can
 
 
 def check_files(checksums: Mapping[Path, str]) -> None:
-    """Reject files that do not have these checksums. Large files are read once, and again after they have changed."""
+    """Reject files whose checksums do not match. Large files are read once, and again after they have changed."""
     try:
         if sum(file.stat().st_size for file in checksums) <= QUICKLY_READ:
             _compare(checksums)
@@ -61,7 +61,7 @@ def _is_recent(note: Path) -> bool:
 
 
 def _remember(note: Path) -> None:
-    """Leave an empty file, whose name says it all, and remove those that are out of date."""
+    """Leave an empty file whose name is the note, and remove outdated ones."""
     with suppress(OSError):  # if the note cannot be written, the files are read each time
         note.parent.mkdir(parents=True, exist_ok=True)
         note.touch()

@@ -1,6 +1,6 @@
-"""Named data sets, and `load`, which takes data in any form.
+"""Named data sets, and `load`, which accepts data in any form.
 
-`collegemsg` comes with the installation and `campus` is synthetic; the others are looked for in the data directory:
+`collegemsg` ships with the package and `campus` is synthetic; the others are looked up in the data directory:
 `$CODY_DATA`, else `$XDG_CACHE_HOME/cody`, else `~/.cache/cody`.
 """
 
@@ -74,7 +74,7 @@ def datasets() -> tuple[Dataset, ...]:
 
 
 def data_directory() -> Path:
-    """Where data sets are looked for and downloaded to."""
+    """The directory in which data sets are looked up and to which they are downloaded."""
     if given := os.environ.get("CODY_DATA"):
         return Path(given).expanduser()
     return cache_directory()
@@ -132,11 +132,11 @@ def _load(source: Any, columns: dict[str, Any]) -> TemporalGraph:
 
 
 def fetch(dataset: str | Dataset, progress: Progress | None = None) -> Path:
-    """Download a data set from its public source, check it, and put it in the data directory. Returns its path.
+    """Download a data set from its public source, verify it, and put it in the data directory. Returns its path.
 
-    Its events must be the known ones; a file that already exists is replaced only if its events are too. Where the
-    sha256 of the public file is not known, that of the first download is kept in `downloads.json` in that directory,
-    and later downloads must match it.
+    Its events must have the known identity; an existing file is replaced only if its events have it, too. If the sha256
+    of the public file is not known, that of the first download is recorded in `downloads.json` in that directory, and
+    later downloads must match it.
     """
     from cody.data.download import download, pin, pinned
 
@@ -146,7 +146,7 @@ def fetch(dataset: str | Dataset, progress: Progress | None = None) -> Path:
     if not found.url:
         return _locate(found)[0]
     if data_directory().is_file():
-        raise DataError(f"data sets are kept in a directory, but CODY_DATA names a file: {data_directory()}")
+        raise DataError(f"data sets are stored in a directory, but CODY_DATA names a file: {data_directory()}")
     target = data_directory() / found.published
     _check_replaceable(found, target)
     first = pinned(target.parent, target.name) if found.sha256 is None else None
@@ -188,26 +188,26 @@ def pin_note(dataset: str | Dataset) -> str:
     if known is None or found.sha256 is not None:
         return ""
     return (
-        f"Its events are the known ones. The sha256 of the whole file is not known beforehand: that of the first "
-        f"download, {known}, is kept in {data_directory() / PINS}, and later downloads must match it."
+        f"Its events have the known identity. The sha256 of the whole file is not known in advance: that of the first "
+        f"download, {known}, is recorded in {data_directory() / PINS}, and later downloads must match it."
     )
 
 
 def _check_download(dataset: Dataset, file: Path, actual: str, first: str | None) -> None:
     from cody.data.download import PINS
 
-    sent = f"what {dataset.url} sent"
+    sent = f"the file from {dataset.url}"
     if dataset.sha256 not in (None, actual):
-        raise DataError(f"{sent} has the sha256 {actual}, not {dataset.sha256}; it was not kept")
+        raise DataError(f"{sent} has the sha256 {actual}, not {dataset.sha256}; it was discarded")
     if first not in (None, actual):
         raise DataError(
-            f"{sent} has the sha256 {actual}, not {first}, as when it was first downloaded; it was not kept. If the "
-            f"public file was meant to change, remove its line from {data_directory() / PINS}"
+            f"{sent} has the sha256 {actual}, not {first}, as in the first download; it was discarded. If the "
+            f"public file has changed on purpose, remove its line from {data_directory() / PINS}"
         )
     try:
         _check_content(dataset, dataset.read_published(file))
     except DataError as error:
-        raise DataError(f"{sent} is not {dataset.title}, and was not kept: {error}") from error
+        raise DataError(f"{sent} is not {dataset.title} and was discarded: {error}") from error
 
 
 def _check_content(dataset: Dataset, graph: TemporalGraph) -> TemporalGraph:
@@ -223,7 +223,7 @@ def _check_content(dataset: Dataset, graph: TemporalGraph) -> TemporalGraph:
         has, should = ("{:,} nodes, {:,} events, {:,} unique edges".format(*counts) for counts in (actual, expected))
         raise DataError(f"it has {has}; {dataset.title} has {should}")
     raise DataError(
-        f"it has as many nodes and events as {dataset.title}, but different ones: their identity is "
+        f"it has as many nodes and events as {dataset.title}, but other ones: their identity is "
         f"{bare.identity}, not {dataset.content}"
     )
 
@@ -320,7 +320,7 @@ DATASETS = (
     Dataset(
         name="collegemsg",
         title="UCI-Messages, to the minute",
-        description="Messages between students of UC Irvine, 2004, time cut to the minute. Part of the installation.",
+        description="Messages between students of UC Irvine, 2004, time cut to the minute. Ships with the package.",
         kind="unipartite",
         nodes=1_899,
         events=59_835,
@@ -352,7 +352,7 @@ DATASETS = (
     Dataset(
         name="uci-forums",
         title="UCI-Forums",
-        description="Posts of the same students in forums. Users come first, then forums.",
+        description="Forum posts of the same students. Users come first, then forums.",
         kind="bipartite",
         nodes=1_421,
         events=33_720,
@@ -368,7 +368,7 @@ DATASETS = (
     Dataset(
         name="wikipedia",
         title="Wikipedia",
-        description="A month of edits; users first, then pages. wikipedia.csv has 172 features, the Parquet file none.",
+        description="One month of page edits; users first, then pages. wikipedia.csv has 172 features, Parquet none.",
         kind="bipartite",
         nodes=9_227,
         events=157_474,

@@ -48,7 +48,7 @@ FEATURE_LIST_WORDS = ("features", "msg")
 FEATURE_COLUMN = re.compile(r"(?:f|feature_?|feat_?)(\d+)", re.IGNORECASE)
 JODIE_COLUMNS = ["user_id", "item_id", "timestamp", "state_label", "comma_separated_list_of_features"]
 ML_COLUMNS = ["", "u", "i", "ts", "label", "idx"]
-NO_HEADER = "if line 1 is an event already: header=False in Python, `cody data import --no-header` on the command line"
+NO_HEADER = "if line 1 is already an event: header=False in Python, `cody data import --no-header` on the command line"
 READABLE = "events are read from Parquet and csv files (cody.load also takes a pandas DataFrame)"
 
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet")  # of most files of events; others are read, too
@@ -206,7 +206,7 @@ def from_temporal_data(data: Any, *, unit: str | None = None, sort: bool = False
         features = features[:, None]
     sources, destinations, names = number_integers(source, destination)
     times = to_numpy(data.t, "t")
-    if times.dtype.kind in "iuf" and times.ndim == 1:  # what else there is, from_arrays refuses
+    if times.dtype.kind in "iuf" and times.ndim == 1:  # from_arrays rejects everything else
         times = in_seconds(times.astype(np.float64), "t", unit)
     return TemporalGraph.from_arrays(sources, destinations, times, features=features, names=names, sort=sort)
 
@@ -272,7 +272,7 @@ def exists(path: Path) -> bool:
 
 @contextmanager
 def errors_about(file: Path) -> Iterator[None]:
-    """Put the name of the file in front of every error."""
+    """Prefix every error with the name of the file."""
     try:
         yield
     except DataError as error:
@@ -305,7 +305,7 @@ def _missing_file(file: Path) -> DataError:
 
 
 def files_to_suggest(folder: Path) -> tuple[list[str], list[str]]:
-    """The names in a folder that somebody may have meant: all but hidden ones, and those that look like events."""
+    """File names to suggest: all but hidden ones, and those that look like events."""
     visible = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
     return visible, [name for name in visible if name.endswith(ENDINGS) or is_saved_graph(folder / name)]
 
@@ -320,7 +320,7 @@ def _open_text(file: Path) -> ByteStream:
 
 
 def largest_unpacked() -> int:
-    """How many bytes a compressed file may unpack to: a quarter of the machine's memory: reading makes copies."""
+    """How many bytes a compressed file may unpack to: a quarter of the machine's memory, as reading makes copies."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -564,7 +564,7 @@ def _pick(role: str, given: str | None, words: Sequence[str], names: Sequence[st
     found = [name for name in names if name.casefold() in words]
     if len(found) > 1:
         raise DataError(
-            f"{role} could be {' or '.join(map(repr, found))}; say which: {role}={found[0]!r} in Python, "
+            f"{role} could be {' or '.join(map(repr, found))}; choose one: {role}={found[0]!r} in Python, "
             f"`cody data import --{role} {found[0]}` on the command line"
         )
     return found[0] if found else None

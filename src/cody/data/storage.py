@@ -51,9 +51,9 @@ ADVICE = "save the graph again, or import its events again (cody data import)"
 
 
 def save_graph(graph: TemporalGraph, folder: str | os.PathLike[str]) -> Path:
-    """Write the graph into a folder. A graph saved there before is replaced atomically; other files stay.
+    """Save the graph in a folder. A graph saved there before is replaced atomically; other files stay.
 
-    A process that opens it meanwhile gets the old graph or the new one; one that has the old graph open keeps it. If
+    A process that opens it meanwhile gets either the old graph or the new one; open graphs are not affected. If
     `folder` is a link, the graph is saved where it points to. Returns `folder`.
     """
     try:
@@ -67,7 +67,7 @@ def save_graph(graph: TemporalGraph, folder: str | os.PathLike[str]) -> Path:
 
 
 def open_graph(folder: str | os.PathLike[str]) -> TemporalGraph:
-    """Open a saved graph: its columns are memory-mapped, and read only where they are used.
+    """A saved graph; its columns are memory-mapped and read only where they are used.
 
     Checksums reveal damage. Those of a large graph are checked when it is first opened, and again after its files have
     changed. Graphs saved by earlier versions have no checksums: of large ones, samples are checked.
@@ -80,15 +80,15 @@ def open_graph(folder: str | os.PathLike[str]) -> TemporalGraph:
             return _open_columns(source, description)
         except DataError:
             if _read_description(source) == description:
-                raise  # otherwise the graph was replaced while it was being opened
+                raise  # else the graph was replaced while it was being opened
 
 
 def clear_up(folder: Path) -> None:
-    """After a save by an earlier version was killed: give the old graph its name back, remove what is useless.
+    """After a save by an earlier version was killed, restore the old graph and remove leftovers.
 
     Earlier versions wrote a folder next to this one, and swapped the two.
     """
-    with suppress(OSError, RuntimeError, ValueError):  # no permission: then it stays as it is
+    with suppress(OSError, RuntimeError, ValueError):  # no permission: leave it
         folder = folder.resolve()
         if not folder.exists() and _leftovers(folder, "old"):
             time.sleep(0.1)  # a save in progress takes no longer between its two renames
@@ -140,7 +140,7 @@ def _replace(graph: TemporalGraph, target: Path) -> None:
         write_atomically(target / DESCRIPTION, json.dumps(description, indent=2) + "\n")
     except BaseException:
         with suppress(OSError):
-            # Ask the disk whether the description was replaced: an interrupt may come right after that.
+            # Check on disk whether the description was replaced: an interrupt may come right after that.
             in_use = set(_files_described(target))
             _remove(file for file in _column_files(target) if save in file.name and file not in in_use)
             if is_new:
@@ -203,7 +203,7 @@ def _age(file: Path) -> float:
 
 def _remove(files: Iterable[Path]) -> None:
     for file in files:
-        with suppress(OSError):  # a superfluous file does no harm
+        with suppress(OSError):  # a leftover file does no harm
             file.unlink(missing_ok=True)
 
 

@@ -1,4 +1,4 @@
-"""The figures of a data set in the paper's table."""
+"""Statistics of a data set, as in the paper's table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DataSummary:
     events: int
     unique_edges: int  # distinct pairs (source, destination): a → b and b → a are two
     days: float  # from the first event to the last, if times are seconds
-    simultaneous: float  # share of the events that have another one of the same source at the same time
+    simultaneous: float  # share of events that share source and time with another event
     kind: str  # "bipartite" where no node is both a source and a destination, else "unipartite"
     event_features: int
     node_features: int
@@ -26,7 +26,7 @@ class DataSummary:
 
 
 def summarise(graph: TemporalGraph) -> DataSummary:
-    """The figures of a graph.
+    """The statistics of a graph.
 
     >>> graph = TemporalGraph.from_arrays(src=[0, 1, 0], dst=[2, 2, 2], time=[0.0, 43_200.0, 86_400.0])
     >>> summary = summarise(graph)
@@ -53,7 +53,7 @@ def summarise(graph: TemporalGraph) -> DataSummary:
 
 
 def _simultaneous(graph: TemporalGraph) -> float:
-    """The share of the events that have another one of the same source at the same time.
+    """The share of events that share source and time with another event.
 
     >>> _simultaneous(TemporalGraph.from_arrays(src=[0, 0, 1, 0], dst=[1, 2, 2, 1], time=[1.0, 1.0, 1.0, 2.0]))
     0.5

@@ -1,4 +1,4 @@
-"""Events as a table that other programs read."""
+"""Events as a table for other programs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FORMATS = (".csv", ".parquet")
 def write_events(graph: TemporalGraph, file: Path) -> None:
     """Write the events as csv or Parquet, by the name of the file: src, dst, time, and features f0, f1, …
 
-    `cody.load` reads the same events again. Features of nodes, and nodes without events, are not part of it. A file
-    that exists is not replaced.
+    `cody.load` reads the same events back. Node features, and nodes without events, are not included. An existing file
+    is not overwritten.
     """
     if file.suffix not in FORMATS:
-        raise CallError(f"{str(file)!r} must end in {' or '.join(FORMATS)}, which says how the events are written")
-    if file.is_file() and file.stat().st_size:  # a table carries no mark that says who wrote it
-        raise CallError(f"{str(file)!r} is there already and would be replaced; choose another name, or remove it")
+        raise CallError(f"{str(file)!r} must end in {' or '.join(FORMATS)}, which determines the format")
+    if file.is_file() and file.stat().st_size:  # tables do not record who wrote them
+        raise CallError(f"{str(file)!r} already exists and would be overwritten; choose another name, or remove it")
     with replacing(file) as partial:
         if file.suffix == ".csv":
             with partial.open("w", encoding="utf-8", newline="") as stream:

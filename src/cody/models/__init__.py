@@ -1,4 +1,4 @@
-"""What a model must and may offer, what its scores decide, how it is checked, and the folder it is saved in."""
+"""The model contract, the decision made from a logit, checks of a model, and saved model folders."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a model is: the one question that everything asks, and what a model may offer besides.
+"""The model contract: the one method that every model has, and the optional ones.
 
 A model needs three things: `identity`, `hops` and `logits(query, changes)`. Everything else is optional, has a name
 here and a default that works for every model. No other file looks for methods of a model.
@@ -20,20 +20,20 @@ from cody.utils.signatures import readable_help
 
 Change = frozenset[int]  # changed rows: a real one did not happen, an imagined one did
 
-HOPS = 2  # of models that do not say how far they look
-DECIMALS = 5  # of an answer
-LARGEST_LOGIT = 2**53 / 10**DECIMALS  # beyond it, a double has no such decimals: such a number must be a mistake
+HOPS = 2  # default of models without `hops`
+DECIMALS = 5  # of a logit
+LARGEST_LOGIT = 2**53 / 10**DECIMALS  # beyond it, a double does not have that many decimals: it must be a mistake
 
 
 class Model(Protocol):
-    """Anything that scores a link of a temporal graph whose past is changed.
+    """Anything that scores a link of a temporal graph under a modified history.
 
     An answer depends on the arguments only: no call affects a later one.
     """
 
     @property
     def identity(self) -> str:
-        """What distinguishes this model from any other: a hash of all that its answers depend on besides the graph."""
+        """A string that identifies this model: a hash of everything its answers depend on besides the graph."""
         ...
 
     @property
@@ -47,45 +47,45 @@ class Model(Protocol):
 
 
 class Session(Protocol):
-    """A model asked about one query, again and again. It keeps what it has computed; only its opener uses it."""
+    """Evaluates changes of one query, and caches what it has computed. It belongs to whoever opened it."""
 
     def logits(self, changes: Sequence[Change]) -> FloatArray:
-        """What `model.logits(query, changes)` answers. [B]"""
+        """The same logits as `model.logits(query, changes)`. [B]"""
         ...
 
 
 @runtime_checkable
 class Measured(Protocol):
-    """A session that knows how much it keeps, for those who hold many open."""
+    """A session that reports the size of its cache, for those who keep many open."""
 
     @property
     def size(self) -> int:
-        """How many numbers it keeps, roughly."""
+        """Approximate number of cached values."""
         ...
 
 
 @runtime_checkable
 class Weighed(Protocol):
-    """A session that knows what an answer costs, whatever the machine."""
+    """A session that reports the cost of an evaluation, independent of the machine."""
 
     @property
     def weight(self) -> int:
-        """How many numbers one answer computes at most, roughly."""
+        """Approximate maximum number of values that one evaluation computes."""
         ...
 
 
 @runtime_checkable
 class CorrectsItself(Protocol):
-    """A session that compares some of its answers with exact ones, and may find that earlier ones were off."""
+    """A session that compares some of its answers with exact ones, and may correct earlier ones."""
 
     @property
     def corrections(self) -> Mapping[Change, float]:
-        """The right answers to what was answered before that; empty as long as nothing was off."""
+        """Corrected logits of earlier answers; empty if all were right."""
         ...
 
 
 class Reference(Protocol):
-    """A model in a plain form, to confirm an answer by."""
+    """A reference implementation, to verify an answer with."""
 
     @property
     def since(self) -> int:
@@ -97,16 +97,16 @@ class Reference(Protocol):
 
 @runtime_checkable
 class OffersSessions(Protocol):
-    """A model that has something to remember about a query."""
+    """A model with sessions of its own."""
 
     def session(self, query: Query, rows: Sequence[int] = ()) -> Session:
-        """A session about a query. `rows` will probably be changed, in one combination or another."""
+        """A session for a query. `rows` are the rows that will probably be changed."""
         ...
 
 
 @runtime_checkable
 class OffersReference(Protocol):
-    """A model with a slow definition of what its answers should be."""
+    """A model with a reference implementation."""
 
     def reference(self, query: Query, change: Change, *, full: bool = False) -> Reference:
         """The reference implementation for one query and change.
@@ -121,7 +121,7 @@ class OffersReference(Protocol):
 
 @runtime_checkable
 class GivesLogits(Protocol):
-    """A model that can say whether its answers are surely logits; with others, a look at them has to do."""
+    """A model that knows whether its answers are logits; for others, this is inferred from the answers."""
 
     @property
     def gives_logits(self) -> bool: ...
@@ -129,25 +129,25 @@ class GivesLogits(Protocol):
 
 @runtime_checkable
 class OffersOnly(Protocol):
-    """A model with a short way to ask about a past of a few events."""
+    """A model with a fast way to score a history of a few events."""
 
     def only(self, query: Query, kept: Change) -> float:
-        """The logit of a past that consists of these rows alone."""
+        """The logit under a history that consists of these rows only."""
         ...
 
 
 @runtime_checkable
 class OffersLinks(Protocol):
-    """A model that can score many links at once, as long as nothing is changed."""
+    """A model that can score many links at once, with nothing changed."""
 
     def logits_of_links(self, queries: Sequence[Query]) -> FloatArray:
-        """What `logits(query, [frozenset()])` answers for each query. [n]"""
+        """The logit of each query with nothing changed. [n]"""
         ...
 
 
 @runtime_checkable
 class OffersOther(Protocol):
-    """A model that can be asked about another log of the same nodes, for example a longer one."""
+    """A model that can be moved to another log of the same nodes, for example a longer one."""
 
     def on(self, graph: TemporalGraph) -> Model:
         """The same model on that log."""
@@ -156,19 +156,19 @@ class OffersOther(Protocol):
 
 @runtime_checkable
 class SeesPart(Protocol):
-    """A model that does not see every event before a query, for example none of the batch that the query is in."""
+    """A model that does not see every event before a query, for example none of the query's own batch."""
 
     def sees_before(self, query: Query) -> int:
-        """The first row that the query does not see, at most `query.before`; from there on no change matters."""
+        """The first row that the query does not see, at most `query.before`; later changes have no effect."""
         ...
 
 
 @runtime_checkable
 class LacksOwnBatch(Protocol):
-    """A model whose state lacks the events of the batch that a query is in, though it looks at them in other ways."""
+    """A model whose state lacks the events of a query's own batch, although it sees them in other ways."""
 
     def state_before(self, query: Query) -> int:
-        """The first row that the state does not have, at most `query.before`."""
+        """The first row that the state does not include, at most `query.before`."""
         ...
 
 
@@ -177,31 +177,31 @@ class HasNoMemory(Protocol):
     """A model whose answers depend on the events that it attends to, up to `hops` away, and on nothing else."""
 
     def attended(self, query: Query) -> IntArray:
-        """The rows that the answer depends on with nothing changed: no other event alone can change it. Ascending."""
+        """The rows that the answer depends on with nothing changed, sorted: no other single event can change it."""
         ...
 
 
 @runtime_checkable
 class OffersEstimates(Protocol):
-    """A slow model with a cheap estimate of its answers: it is searched by that. What is reported is asked exactly."""
+    """A slow model with cheap estimates, which the search uses. What is reported is evaluated exactly."""
 
     def approximate(self, query: Query, rows: Sequence[int]) -> Session:
-        """A session whose answers are estimates. `rows` will be otherwise, in one combination or another."""
+        """A session whose answers are estimates. `rows` are the rows that will be changed."""
         ...
 
 
 def size_of(session: Session) -> int:
-    """How many numbers a session keeps, roughly; 0 if it does not say."""
+    """Approximate number of values that a session caches; 0 if unknown."""
     return session.size if isinstance(session, Measured) else 0
 
 
 def weight_of(session: Session) -> int:
-    """How many numbers one answer of a session computes at most, roughly; 0 if it does not say."""
+    """Approximate maximum number of values that one evaluation computes; 0 if unknown."""
     return session.weight if isinstance(session, Weighed) else 0
 
 
 def corrections_of(session: Session) -> Mapping[Change, float]:
-    """Answers that a session has corrected since it gave them; none if it does not say."""
+    """Answers that a session has corrected since it gave them; by default, none."""
     return session.corrections if isinstance(session, CorrectsItself) else {}
 
 
@@ -264,17 +264,17 @@ def logits_of_links(model: Model, queries: Sequence[Query]) -> list[float]:
         return [checked_logits(query, unchanged, model.logits(query, unchanged))[0] for query in queries]
     logits = as_floats(model.logits_of_links(queries))
     if len(logits) != len(queries):
-        raise ModelError(f"the model gave {len(logits)} logits for {len(queries)} links")
+        raise ModelError(f"the model returned {len(logits)} logits for {len(queries)} links")
     for query, logit in zip(queries, logits, strict=True):
         check_logits(query, unchanged, [logit])
     return logits
 
 
 def model_on(model: Model, graph: TemporalGraph) -> Model:
-    """The model asked about another log of the same nodes."""
+    """The same model on another log of the same nodes."""
     if not isinstance(model, OffersOther):
         raise CallError(
-            f"{describe(model)} cannot be asked about another log: give it a method on(graph) that returns "
+            f"{describe(model)} cannot score another log: give it a method on(graph) that returns "
             "the same model on that graph"
         )
     return model.on(graph)
@@ -292,7 +292,7 @@ def as_seen(model: Model, graph: TemporalGraph, query: Query) -> Query:
 
 
 def attended_by(model: Model, query: Query) -> IntArray | None:
-    """The rows that the answer depends on with nothing changed; None if the model does not say, or has a memory."""
+    """The rows that the answer depends on with nothing changed; None if unknown, or if the model has a memory."""
     return model.attended(query) if isinstance(model, HasNoMemory) else None
 
 
@@ -323,7 +323,7 @@ def reach(model: Model) -> int:
 
 
 def graph_of(model: Model) -> TemporalGraph | None:
-    """The graph that a model was made for, if it says."""
+    """The graph that a model belongs to, if known."""
     graph = getattr(model, "graph", None)
     return graph if isinstance(graph, TemporalGraph) else None
 
@@ -342,7 +342,7 @@ def describe(model: Any) -> str:
 
 
 def fingerprint(*arrays: Any) -> str:
-    """A hash of arrays (of weights, of anything numpy can read): a good identity of a model of your own.
+    """A hash of arrays (weights, or anything numpy can read), useful as the identity of your own model.
 
     >>> fingerprint([1.0, 2.0]) == fingerprint(np.array([1.0, 2.0])), fingerprint([1.0]) == fingerprint([2.0])
     (True, False)
@@ -398,7 +398,7 @@ def as_model(
     if not callable(function):
         raise CallError(f"a model is made of a function f(graph, query, changes), not {function!r:.60}")
     if not isinstance(graph, TemporalGraph):
-        raise CallError(f"the second argument is the graph, as cody.load gives it, not {graph!r:.60}")
+        raise CallError(f"the second argument is a graph, as returned by cody.load, not {graph!r:.60}")
     return FunctionModel(function, graph, str(identity), whole_number("hops", hops))
 
 
@@ -439,7 +439,7 @@ def as_floats(answers: Any) -> list[float]:
     try:
         return [float(logit) for logit in answers]
     except (TypeError, ValueError):
-        raise ModelError(f"the model must give one number for each change, not {str(answers)[:60]!r}") from None
+        raise ModelError(f"the model must return one number per change, not {str(answers)[:60]!r}") from None
 
 
 def check_logits(query: Query, changes: Sequence[Change], logits: Sequence[float]) -> None:
@@ -451,14 +451,14 @@ def check_logits(query: Query, changes: Sequence[Change], logits: Sequence[float
         logits: One logit per change.
     """
     if len(logits) != len(changes):
-        raise ModelError(f"the model gave {len(logits)} logits for {len(changes)} changes")
+        raise ModelError(f"the model returned {len(logits)} logits for {len(changes)} changes")
     for change, logit in zip(changes, logits, strict=True):
         if not abs(logit) < LARGEST_LOGIT:
             raise ModelError(f"the model's logit is {logit} for {query} and the change {sorted(change)[:8]}")
 
 
 def looks_like_probabilities(logits: Iterable[float]) -> bool:
-    """Whether answers are all within [0, 1]: then every one of them says "link", which cannot be intended.
+    """Whether all answers are within [0, 1]: as logits, each of them would mean "link", which cannot be intended.
 
     >>> looks_like_probabilities([0.2, 0.7, 0.9]), looks_like_probabilities([0.2, -0.7])
     (True, False)

@@ -1,4 +1,4 @@
-"""What a logit means: the decision, whether it changes, and how far the logit moves."""
+"""The decision that a logit stands for, whether it flips, and how far the logit moves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def decision(logit: float) -> str:
 
 
 def flips(original: float, logit: float) -> bool:
-    """Whether the decision changes.
+    """Whether the decision flips.
 
     >>> flips(0.5, 0.0), flips(-0.5, 0.0), flips(0.0, 0.1)
     (True, False, True)
@@ -38,7 +38,7 @@ def shift(original: float, logit: float) -> float:
 
 
 def scores(*logits: float | None) -> list[str]:
-    """Probabilities for a reader: with two digits, or with as many, up to six, as distinguish different ones.
+    """Probabilities as text, with two digits, or with as many, up to six, as are needed to tell them apart.
 
     >>> scores(2.448, -2.73), scores(2.448, 2.449), scores(50.0, 60.0), scores(1.0, None)
     (['0.92', '0.06'], ['0.9204', '0.9205'], ['1.00', '1.00'], ['0.73', '–'])

@@ -1,4 +1,4 @@
-"""A model's folder, `model.safetensors` and `model.json`, read and written without torch. No pickle anywhere."""
+"""A saved model: a folder with `model.safetensors` and `model.json`, read and written without torch or pickle."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Arrays = dict[str, NDArray[Any]]  # weights by name
 
 
 class Architecture(NamedTuple):
-    """What can be said about a kind of model without torch."""
+    """What is known about a kind of model without torch."""
 
     sizes: type[Sizes] | type[PygSizes]
     shapes: Callable[[Any], Shapes]  # of the weights, from the sizes
@@ -46,7 +46,7 @@ ARCHITECTURES = {
 
 @dataclass(frozen=True, slots=True)
 class SavedModel:
-    """What a model's folder holds."""
+    """The content of a model folder."""
 
     kind: str  # of architecture
     sizes: Sizes | PygSizes
@@ -63,7 +63,7 @@ def own_sizes(saved: SavedModel) -> Sizes:
 
 
 def write_model(folder: Path, model: SavedModel) -> None:
-    """Write the two files; `model.json` comes last: a folder without it is not a model."""
+    """Write the two files; `model.json` is written last: a folder without it is not a model."""
     make_folder(folder)
     check_replaceable(folder, "model")
     document = {
@@ -94,7 +94,7 @@ def read_model(name: str | Path) -> SavedModel:
 
 
 def read_weights(file: Path, shapes: Shapes, description: Mapping[str, Any]) -> Arrays:
-    """The weights in `file`, if they have these shapes and are the ones described. Other shapes are not even read."""
+    """The weights in `file`, if they match the shapes and the description. Other shapes are not read."""
     arrays, _ = read_arrays(file, shapes)
     if "weights" in description and _checksum(arrays) != description["weights"]:
         raise ModelError(f"{file} is not the file that {file.with_suffix('.json').name} was written for")
@@ -109,7 +109,7 @@ def read_weights(file: Path, shapes: Shapes, description: Mapping[str, Any]) -> 
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of a model, or say why that is impossible."""
+    """Create the folder of a model, or raise an error that says why not."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -129,9 +129,9 @@ def check_replaceable(folder: Path, kind: str) -> None:
     """Reject a folder in which saving a model or explainer would replace files that we did not write."""
     description, weights = folder / f"{kind}.json", folder / f"{kind}.safetensors"
     if description.exists() and not str(read_json(description).get("schema")).startswith(f"cody/{kind}/"):
-        raise CallError(f"{description} was not written by cody, and would be replaced; choose another folder")
+        raise CallError(f"{description} was not written by cody and would be overwritten; choose another folder")
     if weights.exists() and not is_ours(weights):
-        raise CallError(f"{weights} was not written by cody, and would be replaced; choose another folder")
+        raise CallError(f"{weights} was not written by cody and would be overwritten; choose another folder")
 
 
 def shipped_models() -> dict[str, Path]:
@@ -162,7 +162,7 @@ def is_ours(path: Path) -> bool:
 
 
 def read_notes(path: Path) -> dict[str, Any] | None:
-    """The notes in a file that `write_arrays` wrote, complete or not; None if another program did, or it is damaged."""
+    """The notes in a file that `write_arrays` wrote; None if another program did, or if it is damaged."""
     try:
         with opened(path, "numpy") as file:
             return _notes(file)
@@ -179,12 +179,12 @@ def read_arrays(path: Path, wanted: Shapes | None = None) -> tuple[Arrays, dict[
         notes = _notes(file) or {}
     has_checksums = bool({"tensors", "checksum"} & notes.keys())  # earlier versions wrote none
     if has_checksums and not (is_as_written(notes) and notes.get("tensors") == _checksum(arrays)):
-        raise ModelError(f"{path} is damaged: its checksum does not match; copy it or make it again")
+        raise ModelError(f"{path} is damaged: its checksum does not match; copy it or create it again")
     return arrays, notes
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], notes: dict[str, Any] | None = None) -> str:
-    """Write all or nothing: the file gets its name only when it is complete. Returns the checksum of the arrays."""
+    """Write arrays atomically: the file gets its name only when it is complete. Returns their checksum."""
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     checksum = _checksum(whole)
     noted = with_checksum((notes or {}) | {"tensors": checksum})
@@ -215,7 +215,7 @@ def _notes(file: Any) -> dict[str, Any] | None:
 
 @contextmanager
 def opened(path: Path, framework: str) -> Iterator[Any]:
-    """An open safetensors file; anything wrong with it becomes one clear error."""
+    """An open safetensors file; any problem with it becomes one clear error."""
     try:
         with safe_open(path, framework=framework) as file:
             yield file
@@ -228,13 +228,13 @@ def opened(path: Path, framework: str) -> Iterator[Any]:
 
 
 def read_description(path: Path, schema: str) -> dict[str, Any]:
-    """The description of a model or explainer, if it has the schema and is as it was written."""
+    """The description of a model or explainer, if its schema and its checksum are right."""
     document = read_json(path)
     if document.get("schema") != schema:
         raise ModelError(f"{path} has schema {sanitize(repr(document.get('schema')))}; this version reads {schema!r}")
     if "checksum" in document and not is_as_written(document):
         raise ModelError(
-            f"{path} is damaged: its checksum does not match; copy it or make it again "
+            f"{path} is damaged: its checksum does not match; copy it or create it again "
             "(if you changed it yourself, remove its entry 'checksum')"
         )
     return document

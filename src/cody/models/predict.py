@@ -1,4 +1,4 @@
-"""What a model says about many links, as they are: which it gets right, and who is likely to be next."""
+"""Predictions for many links: which are right, and who is likely to interact next."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PERIOD = (
     0.85,
     1.0,
-)  # shares of the events whose links are scored unless others are asked for: no model was fit to them
+)  # default period of scored links, as shares of all events: no model was fit to it
 LINKS_AT_ONCE = 1024  # between two reports of progress
 
 logger = logging.getLogger(__name__)
@@ -32,17 +32,17 @@ Watch = Callable[[int, int], None]  # how many links are scored, of how many
 
 
 class Prediction(NamedTuple):
-    """One scored link, with its nodes as the user calls them."""
+    """One scored link, with the names of its nodes."""
 
-    event: int | None  # the row of the event, if the link is one that happened, asked just before it did
+    event: int | None  # the row of the event, if the link happened; it is scored as of just before
     src: str
     dst: str
     time: float
     logit: float
     score: float
     predicted: bool
-    happened: bool | None  # at that very time; None: the log ends there, or a forecast was asked for
-    right: bool | None  # whether it was predicted if it happened, and not if it did not; None: nobody knows
+    happened: bool | None  # at that exact time; None: the log ends there, or this is a forecast
+    right: bool | None  # whether the prediction is right; None: unknown
 
 
 class Contact(NamedTuple):
@@ -76,12 +76,12 @@ class PredictionCounts(NamedTuple):
 
     @property
     def recall(self) -> float | None:
-        """The share of the links that happened which was predicted; None: there are none."""
+        """The share of predicted links among those that happened; None if there are none."""
         return self.hits / self.happened if self.happened else None
 
     @property
     def precision(self) -> float | None:
-        """The share of the predicted links that happened; None: links of both kinds are needed, and a prediction."""
+        """The share of links that happened among those predicted; None without links of both kinds and a prediction."""
         predicted = self.hits + self.false_alarms
         return self.hits / predicted if predicted and self.happened and self.did_not_happen else None
 
@@ -110,7 +110,7 @@ class Predictions:
         return next(iter(self.at([range(len(self))[place]])))
 
     def at(self, places: Iterable[int]) -> Predictions:
-        """Those at some places, counted from 0."""
+        """The predictions at some positions, counted from 0."""
         chosen = list(places)
         return Predictions(
             self.graph,
@@ -127,7 +127,7 @@ class Predictions:
 
     @property
     def counts(self) -> PredictionCounts:
-        """How many of the links whose outcome is known were hits, missed, false alarms and rightly rejected."""
+        """Counts of hits, misses, false alarms and right rejections, among links with a known outcome."""
         kinds = Counter((each.happened, each.predicted) for each in self)
         return PredictionCounts(kinds[True, True], kinds[True, False], kinds[False, True], kinds[False, False])
 
@@ -140,7 +140,7 @@ class Predictions:
         return f"{count(len(self), 'link')} from {from_to(first, last)}: {'; '.join(self._outcomes())}."
 
     def _outcomes(self) -> Iterator[str]:
-        """What became of the links, each kind apart."""
+        """The outcomes of the links, by kind."""
         known = self.counts
         unknown = sum(happened is None for happened in self.happened)
         if known.happened:
@@ -212,7 +212,7 @@ def predict(
             raise CallError("give links or a node, not both")
         return _scored(model, graph, links, watch)
     if node is None or links is not None:
-        raise CallError("next asks for the partners of a node: give node=…, and no links")
+        raise CallError("next returns the partners of a node: give node=…, and no links")
     return likely_partners(model, graph, node, next, time, watch=watch)
 
 
@@ -234,16 +234,16 @@ def likely_partners(
     """
     if number < 1:
         raise CallError(f"next must be at least 1, not {number}")
-    asked, when = graph.node(node), graph.when(time)
+    one, when = graph.node(node), graph.when(time)
     warn_if_long_after(graph, when)
     before = int(np.searchsorted(graph.time[: graph.num_events], when, side="right"))
     if not before:
-        raise CallError(f"{time!r} is before the first event: nothing is known about {str(node)!r} then")
-    is_source = bool((graph.src[:before] == asked).any()) or not bool((graph.dst[:before] == asked).any())
+        raise CallError(f"{time!r} is before the first event, so nothing is known about {str(node)!r} then")
+    is_source = bool((graph.src[:before] == one).any()) or not bool((graph.dst[:before] == one).any())
     others = np.unique((graph.dst if is_source else graph.src)[:before])
-    others = others[others != asked].tolist()
+    others = others[others != one].tolist()
     queries = [
-        Query(asked, other, when, before) if is_source else Query(other, asked, when, before) for other in others
+        Query(one, other, when, before) if is_source else Query(other, one, when, before) for other in others
     ]
     scored = _scored(model, graph, queries, watch, forecast=True)
     best = np.argsort(-np.array(scored.logits), kind="stable")[:number]
@@ -251,7 +251,7 @@ def likely_partners(
 
 
 def rows_between(graph: TemporalGraph, shares: tuple[float, float]) -> IntArray:
-    """The rows of the events between two shares of the log."""
+    """The rows of the events in a period, given as two shares of the log."""
     first, last = (round(share * graph.num_events) for share in shares)
     return np.arange(first, last)
 
@@ -283,8 +283,8 @@ def of_node(graph: TemporalGraph, rows: IntArray, node: Any) -> IntArray:
         rows: Rows to choose from.
         node: The node, by its name.
     """
-    asked = graph.node(node)
-    touching: IntArray = rows[(graph.src[rows] == asked) | (graph.dst[rows] == asked)]
+    one = graph.node(node)
+    touching: IntArray = rows[(graph.src[rows] == one) | (graph.dst[rows] == one)]
     return touching
 
 
@@ -298,10 +298,10 @@ def _together(graph: TemporalGraph, one: int, other: int) -> IntArray:
 def _scored(
     model: Model, graph: TemporalGraph, links: Iterable[int | Query], watch: Watch | None, *, forecast: bool = False
 ) -> Predictions:
-    """The links with what the model says. `forecast`: of what comes next, which need not be at that very time."""
-    asked = list(links)
-    events = tuple(None if isinstance(link, Query) else int(link) for link in asked)
-    queries = tuple(link if isinstance(link, Query) else graph.query(link) for link in asked)
+    """The predictions for links. `forecast`: the link need not happen at that exact time."""
+    chosen = list(links)
+    events = tuple(None if isinstance(link, Query) else int(link) for link in chosen)
+    queries = tuple(link if isinstance(link, Query) else graph.query(link) for link in chosen)
     for query in queries:
         check_query(graph, query)
     logits: list[float] = []
@@ -318,7 +318,7 @@ def _scored(
 
 
 def _happened(graph: TemporalGraph, query: Query) -> bool | None:
-    """Whether the log has an event from source to destination at this very time; None: it ends there."""
+    """Whether the log has an event from source to destination at this exact time; None if it ends there."""
     times = graph.time[: graph.num_events]
     rows = slice(*(np.searchsorted(times, query.time, side=side) for side in ("left", "right")))
     if bool(((graph.src[rows] == query.src) & (graph.dst[rows] == query.dst)).any()):

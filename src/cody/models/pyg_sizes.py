@@ -1,4 +1,4 @@
-"""The sizes of a TGN of PyTorch Geometric, as the library's own example has it, and the shapes of its weights."""
+"""The sizes of PyTorch Geometric's example TGN, and the shapes of its weights."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class PygSizes:
     time: int  # of a time encoding
     embedding: int
     heads: int
-    messages: int  # numbers that an event brings
+    messages: int  # features per event
     neighbours: int  # recent events that a node attends to
     batch: int  # rows between two updates of the memory
     start: float = 0.0  # the time that the model counts as 0
-    message: float | None = None  # what every event brings, where events have no features
+    message: float | None = None  # the feature of every event, if events have none
     splits: tuple[int, ...] = ()  # rows from which batches are counted anew
-    sees_own_batch: bool = True  # whether a link sees earlier events of its batch; folders of version 0.2 do not say
+    sees_own_batch: bool = True  # whether a link sees earlier events of its batch; missing in folders of version 0.2
 
     def __post_init__(self) -> None:
         limits = {"memory": 10_000, "time": 10_000, "embedding": 10_000, "heads": 100, "neighbours": 10_000}

@@ -52,7 +52,7 @@ def node_inputs(graph: TemporalGraph, sizes: Sizes) -> FloatArray | None:
     """Node features, padded with zeros to the network's dimension. [N, d], or None if there are none"""
     if edge_width(graph) != sizes.edge_features:
         raise ModelError(
-            f"the model was built for {sizes.edge_features} event features, the graph has {edge_width(graph)}"
+            f"the model was built for {sizes.edge_features} event features, but the graph has {edge_width(graph)}"
         )
     if graph.node_features is None:
         return None

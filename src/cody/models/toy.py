@@ -1,4 +1,4 @@
-"""A model that can be computed by hand, for examples and tests."""
+"""A model small enough to compute by hand, for examples and tests."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class ToyModel:
 
     An event counts if it touches `src` or `dst`. With `indirect`, one that does not still counts by that factor if it
     is followed by a kept event that joins one of its nodes to `src` or `dst`. `pairs` adds an amount, which does not
-    fade, if both of two events count. `bias` is the answer without any past.
+    fade, if both of two events count. `bias` is the logit of an empty history.
 
-    An imagined event counts where a change names it. An added one weighs 1, a moved one as much as before. Features
+    An imagined event counts if a change names it. An added one weighs 1, a moved one as much as before. Features
     matter in imagined events only: their sum is added to the weight, minus the sum of the features that an altered
     event had. `weights` may also have a number for each imagined event.
 

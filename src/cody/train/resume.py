@@ -75,7 +75,7 @@ class ResumeFile:
             raise ModelError(f"{error} {FROM_SCRATCH}") from None
         if not is_ours(self.file):
             raise CallError(
-                f"{self.file} was not written by cody, and would be replaced; choose another folder, or remove it if "
+                f"{self.file} was not written by cody and would be overwritten; choose another folder, or remove it if "
                 f"it is a damaged file of cody {FROM_SCRATCH}"
             )
         if not is_as_written(notes):

@@ -1,4 +1,4 @@
-"""The server: pages for people, JSON for programs, and the limits that both have."""
+"""The server: pages for people, JSON for programs, and the limits of both."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ Texts = Annotated[list[str], Query(max_length=16)]
 
 
 class Problem(BaseModel):
-    """Why a question was not answered, in the library's own words."""
+    """Why a request failed, with the library's own error message."""
 
     detail: str
 
 
 class Scored(BaseModel):
-    """What the model says with nothing changed, and with the changes."""
+    """The prediction with nothing changed, and with the changes."""
 
     original: float
     logit: float
@@ -53,7 +53,7 @@ class Scored(BaseModel):
 
 
 class SearchProgress(BaseModel):
-    """How far a search is."""
+    """The progress of a search."""
 
     id: str
     state: str
@@ -64,7 +64,7 @@ class SearchProgress(BaseModel):
 
 
 class EventBody(BaseModel):
-    """An event, and what the model said just before it."""
+    """An event, and the model's prediction just before it."""
 
     row: int
     src: str
@@ -84,7 +84,7 @@ class Partner(BaseModel):
 
 
 class Node(BaseModel):
-    """A node with its latest events and likeliest partners."""
+    """A node with its latest events and most likely partners."""
 
     name: str
     events: list[EventBody]
@@ -92,7 +92,7 @@ class Node(BaseModel):
 
 
 class About(BaseModel):
-    """What this server answers questions about."""
+    """The model and the data of this server."""
 
     version: str
     data: str
@@ -106,7 +106,7 @@ REFUSED: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem} for status in (400, 401, 403, 404, 405, 413, 429, 503)
 }
 NO_PAGE: dict[int | str, dict[str, Any]] = REFUSED | {
-    status: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "A page that says why"}
+    status: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "A page that explains it"}
     for status in (400, 404, 503)
 }
 STATUS = {BusyError: 429, UnknownError: 404, CallError: 400, BudgetError: 503}
@@ -115,7 +115,7 @@ STATUS = {BusyError: 429, UnknownError: 404, CallError: 400, BudgetError: 503}
 def create_app(
     live: Live, *, hosts: frozenset[str] = frozenset({"127.0.0.1", "localhost", "[::1]"}), token: str = ""
 ) -> Any:
-    """The application. `hosts` are the names under which it may be called; a `token` must be shown if there is one."""
+    """The application. `hosts` are the names it may be addressed by; if there is a `token`, requests must carry it."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -133,13 +133,13 @@ def create_app(
 
 
 async def _problem(_: Request, error: Exception) -> Response:
-    """An error of the library, in its own words."""
+    """An error of the library, with its own message."""
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     return JSONResponse({"detail": str(error)}, status)
 
 
 async def _other_methods(request: Request, _: Exception) -> Response:
-    """Which methods there are. (FastAPI names those of one function, though several may share a path.)"""
+    """The allowed methods. (FastAPI lists those of one function, though several may share a path.)"""
     here = [route for route in request.app.routes if route.matches(request.scope)[0] != Match.NONE]
     methods = sorted({method for route in here for method in route.methods or ()})
     return JSONResponse({"detail": f"use {' or '.join(methods)}"}, 405, {"allow": ", ".join(methods)})
@@ -161,7 +161,7 @@ def _add_pages(app: FastAPI, live: Live) -> None:
         side: Text = None,
         before: Before = None,
     ) -> HTMLResponse:
-        """The page of a link, of a node, of several links side by side; without any of them, of recent events."""
+        """The page of a link, of a node, or of several links side by side; by default, of recent events."""
         try:
             if node is not None:
                 return HTMLResponse(pages.node_page(live, live.graph.node(node), 25))
@@ -190,17 +190,17 @@ def _case(
     add: list[str],
     move: list[str],
 ) -> Scenario:
-    """The question that an address asks."""
+    """The request that an address stands for."""
     if len(removed) > MOST_ROWS:
-        raise CallError(f"at most {MOST_ROWS} events can be taken away at once, not {len(removed)}")
+        raise CallError(f"at most {MOST_ROWS} events can be removed at once, not {len(removed)}")
     try:
         question = LinkQuestion(event=event, src=src, dst=dst, time=time, without=removed)
-    except ValidationError as error:  # an address is bounded as a request is
+    except ValidationError as error:  # addresses have the same limits as requests
         first = error.errors()[0]
         raise CallError(f"{first['loc'][0]}: {first['msg']}") from None
-    asked = as_case(live.graph, question)
+    case = as_case(live.graph, question)
     edits: tuple[Edit, ...] = (*map(parse_add, filter(None, add)), *map(parse_move, filter(None, move)))
-    return asked._replace(edits=edits)
+    return case._replace(edits=edits)
 
 
 def _side(live: Live, text: str) -> list[int]:
@@ -258,7 +258,7 @@ def _add_questions(app: FastAPI, live: Live) -> None:
 
 
 def _event(scored: Prediction) -> EventBody:
-    assert scored.event is not None  # a row was asked for
+    assert scored.event is not None  # a row was requested
     return EventBody(
         row=scored.event,
         src=scored.src,
@@ -283,7 +283,7 @@ def _add_searches(app: FastAPI, live: Live) -> None:
     def read(id: Identifier) -> Response:
         job = live.job(id)
         if job.why is None:
-            raise UnknownError(f"this search has no answer: it is {job.state}")
+            raise UnknownError(f"this search has no result: it is {job.state}")
         return Response(job.why.to_json(), media_type="application/json")
 
     routes: list[tuple[str, Callable[..., Any], str]] = [

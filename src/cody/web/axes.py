@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cody.utils.words import ago, is_date, moment, zone
 
-LEFT, RIGHT = 0.015, 0.985  # share of the width that the past takes
+LEFT, RIGHT = 0.015, 0.985  # share of the width for past events
 STEPS = (60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86_400, 2 * 86_400, 7 * 86_400, 14 * 86_400, 28 * 86_400)
 AGES = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400, 3650 * 86_400)
 MOST_TICKS = 6
@@ -79,7 +79,7 @@ def _inside(share: float) -> float:
 
 
 def _apart(ticks: list[Tick]) -> list[Tick]:
-    """Those that neither run into each other nor say the same, from the latest back."""
+    """Ticks that neither overlap nor repeat each other, from the latest back."""
     kept: list[Tick] = []
     for tick in sorted(ticks, reverse=True):
         if not kept or (kept[-1].at - tick.at >= 0.14 and kept[-1].label != tick.label):
@@ -112,14 +112,14 @@ def _dates(first: float, now: float) -> list[tuple[float, str]]:
         step = 28 * 86_400 * math.ceil(span / (28 * 86_400 * MOST_TICKS))
     offset = datetime.fromtimestamp(first, zone()).utcoffset()
     shift = 0.0 if offset is None else offset.total_seconds()
-    begin = math.ceil((first + shift) / step) * step - shift  # round where the reader is
+    begin = math.ceil((first + shift) / step) * step - shift  # round in the reader's time zone
     shape = "%H:%M" if step < 43_200 and span < 86_400 else "%d %b %H:%M" if step < 86_400 else "%d %b %Y"
     marks = [begin + number * step for number in range(MOST_TICKS + 1)]
     return [(mark, datetime.fromtimestamp(mark, zone()).strftime(shape)) for mark in marks if is_date(mark)]
 
 
 def _numbers(first: float, now: float) -> list[tuple[float, str]]:
-    """Round numbers between two times that are no dates."""
+    """Round numbers between two times that are not dates."""
     span = now - first
     if not 0 < span < math.inf:
         return [(now, moment(now))]

@@ -1,4 +1,4 @@
-"""The other pictures: the meter, the landscape of the search and how it went, and the answer step by step."""
+"""The other charts: the score meter, the evaluated sets, the progress of the search, and the answer step by step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cody.web.facts import Facts, KnownChange, NamedChange
 from cody.web.markup import Markup, element, join, number, percent
 
 MANY_STEPS = 13  # more of them scroll
-MOST_LABELS = 13  # below the landscape; more would run into each other
+MOST_LABELS = 13  # below the landscape; more would overlap
 DOT = 3.4  # pixels
 LANDSCAPE = 250.0  # pixels high
 WIDE = 520.0  # pixels; dots are kept apart as if the landscape had this width
@@ -19,7 +19,7 @@ TICKS = (0.5, 0.9, 0.1, 0.99, 0.01, 0.7, 0.3, 0.999, 0.001, 0.6, 0.4, 0.8, 0.2, 
 
 
 def meter(original: float, now: float | None, *, small: bool = False) -> Markup:
-    """The score before and now between 0 and 1, with the line where the decision changes."""
+    """The original and the current score between 0 and 1, with the decision threshold."""
     first = probability(original)
     last = first if now is None else probability(now)
     low, high = sorted((first, last))
@@ -45,7 +45,7 @@ class Scale(NamedTuple):
 
 
 def scale(logits: Iterable[float]) -> Scale:
-    """Room for all logits and for the decision line."""
+    """A range that contains all logits and the decision threshold."""
     inside = [min(max(logit, -40.0), 40.0) for logit in logits]
     low, high = min([*inside, 0.0]), max([*inside, 0.0])
     room = 0.06 * (high - low) or 1.0
@@ -69,14 +69,14 @@ def _logit(share: float) -> float:
 
 
 class Dot(NamedTuple):
-    """Where a set lies in the landscape."""
+    """The position of a set in the landscape."""
 
     x: float  # per cent of the width
     y: int  # pixels
 
 
 def landscape(facts: Facts) -> tuple[Markup, list[Dot]]:
-    """Every set that was tried: how many changes, and the score. The script draws the dots, which are many."""
+    """Every evaluated set by its number of edits and its score. The script draws the dots."""
     axis = scale(known.logit for known in facts.known)
     sizes = sorted({len(known.change) for known in facts.known})
     every = math.ceil(len(sizes) / MOST_LABELS)
@@ -91,19 +91,19 @@ def landscape(facts: Facts) -> tuple[Markup, list[Dot]]:
     plot = element(
         "svg",
         element("g", *_score_ticks(axis), aria_hidden="true"),
-        element("g", *columns, class_="dots", role="listbox", aria_label="Sets that were tried"),
+        element("g", *columns, class_="dots", role="listbox", aria_label="Evaluated sets"),
         class_="landscape",
         width="100%",
         height=LANDSCAPE + 34,
     )
-    up, right = (element("p", words, class_="axis-title") for words in ("score", "number of changes"))
+    up, right = (element("p", words, class_="axis-title") for words in ("score", "number of edits"))
     return join([up, plot, right]), dots
 
 
 def _column(size: int, place: float, *, labelled: bool) -> Markup:
     """The place of all sets of one size."""
     label = element("text", str(size), class_="size", x=percent(place), y=LANDSCAPE + 16, aria_hidden="true")
-    name = f"{size} change{'' if size == 1 else 's'}"
+    name = f"{size} edit{'' if size == 1 else 's'}"
     return element("g", label if labelled else None, data_size=size, role="group", aria_label=name)
 
 
@@ -122,7 +122,7 @@ def _beside_each_other(
 
 
 def progress(facts: Facts) -> Markup:
-    """How far the best set so far had moved the score towards the other decision, after each set that was tried."""
+    """How far the best set so far moved the score towards the other decision, after each evaluation."""
     why = facts.why
     tried = facts.known[: len(why.evaluated)]
     if len(tried) < 2:
@@ -141,16 +141,16 @@ def progress(facts: Facts) -> Markup:
     ruler = element("path", class_="decision", d=f"M0 {number(limit)}H1000", vector_effect="non-scaling-stroke")
     stretched = {"viewBox": "0 0 1000 100", "preserveAspectRatio": "none"}
     chart = element("svg", ruler, line, class_="progress", width="100%", height=64, aria_hidden="true", **stretched)
-    reached = "the decision line was not crossed"
+    reached = "none flips the prediction"
     if found is not None:
         reached = f"the first counterfactual was set {found + 1:,}"
-    words = f"The furthest score so far, over {len(tried):,} sets in the order in which they were tried; {reached}."
+    words = f"The best score so far, over {len(tried):,} sets in the order of evaluation; {reached}."
     ends = element("p", element("span", "first set"), element("span", f"set {len(tried):,}"), class_="between")
     return element("figure", chart, ends, element("figcaption", words))
 
 
 def _corners(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    """The points where a line that goes in steps turns."""
+    """The corners of a step function."""
     last = None
     for x, y in points:
         if last is not None and y != last:
@@ -162,10 +162,10 @@ def _corners(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, flo
 
 
 def waterfall(facts: Facts) -> Markup:
-    """The answer one change after the other: what each of them did to the score."""
+    """The answer one edit after the other, and the score after each."""
     why = facts.why
     written = scores(*why.logits)
-    rows = [_step(Markup("As it was"), None, why.original, written[0], None)]
+    rows = [_step(Markup("Original"), None, why.original, written[0], None)]
     previous: float | None = why.original
     for row, logit, score in zip(why.rows, why.logits[1:], written[1:], strict=True):
         event = why.candidates[facts.number[row]]
@@ -184,18 +184,18 @@ def _step(label: Markup, previous: float | None, logit: float | None, score: str
         parts.append(element("rect", x=percent(low), y=9, width=percent(high - low), height=8, class_="moved"))
         parts.append(element("circle", cx=percent(last), cy=13, r=5))
     bar = element("svg", *parts, width="100%", height=26, aria_hidden="true")
-    said = "–" if logit is None else decision(logit)
+    prediction = "–" if logit is None else decision(logit)
     return element(
         "li",
         element("span", label, class_="what"),
         element("span", bar, class_="bar"),
-        element("span", element("b", score), " ", said, class_="said"),
+        element("span", element("b", score), " ", prediction, class_="prediction"),
         data_e=event,
     )
 
 
 def alternatives(facts: Facts) -> Markup:
-    """The answer and the other ways out, side by side."""
+    """The answer and its alternatives, side by side."""
     cards = [_alternative(facts, place, state) for place, state in enumerate(facts.states) if state.change]
     return element("div", *cards, class_="ways")
 
@@ -215,12 +215,12 @@ def _alternative(facts: Facts, place: int, state: NamedChange) -> Markup:
     ][:5]
     if len(events) > 5:
         listed.append(element("li", f"and {len(events) - 5} more", class_="more"))
-    said = "not asked" if logit is None else decision(logit)
-    trust = "confirmed by replay" if state.confirmed else "met in the search"
+    prediction = "not evaluated" if logit is None else decision(logit)
+    trust = "verified by replay" if state.confirmed else "found by the search"
     return element(
         "section",
         element("h3", state.name),
-        element("p", element("b", score), " ", said, class_="said"),
+        element("p", element("b", score), " ", prediction, class_="prediction"),
         meter(facts.why.original, logit, small=True),
         element("ul", *listed),
         element("p", element("span", trust), element("button", "Show", type="button", data_state=place), class_="foot"),

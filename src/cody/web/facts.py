@@ -1,4 +1,4 @@
-"""What every part of the page needs: events by number, what each does alone, and every answer that is known."""
+"""What every part of the page needs: events by number, the effect of each alone, and all evaluated sets."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from cody.web.names import SHORTEST, labels
 from cody.web.shown import Shown, ShownEvent
 
 TOWARDS, AGAINST, SLIGHT, UNKNOWN = "towards", "against", "slight", "unknown"
-NOTICEABLE = 0.005  # in score: what moves it by less is drawn as next to nothing
+NOTICEABLE = 0.005  # in score: a smaller effect is drawn as negligible
 REMOVED = "removed"
-MOST_MET = 3  # counterfactuals that were met, and not confirmed on their own, are shown up to here
+MOST_MET = 3  # maximum number of counterfactuals, including those that were not verified separately
 
 
 class NamedChange(NamedTuple):
-    """A set of changes that the page offers by name."""
+    """A set of edits that the page offers by name."""
 
     name: str
-    change: tuple[int, ...]  # numbers of candidates, in the order in which they were put together
+    change: tuple[int, ...]  # numbers of candidates, in the order of the answer
     confirmed: bool
 
 
 class KnownChange(NamedTuple):
-    """A set of changes that the model was asked about."""
+    """A set of edits that was evaluated."""
 
     change: tuple[int, ...]  # numbers of candidates, ascending
     logit: float
-    score: str  # as a person reads it beside the original one
+    score: str  # formatted to be read next to the original score
 
 
 @dataclass(frozen=True)
 class Facts:
-    """One explanation, looked at from all sides that the page shows."""
+    """Everything about one explanation that the page shows."""
 
     why: Shown
 
@@ -54,12 +54,12 @@ class Facts:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """What each node is called where there is little room."""
+        """A short label for each node."""
         return labels(self.hops)
 
     @cached_property
     def short_labels(self) -> dict[str, str]:
-        """What each node is called where there is hardly any room."""
+        """A very short label for each node."""
         return labels(self.hops, SHORTEST)
 
     def link(self, event: ShownEvent) -> Markup:
@@ -71,7 +71,7 @@ class Facts:
 
     @cached_property
     def known(self) -> list[KnownChange]:
-        """Every set with its answer: those that were searched, in that order, then those of the answer's own steps."""
+        """Every evaluated set: those of the search, in order, then the steps of the answer."""
         why, answers = self.why, dict[tuple[int, ...], float]()
         prefixes = ((why.rows[:length], logit) for length, logit in enumerate(why.logits))
         every = (tuple(event.row for event in why.candidates), why.without_all)
@@ -85,11 +85,11 @@ class Facts:
         return {known.change: known for known in self.known}
 
     def alone(self, number: int) -> KnownChange | None:
-        """The answer with only this candidate otherwise."""
+        """The evaluation of this candidate alone."""
         return self.answers.get((number,))
 
     def effect(self, number: int) -> str:
-        """What changing one candidate alone does to the decision."""
+        """The effect of one candidate alone on the prediction."""
         known, original = self.alone(number), self.why.original
         if known is None:
             return UNKNOWN
@@ -99,12 +99,12 @@ class Facts:
 
     @cached_property
     def strongest(self) -> float:
-        """The largest move of the logit by one candidate alone."""
+        """The largest effect of a single candidate on the logit."""
         moves = (abs(known.logit - self.why.original) for known in self.known if len(known.change) == 1)
         return max(moves, default=0.0)
 
     def strength(self, number: int) -> float:
-        """How far one candidate alone moves the logit, from 0 to 1 for the one that moves it most."""
+        """The effect of one candidate alone on the logit, relative to the largest."""
         known = self.alone(number)
         if known is None or not 0 < self.strongest < float("inf"):
             return 0.0
@@ -112,9 +112,9 @@ class Facts:
 
     @cached_property
     def states(self) -> list[NamedChange]:
-        """What the page offers by name: everything as it was, the answer, the alternatives."""
+        """What the page offers by name: nothing changed, the answer, the alternatives."""
         why = self.why
-        states = [NamedChange("Everything as it was", (), True)]
+        states = [NamedChange("Nothing changed", (), True)]
         if why.rows:
             states.append(NamedChange(self.answer_name, self._numbers(why.rows), why.is_counterfactual))
         confirmed = [NamedChange("", self._numbers(other.rows), True) for other in why.alternatives]
@@ -136,7 +136,7 @@ class Facts:
         return "The answer" if self.why.is_counterfactual else "The closest set"
 
     def _other_ways(self) -> list[frozenset[int]]:
-        """Counterfactuals that the search met, beside the answer; none contains another."""
+        """Counterfactuals that the search found besides the answer; none contains another."""
         known = [change for change, _ in self.why.counterfactuals if change <= set(self.number)]
         if not self.why.is_counterfactual:
             return distinct(known)
@@ -152,28 +152,28 @@ class Facts:
 
     def phrase(self, event: ShownEvent) -> str:
         """An event in words."""
-        said = f"{self.labels[event.src]} → {self.labels[event.dst]}, {self.before(event)} before"
-        return f"{said}, {event.carries}" if event.carries else said
+        text = f"{self.labels[event.src]} → {self.labels[event.dst]}, {self.before(event)} before"
+        return f"{text}, {event.carries}" if event.carries else text
 
     def edit(self, event: ShownEvent) -> str:
-        """What a change that names it means."""
+        """What it means to change this event."""
         kinds = {"added": "imagined", "moved": "moved to this time", "altered": "altered"}
         return kinds.get(event.edit, "")
 
     def beside(self, event: ShownEvent) -> str:
-        """What is said beside the link of an event."""
+        """A remark shown next to an event."""
         return ", ".join(filter(None, [self.edit(event), f"{self.before(event)} before", event.carries]))
 
     def said_alone(self, number: int) -> str:
-        """What the model says with only this candidate otherwise, in words."""
+        """The prediction with only this candidate changed, in words."""
         known = self.alone(number)
         if known is None:
-            return "not tried alone"
+            return "not evaluated alone"
         return f"changed alone, the score is {known.score}: {decision(known.logit)}"
 
     @property
     def command(self) -> str:
-        """How to ask the model about sets that the search did not try, up to the changes."""
+        """The command that scores other sets, without the edits."""
         why, words = self.why, ["cody", "what-if"]
         for option in ("data", "model"):
             if isinstance(why.parameters.get(option), str):
@@ -183,7 +183,7 @@ class Facts:
         return shlex.join([*words, "--src", why.src, "--dst", why.dst, "--time", repr(why.query.time)])
 
     def option(self, event: ShownEvent) -> str:
-        """The change of one event as an option of that command; empty for removed ones, which share one."""
+        """An edit as an option of that command; empty for removals, which share one option."""
         if event.edit == "added":
             return shlex.join(["--add", shlex.join([event.src, event.dst, repr(event.time)])])
         return shlex.join(["--move", f"{event.replaces} {event.time!r}"]) if event.edit == "moved" else ""

@@ -1,4 +1,4 @@
-"""Pages as files: written whole or not at all, and never in place of something that is no page of ours."""
+"""Pages as files: written completely or not at all, and never over a file that is not a page of ours."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ BEGINNING = 2048  # bytes; the mark stands at the beginning of a page
 
 
 def check_page_file(file: Path) -> None:
-    """Refuse to write a page where none can be, or where something else is."""
+    """Raise an error if a page cannot be written here, or would overwrite something else."""
     if file.is_dir() or not file.absolute().parent.is_dir():
         raise CallError(f"{file} is not a file in a folder that exists; give the name of a file for the page")
     if file.exists() and not _is_page(file):
-        raise CallError(f"{file} is not a page that cody wrote, and would be replaced; choose another name")
+        raise CallError(f"{file} is not a page that cody wrote, and would be overwritten; choose another name")
 
 
 def write_page(why: Shown, file: Path) -> None:
-    """Show an explanation in a file."""
+    """Write the page of an explanation."""
     write_html(page(why), file)
 
 
 def write_html(html: str, file: Path) -> None:
-    """Write a page of ours."""
+    """Write a page."""
     check_page_file(file)
     write_atomically(file, html)
 

@@ -1,4 +1,4 @@
-"""Who may ask, and how much: checked before anything else looks at a request."""
+"""Access control and size limits, checked before anything else looks at a request."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ HEADERS = [
 
 
 class TooLargeError(Exception):
-    """A body that goes on for too long."""
+    """The body of a request is too large."""
 
 
 class Guard:
-    """Lets requests through that name this server, come from its own pages, show the token, and are not too large.
+    """Accepts requests that address this server by its name, come from its own pages, carry the token, and are small.
 
-    A page of somebody else that a person has open could otherwise ask a server on that person's machine: by a name
-    that it made point there (so the Host is checked), or directly (so the Origin is).
+    A foreign page in the same browser could otherwise reach a server on the user's machine: by a host name that points
+    there (so the Host is checked), or directly (so the Origin is).
     """
 
     def __init__(self, app: App, *, hosts: frozenset[str], token: str, largest_body: int) -> None:
@@ -57,10 +57,10 @@ class Guard:
     def _refusal(self, scope: MutableMapping[str, Any], headers: dict[bytes, str]) -> tuple[int, str] | None:
         host = headers.get(b"host", "")
         if _name(host) not in self.hosts:
-            return 403, "this server is not called by that name"
+            return 403, "this server does not have that host name"
         origin = headers.get(b"origin")
         if origin is not None and urlsplit(origin).netloc != host:
-            return 403, "this request comes from a page of somebody else"
+            return 403, "cross-site requests are not allowed"
         if self.token and not self._knows_token(scope, headers):
             return 401, "open the address with the token that cody serve printed"
         length = headers.get(b"content-length", "0")
@@ -79,11 +79,11 @@ class Guard:
         return any(secrets.compare_digest(each.encode(), self.token.encode()) for each in shown)
 
     def _asked_token(self, scope: MutableMapping[str, Any]) -> str:
-        asked: str = scope["query_string"].decode("latin-1")
-        return parse_qs(asked).get("token", [""])[0]
+        query_string: str = scope["query_string"].decode("latin-1")
+        return parse_qs(query_string).get("token", [""])[0]
 
     def _cookie(self, scope: MutableMapping[str, Any]) -> list[tuple[bytes, bytes]]:
-        """Whoever opened the address with the token need not show it again."""
+        """A cookie, so that the token is needed only once."""
         if not self.token or not self._asked_token(scope):
             return []
         return [(b"set-cookie", f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/".encode())]

@@ -1,4 +1,4 @@
-"""Pages of many explanations: a list of them, and a page of each."""
+"""Pages of many explanations: a list, and one page per explanation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_pages(explanations: Sequence[Shown], file: Path) -> None:
     check_page_file(file)
     folder = file.with_suffix("")
     if folder.exists() and not folder.is_dir():
-        raise CallError(f"{folder} is a file; the pages of {file} would be in a folder of that name: choose another")
+        raise CallError(f"{folder} is a file, but the pages of {file} need a folder of that name; choose another name")
     folder.mkdir(exist_ok=True)
     for number, why in enumerate(explanations, start=1):
         write_page(why, folder / f"{number}.html")
@@ -30,11 +30,11 @@ def write_pages(explanations: Sequence[Shown], file: Path) -> None:
 def _list(explanations: Sequence[Shown], folder: str) -> str:
     """The list, with links."""
     when = heading_of_times(explanations[0].query.time)
-    heads = (element("th", title, scope="col") for title in ("", "event", "link", when, "the model says", "answer"))
+    heads = (element("th", title, scope="col") for title in ("", "event", "link", when, "prediction", "answer"))
     rows = (_row(number, why, folder) for number, why in enumerate(explanations, start=1))
     title = count(len(explanations), "explanation")
     table = element("table", element("thead", element("tr", *heads)), element("tbody", *rows), class_="explanations")
-    head = element("header", element("h2", title, id="list-title"), element("p", "Each line leads to its page."))
+    head = element("header", element("h2", title, id="list-title"), element("p", "Each row links to its page."))
     body = element("main", element("section", head, table, class_="card", aria_labelledby="list-title"))
     return document(title, join([body]), [], served=False)
 

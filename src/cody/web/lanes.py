@@ -37,7 +37,7 @@ def lanes(why: Shown) -> tuple[dict[str, Lane], float]:
 
 
 def distances(why: Shown) -> dict[str, int]:
-    """How far each node is from the link: as the document says, else over the candidates."""
+    """The distance of each node from the link: from the document, or else along the candidates."""
     found = {why.src: 0, why.dst: 0}
     if why.surroundings is not None:
         found |= {node.name: node.hops for node in why.surroundings.nodes if node.name not in found}
@@ -51,7 +51,7 @@ def distances(why: Shown) -> dict[str, int]:
 
 
 def _follow(events: Sequence[ShownEvent], found: dict[str, int]) -> None:
-    """Extend distances over events until nothing more can be reached."""
+    """Extend distances along events until nothing more can be reached."""
     ring = 0
     while ring in found.values():
         for event in events:
@@ -71,7 +71,7 @@ def _latest(events: Iterable[ShownEvent]) -> dict[str, float]:
 
 
 def _belonging_to_src(why: Shown, events: Sequence[ShownEvent], hops: dict[str, int]) -> dict[str, bool]:
-    """Whether a node is drawn on the side of the link's source: where its latest event towards the link leads."""
+    """Whether a node is drawn on the side of the link's source, depending on its latest event towards the link."""
     side = {why.dst: False, why.src: True}
     for name in sorted(hops, key=lambda name: hops[name]):
         if name in side:
@@ -89,7 +89,7 @@ def _belonging_to_src(why: Shown, events: Sequence[ShownEvent], hops: dict[str, 
 
 
 def _spread(names: list[str], ends: set[str], hops: dict[str, int]) -> tuple[dict[str, Lane], float]:
-    """Give each lane its place."""
+    """Assign a position to each lane."""
     pitch = 17.0 if len(names) <= MANY else max(8.0, round(17.0 * MANY / len(names), 1))  # few digits: small files
     placed: dict[str, Lane] = {}
     y, last = TOP, ""

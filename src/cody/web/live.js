@@ -1,4 +1,4 @@
-// What only a page with a model behind it has: searches with progress, which can be cancelled.
+// Only on pages with a live model: searches with progress, which can be cancelled.
 
 const live = JSON.parse(document.getElementById("data").textContent).live;
 const find = (selector) => document.querySelector(selector);
@@ -12,11 +12,11 @@ async function call(method, address, body) {
     const response = await fetch(address, { method, headers, body: body && JSON.stringify(body) });
     return await response.json();
   } catch {
-    return { detail: "The server does not answer." };
+    return { detail: "The server does not respond." };
   }
 }
 
-function say(words) {
+function showProgress(words) {
   find("#progress").textContent = words;
 }
 
@@ -32,7 +32,7 @@ async function search() {
   running = job.id;
   show(job.id);
   while (job.id && running === job.id && ["waiting", "running"].includes(job.state)) {
-    say(job.state === "waiting" ? "waiting for its turn …" : `${job.tried} sets tried …`);
+    showProgress(job.state === "waiting" ? "queued …" : `${job.tried} sets evaluated …`);
     await new Promise((resolve) => setTimeout(resolve, POLL));
     if (running !== job.id) return; // cancelled meanwhile
     job = await call("GET", `api/explanations/${job.id}`);
@@ -46,8 +46,8 @@ async function search() {
     if (whyNot) wanted.set("why_not", "1");
     else wanted.delete("why_not");
     location.search = wanted;
-  } else if (job.state === "cancelled") say("it was cancelled");
-  else say(job.error ?? (typeof job.detail === "string" ? job.detail : "this cannot be searched"));
+  } else if (job.state === "cancelled") showProgress("cancelled");
+  else showProgress(job.error ?? (typeof job.detail === "string" ? job.detail : "the search failed"));
 }
 
 find("#explain")?.addEventListener("click", search);
@@ -56,6 +56,6 @@ find("#cancel")?.addEventListener("click", async () => {
   running = null;
   await call("DELETE", `api/explanations/${id}`);
   show(null);
-  say("cancelled");
+  showProgress("cancelled");
 });
 if (live?.start) search();

@@ -1,4 +1,4 @@
-"""A graph and a model that many people ask at once: sessions that are dropped after a while, and searches in turn."""
+"""A graph and a model that many clients use at once: sessions that expire, and a queue of searches."""
 
 from __future__ import annotations
 
@@ -34,48 +34,48 @@ WAITING, RUNNING, DONE, CANCELLED, FAILED = "waiting", "running", "done", "cance
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a server gives to those who ask."""
+    """The limits of a server."""
 
     body: int = 64 * 1024  # bytes of a request
     searches: int = 2  # at once
-    queue: int = 16  # searches that wait or run
+    queue: int = 16  # queued or running searches
     seconds: float = 30.0  # for one search
-    look: float = 1.0  # seconds for the events of a page, each alone; what there is no time for is shown as not tried
-    away: float = 10.0  # seconds after which nobody waits for a search any more
-    keep: float = 600.0  # seconds that sessions and explanations are kept after they were used last
+    look: float = 1.0  # seconds for evaluating the events of a page alone; the others are shown as not evaluated
+    away: float = 10.0  # seconds without a poll after which a search is abandoned
+    keep: float = 600.0  # seconds that sessions and explanations are kept after their last use
     sessions: int = 32
-    numbers: int = 16_000_000  # that all sessions keep together, roughly; the one in use may keep more
-    rows: int = 1024  # different events that one session was asked about; then it begins anew
-    threads: int = 4  # that answer short questions; each keeps some memory of its own
+    numbers: int = 16_000_000  # cached by all sessions together, roughly; the one in use may have more
+    rows: int = 1024  # different events in one session; then it starts afresh
+    threads: int = 4  # for short requests; each has some memory of its own
     explanations: int = 256
 
 
 class BusyError(CodyError):
-    """There is no room for another search."""
+    """The queue of searches is full."""
 
 
 class UnknownError(CodyError):
-    """There is no such explanation, or not any more."""
+    """No such explanation, or it has expired."""
 
 
 class StoppedError(Exception):
-    """A search that nobody waits for."""
+    """The search was abandoned."""
 
 
 @dataclass(slots=True)
 class OpenSession:
-    """An open session; whoever asks it holds its lock."""
+    """An open session; whoever uses it holds its lock."""
 
     session: Session
     first_imagined: int
-    rows: set[int] = field(default_factory=set)  # that it was asked about
+    rows: set[int] = field(default_factory=set)  # that it has evaluated
     lock: threading.Lock = field(default_factory=threading.Lock)
     used: float = 0.0
 
 
 @dataclass(slots=True)
 class Job:
-    """A search: waiting, running or over."""
+    """A search: queued, running or finished."""
 
     id: str
     case: Scenario
@@ -86,12 +86,12 @@ class Job:
     why: Explanation | None = None
     error: str | None = None
     stopped: bool = False
-    used: float = 0.0  # when somebody asked about it last
+    used: float = 0.0  # time of the last poll
 
 
 @dataclass(frozen=True)
 class Live:
-    """A graph and a model, and what is remembered about those who ask."""
+    """A graph and a model, with their open sessions and searches."""
 
     graph: TemporalGraph
     model: Model
@@ -99,13 +99,13 @@ class Live:
     model_name: str = ""
     limits: Limits = Limits()
     clock: Callable[[], float] = time.monotonic
-    protect: Protected | None = None  # events that no search removes
+    protect: Protected | None = None  # protected events
     _sessions: OrderedDict[Any, OpenSession] = field(default_factory=OrderedDict)
     _jobs: OrderedDict[str, Job] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _pool: list[ThreadPoolExecutor] = field(default_factory=list)
 
-    # ---- one question at a time
+    # ---- single requests
 
     def score(self, case: Scenario) -> tuple[float, float]:
         """The logit with nothing changed, and with the changes of a case."""
@@ -139,14 +139,14 @@ class Live:
         return graph, model_on(self.model, graph)
 
     def _forget(self) -> None:
-        """Drop what nobody has used for a while, and what is too much. The lock is held."""
+        """Drop what has expired and what exceeds the limits. The lock is held."""
         before, numbers = self.clock() - self.limits.keep, 0
         for key, kept in reversed(list(self._sessions.items())):  # the latest first
             numbers += size_of(kept.session)
             if kept.used < before or numbers > self.limits.numbers:
                 del self._sessions[key]
         for job in self._jobs.values():
-            if job.state == WAITING and not self._is_wanted(job):  # it takes the place of others in the queue
+            if job.state == WAITING and not self._is_wanted(job):  # it blocks others in the queue
                 job.stopped, job.state = True, CANCELLED
         over = [job for job in self._jobs.values() if job.state not in (WAITING, RUNNING)]
         too_many = max(0, len(over) - self.limits.explanations)
@@ -154,10 +154,10 @@ class Live:
         for job in [*oldest[:too_many], *(job for job in oldest[too_many:] if job.used < before)]:
             del self._jobs[job.id]
 
-    # ---- what can be asked about
+    # ---- links and nodes
 
     def events(self, before: int, count: int) -> Predictions:
-        """The latest events before a row, latest first, with what the model said just before each."""
+        """The latest events before a row, latest first, with the model's prediction just before each."""
         rows = range(max(0, before - count), min(before, self.graph.num_events))
         return predict(self.model, self.graph, list(reversed(rows)), watch=self._in_time())
 
@@ -167,29 +167,29 @@ class Live:
         return predict(self.model, self.graph, rows[::-1].tolist(), watch=self._in_time())
 
     def partners(self, node: int, count: int) -> Predictions:
-        """The most likely next partners of a node, likeliest first."""
+        """The most likely next partners of a node, best first."""
         return likely_partners(self.model, self.graph, self.graph.name(node), count, watch=self._in_time())
 
     def _in_time(self) -> Callable[[int, int], None]:
-        """Something that is called now and then, and stops what takes too long."""
+        """A progress callback that stops what takes too long."""
         ends = self.clock() + self.limits.seconds
 
         def watch(done: int, of: int) -> None:
             if done < of and self.clock() > ends:
-                raise BudgetError(f"{done:,} of {of:,} links were scored in {self.limits.seconds:g} seconds: too many")
+                raise BudgetError(f"{done:,} of {of:,} links were scored within {self.limits.seconds:g} seconds")
 
         return watch
 
     def look(self, case: Scenario) -> Explanation:
-        """What each event does alone: an explanation for which nothing was searched."""
+        """The effect of each event alone: an explanation without a search."""
         graph, model = self.imagined(case)
         named = np.array(sorted(case.removed), dtype=np.int64)
         near = partial(_near_or_named, named=named, protect=self.protect and self.protect.at(case.query))
         change = case.removed | {graph.num_events + place for place in range(len(case.edits))}
 
         def each_alone(oracle: Oracle, ranking: IntArray) -> SearchResult:
-            with suppress(BudgetError):  # what there was no time for is not known
-                oracle.ask([frozenset(), change])  # what is shown comes first
+            with suppress(BudgetError):  # not evaluated: out of time
+                oracle.ask([frozenset(), change])  # requested edits first
                 oracle.ask([frozenset({row}) for row in ranking.tolist()])
             return result(oracle, ranking, (), 0, FOUND)
 
@@ -204,20 +204,20 @@ class Live:
     # ---- searches
 
     def search(self, case: Scenario, name: str, *, why_not: bool = False) -> Job:
-        """A search for this question: the one that is there already, or a new one in the queue."""
+        """The search for this request: an existing one, or a new one in the queue."""
         name = find(name).name
         if why_not and case.edits:
             raise CallError(
-                "an explainer imagines events in the past as it was; take yours back, or let it imagine none"
+                "an explainer cannot add events to an edited history; undo your edits, or turn off added events"
             )
-        self.imagined(case)  # edits that make no sense are errors now, not when their turn comes
+        self.imagined(case)  # invalid edits are errors now, not when the search starts
         with self._lock:
             self._forget()
             job = self._find(case, name, why_not)
             if job is None:
                 active = sum(job.state in (WAITING, RUNNING) for job in self._jobs.values())
                 if active >= self.limits.queue:
-                    raise BusyError(f"{active} searches wait or run already; try again in a while")
+                    raise BusyError(f"{active} searches are queued or running; try again later")
                 job = Job(secrets.token_urlsafe(12), case._replace(removed=frozenset()), name, why_not)
                 self._jobs[job.id] = job
                 self._workers().submit(self._run, job)
@@ -225,7 +225,7 @@ class Live:
         return job
 
     def found(self, case: Scenario, name: str, *, why_not: bool = False) -> Explanation | None:
-        """What a search for this question has found, if it is over."""
+        """The result of the search for this request, if it has finished."""
         with self._lock:
             job = self._find(case, find(name).name, why_not)
             if job is not None:
@@ -233,7 +233,7 @@ class Live:
             return None if job is None else job.why
 
     def _find(self, case: Scenario, name: str, why_not: bool) -> Job | None:
-        """The search that answers this question, if there is one. The lock is held."""
+        """The search for this request, if there is one. The lock is held."""
         wanted = (case.query, case.edits, name, why_not)
         for job in self._jobs.values():
             same = (job.case.query, job.case.edits, job.explainer, job.why_not) == wanted
@@ -242,19 +242,17 @@ class Live:
         return None
 
     def job(self, id: str) -> Job:
-        """A search by its id; whoever asks about it still waits for it."""
+        """A search by its id; this counts as a poll."""
         with self._lock:
             self._forget()
             job = self._jobs.get(id)
             if job is None:
-                raise UnknownError(
-                    "there is no such search: it was cancelled, or nobody has asked about it for a while"
-                )
+                raise UnknownError("there is no such search: it was cancelled, or it has expired")
             job.used = self.clock()
         return job
 
     def cancel(self, id: str) -> Job:
-        """Stop a search, and forget it."""
+        """Stop a search and delete it."""
         job = self.job(id)
         with self._lock:
             if job.state in (WAITING, RUNNING):
@@ -288,7 +286,7 @@ class Live:
             job.state = CANCELLED
         except CodyError as error:
             job.error, job.state = str(error), FAILED
-        except Exception as error:  # a model of somebody else may raise anything; the server goes on
+        except Exception as error:  # a user's model may raise anything; the server keeps running
             job.error, job.state = f"{type(error).__name__}: {first_line(error)}", FAILED
 
     def _explain(self, job: Job) -> Explanation:
@@ -305,7 +303,7 @@ class Live:
         return self._named(chosen.explain(model, graph, job.case.query, seconds=seconds, watch=counting(tell)))
 
     def _is_wanted(self, job: Job) -> bool:
-        """Whether a search was not cancelled, and somebody has asked about it a short while ago."""
+        """Whether a search was not cancelled and has been polled recently."""
         return not job.stopped and self.clock() - job.used <= self.limits.away
 
     def _check_wanted(self, job: Job) -> None:
@@ -316,7 +314,7 @@ class Live:
 def _near_or_named(
     graph: TemporalGraph, query: Query, hops: int, size: int, *, named: IntArray, protect: Protected | None
 ) -> IntArray:
-    """The events that the question names, and those near the link that may be removed."""
+    """The events that the request names, and the candidates near the link."""
     named = named[named < query.before]
     near = candidates(graph, query, hops, max(1, size - len(named)), protect=protect)
     return np.concatenate([named, near[(near < graph.num_events) & ~np.isin(near, named)]])

@@ -20,11 +20,11 @@ from cody.web.page import LiveControls, document, page
 from cody.web.questions import as_question
 
 NAMES = [*SEARCHES, *(entry.name for entry in FACTUAL)]
-TAGLINE = "Which past events, had they been otherwise, would have changed a prediction?"
+TAGLINE = "Which change to the history would have flipped a prediction?"
 
 
 def link_page(live: Live, case: Scenario, wanted: str | None, *, why_not: bool) -> str:
-    """A link with everything near it; with what an explainer found, if it has."""
+    """A link with everything near it, and the result of an explainer, if there is one."""
     why = live.found(case, wanted, why_not=why_not) if wanted else None
     searched = why is not None
     shown = why if why is not None else live.look(case)
@@ -40,27 +40,27 @@ def link_page(live: Live, case: Scenario, wanted: str | None, *, why_not: bool) 
 
 
 def start_page(live: Live, before: int, count: int) -> str:
-    """Choose a link: recent events, a node, or any two nodes and a time."""
+    """The start page: recent events, a node, or any two nodes and a time."""
     graph = live.graph
     listed = live.events(before, count)
     older = element("a", "Earlier", href=address(before=max(1, before - count)), class_="button")
     newer = element("a", "Later", href=address(before=min(graph.num_events, before + count)), class_="button")
     words = (
-        "Each was scored as of just before it happened, so the model should have expected all. Choose one to see why."
+        "Each was scored as of just before it happened, so an ideal model predicts all of them. Choose one to see why."
     )
     recent = _card("Recent events", words, _events(listed), element("p", older, " ", newer, class_="foot"))
     return _page("CoDy: choose a link", live, [element("div", recent, _welcome(live), class_="two start")])
 
 
 def node_page(live: Live, node: int, count: int) -> str:
-    """The events of a node, and who it will probably be in touch with next."""
+    """The events of a node, and its most likely next partners."""
     graph = live.graph
     called = graph.name(node)
     now = float(graph.time[graph.num_events - 1])
     partners = [_partner(scored, called) for scored in live.partners(node, 12)]
     who = _table(["with", "score", "predicted"], partners)
     parts = [
-        _card("Who next?", f"The likeliest partners after {moment_and_zone(now)}, of all that it could have.", who),
+        _card("Who next?", f"The most likely partners after {moment_and_zone(now)}, among all possible ones.", who),
         _card("Its latest events", "Scored as of just before each happened.", _events(live.events_of(node, count))),
     ]
     return _page(f"CoDy: {called}", live, [element("h1", "Node ", name(called, 60)), *parts])
@@ -76,7 +76,7 @@ def side_page(live: Live, rows: Sequence[int]) -> str:
 
 
 def error_page(live: Live, words: str) -> str:
-    return _page("CoDy", live, [_card("This cannot be shown", words)])
+    return _page("CoDy", live, [_card("This page cannot be shown", words)])
 
 
 def address(**parts: Any) -> str:
@@ -100,13 +100,13 @@ def _card(title: str, words: str, *parts: Markup) -> Markup:
 
 def _welcome(live: Live) -> Markup:
     graph = live.graph
-    words = f"{graph.num_events:,} events between {graph.num_nodes:,} nodes. Which prediction shall be explained?"
+    words = f"{graph.num_events:,} events between {graph.num_nodes:,} nodes. Choose a prediction to explain."
     example, now = str(graph.num_events - 1), moment(float(graph.time[graph.num_events - 1]))
     when = ("time", f"When ({zone_name()})", now)
     forms = (
-        ("Any link, at any time", (("src", "From", ""), ("dst", "To", ""), when), "Ask about it"),
-        ("An event, by its row", (("event", "Row", example),), "Ask about it"),
-        ("A node: its events, and who is next", (("node", "Node", ""),), "Look at it"),
+        ("Any link, at any time", (("src", "From", ""), ("dst", "To", ""), when), "Explain"),
+        ("An event, by its row", (("event", "Row", example),), "Explain"),
+        ("A node: its events and likely partners", (("node", "Node", ""),), "Show"),
         ("Several events side by side", (("side", "Rows", f"{graph.num_events - 2},{example}"),), "Compare them"),
     )
     return _card("Choose another link", words, *(_form(*form) for form in forms))
@@ -117,15 +117,15 @@ def _form(title: str, fields: Iterable[tuple[str, str, str]], verb: str) -> Mark
         element("label", label, element("input", name=key, placeholder=example or None, required=True))
         for key, label, example in fields
     )
-    return element("form", element("h3", title), *inputs, element("button", verb), method="get", class_="ask")
+    return element("form", element("h3", title), *inputs, element("button", verb), method="get", class_="request")
 
 
 def _partner(scored: Prediction, called: str) -> Markup:
     other = scored.dst if scored.src == called else scored.src
-    asked = address(src=scored.src, dst=scored.dst, time=scored.time)
+    target = address(src=scored.src, dst=scored.dst, time=scored.time)
     return element(
         "tr",
-        element("th", element("a", name(other), href=asked), scope="row"),
+        element("th", element("a", name(other), href=target), scope="row"),
         element("td", f"{scored.score:.2f}"),
         element("td", decision(scored.logit)),
     )
@@ -161,7 +161,7 @@ def _search_bar(wanted: str | None, why_not: bool) -> Markup:
     return element(
         "div",
         element("label", "Explainer", element("select", *options, id="explainer")),
-        element("label", element("input", type="checkbox", id="why-not", checked=why_not), "also imagine events"),
+        element("label", element("input", type="checkbox", id="why-not", checked=why_not), "also add and move events"),
         element("button", "Explain", type="button", id="explain", class_="main"),
         element("button", "Cancel", type="button", id="cancel", hidden=True),
         element("span", "", id="progress", role="status"),
@@ -170,12 +170,12 @@ def _search_bar(wanted: str | None, why_not: bool) -> Markup:
 
 
 def _imagine(case: Scenario, graph: TemporalGraph) -> Markup:
-    """Forms that imagine an event, move one, or take any past one away: each leads to another address."""
+    """Forms that add an event, move one, or remove any past event: each leads to another address."""
     kept = list(_hidden(case, graph))
     forms = (
-        ("add", "An event that might have happened", "1395 1772 2004-07-28 03:54", "Imagine it"),
-        ("move", "An event at another time", "53159 2004-07-28 04:00", "Move it"),
-        ("take", "Any past event, by its row", "53159", "Take it away"),
+        ("add", "Add an event", "1395 1772 2004-07-28 03:54", "Add"),
+        ("move", "Move an event", "53159 2004-07-28 04:00", "Move"),
+        ("take", "Remove any past event, by its row", "53159", "Remove"),
     )
     made = (
         element(
@@ -188,7 +188,7 @@ def _imagine(case: Scenario, graph: TemporalGraph) -> Markup:
         )
         for key, label, example, verb in forms
     )
-    return element("details", element("summary", "Imagine another past"), *made)
+    return element("details", element("summary", "Edit the history"), *made)
 
 
 def _hidden(case: Scenario, graph: TemporalGraph) -> Iterator[Markup]:
@@ -204,7 +204,7 @@ def _hidden(case: Scenario, graph: TemporalGraph) -> Iterator[Markup]:
 
 
 def _edits(edits: Iterable[Edit]) -> dict[str, Any]:
-    """Imagined events as a search is asked for them."""
+    """Imagined events in the form of a search request."""
     edits = list(edits)
     return {
         "add": [{"src": str(e.src), "dst": str(e.dst), "time": e.time} for e in edits if isinstance(e, Add)],

@@ -1,4 +1,4 @@
-"""HTML and SVG as text. What comes from data is escaped here, once, so that it is text whatever it contains."""
+"""HTML and SVG as text. Data is escaped here, once, so that it is always shown as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPECIAL = re.compile("[&<>\"']")
 
 
 class Markup(str):
-    """Text that is HTML already. Any other text that goes into an element is escaped."""
+    """Text that is already HTML. Any other text in an element is escaped."""
 
     __slots__ = ()
 
@@ -56,7 +56,7 @@ def percent(share: float) -> str:
 
 
 def name(text: str, width: int = 24) -> Markup:
-    """A name from the data; whatever direction it is written in, it does not turn what stands around it."""
+    """A name from the data; its writing direction does not affect the text around it."""
     return element("bdi", sanitize(text, width))
 
 
@@ -82,5 +82,5 @@ def _attribute_name(key: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """The same text in HTML. Nearly all of a page's has nothing to escape, and looking is faster than replacing."""
+    """The same text in HTML. Most texts need no escaping, and checking is faster than replacing."""
     return html.escape(text) if SPECIAL.search(text) else text

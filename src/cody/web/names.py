@@ -1,4 +1,4 @@
-"""Names that can be told apart in little room."""
+"""Short labels that distinguish long names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORTH_CUTTING = 4  # characters that all names share at an end
 
 
 def labels(names: Collection[str], width: int = SHORT) -> dict[str, str]:
-    """A label for each name. If one is long, what all of them end with is left out; if need be, what they begin with.
+    """A label for each name. If one is long, the common ending is left out, and if necessary the common beginning.
 
     >>> labels(["ann.berger@example.org", "bob.doe@example.org"])
     {'ann.berger@example.org': 'ann.berger…', 'bob.doe@example.org': 'bob.doe…'}
@@ -30,7 +30,7 @@ def labels(names: Collection[str], width: int = SHORT) -> dict[str, str]:
 
 
 def _shared(texts: Iterable[str]) -> int:
-    """How many letters all of them begin with."""
+    """The length of their common prefix."""
     return sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))
 
 

@@ -1,5 +1,5 @@
-// The page alive: events are switched off and on, and what the model was asked about answers at once.
-// A set that nobody asked about is said to be one; nothing is guessed.
+// The interactive page: events are switched off and on, and evaluated sets show their score at once.
+// For a set that was not evaluated, the page says so; nothing is guessed.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -31,22 +31,22 @@ function show(next) {
   showScore(answer);
   showChoice(answer);
   remember();
-  if (!answer && data.live) ask(change);
+  if (!answer && data.live) evaluate(change);
 }
 
-// Where there is a server with a model, it is asked; what it says is remembered.
-async function ask(asked) {
-  const key = keyOf(asked);
-  const edits = [...asked].map((e) => data.events[e].edit).filter(Boolean);
-  const question = {
+// If there is a server with a model, it scores the set; the answer is cached.
+async function evaluate(chosen) {
+  const key = keyOf(chosen);
+  const edits = [...chosen].map((e) => data.events[e].edit).filter(Boolean);
+  const request = {
     ...data.live.question,
-    without: [...asked].filter((e) => !data.events[e].imagined).map((e) => data.events[e].row),
+    without: [...chosen].filter((e) => !data.events[e].imagined).map((e) => data.events[e].row),
     add: edits.filter((edit) => "src" in edit),
     move: edits.filter((edit) => "row" in edit),
   };
-  const said = await post("api/score", question);
-  if (said.logit !== undefined) answers.set(key, { logit: said.logit, score: said.score, order: -1 });
-  if (key === keyOf(change)) said.logit === undefined ? complain(said.detail) : showScore(answers.get(key));
+  const reply = await post("api/score", request);
+  if (reply.logit !== undefined) answers.set(key, { logit: reply.logit, score: reply.score, order: -1 });
+  if (key === keyOf(change)) reply.logit === undefined ? showError(reply.detail) : showScore(answers.get(key));
 }
 
 async function post(address, body) {
@@ -55,14 +55,14 @@ async function post(address, body) {
     const response = await fetch(address, { method: "POST", headers, body: JSON.stringify(body) });
     return await response.json();
   } catch {
-    return { detail: "The server does not answer." };
+    return { detail: "The server does not respond." };
   }
 }
 
-function complain(words) {
+function showError(words) {
   const status = one("#status");
   status.classList.add("unknown");
-  status.textContent = typeof words === "string" ? words : "The server does not understand this question.";
+  status.textContent = typeof words === "string" ? words : "The server rejected this request.";
 }
 
 function showEvents() {
@@ -85,7 +85,7 @@ function showScore(answer) {
   one("#now-name").textContent = nameOf(change);
   one("#was").hidden = !change.size;
   one("#now-score").textContent = answer ? answer.score : "?";
-  one("#now-said").textContent = answer ? decision(answer.logit) : data.live ? "asking …" : "not asked";
+  one("#now-prediction").textContent = answer ? decision(answer.logit) : data.live ? "computing …" : "not evaluated";
   const [first, last] = [score(data.original), answer ? score(answer.logit) : null];
   const dot = one(".meter .now", panel);
   const bar = one(".meter .moved", panel);
@@ -104,7 +104,7 @@ function showStatus(answer) {
   status.classList.toggle("unknown", !answer && !data.live);
   status.textContent = "";
   if (!answer && !data.live) {
-    status.append("The model was not asked about this combination, and this page does not guess. Ask it:");
+    status.append("This combination was not evaluated, and the page does not guess. Run:");
     const code = document.createElement("code");
     code.textContent = command();
     status.append(code);
@@ -264,7 +264,7 @@ function rove(items) {
 
 for (const event of all(".plot .event")) {
   const hit = one(".arc", event).cloneNode();
-  hit.setAttribute("class", "hit"); // wide and unseen, so that a thin arrow is easily met
+  hit.setAttribute("class", "hit"); // wide and invisible, so that a thin arrow is easy to hit
   hit.removeAttribute("stroke-width");
   event.prepend(hit);
   event.setAttribute("role", "checkbox");
@@ -302,7 +302,7 @@ function sortBy(head, key) {
   const body = one("tbody");
   const rows = all("tr", body).map((row) => [valueOf(row, key), row]);
   rows.sort(([a], [b]) => {
-    if (a === null || b === null) return (a === null) - (b === null); // what is not known comes last
+    if (a === null || b === null) return (a === null) - (b === null); // unknown values come last
     return sign * (typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
   });
   body.append(...rows.map(([, row]) => row));
@@ -324,7 +324,7 @@ one("#filter")?.addEventListener("input", (event) => {
 const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stroke-linecap", "stroke-linejoin",
   "opacity", "font-size", "font-weight", "font-family", "text-anchor", "dominant-baseline", "display"];
 
-const BESIDE = 48; // pixels to the right of the past: the link in question
+const BESIDE = 48; // pixels to the right of the past events: the explained link
 
 function picture() {
   const plot = one(".plot");
@@ -402,15 +402,15 @@ function draw(tag, attributes, parent) {
   return element;
 }
 
-function drawDot([changed, logit, said, x, y], order) {
+function drawDot([changed, logit, text, x, y], order) {
   const column = one(`.dots [data-size="${changed.length}"]`);
   const turned = decision(logit) !== decision(data.original);
   const rows = changed.map((e) => data.events[e].row);
   const named = rows.slice(0, 6).join(", ") + (rows.length > 6 ? ` and ${rows.length - 6} more` : "");
-  const label = `${named || "Nothing"} changed: score ${said}, ${decision(logit)}`;
+  const label = `${named || "Nothing"} changed: score ${text}, ${decision(logit)}`;
   const option = { role: "option", "aria-selected": "false", "aria-label": label };
   const dot = draw("svg", { x: `${x}%`, y, "data-k": order, class: turned ? "turned" : "", ...option }, column);
-  // As large as charts.py takes them to be, where it keeps them apart.
+  // charts.py assumes these sizes when it keeps the dots apart.
   if (turned) draw("path", { d: "M0-4.6L4.6 0L0 4.6L-4.6 0z" }, dot);
   else draw("circle", { r: 3.4 }, dot);
 }
@@ -426,5 +426,5 @@ if (!recall()) {
   const answer = answers.get(keyOf(change));
   showScore(answer);
   showChoice(answer);
-  if (!answer && data.live) ask(change);
+  if (!answer && data.live) evaluate(change);
 }

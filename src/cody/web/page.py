@@ -1,4 +1,4 @@
-"""The page: everything an explanation knows in one HTML file, with its own style and script and no request anywhere."""
+"""The page: everything about an explanation in one self-contained HTML file that makes no network requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cody.web.timeline import timeline
 
 GENERATOR = "CoDy"
 HERE = Path(__file__).parent
-UNSEARCHED = "{} of the {} near this link {} tried alone. Change some together, or let an explainer search."
+UNSEARCHED = "{} of the {} near this link {} evaluated alone. Change some together, or run an explainer."
 MOST_NAMED = 5  # events in the head of the page
 SHORT_LINK = 18  # characters of both names that stay on one line of the headline
 MUCH_TO_PRINT = 40  # lanes, and steps of the answer twice: more of them are printed smaller, to fit one sheet
@@ -38,21 +38,21 @@ def asset(file: str) -> str:
 class LiveControls(NamedTuple):
     """What a page needs if there is a model behind it."""
 
-    bar: Markup  # stands above everything
+    bar: Markup  # above everything else
     change: Sequence[int]  # rows that are changed when the page opens
-    searched: bool  # an explainer looked for an answer
+    searched: bool  # an explainer was run
     data: dict[str, Any]  # for the script
 
 
 def page(why: Shown, model: LiveControls | None = None) -> str:
-    """An explanation as one self-contained HTML file; with a model, as a page that asks the server it comes from."""
+    """An explanation as one self-contained HTML file; with a model, as a page that uses the server it comes from."""
     facts = Facts(why)
     opened = facts.states[min(1, len(facts.states) - 1)]
     if model is not None and (model.change or not model.searched):
         opened = NamedChange("", tuple(facts.number[row] for row in model.change if row in facts.number), True)
     body, drawn = content(facts, opened, searched=model is None or model.searched)
     data = _data(facts, drawn, opened) | {"live": None if model is None else model.data}
-    title = f"{sanitize(why.src)} → {sanitize(why.dst)}: why the model says {decision(why.original)}"
+    title = f"{sanitize(why.src)} → {sanitize(why.dst)}: why the model predicts {decision(why.original)}"
     parts = [None if model is None else model.bar, body, data_block(data)]
     return document(title, join(parts), ["page.js", *([] if model is None else ["live.js"])], served=model is not None)
 
@@ -63,7 +63,7 @@ def data_block(data: dict[str, Any]) -> Markup:
 
 
 def document(title: str, body: Markup, files: Sequence[str], *, served: bool, styles: Sequence[str] = ()) -> str:
-    """A whole HTML document that may run our scripts and load nothing; with a server, ask that one."""
+    """A complete HTML document that may run our scripts and load nothing; with a server, connect to it."""
     style = Markup("\n".join(asset(file) for file in ("page.css", *styles)))
     scripts = [Markup(asset(file)) for file in files]
     server = "'self'" if served else "'none'"
@@ -106,27 +106,27 @@ def _harmless(json: str) -> str:
 
 
 class Drawn(NamedTuple):
-    """Where things are, for the script to move or draw."""
+    """Positions, for the script to move or draw things."""
 
     axes: list[Axis]
     dots: list[Dot]
 
 
 def content(facts: Facts, opened: NamedChange, *, searched: bool = True) -> tuple[Markup, Drawn]:
-    """What is seen, from top to bottom."""
+    """The visible parts, from top to bottom."""
     chosen = frozenset(opened.change)
     picture, axes = timeline(facts, chosen)
     tried, dots = landscape(facts)
     left, right = (
         list(_answers(facts)),
-        [_section("search", "What was tried", _search_words(facts), tried, progress(facts))],
+        [_section("search", "Evaluated sets", _search_words(facts), tried, progress(facts))],
     )
     (left if len(left) < 2 else right).append(_trust(facts))
     parts = [
         _head(facts, opened, searched=searched),
         _section("timeline", "Past events", _timeline_words(facts), _controls(axes), picture, _legend(facts)),
         element("div", *(element("div", *column, class_="stack") for column in (left, right)), class_="two"),
-        _section("all", "All events that could be otherwise", _table_words(facts), _filter(), _scrolled(facts, chosen)),
+        _section("all", "All candidate events", _table_words(facts), _filter(), _scrolled(facts, chosen)),
     ]
     if not facts.why.candidates:
         parts[1:] = [_trust(facts)]
@@ -135,11 +135,11 @@ def content(facts: Facts, opened: NamedChange, *, searched: bool = True) -> tupl
 
 
 def _answers(facts: Facts) -> Iterator[Markup]:
-    """The answer one step after the other; then, if there are others, all of them."""
+    """The answer step by step; then, if there are any, its alternatives."""
     if facts.why.rows:
         yield _section("steps", _steps_title(facts), _steps_words(facts), waterfall(facts))
     if sum(bool(state.change) for state in facts.states) > 1:
-        yield _section("ways", "Ways to another decision", _ways_words(facts), alternatives(facts))
+        yield _section("ways", "Counterfactuals", _ways_words(facts), alternatives(facts))
 
 
 def _section(key: str, title: str, words: Markup | str, *parts: Markup) -> Markup:
@@ -148,7 +148,7 @@ def _section(key: str, title: str, words: Markup | str, *parts: Markup) -> Marku
 
 
 def _unsearched(facts: Facts) -> str:
-    """What was tried where nothing was searched: each event alone, as far as there was time."""
+    """What was evaluated without a search: each event alone, as far as time allowed."""
     number = len(facts.why.candidates)
     tried = sum(facts.alone(event) is not None for event in range(number))
     how_many = "Each" if tried == number else str(tried or "None")
@@ -177,23 +177,21 @@ def _head(facts: Facts, opened: NamedChange, *, searched: bool) -> Markup:
         element(
             "p",
             element("span", score, id="now-score"),
-            element("span", "not asked" if known is None else decision(known.logit), id="now-said"),
+            element("span", "not evaluated" if known is None else decision(known.logit), id="now-prediction"),
             class_="now-score",
         ),
         meter(why.original, None if known is None else known.logit),
         element("p", *(element("span", end) for end in ("0: no link", "0.5", "1: link")), class_="ends"),
-        element(
-            "p", f"It was {first} ({decision(why.original)}) with everything as it was.", id="was", hidden=as_it_was
-        ),
+        element("p", f"It was {first} ({decision(why.original)}) with nothing changed.", id="was", hidden=as_it_was),
         element("p", "", id="status", role="status"),
-        element("div", *_buttons(facts, opened), class_="states", role="group", aria_label="What is shown"),
+        element("div", *_buttons(facts, opened), class_="states", role="group", aria_label="Shown"),
         class_="now",
     )
     return element("header", words, now, class_="head card")
 
 
 def _named(facts: Facts) -> Markup | None:
-    """The events of the answer, if they are few enough to be read in passing."""
+    """The events of the answer, if there are only a few."""
     why = facts.why
     events = [(facts.number[row], why.candidates[facts.number[row]]) for row in why.rows]
     if not 0 < len(events) <= MOST_NAMED:
@@ -214,30 +212,30 @@ def _named(facts: Facts) -> Markup | None:
 def _occasion(facts: Facts) -> str:
     why = facts.why
     when = moment_and_zone(why.query.time) if is_date(why.query.time) else f"time {moment(why.query.time)}"
-    return f"Event {why.event} · {when}" if why.event is not None else f"A link that was asked about · {when}"
+    return f"Event {why.event} · {when}" if why.event is not None else f"A link that need not have happened · {when}"
 
 
 def _headline(facts: Facts) -> Iterator[Markup | str]:
     why = facts.why
     short = len(sanitize(why.src, 24)) + len(sanitize(why.dst, 24)) <= SHORT_LINK
-    asked = element("span", link(why.src, why.dst, 40), class_="together" if short else None)
+    link_text = element("span", link(why.src, why.dst, 40), class_="together" if short else None)
     if why.original > 0:
-        yield from ("The model expects ", asked, ".")
+        yield from ("The model predicts ", link_text, ".")
         return
-    yield from ("The model does not expect ", asked)
+    yield from ("The model does not predict ", link_text)
     yield "." if why.event is None else ", although it happened."
 
 
 def _badges(facts: Facts) -> Iterator[Markup]:
-    """What is certain, and what it cost."""
+    """What is verified and proven, and what it cost."""
     why = facts.why
     if why.is_counterfactual:
-        yield _badge("✓ confirmed by replay", why.certainty, "good")
+        yield _badge("✓ verified by replay", why.certainty, "good")
         if why.is_minimal:
             yield _badge("✓ no smaller set", why.certainty, "good")
     else:
         yield _badge(f"{why.verdict}", why.certainty or why.sentence, "")
-    yield _badge(f"{count(why.evaluations, 'set')} tried", why.effort, "")
+    yield _badge(f"{count(why.evaluations, 'set')} evaluated", why.effort, "")
     yield _badge(f"seed {sanitize(why.seed, 12)}", "The same seed gives the same explanation.", "")
 
 
@@ -254,12 +252,12 @@ def _buttons(facts: Facts, opened: NamedChange) -> Iterator[Markup]:
 def _timeline_words(facts: Facts) -> str:
     imagined = sum(event.edit != REMOVED for event in facts.why.candidates)
     past = count(len(facts.why.candidates) - imagined, "past event")
-    dashed = f", or one of {imagined} that were imagined (dashed)" if imagined > 1 else ""
-    dashed = ", or the one that was imagined (dashed)" if imagined == 1 else dashed
-    click = "Click one to undo or restore the event" + (", or to let an imagined one happen." if imagined else ".")
+    dashed = f", or one of {imagined} imagined events (dashed)" if imagined > 1 else ""
+    dashed = ", or the imagined event (dashed)" if imagined == 1 else dashed
+    click = "Click one to remove or restore the event" + (", or to add an imagined one." if imagined else ".")
     return (
         f"Each horizontal line is a node, each arrow one of the {past} near this link{dashed}. Time runs to the "
-        f"right, up to the link in question (?). Thick arrows matter. {click}"
+        f"right, up to the explained link (?). Thicker arrows have a larger effect. {click}"
     )
 
 
@@ -283,7 +281,7 @@ def _controls(axes: list[Axis]) -> Markup:
 
 
 def _legend(facts: Facts) -> Markup:
-    """What colours and marks mean, in the words of this prediction."""
+    """The legend: what colours and marks mean for this prediction."""
     down = facts.why.original > 0
     imagined = any(event.edit != REMOVED for event in facts.why.candidates)
     alone = "changed alone" if imagined else "without it alone"
@@ -291,11 +289,11 @@ def _legend(facts: Facts) -> Markup:
     entries = [
         (TOWARDS, f"{alone}, the score {'falls' if down else 'rises'}", TOWARDS in effects),
         (AGAINST, f"{alone}, the score {'rises' if down else 'falls'}", AGAINST in effects),
-        ("slight", "hardly matters alone", "slight" in effects),
-        (UNKNOWN, "not tried alone", UNKNOWN in effects),
-        ("crossed", "taken away", True),
+        ("slight", "negligible effect alone", "slight" in effects),
+        (UNKNOWN, "not evaluated alone", UNKNOWN in effects),
+        ("crossed", "removed", True),
         ("imagined", "imagined", imagined),
-        ("other", "no candidate", bool(facts.why.surroundings and facts.why.surroundings.events)),
+        ("other", "not a candidate", bool(facts.why.surroundings and facts.why.surroundings.events)),
     ]
     shown = (element("li", _sample(key), words) for key, words, there in entries if there)
     return element("ul", *shown, class_="legend")
@@ -321,29 +319,29 @@ def _steps_title(facts: Facts) -> str:
 
 
 def _steps_words(facts: Facts) -> str:
-    return "One change after the other, and the score after each. The vertical line is where the decision changes."
+    return "One edit after the other, and the score after each. The vertical line is the decision threshold."
 
 
 def _search_words(facts: Facts) -> str:
     turned = len(facts.why.counterfactuals)
-    found = "None of them changes the decision"
+    found = "None of them flips the prediction"
     if turned:
-        found = f"{turned} change the decision: diamonds" if turned > 1 else "One changes the decision: the diamond"
-    words = f"Each dot is a set of changes that the model was asked about. {found}. Click one to see it."
+        found = f"{turned} flip the prediction: diamonds" if turned > 1 else "One flips the prediction: the diamond"
+    words = f"Each dot is a set of edits that was evaluated. {found}. Click one to see it."
     elsewhere = facts.why.evaluations - len(facts.why.evaluated)  # a search among more or fewer events, or for times
-    return f"{words} {elsewhere:,} more tried with other candidates are not shown." if elsewhere > 0 else words
+    return f"{words} {elsewhere:,} more, evaluated with other candidates, are not shown." if elsewhere > 0 else words
 
 
 def _ways_words(facts: Facts) -> str:
     if facts.why.is_counterfactual and not facts.why.factual:
-        return "Different sets of changes, each of which leads to the other decision. None contains another."
-    return "These sets of changes lead to the other decision. None contains another."
+        return "Different sets of edits, each of which flips the prediction. None contains another."
+    return "These sets of edits flip the prediction. None contains another."
 
 
 def _table_words(facts: Facts) -> str:
     imagined = any(event.edit != REMOVED for event in facts.why.candidates)
-    tick = ", tick an imagined one to let it happen" if imagined else ""
-    return f"Untick an event to take it away{tick}. The last column is the score with only that event changed."
+    tick = ", tick an imagined one to add it" if imagined else ""
+    return f"Untick an event to remove it{tick}. The last column is the score with only that event changed."
 
 
 def _filter() -> Markup:
@@ -358,11 +356,11 @@ def _scrolled(facts: Facts, chosen: frozenset[int]) -> Markup:
 
 
 def _trust(facts: Facts) -> Markup:
-    """How far the answer can be trusted, and how it was found: for those who want to check or repeat it."""
+    """How certain the answer is, and how it was found, for those who want to verify or reproduce it."""
     why = facts.why
     notes = (why.certainty, why.leeway, why.effort, why.considered, why.protection)
     words = join([element("p", text) for text in notes if text])
-    return _section("trust", "How sure is this?", "", words, _settings(facts))
+    return _section("trust", "How certain is this?", "", words, _settings(facts))
 
 
 def _settings(facts: Facts) -> Markup:
@@ -374,7 +372,7 @@ def _settings(facts: Facts) -> Markup:
 
 
 def _data(facts: Facts, drawn: Drawn, opened: NamedChange) -> dict[str, Any]:
-    """What the script needs: events, places, and every answer that is known."""
+    """What the script needs: events, positions, and all evaluated sets."""
     why = facts.why
     sets = zip(facts.known, drawn.dots, strict=True)
     return {
@@ -390,7 +388,7 @@ def _data(facts: Facts, drawn: Drawn, opened: NamedChange) -> dict[str, Any]:
 
 
 def _event(facts: Facts, number: int) -> dict[str, Any]:
-    """A candidate for the script; what it has not is left out."""
+    """A candidate for the script; missing values are left out."""
     event = facts.why.candidates[number]
     entry: dict[str, Any] = {"row": event.row, "sort": [event.time, facts.distance(event), _alone(facts, number)]}
     more = {"imagined": event.edit != REMOVED, "option": facts.option(event), "edit": _edit(event)}
@@ -398,7 +396,7 @@ def _event(facts: Facts, number: int) -> dict[str, Any]:
 
 
 def _bits(numbers: Iterable[int]) -> str:
-    """A set of numbers in few letters: a hexadecimal number whose bits they are.
+    """A set of numbers in compact form: the bits of a hexadecimal number.
 
     >>> _bits([0, 1, 5])
     '23'
@@ -407,7 +405,7 @@ def _bits(numbers: Iterable[int]) -> str:
 
 
 def _edit(event: ShownEvent) -> dict[str, Any] | None:
-    """An imagined event as a server is asked about it."""
+    """An imagined event in the form of a request."""
     if event.edit == "added":
         return {"src": event.src, "dst": event.dst, "time": event.time}
     return {"row": event.replaces, "time": event.time} if event.edit == "moved" else None

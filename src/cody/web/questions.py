@@ -1,4 +1,4 @@
-"""What a request may ask: a link, and what is changed. Everything in it is bounded before anything is computed."""
+"""The requests: a link, and the edits. Every size is checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cody.graph.edits import Add, Edit, Move
 from cody.models.contract import check_changes
 from cody.utils.words import parse_moment
 
-MOST_ROWS = 256  # events that one question may take away
-MOST_EDITS = 16  # events that one question may imagine
+MOST_ROWS = 256  # removed events per request
+MOST_EDITS = 16  # imagined events per request
 LARGEST_ROW = 2**53 - 1  # JSON numbers beyond it are not exact everywhere
 
 
@@ -29,7 +29,7 @@ Time = Annotated[float, Field(allow_inf_nan=False, strict=True)] | Annotated[str
 
 
 class Strict(BaseModel):
-    """A part of a request; what it does not know, it refuses."""
+    """A part of a request; unknown fields are rejected."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -50,7 +50,7 @@ class Moved(Strict):
 
 
 class LinkQuestion(Strict):
-    """A link, by the row of its event or by its nodes and a time; and what is changed."""
+    """A link, by the row of its event or by its nodes and a time; and the edits."""
 
     event: Row | None = None
     src: Name | None = None
@@ -62,33 +62,31 @@ class LinkQuestion(Strict):
 
 
 class Search(LinkQuestion):
-    """A question that a search shall answer: its own changes are part of what might have been."""
+    """A request for a search: its edits are part of the search space."""
 
     explainer: Annotated[str, Field(min_length=1, max_length=60)]
-    why_not: Annotated[bool, Field(strict=True)] = (
-        False  # also events that might have happened, and others at other times
-    )
+    why_not: Annotated[bool, Field(strict=True)] = False  # also add and move events
 
 
-def as_case(graph: TemporalGraph, asked: LinkQuestion) -> Scenario:
-    """The question as the library asks it."""
-    removed = frozenset(asked.without)
+def as_case(graph: TemporalGraph, request: LinkQuestion) -> Scenario:
+    """The request as a scenario of the library."""
+    removed = frozenset(request.without)
     check_changes(graph, [removed])
-    edits: list[Edit] = [Add(entry.src, entry.dst, _time(entry.time)) for entry in asked.add]
-    edits += [Move(entry.row, _time(entry.time)) for entry in asked.move]
-    link = [asked.src, asked.dst, asked.time]
-    if asked.event is not None and link == [None] * 3:
-        return Scenario(graph.query(asked.event), asked.event, removed, tuple(edits))
-    if asked.event is not None or asked.src is None or asked.dst is None or asked.time is None:
+    edits: list[Edit] = [Add(entry.src, entry.dst, _time(entry.time)) for entry in request.add]
+    edits += [Move(entry.row, _time(entry.time)) for entry in request.move]
+    link = [request.src, request.dst, request.time]
+    if request.event is not None and link == [None] * 3:
+        return Scenario(graph.query(request.event), request.event, removed, tuple(edits))
+    if request.event is not None or request.src is None or request.dst is None or request.time is None:
         raise CallError("give event, or src, dst and time of a link")
-    query = graph.query_at(asked.src, asked.dst, _time(asked.time))
+    query = graph.query_at(request.src, request.dst, _time(request.time))
     if not query.before:
-        raise CallError(f"time {asked.time!r} is before the first event: there is no past to explain it by")
+        raise CallError(f"time {request.time!r} is before the first event, so there is no history to explain it by")
     return Scenario(query, None, removed, tuple(edits))
 
 
 def as_question(case: Scenario, graph: TemporalGraph) -> dict[str, Any]:
-    """The link of a case as a request names it."""
+    """The link of a scenario in the form of a request."""
     if case.event is not None:
         return {"event": case.event}
     return {"src": graph.name(case.query.src), "dst": graph.name(case.query.dst), "time": case.query.time}

@@ -1,4 +1,4 @@
-"""What the page needs to know of an explanation: the part of `cody.Explanation` that it shows."""
+"""The part of `cody.Explanation` that the page shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cody.search.result import Evaluated
 
 
 class ShownEvent(Protocol):
-    """An event that could be otherwise, or stands beside such events."""
+    """A candidate, or another event near the link."""
 
     @property
     def row(self) -> int: ...
@@ -58,7 +58,7 @@ class ShownVerification(Protocol):
 
 
 class ShownCounterfactual(Protocol):
-    """Another confirmed answer."""
+    """An alternative, with its verification."""
 
     @property
     def rows(self) -> Sequence[int]: ...
@@ -67,7 +67,7 @@ class ShownCounterfactual(Protocol):
 
 
 class Shown(Protocol):
-    """One answered question."""
+    """One explanation."""
 
     @property
     def query(self) -> Query: ...

@@ -1,4 +1,4 @@
-// The page of a survey alive: a figure that is chosen shows the predictions behind it.
+// The interactive page of a survey: a selected figure shows the predictions behind it.
 
 const { lists } = JSON.parse(document.getElementById("data").textContent);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -21,7 +21,7 @@ function show() {
   for (const button of all("[data-list]")) button.setAttribute("aria-pressed", String(button === chosen));
   const total = behind ? behind.size : predictions.length;
   const number = wanted ? `${shown} of ${total}` : `${total}`;
-  one("#chosen").textContent = list ? `${number}: ${list[0]}.` : wanted ? `${number} fit.` : everything;
+  one("#chosen").textContent = list ? `${number}: ${list[0]}.` : wanted ? `${number} match.` : everything;
   one("#all").hidden = !chosen;
   one("#back").hidden = !chosen;
   one(".predictions").scrollTop = 0;

@@ -1,4 +1,4 @@
-"""The pictures of a survey's page. Each figure is a button that shows the predictions behind it."""
+"""The charts of a survey's page. Each figure is a button that shows the predictions behind it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from cody.web.markup import Child, Markup, element, join, number, percent
 HEIGHT = 150  # pixels of the curve
 TOP = 26  # pixels above 100 %, for the label of a point
 ROW = 18  # pixels
-RARE = 0.05  # share of the candidates; that few decisive events are such says nothing then
+RARE = 0.05  # share of the candidates; below it, few decisive events of that kind mean nothing
 
 
 class ChosenPredictions(NamedTuple):
-    """The predictions behind a figure, as the script knows them."""
+    """The predictions behind a figure, as the script identifies them."""
 
     list: int
     predictions: int
 
     def button(self, *children: Child, kind: str) -> Markup:
-        """A figure that can be chosen."""
+        """A figure that can be selected."""
         behind = element("span", f"; shows {count(self.predictions, 'prediction')}", class_="hidden-text")
         return element(
             "button",
@@ -54,7 +54,7 @@ def fragility(points: Sequence[Fragile], chosen: Sequence[ChosenPredictions]) ->
     return join(
         [
             element("div", _curve(points), _levels(), *columns, class_="curve"),
-            element("p", "events that are otherwise, at most", class_="axis-title"),
+            element("p", "maximum number of edited events", class_="axis-title"),
         ]
     )
 
@@ -64,7 +64,7 @@ def _y(share: float) -> float:
 
 
 def _curve(points: Sequence[Fragile]) -> Markup:
-    """What lies behind the points: rules at 0, 50 and 100 %, the band of the intervals, and the line."""
+    """The background of the points: rules at 0, 50 and 100 %, the band of the intervals, and the line."""
     places = [100 * (place + 0.5) / len(points) for place in range(len(points))]
     line = "L".join(f"{number(x)} {number(_y(each.share.value))}" for x, each in zip(places, points, strict=True))
     upper = [f"{number(x)} {number(_y(each.share.high))}" for x, each in zip(places, points, strict=True)]
@@ -83,7 +83,7 @@ def _curve(points: Sequence[Fragile]) -> Markup:
 
 
 def _levels() -> Markup:
-    """What the rules of the curve stand for."""
+    """The labels of the rules."""
     levels = [element("text", f"{100 * share:.0f} %", x=-6, y=_y(share) + 4) for share in (0.0, 0.5, 1.0)]
     return element("svg", *levels, class_="behind", width="100%", height=HEIGHT, aria_hidden="true")
 
@@ -109,7 +109,7 @@ def _point(each: Fragile, chosen: ChosenPredictions) -> Markup:
 
 
 def contrasts(rows: Sequence[Contrast], chosen: Sequence[ChosenPredictions]) -> Markup:
-    """What decisive events are, beside all candidates."""
+    """Shares among decisive events, next to those among all candidates."""
     return join(
         [
             _scale("● decisive, ○ all candidates", "ratio"),
@@ -119,7 +119,7 @@ def contrasts(rows: Sequence[Contrast], chosen: Sequence[ChosenPredictions]) -> 
 
 
 def _scale(words: str, last: str) -> Markup:
-    """The head of rows: what the marks are, and the axis from 0 to 100 %."""
+    """The header: the legend, and the axis from 0 to 100 %."""
     axis = element("span", element("i", "0"), element("i", "50"), element("i", "100 %"), class_="axis")
     return element("p", element("span", words), axis, element("span", last), class_="scale", aria_hidden="true")
 
@@ -153,7 +153,7 @@ def _rules() -> list[Markup]:
 
 
 def _ratio(each: Contrast) -> Markup:
-    """How many times as often, and whether that is clear: an arrow if the interval does not hold 1."""
+    """The ratio, with an arrow if its interval does not contain 1."""
     ratio = each.ratio
     if ratio is None:
         return element("span", "–", element("span", "no ratio", class_="hidden-text"), class_="ratio")
@@ -169,7 +169,7 @@ def _ratio(each: Contrast) -> Markup:
 
 
 def deciders(heading: str, found: Sequence[Decider], chosen: Sequence[ChosenPredictions]) -> Markup | None:
-    """Who decides, for how many predictions, of how many for which it could."""
+    """Nodes and events that decide, with the number of predictions, and of those for which they are candidates."""
     if not found:
         return None
     most = max(each.could for each in found)

@@ -25,7 +25,7 @@ PageOf = Callable[[int, int], str | None]  # (place of the survey, event) → ad
 
 
 class Panel(NamedTuple):
-    """The links of one kind that one model was asked about."""
+    """The links of one kind that were explained for one model."""
 
     title: str
     place: int  # of the survey
@@ -34,12 +34,12 @@ class Panel(NamedTuple):
     first: int  # number of its first prediction
 
     def numbers(self, holds: Callable[[Example], bool]) -> list[int]:
-        """The predictions of which something holds."""
+        """The predictions that meet a condition."""
         return [self.first + place for place, each in enumerate(self.part.predictions) if holds(each)]
 
 
 class PredictionLists:
-    """Which predictions are behind each figure, as the script is told."""
+    """The predictions behind each figure, for the script."""
 
     def __init__(self) -> None:
         self.titles: list[str] = []
@@ -69,7 +69,7 @@ def survey_page(
     charts = element("div", *sections, class_="figures")
     body = element("main", charts, _list(panels, page_of), class_="survey")
     data = data_block({"lists": list(zip(lists.titles, lists.numbers, strict=True))})
-    title = f"What decides the predictions of {' and '.join(sanitize(each.model, 40) for each in surveys)}"
+    title = f"What drives the predictions of {' and '.join(sanitize(each.model, 40) for each in surveys)}"
     return document(title, join([body, data]), ["survey.js"], served=False, styles=["survey.css"])
 
 
@@ -110,8 +110,12 @@ def _side_by_side(panels: Sequence[Panel], draw: Callable[[Panel], Child]) -> Ma
 
 def _head(surveys: Sequence[Survey], panels: Sequence[Panel], comparison: ModelComparison | None) -> Markup:
     names = " and ".join(sanitize(each.model, 40) for each in surveys)
-    asked = sum(panel.part.links for panel in panels)
-    badges = [count(asked, "explained prediction"), f"search: {sanitize(surveys[0].explainer, 30)}", "intervals: 95 %"]
+    links = sum(panel.part.links for panel in panels)
+    badges = [
+        count(links, "explained prediction"),
+        f"search: {sanitize(surveys[0].explainer, 30)}",
+        "intervals: 95 %",
+    ]
     if surveys[0].allowed != ("removals",):
         badges.append(f"allowed: {', '.join(surveys[0].allowed)}")
     badges += [surveys[0].protected.rstrip(".")] if surveys[0].protected else []
@@ -128,7 +132,7 @@ def _head(surveys: Sequence[Survey], panels: Sequence[Panel], comparison: ModelC
         element(
             "li",
             element("b", percent_words(panel.part.fragility[0].share.value)),
-            element("span", panel.title, element("small", f"change if one event is otherwise: {_hanging(panel)}")),
+            element("span", panel.title, element("small", f"flip if one event is edited: {_hanging(panel)}")),
         )
         for panel in panels
     )
@@ -141,36 +145,38 @@ def _hanging(panel: Panel) -> str:
 
 
 def _agreement(found: ModelComparison) -> str:
-    """The first finding about two models: how often they decide alike."""
-    return f"The two models decide alike on {percent_words(found.same_decision.value)} of {found.links:,} links."
+    """The first finding about two models: how often they agree."""
+    return f"The two models agree on {percent_words(found.same_decision.value)} of {found.links:,} links."
 
 
 def _reasons(found: ModelComparison) -> str:
     """The second: how often for the same reason."""
     if found.same_reason is None:
-        return "There is no link that both decide alike and have a counterfactual for."
+        return "There is no link on which they agree and for which both have a counterfactual."
     same = percent_words(found.same_reason.value)
     return f"Of {count(found.both_explained, 'link')} that both explain, {same} have exactly the same reason."
 
 
 def _headline(panel: Panel) -> str:
-    """The first finding: how few events most predictions hang on."""
+    """The first finding: how few events most predictions depend on."""
     what = "what the model predicts" if panel.part.kind == "correct" else "what the model misses"
     enough = next((each for each in panel.part.fragility if each.share.value >= HALF), panel.part.fragility[-1])
     events = "a single event" if enough.edits == 1 else f"at most {enough.edits} events"
     share = percent_words(enough.share.value)
-    return f"{share} of {what} hangs on {events}." if enough.share.value else f"Few events do not change {what}."
+    if not enough.share.value:
+        return f"Editing a few events does not change {what}."
+    return f"{share} of {what} depends on {events}."
 
 
 def _finding(panel: Panel) -> str:
-    """The second: which events decide more often than their number suggests."""
+    """The second: which events are decisive more often than their number suggests."""
     part = panel.part
     clear = [each for each in part.relations if each.ratio is not None and each.ratio.low > 1]
     if not clear:
-        return "No kind of event clearly decides more often than its number suggests."
+        return "No kind of event is clearly decisive more often than its number suggests."
     most = max(clear, key=lambda each: 0.0 if each.ratio is None else each.ratio.value)
     assert most.ratio is not None
-    shares = f"{percent_words(most.decisive.value)} of them against {percent_words(most.candidates.value)}"
+    shares = f"{percent_words(most.decisive.value)} of them, compared with {percent_words(most.candidates.value)}"
     return f"Most over-represented among the decisive events: {most.what}, {shares} of all candidates."
 
 
@@ -179,7 +185,7 @@ def _finding(panel: Panel) -> str:
 
 def _fragility(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
     def behind(panel: Panel, most: int) -> ChosenPredictions:
-        title = f"{panel.title} that change if at most {count(most, 'event')} {'is' if most == 1 else 'are'} otherwise"
+        title = f"{panel.title} that flip if at most {count(most, 'event')} {'is' if most == 1 else 'are'} edited"
         return lists.add(title, panel.numbers(lambda one: 0 < len(one.events) <= most))
 
     def draw(panel: Panel) -> Markup:
@@ -188,10 +194,10 @@ def _fragility(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
         return join([curve, element("p", advice, class_="note") if advice else None])
 
     words = (
-        "Share of the predictions that change if at most so many events are otherwise, with its interval. Choose a "
-        "point to see them. What the search did not find counts as unchanged, so the true curve may lie higher."
+        "Share of the predictions that flip if at most this many events are edited, with its interval. Select a "
+        "point to see them. Flips that the search did not find are not counted, so the true curve may lie higher."
     )
-    return _section("fragility", "How many events does a prediction hang on?", words, _side_by_side(panels, draw))
+    return _section("fragility", "How many events does a prediction depend on?", words, _side_by_side(panels, draw))
 
 
 def _decisive(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
@@ -206,8 +212,8 @@ def _decisive(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
         return join([_contrasts(panel, tests, lists), caution])
 
     words = (
-        "Decisive events (●) beside all candidates (○) of the same predictions. Where ● lies to the right of ○, such "
-        "events decide more often than their number suggests: ratio = ● / ○, with its interval."
+        "Decisive events (●) and all candidates (○) of the same predictions. If ● lies to the right of ○, such "
+        "events are decisive more often than their number suggests: ratio = ● / ○, with its interval."
     )
     return _section("decisive", "What are the decisive events?", words, _side_by_side(panels, draw))
 
@@ -233,7 +239,7 @@ def _ages(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
         tests = [(each, _has_age(each.what)) for each in panel.part.ages]
         return join([_contrasts(panel, tests, lists), _medians(panel)])
 
-    words = "How long before the link they happened, decisive events (●) beside all candidates (○)."
+    words = "How long before the link they happened: decisive events (●) and all candidates (○)."
     return _section("ages", "How old are they?", words, _side_by_side(panels, draw))
 
 
@@ -277,8 +283,8 @@ def _who(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
         return join(parts) or element("p", "No node and no event decides more than one prediction.", class_="note")
 
     words = (
-        "Nodes and events that are decisive for several predictions. A node's own links are left out. The bar: for how "
-        "many predictions it decides, of those for which it could (it is among their candidates)."
+        "Nodes and events that are decisive for several predictions. A node's own links are left out. The bar shows "
+        "for how many predictions it is decisive, out of those for which it is a candidate."
     )
     return _section("who", "Who decides?", words, _side_by_side(panels, draw))
 
@@ -295,12 +301,12 @@ def _extremes(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
             [_ends("The most fragile", found[:LISTED], panel, lists), _ends("The most robust", robust, panel, lists)]
         )
 
-    words = "The predictions that the fewest events change, the least certain first; and those that resist most."
+    words = "The predictions that flip with the fewest events, the least certain first; and those that need the most."
     return _section("extremes", "The most fragile and the most robust", words, _side_by_side(panels, draw))
 
 
 def _ends(title: str, examples: Sequence[Example], panel: Panel, lists: PredictionLists) -> Markup | None:
-    """A few predictions, each of which can be chosen."""
+    """A few predictions, each of which can be selected."""
 
     def row(each: Example) -> Markup:
         name = f"{sanitize(each.src, 20)} → {sanitize(each.dst, 20)}, event {each.event}"
@@ -310,8 +316,8 @@ def _ends(title: str, examples: Sequence[Example], panel: Panel, lists: Predicti
             "li",
             chosen.button(
                 element("span", link(each.src, each.dst, 20), class_="what"),
-                element("span", f"score {each.score:.2f}", class_="said"),
-                element("span", changed, class_="said"),
+                element("span", f"score {each.score:.2f}", class_="prediction"),
+                element("span", changed, class_="prediction"),
                 kind="one",
             ),
         )
@@ -335,7 +341,7 @@ def _comparison(found: ModelComparison, panels: Sequence[Panel], lists: Predicti
     explained = {pair.event for pair in found.pairs}
     rows = [
         ("the same decision", found.same_decision, of(both - set(found.apart))),
-        ("the same reason, where both decide alike and have one", found.same_reason, of(same)),
+        ("the same reason, where they agree and both have one", found.same_reason, of(same)),
         ("overlap of the reasons, |X ∩ Y| / |X ∪ Y|", found.overlap, of(explained)),
     ]
     shown = [(what, share, lists.add(f"{one} and {other}: {what}", numbers)) for what, share, numbers in rows if share]
@@ -344,8 +350,8 @@ def _comparison(found: ModelComparison, panels: Sequence[Panel], lists: Predicti
         for title, pairs in (("They agree most on", found.agree), ("They differ most on", found.differ))
     ]
     if found.apart:
-        apart = lists.add(f"{one} and {other} decide differently", of(set(found.apart)))
-        text = f"{count(len(found.apart), 'link')} on which they decide differently"
+        apart = lists.add(f"{one} and {other} disagree", of(set(found.apart)))
+        text = f"{count(len(found.apart), 'link')} on which they disagree"
         lists_.append(element("p", apart.button(element("span", text, class_="what"), kind="one")))
     words = (
         f"{one} and {other} on the same {count(found.links, 'link')}. A reason is the counterfactual that was found."
@@ -372,7 +378,7 @@ def _pairs(
                 "li",
                 chosen.button(
                     element("span", link(pair.src, pair.dst, 20), class_="what"),
-                    element("span", sides, class_="said"),
+                    element("span", sides, class_="prediction"),
                     kind="one",
                 ),
             )
@@ -382,7 +388,7 @@ def _pairs(
 
 def _formulas(surveys: Sequence[Survey]) -> Markup:
     entries = [
-        ("Hangs on k events", "(1/N) Σ [a counterfactual X with |X| ≤ k was found], over the N predictions"),
+        ("Depends on k events", "(1/N) Σ [a counterfactual X with |X| ≤ k was found], over the N predictions"),
         (
             "Decisive ●",
             "(1/n) Σ (share of the events of X that are such), over the n predictions with a counterfactual",
@@ -413,7 +419,7 @@ def _list(panels: Sequence[Panel], page_of: PageOf | None) -> Markup:
         element(
             "header",
             element("h2", "The predictions", id="list-title", tabindex=-1),
-            element("p", f"All {total:,}. Choose a figure to see those behind it.", id="chosen", role="status"),
+            element("p", f"All {total:,}. Select a figure to see those behind it.", id="chosen", role="status"),
             element(
                 "div",
                 element("label", element("span", "Find a node or event", class_="hidden-text"), field),
@@ -436,8 +442,8 @@ def _items(panels: Sequence[Panel], page_of: PageOf | None, *, several: bool) ->
 
 
 def _item(number: int, each: Example, panel: Panel, href: str | None, *, several: bool) -> Markup:
-    said = "predicted" if panel.part.kind == "correct" else "missed"
-    about = f"event {each.event} · {moment(each.time)} · {said}, score {each.score:.2f}"
+    text = "predicted" if panel.part.kind == "correct" else "missed"
+    about = f"event {each.event} · {moment(each.time)} · {text}, score {each.score:.2f}"
     shown = [_event(event, each) for event in each.events[:MOST_EVENTS]]
     if len(each.events) > MOST_EVENTS:
         shown.append(element("li", f"and {len(each.events) - MOST_EVENTS} more", class_="more"))

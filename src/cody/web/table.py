@@ -36,7 +36,7 @@ def table(facts: Facts, chosen: frozenset[int]) -> Markup:
     rows = list(_rows(facts, chosen))[::-1]
     return element(
         "table",
-        element("caption", "Events that could be otherwise", class_="hidden-text"),
+        element("caption", "Candidate events", class_="hidden-text"),
         element("thead", element("tr", *heads)),
         element("tbody", *rows),
         class_="candidates",
@@ -54,12 +54,12 @@ def _rows(facts: Facts, chosen: frozenset[int]) -> Iterator[Markup]:
             data_toggle=number,
         )
         kind = facts.edit(event)
-        said = ", ".join(part for part in (kind, event.carries) if part)
+        remark = ", ".join(part for part in (kind, event.carries) if part)
         name = str(event.row if event.edit == REMOVED else event.replaces if event.replaces is not None else "new")
         cells = (
             element("td", box, class_="on"),
             element("td", name, class_="row"),
-            element("th", facts.link(event), element("small", said) if said else None, scope="row"),
+            element("th", facts.link(event), element("small", remark) if remark else None, scope="row"),
             element("td", facts.when(event), class_="when"),
             element("td", facts.before(event), class_="before"),
             element("td", str(facts.distance(event)), class_="hops"),
@@ -74,10 +74,10 @@ def _rows(facts: Facts, chosen: frozenset[int]) -> Iterator[Markup]:
 
 
 def _alone(facts: Facts, number: int) -> Iterator[Markup]:
-    """The score with only this one otherwise, and a bar from the original score to it."""
+    """The score with only this one changed, and a bar from the original score to it."""
     known = facts.alone(number)
     if known is None:
-        yield element("span", "not tried", class_="untried")
+        yield element("span", "not evaluated", class_="unevaluated")
         return
     first, last = probability(facts.why.original), probability(known.logit)
     low, high = sorted((first, last))

@@ -12,13 +12,13 @@ from cody.web.markup import Markup, element, percent
 from cody.web.shown import ShownEvent
 
 AXIS_ROOM = 26.0  # pixels below the lanes for the labels of the axis
-ASKED = 22.0  # pixels between the past and the link in question
+LINK_GAP = 22.0  # pixels between the past events and the explained link
 LETTER = 6.6  # pixels of a letter beside a lane
 THINNEST, THICKEST = 1.3, 5.0
 
 
 def timeline(facts: Facts, chosen: frozenset[int]) -> tuple[Markup, list[Axis]]:
-    """The picture, and the places of its events on each axis: first the candidates, then what stands beside them."""
+    """The chart, and the positions of its events on each axis: first the candidates, then other events."""
     why = facts.why
     rows, height = lanes(why)
     beside = list(why.surroundings.events) if why.surroundings else []
@@ -117,20 +117,20 @@ def _beside(
 
 
 def _asked(facts: Facts, rows: dict[str, Lane]) -> Markup:
-    """The link that the question is about, at the right edge."""
+    """The explained link, at the right edge."""
     why = facts.why
     start, end = rows[why.src].y, rows[why.dst].y
     middle = (start + end) / 2 if start != end else start - 12
     direction = 5 if end >= start else -5
-    path = f"M{ASKED} {start:g}V{end:g}m-4 {-direction}l4 {direction}l4 {-direction}"
+    path = f"M{LINK_GAP} {start:g}V{end:g}m-4 {-direction}l4 {direction}l4 {-direction}"
     lanes_of_ends = (element("path", d=f"M0 {y:g}h36", class_="lane end") for y in {start, end})
     return element(
         "svg",
         *lanes_of_ends,
         element("path", d=path),
-        element("circle", cx=ASKED, cy=middle, r=9),
-        element("text", "?", x=ASKED, y=middle),
+        element("circle", cx=LINK_GAP, cy=middle, r=9),
+        element("text", "?", x=LINK_GAP, y=middle),
         x="100%",
-        class_="asked",
+        class_="explained",
         aria_hidden="true",
     )
