@@ -143,7 +143,7 @@ def test_a_memory_that_other_weights_built_is_found_if_it_is_given(made):
             loader.insert(some.src, some.dst)
     without = compare(model, ROWS, given, since=until)
     assert without.unexplained
-    assert "Give memory=, to try whether the memory was built while the weights still changed" in str(without)
+    assert "Give memory= to test whether the memory was built while the weights still changed" in str(without)
     result = compare(model, ROWS, given, memory=then, since=until)
     assert result.unexplained == ()
     assert sum(MOVED in causes for causes in result.causes) > 10

@@ -391,7 +391,7 @@ def test_a_backbone_that_looks_at_the_rest_of_a_batch_is_asked_link_by_link_with
 def test_a_long_wait_is_announced_with_an_estimate(monkeypatch):
     monkeypatch.setattr(dyglib, "LONG", 0.0)
     graph = some_graph()
-    with pytest.warns(SlowModelWarning, match=r"300 sets may take \d.* (s|min|hours)"):
+    with pytest.warns(SlowModelWarning, match=r"300 evaluations may take \d.* (s|min|hours)"):
         dyglib.wrap(WithMemory(graph), Merge(), data=graph, batch=7, splits=(), num_neighbors=4)
 
 
@@ -420,9 +420,9 @@ def test_imagined_events_have_features_of_their_own():
 def test_calls_that_do_not_fit_are_refused():
     graph = some_graph()
     backbone = WithoutMemory(graph)
-    with pytest.raises(CallError, match="is not asked with 'num_neighbor'; did you mean 'num_neighbors'"):
+    with pytest.raises(CallError, match="has no option 'num_neighbor'; did you mean 'num_neighbors'"):
         dyglib.wrap(backbone, Merge(), data=graph, num_neighbor=4)
-    with pytest.raises(ModelError, match="made for 50 events, and the data have 20"):
+    with pytest.raises(ModelError, match="made for 50 events, but the data have 20"):
         dyglib.wrap(backbone, Merge(), data=graph.select(np.arange(20)))
     with pytest.raises(CallError, match="must be torch modules"):
         dyglib.wrap([backbone], Merge(), data=graph)

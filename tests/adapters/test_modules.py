@@ -96,7 +96,7 @@ def test_what_cannot_give_one_answer_is_refused_with_one_clear_error():
         ),
         (
             {"gnn": elsewhere},
-            r"memory is on the device 'cpu' and gnn on 'meta'; bring all modules to one, .*\.to\('cpu'\)",
+            r"memory is on the device 'cpu' and gnn on 'meta'; move all modules to one, .*\.to\('cpu'\)",
         ),
         ({name: copy.deepcopy(module).to("meta") for name, module in tgn._asdict().items()}, "which has no weights"),
     ):

@@ -71,7 +71,7 @@ def test_logits_of_probabilities_are_exact_and_beyond_all_others_where_they_are_
 
 def test_a_shape_that_does_not_fit_is_refused():
     predict = LogitPredictor(Ending(lambda logits: logits.expand(-1, 2)), "predictor(source, target)")
-    with pytest.raises(ModelError, match=r"predictor\(source, target\) gave \(3, 2\) for 3 links"):
+    with pytest.raises(ModelError, match=r"predictor\(source, target\) returned \(3, 2\) for 3 links"):
         predict(3, torch.zeros(3, 2), torch.zeros(3, 2))
 
 
@@ -120,7 +120,7 @@ def of_dyglib(end=lambda inner: inner, **options):
 
 @pytest.mark.parametrize("make", [of_pyg, of_dyglib])
 def test_a_sigmoid_that_nobody_mentions_is_noticed_when_a_model_is_wrapped(make):
-    with pytest.warns(ProbabilityWarning, match="say probabilities=True if they are, and False") as caught:
+    with pytest.warns(ProbabilityWarning, match="pass probabilities=True if they are, and False") as caught:
         noticed = make(WithSigmoid)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():

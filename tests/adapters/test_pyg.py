@@ -57,7 +57,7 @@ def test_a_graph_with_dates_is_asked_as_the_model_counts_time():
     model = wrapped(tgn, dated, start=1e9, message=1.0)
     np.testing.assert_allclose(model.logits(dated.query(60), changes), expected, atol=1e-6)
     assert len({wrapped(tgn, dated, start=start, message=1.0).identity for start in (0.0, 1e9)}) == 2
-    with pytest.raises(ModelError, match=r"the events have 0: give as data .*, or as message the number"):
+    with pytest.raises(ModelError, match=r"the events have 0: pass as data .*, or as message the number"):
         wrapped(tgn, dated, start=1e9)
     with pytest.raises(CallError, match="message is for data without features"):
         wrapped(tgn, data, message=1.0)
@@ -197,7 +197,7 @@ def test_an_explanation_of_probabilities_for_logits_warns():
 def test_what_is_no_probability_is_refused():
     graph = random_graph(np.random.default_rng(4))
     model = from_probabilities(as_model(lambda graph, query, changes: [1.5], graph, identity="wrong"))
-    with pytest.raises(ModelError, match="a probability must lie between 0 and 1, and the model gave"):
+    with pytest.raises(ModelError, match="a probability must lie between 0 and 1, but the model returned"):
         model.logits(graph.query(3), [frozenset()])
 
 
@@ -205,7 +205,7 @@ def test_modules_that_do_not_fit_the_data_are_refused():
     graph = random_graph(np.random.default_rng(4), edge_features=2)
     tgn, data = random_tgn(graph)
     narrower = TemporalData(src=data.src, dst=data.dst, t=data.t, msg=data.msg[:, :1])
-    with pytest.raises(ModelError, match="made for messages of 2 numbers, and the events have 1"):
+    with pytest.raises(ModelError, match="made for messages of 2 numbers, but the events have 1"):
         wrapped(tgn, narrower)
     with pytest.raises(CallError, match="Linear has no 'reset_state'"):
         wrapped(tgn._replace(memory=nn.Linear(2, 2)), graph)
@@ -216,5 +216,5 @@ def test_modules_that_do_not_fit_the_data_are_refused():
     with pytest.raises(CallError, match="needs node_features, a row for each of the 14 nodes"):
         wrapped(tgn._replace(memory=None), graph)
     larger = TemporalGraph.from_arrays(graph.src, graph.dst, graph.time, features=graph.features, num_nodes=20)
-    with pytest.raises(ModelError, match="the memory has 14 nodes, and the data 20"):
+    with pytest.raises(ModelError, match="the memory has 14 nodes, but the data have 20"):
         wrapped(tgn, larger)

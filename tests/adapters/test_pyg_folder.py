@@ -151,12 +151,12 @@ def test_what_is_not_the_tgn_of_the_example_is_refused(saved):
 def test_data_that_do_not_fit_are_refused(saved):
     graph, _, folder = saved
     bare = TemporalGraph.from_arrays(graph.src, graph.dst, graph.time)
-    with pytest.raises(ModelError, match="is for messages of 2 numbers, and the data have 0 features"):
+    with pytest.raises(ModelError, match="is for messages of 2 numbers, but the data have 0 features"):
         import_pyg(folder / "tgn.pt", bare, folder / "model", **FED)
     with pytest.raises(CallError, match="--message is for data without features; these have 2"):
         import_pyg(folder / "tgn.pt", graph, folder / "model", **FED, message=1.0)
     pyg_tgn.save(random_tgn(bare)[0], folder / "bare.pt")
-    with pytest.raises(ModelError, match="the data have no features: say which number every event had"):
+    with pytest.raises(ModelError, match="the data have no features: give the number that every event had"):
         import_pyg(folder / "bare.pt", bare, folder / "model", **FED)
     import_pyg(folder / "tgn.pt", graph, folder / "model", **FED)
     other = random_graph(np.random.default_rng(1), edge_features=2)

@@ -118,7 +118,7 @@ def test_an_aggregator_that_rounds_times_is_asked_in_the_slow_way_where_that_mat
     graph = TemporalGraph.from_arrays(src, dst, 1.7e9 + np.arange(40.0))
     tgn, _ = random_tgn(graph)
     tgn = tgn._replace(memory=as_in_tgb(tgn.memory, InSinglePrecision))
-    with pytest.warns(SlowModelWarning, match="InSinglePrecision rounds times, and takes some of these for equal"):
+    with pytest.warns(SlowModelWarning, match="InSinglePrecision rounds times, so that some different times are equal"):
         wrapped(tgn, graph, message=1.0)
     fast, slow = (wrapped(tgn, graph, message=1.0, start=1.7e9, fast=way) for way in (True, False))
     changes = [frozenset(), frozenset({20, 33}), frozenset(range(30))]
