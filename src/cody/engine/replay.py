@@ -60,7 +60,13 @@ class Replay:
         self.graph, self.start, self.features = graph, start, self._features(graph)
 
     def on(self, graph: TemporalGraph, start: MemoryState | None = None, *, only_needed: bool = False) -> Replay:
-        """The same network, replayed on another graph or from another state."""
+        """The same network, replayed on another graph or from another state.
+
+        Args:
+            graph: The other log.
+            start: The state to start from; by default, an empty memory.
+            only_needed: Skip memory updates that the answer cannot depend on.
+        """
         other = copy.copy(self)
         other.start, other.only_needed = start, only_needed
         if graph is not self.graph:
@@ -99,7 +105,13 @@ class Replay:
         return 0 if self.start is None else self.start.row
 
     def reference(self, query: Query, change: Change, *, full: bool = False) -> Replay:
-        """Itself: this is the reference implementation."""
+        """Itself: this is the reference implementation.
+
+        Args:
+            query: The link that is scored.
+            change: The edited rows (unused).
+            full: Unused.
+        """
         return self
 
     def state(self, row: int) -> MemoryState:

@@ -34,16 +34,26 @@ ADAPTERS = {"pyg-tgn": "cody.adapters.pyg_folder"}  # kind of a folder → the m
 def fast_model(
     network: Any, graph: TemporalGraph, folder: Path | None = None, *, watch: Watch | None = None
 ) -> FastTGN | FastTGAT:
-    """The network in its fast form. A TGN's table of memory versions is stored in `folder`, if there is one.
+    """The network in its fast form.
 
-    `watch` is called while a table is built, with the number of events it has.
+    Args:
+        network: A trained TGN or TGAT.
+        graph: The log of events.
+        folder: Where the table of memory versions is stored, if anywhere.
+        watch: Called while a table is built, with the number of events it has.
     """
     weights = Weights.of(network)
     return FastTGN(weights, graph, folder=folder, watch=watch) if weights.has_memory else FastTGAT(weights, graph)
 
 
 def reference_model(network: Any, graph: TemporalGraph, folder: Path | None = None) -> Replay:
-    """The network in its reference form, which caches nothing."""
+    """The network in its reference form, which caches nothing.
+
+    Args:
+        network: A trained TGN or TGAT.
+        graph: The log of events.
+        folder: Unused; the same signature as `fast_model`.
+    """
     return Replay(network, graph)
 
 
@@ -82,7 +92,13 @@ def opener(kind: str) -> Opener:
 
 @readable_help
 def open_network(saved: SavedModel, graph: TemporalGraph, engine: Engine = fast_model) -> Model:
-    """A saved network of our own, ready to score links of `graph`."""
+    """A saved network of our own, ready to score links of a graph.
+
+    Args:
+        saved: The content of a model folder.
+        graph: The log of events.
+        engine: `fast_model` or `reference_model`.
+    """
     # In the user's own cache: a model folder that is passed on must not carry a table that changes answers.
     weights = Weights(saved.kind, own_sizes(saved), saved.arrays, np.dtype(np.float32))
     return engine(weights, graph, cache_directory() / "versions")

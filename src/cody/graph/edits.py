@@ -57,7 +57,15 @@ class EventLog(Protocol):
     @property
     def features(self) -> NDArray[np.floating[Any]] | None: ...
     def query(self, row: int) -> Any: ...
-    def query_at(self, src: Any, dst: Any, time: Any) -> Any: ...
+    def query_at(self, src: Any, dst: Any, time: Any) -> Any:
+        """The link as a query.
+
+        Args:
+            src: The source node, by its name.
+            dst: The destination node, by its name.
+            time: When the link is scored.
+        """
+
     def name(self, node: int) -> str: ...
 
 
@@ -80,7 +88,13 @@ class Imagined:
 
 
 def imagined_rows(graph: EventLog, edits: Sequence[Edit], base_identity: str) -> Imagined:
-    """The rows of some edits of a graph."""
+    """The imagined rows of some edits.
+
+    Args:
+        graph: The log of events.
+        edits: The edits, in the order in which their rows are numbered.
+        base_identity: Identity of the log without imagined rows.
+    """
     events = [_event(graph, edit) for edit in edits]
     src, dst, time, next_real, replaces = (np.array(column) for column in zip(*events, strict=True))
     rank = np.empty(len(edits), dtype=np.int64)

@@ -172,7 +172,13 @@ class TemporalGraph:
         return query
 
     def query_at(self, src: Any, dst: Any, time: float | str | date | np.datetime64) -> Query:
-        """As `link`, without the warning."""
+        """The query of `link`, without its warning.
+
+        Args:
+            src: The source node, by its name.
+            dst: The destination node, by its name.
+            time: When the link is scored.
+        """
         moment = self.when(time)
         before = int(np.searchsorted(self.time[: self.num_events], moment, side="right"))
         return Query(self.node(src), self.node(dst), moment, before)
@@ -248,7 +254,13 @@ class TemporalGraph:
         return low
 
     def recent(self, nodes: IntArray, before: IntArray | int, count: int) -> IntArray:
-        """The `count` most recent rows < `before` of each node, latest first, -1 where there are fewer. [n, count]"""
+        """The most recent rows of each node, latest first, -1 where there are fewer. [n, count]
+
+        Args:
+            nodes: The nodes. [n]
+            before: Only rows below it count; one number, or one per node.
+            count: Number of rows per node.
+        """
         positions = self.ends(nodes, before)[:, None] - 1 - np.arange(count)
         exists = positions >= self.offsets[nodes][:, None]
         rows = self.incidence[np.maximum(positions, 0)] if len(self.incidence) else np.zeros_like(positions)

@@ -22,18 +22,31 @@ LONG_WALK = 200_000  # events; reading more of them takes more than a few millis
 
 
 def neighbourhood(graph: TemporalGraph, query: Query, hops: int) -> tuple[IntArray, IntArray]:
-    """Nodes within `hops` of the query's two nodes in the visible past, ascending, and their distances. [n], [n]"""
+    """The nodes near the query's two nodes in the visible history, sorted, and their distances. [n], [n]
+
+    Args:
+        graph: The log of events.
+        query: The link that is scored.
+        hops: Neighbourhood radius in hops.
+    """
     distance = _distances(graph, query, min(hops, graph.num_nodes))
     nodes = np.flatnonzero(distance >= 0)
     return nodes, distance[nodes].astype(np.int64)
 
 
 def ends_first(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
-    """The latest events of each end of the link, and the latest events of the nodes that they met in these.
+    """The latest events of the two end nodes, and the latest events of their neighbours in these.
 
     That is what a temporal model reads, nearest first: the last events of the two nodes, then the last events of their
-    partners in those, and so on for as many hops as the model looks. In a busy graph, the latest events within two
-    hops are mostly other people's. Of four rows, three are events of the ends, as long as there are enough of both.
+    partners in those, and so on for as many hops as the model looks. In a busy graph, the latest events within two hops
+    mostly involve unrelated nodes. Three out of four rows are events of the end nodes, as long as there are enough of
+    both.
+
+    Args:
+        graph: The log of events.
+        query: The link that is scored.
+        hops: Neighbourhood radius in hops.
+        size: Maximum number of events.
 
     >>> graph = TemporalGraph.from_arrays(src=[0, 3, 1, 3, 0], dst=[1, 4, 3, 2, 2], time=[1.0, 2.0, 3.0, 4.0, 5.0])
     >>> link = Query(src=0, dst=1, time=6.0, before=5)
@@ -80,12 +93,26 @@ def _around(graph: TemporalGraph, query: Query, hops: int, own: IntArray, size: 
 
 
 def events_on_paths(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
-    """Events on a path of at most `hops` edges from the query's nodes, the latest first: the text of the paper."""
+    """Events on a path of at most `hops` edges from the query's nodes, the latest first: the paper's text.
+
+    Args:
+        graph: The log of events.
+        query: The link that is scored.
+        hops: Neighbourhood radius in hops.
+        size: Maximum number of events.
+    """
     return _touching(graph, query, _distances(graph, query, hops - 1) >= 0, size)[::-1]
 
 
 def events_among_nodes(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
-    """Events between nodes within `hops` of the query's nodes, the latest first: what the published tables used."""
+    """Events between nodes within `hops` of the query's nodes, the latest first: the published tables.
+
+    Args:
+        graph: The log of events.
+        query: The link that is scored.
+        hops: Neighbourhood radius in hops.
+        size: Maximum number of events.
+    """
     distance = _distances(graph, query, hops - 1)
     # Events that touch a node within hops - 1 are among the nodes too, so nothing older is among the latest.
     start = _oldest_of_latest(_touching(graph, query, distance >= 0, size), size)
@@ -168,7 +195,12 @@ def _rows_of_the_past(found: Any, query: Query, near: Near) -> IntArray:
 
 
 def groups(graph: TemporalGraph, rows: IntArray, *, most: int = 16) -> list[frozenset[int]]:
-    """Rows that belong together, those with the latest events first: of the same two nodes, or of the same time.
+    """Rows that belong together, with the same two nodes or the same time; groups with the latest events first.
+
+    Args:
+        graph: The log of events.
+        rows: Candidate rows.
+        most: Maximum number of groups.
 
     >>> graph = TemporalGraph.from_arrays(src=[0, 1, 3, 0], dst=[1, 0, 4, 2], time=[1.0, 2.0, 3.0, 3.0])
     >>> groups(graph, np.arange(4)) == [{2, 3}, {0, 1}]
@@ -187,6 +219,11 @@ def distances(graph: TemporalGraph, query: Query, events: IntArray) -> IntArray:
     """Hops from the query to the nearer end of each event: 0 if it touches one of the query's nodes. [m] → [m]
 
     An event that no path of the visible past leads to has the number of nodes as its distance.
+
+    Args:
+        graph: The log of events.
+        query: The link that is scored.
+        events: Rows of the events.
     """
     distance = np.full(graph.num_nodes, -1, dtype=np.int32)
     distance[[query.src, query.dst]] = 0
@@ -202,9 +239,16 @@ def distances(graph: TemporalGraph, query: Query, events: IntArray) -> IntArray:
 def surroundings(
     graph: TemporalGraph, query: Query, events: IntArray, hops: int, size: int = 16
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """The nodes of some candidates and of the query, their distances from it, and the latest other events among them.
+    """The nodes of some candidates and of the query, their distances, and the latest other events among them.
 
-    Nothing older than the candidates is looked at. Nodes further than `hops` count as that far. [n], [n], [m]
+    Nothing older than the candidates is considered. Nodes beyond `hops` count as that far. [n], [n], [m]
+
+    Args:
+        graph: The log of events.
+        query: The link that is scored.
+        events: Candidate rows.
+        hops: Neighbourhood radius in hops.
+        size: Maximum number of other events.
     """
     nodes = sorted_unique(np.concatenate([[query.src, query.dst], graph.src[events], graph.dst[events]]))
     hops = min(hops, graph.num_nodes)

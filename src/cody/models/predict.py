@@ -242,9 +242,7 @@ def likely_partners(
     is_source = bool((graph.src[:before] == one).any()) or not bool((graph.dst[:before] == one).any())
     others = np.unique((graph.dst if is_source else graph.src)[:before])
     others = others[others != one].tolist()
-    queries = [
-        Query(one, other, when, before) if is_source else Query(other, one, when, before) for other in others
-    ]
+    queries = [Query(one, other, when, before) if is_source else Query(other, one, when, before) for other in others]
     scored = _scored(model, graph, queries, watch, forecast=True)
     best = np.argsort(-np.array(scored.logits), kind="stable")[:number]
     return scored.at(best.tolist())
