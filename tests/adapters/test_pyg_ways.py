@@ -108,7 +108,7 @@ def test_a_shortcut_that_is_wrong_is_not_taken(monkeypatch):
         return session
 
     monkeypatch.setattr(pyg_ways.SourcedModel, "session", wrong)
-    with pytest.warns(SlowModelWarning, match="tried on a few events"):
+    with pytest.warns(SlowModelWarning, match="on a few test events"):
         assert isinstance(wrapped(tgn, data), HistoryModel)
 
 
