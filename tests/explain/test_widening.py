@@ -169,3 +169,10 @@ def test_a_search_that_asks_nothing_new_has_not_looked_wider():
     why = cody.explain(model(), GRAPH, QUERY, search=cody.search.greedy)
     assert (why.is_counterfactual, why.wider) == (False, None)
     assert "either" not in why.sentence
+
+
+def test_an_explainer_that_names_events_is_content_with_the_first_candidates():
+    why = cody.explain(model(), GRAPH, QUERY, policy=cody.search.policies.event_impact, search=cody.search.top_share)
+    assert len(why.candidates) == WIDTHS[0]
+    assert why.wider is None
+    assert why.evaluations == WIDTHS[0] + 1

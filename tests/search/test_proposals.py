@@ -352,6 +352,22 @@ def test_proposals_that_make_no_sense_are_refused(edits, says):
         explain(ToyModel(graph), graph, graph.query(19), edits=edits)
 
 
+def test_an_event_that_flips_at_odd_times_only_gives_way_to_one_that_flips_at_all_times():
+    graph = line()
+
+    def flips_it(graph, row):
+        return graph.src[row] == 3 or (graph.src[row] == 2 and 49 <= graph.time[row] <= 51)
+
+    def logits(graph, query, changes):
+        return [1.0 if any(flips_it(graph, row) for row in change) else -1.0 for change in changes]
+
+    model = as_model(logits, graph, identity="odd times")
+    proposed = [AnyTime(Add("2", "1", 50.0)), AnyTime(Add("3", "1", 50.0))]
+    why = explain(model, graph, Query(0, 9, 200.0, 20), edits=lambda *_: proposed)
+    ((event, _),) = why.steps
+    assert (event.src, why.is_counterfactual) == ("3", True)
+
+
 def test_factual_explainers_support_removals_only():
     graph = line()
     with pytest.raises(CallError, match="supports removals only"):
