@@ -67,7 +67,7 @@ PARTS = {
     ],
     "preparation": [
         (QueryWorkspace, "__init__"),
-        (Lineage, "of"),
+        (Lineage, "__init__"),
         (Windows, "__init__"),
         (EditableEvents, "__init__"),
     ],

@@ -60,3 +60,25 @@ def test_where_ctrl_c_is_ignored_it_stays_ignored(tmp_path):
     words = ["sh", "-c", 'trap "" INT; exec "$0" -m cody', sys.executable]  # as nohup and background jobs do
     shown = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=20, check=True)
     assert shown.stdout == "SIG_IGN\n"
+
+
+STARTED = """
+import gc, os, sys
+sys.argv = ["cody", "data", "list"]
+from cody.cli import main
+before = gc.isenabled()
+try:
+    main()
+except SystemExit:
+    pass
+print(before, gc.isenabled(), gc.get_freeze_count() > 1000, os.environ["OPENBLAS_NUM_THREADS"], file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("given", [None, "3"])
+def test_a_command_starts_without_garbage_collection_and_threads_and_then_collects(given):
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)} | ({} if given is None else {"OPENBLAS_NUM_THREADS": given})
+    environment = {name: value for name, value in environment.items() if given or name != "OPENBLAS_NUM_THREADS"}
+    words = [sys.executable, "-c", STARTED]
+    ended = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stderr.split() == ["False", "True", "True", given or "1"]

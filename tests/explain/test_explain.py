@@ -1,6 +1,5 @@
 """From a question to an explanation: what is reported, how it is confirmed, and what it survives."""
 
-import io
 import itertools
 import json
 import time
@@ -10,7 +9,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 import cody
 from cody.baselines import tgnnexplainer
@@ -733,8 +731,7 @@ def check_it_can_be_shown(why):
     texts += [why.verdict, why._repr_html_()]
     assert all(line.isprintable() for text in texts for line in text.splitlines())
     assert len(why.to_frame()) == len(why.rows)
-    for part in show.explanation(why):
-        Console(file=io.StringIO()).print(part)
+    show.print_parts(show.explanation(why))
 
 
 def test_a_document_with_any_value_replaced_is_refused_or_can_be_shown():

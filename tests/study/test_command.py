@@ -1,6 +1,5 @@
 """`cody evaluate` as a user meets it."""
 
-import io
 import json
 import os
 import re
@@ -13,7 +12,6 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
 
 from cody import cli
 from cody.cli import show
@@ -70,13 +68,12 @@ def test_the_summary_is_about_what_was_asked_not_about_the_whole_file(where):
     ]
 
 
-def test_the_longest_name_fits_eighty_columns():
+def test_the_longest_name_fits_eighty_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     name = "greedy-then-cody-spatio-temporal"
     one = record(explainer=name, rows=range(10), necessary=True, evaluations=5688, seconds=12.345)
-    console = Console(width=80, file=io.StringIO())
-    for part in show.evaluation(metrics.summaries([one])):
-        console.print(part)
-    assert f"{name}  1.000  1.000     1.000   0.000  5,688   12.345" in console.file.getvalue()
+    show.print_parts(show.evaluation(metrics.summaries([one])))
+    assert f"{name}  1.000  1.000     1.000   0.000  5,688   12.345" in capsys.readouterr().out
 
 
 def test_all_explainers_and_the_papers_settings(where, tmp_path):

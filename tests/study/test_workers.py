@@ -18,9 +18,9 @@ from cody.errors import CallError, CodyError
 from cody.search import policies
 from cody.study.record_file import read_records
 from cody.study.run import EvaluationPlan, Explainer, Link, evaluate
-from cody.study.scratch import clear_abandoned, scratch_folder
 from cody.study.workers import evaluate_in_processes, open_model
 from cody.train.checkpoint import Checkpoint, save_model
+from cody.utils.files import scratch_folder
 from interruptible import interruptible
 from random_events import random_graph, random_network
 from some_records import timeless
@@ -126,31 +126,31 @@ def test_what_a_killed_run_left_is_cleared_by_the_next(saved, temporary):
     code = f"""
 import os, signal, tempfile
 from cody.data import open_graph, save_graph
-from cody.study.scratch import scratch_folder
+from cody.utils.files import scratch_folder
 tempfile.tempdir = {str(temporary)!r}
-with scratch_folder() as folder:
+with scratch_folder("cody-test-") as folder:
     save_graph(open_graph({str(saved)!r}), folder / "graph")
     (folder / ".graph.0123abcd.partial").mkdir()
     os.kill(os.getpid(), signal.SIGKILL)
 """
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == -signal.SIGKILL
-    (left,) = temporary.iterdir()
-    assert (left / "graph" / "graph.json").exists()
-    clear_abandoned()
+    left = {path.suffix: path for path in temporary.iterdir()}
+    assert (left[""] / "graph" / "graph.json").exists()
+    with scratch_folder("cody-test-") as mine:
+        assert {path.stem for path in temporary.iterdir()} == {mine.name}
     assert not list(temporary.iterdir())
 
 
 def test_folders_of_running_runs_and_of_others_stay(temporary):
-    with scratch_folder() as mine:
+    with scratch_folder("cody-test-") as mine:
         (mine / "graph").mkdir()
-        for other in ("cody-workers-notours1", "cody-workers-notour", "cody-workers"):
+        for other in ("cody-test-notours1", "cody-test"):
             (temporary / other).mkdir()
-            (temporary / other / "graph").mkdir()
-        (temporary / "cody-workers-notours1" / "thesis.txt").touch()
-        (temporary / "cody-workers-notours2").symlink_to(mine)
-        (temporary / "cody-workers-notours3").touch()
+            (temporary / other / "thesis.txt").touch()
+        (temporary / "cody-test-notours2").symlink_to(mine)
         before = sorted(temporary.rglob("*"))
-        clear_abandoned()
+        with scratch_folder("cody-test-"):
+            assert set(before) < set(temporary.rglob("*"))
         assert sorted(temporary.rglob("*")) == before
     assert not mine.exists()
 

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from importlib import metadata
 
 import pytest
 
@@ -21,7 +22,7 @@ def noted(monkeypatch):
             return self.text
 
     found = Distribution()
-    monkeypatch.setattr(install.metadata, "distribution", lambda name: found)
+    monkeypatch.setattr(metadata, "distribution", lambda name: found)
     return lambda origin: setattr(found, "text", None if origin is None else json.dumps(origin))
 
 
@@ -57,21 +58,21 @@ def test_from_a_wheel_the_same_wheel_is_named(noted):
 
 def test_from_an_index_the_name_is_enough(noted, monkeypatch, tmp_path):
     noted(None)
-    monkeypatch.setattr(install, "__file__", str(tmp_path / "lib" / "site-packages" / "cody" / "install.py"))
+    monkeypatch.setattr(install, "__file__", str(tmp_path / "lib" / "site-packages" / "cody" / "utils" / "extras.py"))
     assert how_to_install("figures") == "pip install 'cody-explain[figures]'"
 
 
 def test_a_clone_that_was_never_installed_is_named(monkeypatch, folder):
     def unknown(name):
-        raise install.metadata.PackageNotFoundError(name)
+        raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(install.metadata, "distribution", unknown)
-    monkeypatch.setattr(install, "__file__", str(folder / "src" / "cody" / "install.py"))
+    monkeypatch.setattr(metadata, "distribution", unknown)
+    monkeypatch.setattr(install, "__file__", str(folder / "src" / "cody" / "utils" / "extras.py"))
     assert how_to_install("train") == f"pip install -e '.[train]', in the folder {folder}"
 
 
 @pytest.mark.parametrize("module", install.EXTRAS)
 def test_every_extra_that_is_named_exists(module):
-    declared = install.metadata.metadata("cody-explain").get_all("Provides-Extra")
+    declared = metadata.metadata("cody-explain").get_all("Provides-Extra")
     (argument,) = [word for word in shlex.split(str(missing("this", module)).replace(",", "")) if "[" in word]
     assert argument.partition("[")[2].rstrip("]") in declared

@@ -6,6 +6,8 @@ Answers go to standard output; progress and messages go to standard error. Exit 
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 import warnings
 from typing import NoReturn, TextIO
@@ -53,6 +55,7 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without → gets a question mark
     warnings.showwarning = _show_warning
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: the matrices of a query are small
     try:
         app()
     except KeyboardInterrupt:  # commands that have something to say about it do that
@@ -65,6 +68,8 @@ def main() -> None:
         _fail(str(extras.missing("this", error.name)), 1)
     except OSError as error:
         _fail(words.sanitize(error, 2000), 1)
+    finally:
+        gc.freeze()  # the process ends: nothing needs to be looked through for garbage
 
 
 def _show_warning(

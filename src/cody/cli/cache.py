@@ -7,6 +7,7 @@ from cody.cli.messages import print_json
 from cody.cli.options import json_option
 from cody.utils import cache as files
 from cody.utils.files import cache_directory
+from cody.utils.tables import TextTable
 from cody.utils.words import count
 
 
@@ -23,9 +24,13 @@ def cache(clear: bool, as_json: bool) -> None:
     if clear:
         print(f"{_megabytes(freed)} freed in {cache_directory()}")
         return
+    table = TextTable("#", "#", "")
     for each in found:
-        print(f"{_megabytes(each.size):>12}  {count(each.files, 'file'):>12}  {each.what}")
-    print(f"{_megabytes(sum(each.size for each in found)):>12}  in {cache_directory()}; cody cache --clear frees it")
+        table.add_row(_megabytes(each.size), count(each.files, "file"), each.what)
+    table.add_row(
+        _megabytes(sum(each.size for each in found)), "", f"in {cache_directory()}; cody cache --clear frees it"
+    )
+    print("\n".join(table.lines()))
 
 
 def _megabytes(size: int) -> str:

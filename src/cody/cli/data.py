@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from cody.data.writer import write_events
 from cody.graph import IntArray, TemporalGraph
 from cody.models.contract import check_changes
 from cody.utils import words
+from cody.utils.tables import TextTable
 
 data = CommandGroup("data", help="List, inspect, import and export data sets.")
 _columns = section("Columns")
@@ -62,23 +62,22 @@ def events(source: DataSource, node: str | None, before: int | None, last: int) 
     graph = source.load()
     stop = graph.num_events if before is None else min(before, graph.num_events)
     rows = np.arange(stop) if node is None else graph.history(graph.node(node), stop)
-    print("\n".join(event_lines(graph, rows[-last:])))
+    print("\n".join(event_table(graph, rows[-last:]).lines()))
     if len(rows) > last:
         say(f"the last {last:,} of {len(rows):,} events; --last {len(rows)} shows all")
 
 
-def event_lines(graph: TemporalGraph, rows: IntArray) -> Iterator[str]:
-    """A table of events, a line each. There can be very many: nothing is measured but the widths of the columns."""
+def event_table(graph: TemporalGraph, rows: IntArray) -> TextTable:
+    """Events with their rows. There can be very many: the name of a node is made printable once."""
     nodes = np.unique([graph.src[rows], graph.dst[rows]]).tolist()
     names = {node: words.sanitize(graph.name(node), 26) for node in nodes}
-    sides = graph.src[rows].tolist(), graph.dst[rows].tolist()
-    wide = [max([4, *(words.columns(names[node]) for node in set(side))]) for side in sides]
-    ends = [[words.padded(names[node], width) for node in side] for side, width in zip(sides, wide, strict=True)]
     when = words.heading_of_times(float(graph.time[rows[0]])) if len(rows) else "when"
-    number = max([3, *(len(str(row)) for row in rows[-1:].tolist())])
-    yield f"{'row':>{number}}  {'from':<{wide[0]}}  {'to':<{wide[1]}}  {when}"
-    for row, src, dst, time in zip(rows.tolist(), *ends, graph.time[rows].tolist(), strict=True):
-        yield f"{row:>{number}}  {src}  {dst}  {words.moment(time)}"
+    table = TextTable("#row", "from", "to", when, whole=range(4))
+    for row, src, dst, time in zip(
+        *(column.tolist() for column in (rows, graph.src[rows], graph.dst[rows], graph.time[rows])), strict=True
+    ):
+        table.add_row(str(row), names[src], names[dst], words.moment(time))
+    return table
 
 
 @data.command("fetch")

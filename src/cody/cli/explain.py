@@ -127,12 +127,12 @@ class ResultOptions:
         check_formats(self.as_csv, self.as_json)
 
     def check_page(self, events: str | None) -> None:
-        from cody.web import check_page_file
-
         if self.html is None:
             return
         if events is not None:
             raise CallError("--html shows one link; leave out --events, or make pages of its lines with cody view")
+        from cody.web import check_page_file
+
         check_page_file(self.html)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 import os
 import shutil
@@ -11,7 +10,7 @@ import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -22,10 +21,14 @@ def say(message: str, before: str = "") -> None:
     """Print a message on standard error, `before` it in red; above the bar, while there is one."""
     if sys.stderr is None:
         return
-    coloured = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     message = (click.style(before, fg="red", bold=True) if before else "") + wrapped(message, before)
     # Not click.echo: it looks for the stream behind the one that a bar has put in place, and writes into the bar.
-    print(message if coloured else click.unstyle(message), file=sys.stderr, flush=True)
+    print(styled(message, sys.stderr), file=sys.stderr, flush=True)
+
+
+def styled(text: str, stream: TextIO) -> str:
+    """A text with its colours where the stream is a terminal, unless NO_COLOR is set."""
+    return text if stream.isatty() and "NO_COLOR" not in os.environ else click.unstyle(text)
 
 
 def wrapped(message: str, beside: str = "") -> str:
@@ -85,6 +88,8 @@ def print_json(document: Any) -> None:
 
 def print_csv(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
     """Comma-separated values, each row on its way as soon as it is known."""
+    import csv  # only where it is wanted
+
     writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
     writer.writeheader()
     for row in rows:

@@ -127,7 +127,7 @@ file_argument = bundled(
 
 def use_threads(count: int) -> None:
     """For torch, now or when it is imported: the matrices of one query are small, a second thread only costs."""
-    os.environ["OMP_NUM_THREADS"] = str(count)
+    os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(count)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(count)
 

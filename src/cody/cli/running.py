@@ -25,6 +25,7 @@ from cody.study.failure import Failure, in_words
 from cody.study.record import Record
 from cody.study.record_file import iterate_records, read_failures
 from cody.utils import start, words
+from cody.utils.files import scratch_folder
 
 if TYPE_CHECKING:
     from cody.cli.options import ModelSource
@@ -119,11 +120,9 @@ def way_to_evaluate(
 @contextmanager
 def worker_opener(data: str, graph: TemporalGraph, model: str, allow_data_mismatch: bool) -> Iterator[Opener]:
     """What opens graph and model in each worker, as long as the block lasts."""
-    from cody.study.scratch import clear_abandoned, scratch_folder
     from cody.study.workers import open_model
 
-    clear_abandoned()
-    with scratch_folder() as folder:
+    with scratch_folder("cody-workers-") as folder:
         saved = Path(data) if is_saved_graph(Path(data)) else save_graph(graph, folder / "graph")
         yield partial(open_model, saved, model, allow_data_mismatch, Path.cwd())
 

@@ -9,16 +9,15 @@ import os
 import shlex
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, comb
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console, RenderableType
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
+import click
 
+from cody.cli.messages import styled
 from cody.cli.proof import LONGEST
 from cody.data import Dataset, DataSummary, is_here
 from cody.explain.explanation import Explanation
@@ -31,6 +30,7 @@ from cody.models.predict import Prediction, Predictions
 from cody.search.result import SECONDS
 from cody.search.widening import WIDTHS
 from cody.study.explainers import DEFAULT_SEARCH
+from cody.utils.tables import TextTable
 from cody.utils.words import (
     ago,
     count,
@@ -51,46 +51,47 @@ if TYPE_CHECKING:
     from cody.study.metrics import MetricSummary as GroupSummary
     from cody.train.training import TrainingProgress
 
-# Into a file or a pipe, tables are as wide as they need to be.
-WIDEST = 200
-_narrow = (sys.stdout is not None and sys.stdout.isatty()) or "COLUMNS" in os.environ
+WRONG = click.style(" (wrong)", fg="red")
+PROSE = 80  # columns of a sentence, however wide the terminal is
 
 
-def _console(width: int | None) -> Console:
-    """Where nothing is markup."""
-    return Console(markup=False, emoji=False, highlight=False, width=width)
+class Prose(NamedTuple):
+    """Sentences, whose lines are broken between words."""
+
+    text: str
+    bold: bool = False
 
 
-out = _console(None if _narrow else WIDEST)
+ShownPart = TextTable | Prose | str  # a text by itself is printed as it is
 
 
-def print_parts(parts: Iterable[RenderableType]) -> None:
-    """Tables as wide as they are, prose (`Text`) at most 80 columns wide, other text as it is."""
+def print_parts(parts: Iterable[ShownPart]) -> None:
+    """Print tables, prose and text. Into a file or a pipe, tables are as wide as they need to be."""
+    narrow = sys.stdout.isatty() or "COLUMNS" in os.environ
+    width = shutil.get_terminal_size().columns if narrow else None
     for part in parts:
-        needed = Measurement.get(out, out.options.update(width=WIDEST), part).minimum
-        if isinstance(part, Table) and needed > out.width:  # rather broken lines than numbers that are cut off
-            _console(needed).print(part)
-        else:
-            width = min(out.width, 80) if isinstance(part, Text) else None
-            out.print(part, soft_wrap=isinstance(part, str), width=width)
+        print(styled(_as_text(part, width), sys.stdout))
 
 
-def table(*columns: str, title: str | None = None) -> Table:
-    """A plain table. A column whose name starts with # holds numbers, which are never cut."""
-    heading = None if title is None else Text(title)
-    made = Table(
-        title=heading, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
-    )
-    for column in columns:
-        number = column.startswith("#")
-        made.add_column(
-            column.removeprefix("#"), justify="right" if number else "left", no_wrap=number, overflow="fold"
-        )
-    return made
+def _as_text(part: ShownPart, width: int | None) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, TextTable):
+        return "\n".join(part.lines(width))
+    lines = [
+        textwrap.fill(line, min(width or PROSE, PROSE), break_long_words=False, break_on_hyphens=False)
+        for line in part.text.split("\n")
+    ]
+    return click.style("\n".join(lines), bold=True) if part.bold else "\n".join(lines)
 
 
-def datasets(known: Iterable[Dataset]) -> Table:
-    rows = table("name", "#nodes", "#events", "kind", "here", "what it is")
+def _green(text: str, changed: bool = True) -> str:
+    """What stands out on a terminal."""
+    return click.style(text, fg="green", bold=True) if changed else text
+
+
+def datasets(known: Iterable[Dataset]) -> TextTable:
+    rows = TextTable("name", "#nodes", "#events", "kind", "here", "what it is")
     for dataset in known:
         here = "yes" if is_here(dataset) else "no"
         counts = (f"{dataset.nodes:,}", f"{dataset.events:,}")
@@ -98,10 +99,8 @@ def datasets(known: Iterable[Dataset]) -> Table:
     return rows
 
 
-def summary(name: str, graph: TemporalGraph, facts: DataSummary) -> Table:
-    rows = table("", "", title=sanitize(name, 48))
-    rows.show_header = False
-    rows.columns[0].no_wrap = True
+def summary(name: str, graph: TemporalGraph, facts: DataSummary) -> TextTable:
+    rows = TextTable("", "", title=click.style(sanitize(name, 48), bold=True), whole=[0])
     rows.add_row("nodes", f"{facts.nodes:,}")
     rows.add_row("events", f"{facts.events:,}")
     rows.add_row("unique edges", f"{facts.unique_edges:,}")
@@ -133,10 +132,13 @@ def epoch(step: TrainingProgress) -> str:
     return f"epoch {step.epoch:>3}  loss {step.loss:.4f}  validation AP {precision}, unseen nodes {unseen}{best}"
 
 
-def trained(folder: Path, document: dict[str, Any]) -> Table:
+def trained(folder: Path, document: dict[str, Any]) -> TextTable:
     origin = document["origin"]
-    rows = table(
-        f"test period ({origin['events']['test']:,} links)", "#AP", "#AUC", title=f"Saved in {sanitize(folder)}"
+    rows = TextTable(
+        f"test period ({origin['events']['test']:,} links)",
+        "#AP",
+        "#AUC",
+        title=click.style(f"Saved in {sanitize(folder)}", bold=True),
     )
     test = origin["test"]
     rows.add_row("all of them", _percent(test["average_precision"]), _percent(test["auc"]))
@@ -145,10 +147,10 @@ def trained(folder: Path, document: dict[str, Any]) -> Table:
     return rows
 
 
-def answers(graph: TemporalGraph, cases: Sequence[Scenario], logits: Sequence[float]) -> Table:
+def answers(graph: TemporalGraph, cases: Sequence[Scenario], logits: Sequence[float]) -> TextTable:
     """What was asked, and what the model says. Scores that differ have digits enough to tell."""
     heading = "otherwise" if any(case.edits for case in cases) else "without"
-    rows = table("#event", "link", heading, "#logit", "#score", "predicted")
+    rows = TextTable("#event", "link", heading, "#logit", "#score", "predicted")
     for case, logit, score in zip(cases, logits, scores(*logits), strict=True):
         event = "" if case.event is None else str(case.event)
         link = " → ".join(sanitize(_name(graph, node), 20) for node in (case.query.src, case.query.dst))
@@ -174,7 +176,7 @@ def _otherwise(graph: TemporalGraph, case: Scenario) -> str:
     return "\n".join(parts)
 
 
-def predictions(found: Predictions, listed: Predictions, shown: Predictions, options: str) -> Iterable[RenderableType]:
+def predictions(found: Predictions, listed: Predictions, shown: Predictions, options: str) -> Iterable[ShownPart]:
     """Scored links, the wrong predictions marked; of long lists the end, and how to see the rest.
 
     Args:
@@ -183,15 +185,13 @@ def predictions(found: Predictions, listed: Predictions, shown: Predictions, opt
         shown: The last of these.
         options: Options of the command that asks why.
     """
-    yield Text(found.sentence)
+    yield Prose(found.sentence)
     if not len(shown):
         return
     yield ""
-    rows = table("#event", "link", heading_of_times(shown[0].time), "#score", "predicted")
+    rows = TextTable("#event", "link", heading_of_times(shown[0].time), "#score", "predicted")
     for each in shown:
-        verdict = Text(decision(each.logit))
-        if each.right is False:
-            verdict.append(" (wrong)", style="red")
+        verdict = decision(each.logit) + (WRONG if each.right is False else "")
         event = "" if each.event is None else str(each.event)
         link = f"{sanitize(each.src, 20)} → {sanitize(each.dst, 20)}"
         rows.add_row(event, link, moment(each.time), f"{each.score:.2f}", verdict)
@@ -199,7 +199,7 @@ def predictions(found: Predictions, listed: Predictions, shown: Predictions, opt
     yield ""
     if len(shown) < len(listed):
         kind, wrong = ("link", ", --wrong the wrong ones") if listed is found else ("wrong prediction", "")
-        yield Text(f"{len(shown):,} of {count(len(listed), kind)} shown: --last N shows more{wrong}, --csv all.")
+        yield Prose(f"{len(shown):,} of {count(len(listed), kind)} shown: --last N shows more{wrong}, --csv all.")
     latest = min(reversed(list(shown)), key=lambda each: each.event is None)  # of events, if there are any
     yield f"Ask why:  cody explain {_asked(latest)}{options}"
 
@@ -212,17 +212,17 @@ def _asked(link: Prediction) -> str:
     return f"--src {src} --dst {dst} --time {link.time:.15g}"
 
 
-def partners(shown: Predictions, node: str, options: str) -> Iterable[RenderableType]:
+def partners(shown: Predictions, node: str, options: str) -> Iterable[ShownPart]:
     """The most likely partners of a node, best first."""
     if not len(shown):
-        yield Text(f"{sanitize(node)} has no possible partners.")
+        yield Prose(f"{sanitize(node)} has no possible partners.")
         return
     when = shown[0].time
     first = shown.queries[0]
-    yield Text(f"The most likely partners of {sanitize(node)}, as of {moment_and_zone(when)}:")
+    yield Prose(f"The most likely partners of {sanitize(node)}, as of {moment_and_zone(when)}:")
     yield ""
     now = when == float(shown.graph.time[shown.graph.num_events - 1])
-    rows = table("link", "#score", "predicted", "they met", *([] if now else ["and after that"]))
+    rows = TextTable("link", "#score", "predicted", "they met", *([] if now else ["and after that"]))
     for place, each in enumerate(shown):
         contact = shown.contact(place)
         before = "never" if contact.last is None else f"{earlier(contact.last, when)} before"
@@ -236,15 +236,15 @@ def partners(shown: Predictions, node: str, options: str) -> Iterable[Renderable
     yield f"Ask why:  cody explain {asked}{options}"
 
 
-def effects(graph: TemporalGraph, found: Effects, most: int) -> Iterable[RenderableType]:
+def effects(graph: TemporalGraph, found: Effects, most: int) -> Iterable[ShownPart]:
     """The events whose absence would move the score most, strongest first."""
     before = found.logit
     without = list(zip(found.candidates.tolist(), found.without.tolist(), strict=True))
     strongest = sorted(without, key=lambda pair: -shift(before, pair[1]))[:most]
-    rows = table("#without event", "link", "how long before", "#logit", "#score", "predicted")
+    rows = TextTable("#without event", "link", "how long before", "#logit", "#score", "predicted")
     rows.add_row("(none)", "", "", f"{before:.3f}", f"{probability(before):.2f}", decision(before))
     for row, logit in strongest:
-        verdict = Text(decision(logit), style="bold green" if flips(before, logit) else "")
+        verdict = _green(decision(logit), flips(before, logit))
         numbers = (f"{logit:.3f}", f"{probability(logit):.2f}")
         rows.add_row(str(row), _link(graph, row), earlier(float(graph.time[row]), found.query.time), *numbers, verdict)
     yield rows
@@ -255,10 +255,10 @@ def effects(graph: TemporalGraph, found: Effects, most: int) -> Iterable[Rendera
     yield f"\n{past} would alone, by not happening, have changed the prediction."
 
 
-def explanation(why: Explanation) -> Iterable[RenderableType]:
+def explanation(why: Explanation) -> Iterable[ShownPart]:
     """The question, the answer, the events it is about, and how far it can be trusted."""
-    yield Text(why.question)
-    yield Text(why.sentence, style="bold")
+    yield Prose(why.question)
+    yield Prose(why.sentence, bold=True)
     if why.rows:
         yield ""
         yield answer(why)
@@ -268,34 +268,34 @@ def explanation(why: Explanation) -> Iterable[RenderableType]:
         yield ""
     for note in (why.leeway, why.certainty):
         if note:
-            yield Text(note)
-    yield Text(" ".join(part for part in (why.effort, why.considered, why.protection) if part))
+            yield Prose(note)
+    yield Prose(" ".join(part for part in (why.effort, why.considered, why.protection) if part))
     if why.simultaneity:
         yield ""
-        yield Text(why.simultaneity)
+        yield Prose(why.simultaneity)
     if why.verdict in ("none within the budget", "none found") and why.candidates:
         yield ""
         yield advice(why)
 
 
-def addition(why: Explanation, other: Explanation | None) -> Iterable[RenderableType]:
+def addition(why: Explanation, other: Explanation | None) -> Iterable[ShownPart]:
     """An event whose addition flips the prediction where no removals do, and how to search for it; else nothing."""
     if other is not None and other.is_counterfactual:
         ((event, _),) = other.steps
         ask = "--allow remove,add" if why.original > 0 else "--why-not"
         link = f"{sanitize(event.src, 24)} → {sanitize(event.dst, 24)}"
         yield ""
-        yield Text(
+        yield Prose(
             f"Adding one event would flip it: {link}, {moment(event.time)}. {ask} finds the least intrusive one."
         )
 
 
-def advice(why: Explanation) -> Table:
+def advice(why: Explanation) -> TextTable:
     """What to try next after a search that found nothing, and what that would cost, from what was asked."""
     size, number, each = why.proven, len(why.candidates), why.seconds / max(1, why.evaluations)
     left = comb(number, size) - sum(len(rows) == size for rows, _ in why.evaluated)
     kind = {1: "single events", 2: "pairs", 3: "triples"}.get(size, f"sets of {size}")
-    rows = table("try next", "")
+    rows = TextTable("try next", "")
     if why.ended == SECONDS:  # until there is more time, nothing else would help
         rows.add_row(f"--seconds {ceil(10 * why.seconds)}", "to look further")
         return rows
@@ -312,38 +312,37 @@ def advice(why: Explanation) -> Table:
     return rows
 
 
-def others(why: Explanation) -> Table:
+def others(why: Explanation) -> TextTable:
     """The alternatives, each with what the model says then."""
     rows = _edits(alternatives := alternatives_table(why))
     for line in alternatives.lines:
-        rows.add_row(*line[:-1], Text(line.predicted, style="bold green"))
+        rows.add_row(*line[:-1], _green(line.predicted))
     return rows
 
 
-def answer(why: Explanation) -> Table:
+def answer(why: Explanation) -> TextTable:
     """The edits of the answer, one after the other, with what the model says then."""
     rows = _edits(edits := answer_table(why))
     for line in edits.lines:
         changed = line.predicted not in ("–", decision(why.original))
-        rows.add_row(*line[:-1], Text(line.predicted, style="bold green" if changed else ""))
+        rows.add_row(*line[:-1], _green(line.predicted, changed))
     return rows
 
 
-def _edits(shown: AnswerTable) -> Table:
+def _edits(shown: AnswerTable) -> TextTable:
     """The head of a table of edits."""
     edit, link, when, before, logit, score, predicted = shown.headings
-    rows = table(f"#{edit}", link, when, before, f"#{logit}", f"#{score}", predicted)
-    rows.columns[2].no_wrap = True  # rather long names on two lines than every date
-    return rows
+    # Rather long names on two lines than every date.
+    return TextTable(f"#{edit}", link, when, before, f"#{logit}", f"#{score}", predicted, whole=[2])
 
 
-def demo(result: Demo, page: Path | None) -> Iterable[RenderableType]:
+def demo(result: Demo, page: Path | None) -> Iterable[ShownPart]:
     graph = result.graph
     yield f"{graph.num_events:,} messages between {graph.num_nodes:,} students, and a TGN trained on the earlier ones."
     yield "Would these later messages be sent? The model sees everything before each.\n"
-    links = table("#event", "link", heading_of_times(float(graph.time[0])), "#score", "predicted")
+    links = TextTable("#event", "link", heading_of_times(float(graph.time[0])), "#score", "predicted")
     for number, logit in zip(result.rows.tolist(), result.logits.tolist(), strict=True):
-        verdict = Text(decision(logit)) if logit > 0 else Text.assemble(decision(logit), (" (wrong)", "red"))
+        verdict = decision(logit) + ("" if logit > 0 else WRONG)
         when = moment(float(graph.time[number]))
         links.add_row(str(number), _link(graph, number), when, f"{probability(logit):.2f}", verdict)
     yield links
@@ -383,15 +382,14 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.2f} %"
 
 
-def evaluation(summaries: Mapping[Group, GroupSummary]) -> Iterable[RenderableType]:
+def evaluation(summaries: Mapping[Group, GroupSummary]) -> Iterable[ShownPart]:
     """Means for each explainer, one table for each kind of prediction."""
-    kinds: dict[str, Table] = {}
+    kinds: dict[str, TextTable] = {}
     for group, row in summaries.items():
         title = count(row.links, f"{group.kind} link")
         if title not in kinds:
             names = ("explainer", "#fid+", "#fid-", "#sparsity", "#AUFSC+", "#sets", "#seconds")
-            kinds[title] = table(*names, title="\n" * bool(kinds) + title)
-            kinds[title].columns[0].no_wrap = True
+            kinds[title] = TextTable(*names, title="\n" * bool(kinds) + click.style(title, bold=True), whole=[0])
         shares = (row.fidelity_plus, row.fidelity_minus, row.sparsity, row.aufsc_plus)
         asked = row.evaluations or 0.0
         sets = f"{asked:,.{1 if asked < 1000 else 0}f}"
@@ -400,7 +398,7 @@ def evaluation(summaries: Mapping[Group, GroupSummary]) -> Iterable[RenderableTy
     yield from kinds.values()
     if kinds:
         yield ""
-        yield Text(
+        yield Prose(
             "fid+: share of links whose decision changes without the events named; fid-: share whose decision stays "
             "with these events alone; sparsity: mean share of the candidates that is named; AUFSC+: area under fid+ "
             "over sparsity; sets: mean number of sets that the model was asked about."

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from rich.text import Text
-
 from cody.cli.command import COUNT, FILE, FOLDER, LINES, argument, bundled, command, section
 from cody.cli.messages import print_csv, print_json, say
 from cody.cli.options import (
@@ -46,7 +44,7 @@ from cody.cli.options import (
 )
 from cody.cli.progress import progress
 from cody.cli.running import failures_of, finish, records_of, say_failures, way_to_evaluate
-from cody.cli.show import print_parts, table
+from cody.cli.show import Prose, print_parts
 from cody.errors import CallError, ModelError
 from cody.graph import TemporalGraph
 from cody.models.predict import rows_between
@@ -59,6 +57,7 @@ from cody.study.record import REMOVALS
 from cody.study.report import LISTED, Decider, Example
 from cody.study.shares import Contrast, Share
 from cody.utils import words
+from cody.utils.tables import TextTable
 
 INSTANCES = 50  # predictions of each kind
 
@@ -334,9 +333,7 @@ def _explained(
 
 def _meanings(found: Survey) -> Iterable[Any]:
     """What each figure means, below all of them."""
-    rows = table("", "")
-    rows.show_header = False
-    rows.columns[0].no_wrap = True
+    rows = TextTable("", "", whole=[0])
     could = "could be removed" if _removes_only(found) else "could be otherwise"
     rows.add_row("decisive", "of the events of a counterfactual, the share that is such")
     rows.add_row("candidates", f"of all events that {could}, the share that is such")
@@ -345,7 +342,7 @@ def _meanings(found: Survey) -> Iterable[Any]:
     rows.add_row("", "often than their number suggests")
     rows.add_row("interval", "of bootstrap samples of the predictions, 95 %")
     yield rows
-    yield Text("A counterfactual that the search did not find counts as none.")
+    yield Prose("A counterfactual that the search did not find counts as none.")
 
 
 def _removes_only(found: Survey) -> bool:
@@ -368,7 +365,7 @@ def _shown(found: Survey) -> Iterable[Any]:
         if part.relations:
             yield from _decisive(part)
         if part.simultaneous.advice:
-            yield from (Text(part.simultaneous.advice), "")
+            yield from (Prose(part.simultaneous.advice), "")
         yield from _deciders("Nodes that decide for links of others", "node", part.nodes)
         yield from _deciders("Events that decide more than once", "event", part.events)
         fragile = [each for each in part.most_fragile if each.rows]
@@ -379,7 +376,7 @@ def _shown(found: Survey) -> Iterable[Any]:
 
 def _fragility(part: Part, found: Survey) -> Iterable[Any]:
     thing = "event" if _removes_only(found) else "edit"
-    rows = table(_changes(found), "#predictions", "#95 % interval")
+    rows = TextTable(_changes(found), "#predictions", "#95 % interval")
     for each in part.fragility:
         rows.add_row(f"at most {words.count(each.edits, thing)}", _percent(each.share), _between(each.share))
     yield rows
@@ -390,22 +387,22 @@ def _decisive(part: Part) -> Iterable[Any]:
     """What the decisive events are, beside all candidates."""
     assert part.repetition is not None
     assert part.age is not None
-    rows = table("events", "#decisive", "#candidates", "#ratio", "#95 % interval")
+    rows = TextTable("events", "#decisive", "#candidates", "#ratio", "#95 % interval")
     for contrast in (*part.relations, *part.latest, part.repetition):
         rows.add_row(contrast.what, _percent(contrast.decisive), _percent(contrast.candidates), *_ratio(contrast))
     yield rows
     now = part.most_fragile[0].time
     old, usual = (words.earlier(now - age, now) for age in part.age)
-    yield Text(f"Half of the decisive events are at most {old} old; of all candidates, {usual}.")
+    yield Prose(f"Half of the decisive events are at most {old} old; of all candidates, {usual}.")
     if part.caution:
-        yield Text(part.caution)
+        yield Prose(part.caution)
     yield ""
 
 
 def _deciders(title: str, heading: str, deciders: Sequence[Decider]) -> Iterable[Any]:
     if not deciders:
         return
-    rows = table(heading, "#decides", "#could")
+    rows = TextTable(heading, "#decides", "#could")
     for each in deciders:
         row = "" if each.row is None else f"{each.row}, "
         rows.add_row(f"{row}{words.sanitize(each.name, 50)}", f"{each.decides}", f"{each.could}")
@@ -415,7 +412,7 @@ def _deciders(title: str, heading: str, deciders: Sequence[Decider]) -> Iterable
 def _examples(title: str, examples: Sequence[Example], found: Survey) -> Iterable[Any]:
     if not examples:
         return
-    rows = table("#event", "link", "#score", _changes(found))
+    rows = TextTable("#event", "link", "#score", _changes(found))
     for each in examples:
         link = f"{words.sanitize(each.src, 20)} → {words.sanitize(each.dst, 20)}"
         rows.add_row(str(each.event), link, f"{each.score:.2f}", _rows(each.rows))
@@ -433,7 +430,7 @@ def _compared(found: ModelComparison) -> Iterable[Any]:
             f"{found.both_explained} that both explain; mean overlap |X ∩ Y| / |X ∪ Y| {found.overlap.value:.2f}\n"
         )
         for title, pairs in (("They agree most on", found.agree), ("They differ most on", found.differ)):
-            rows = table("#event", "link", one, other)
+            rows = TextTable("#event", "link", one, other)
             for pair in pairs:
                 link = f"{words.sanitize(pair.src, 20)} → {words.sanitize(pair.dst, 20)}"
                 rows.add_row(str(pair.event), link, _rows(pair.rows), _rows(pair.others))

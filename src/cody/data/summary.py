@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cody.graph import TemporalGraph
+from cody.graph import TemporalGraph, sorted_unique
 
 SECONDS_PER_DAY = 86_400
 
@@ -41,7 +41,7 @@ def summarise(graph: TemporalGraph) -> DataSummary:
     return DataSummary(
         nodes=int((sources | destinations).sum()),
         events=graph.num_events,
-        unique_edges=len(np.unique(pairs)),
+        unique_edges=len(sorted_unique(pairs)),
         days=(last - first) / SECONDS_PER_DAY,
         simultaneous=_simultaneous(graph),
         kind="unipartite" if (sources & destinations).any() else "bipartite",

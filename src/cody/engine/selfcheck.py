@@ -18,7 +18,7 @@ from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
-from cody.graph import BoolArray, FloatArray
+from cody.graph import BoolArray, FloatArray, is_in
 from cody.models.contract import Change
 
 PROMISE = 1e-4  # of a logit: docs/engine.md has what was measured
@@ -106,7 +106,7 @@ class SelfCheck:
 
     def _sample(self, changes: Sequence[Change]) -> BoolArray:
         """Which estimates are the 1st, 4th, 16th, 64th, … of the session, or that with the oldest event so far. [n]"""
-        sample: BoolArray = np.isin(len(self.answers) + np.arange(1, len(changes) + 1), POWERS)
+        sample: BoolArray = is_in(len(self.answers) + np.arange(1, len(changes) + 1), POWERS)
         oldest = np.array([min(change, default=self.oldest) for change in changes])
         sample[oldest.argmin()] |= oldest.min() < self.oldest
         return sample

@@ -21,7 +21,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from cody.engine.weights import Weights
 from cody.errors import ModelError, first_line
 from cody.graph import FloatArray, IntArray, TemporalGraph
-from cody.utils.locks import lock
+from cody.utils.files import locked, remove_unless_locked
 
 SCHEMA = "cody/versions/4"
 UNUSED = 90 * 86_400.0  # seconds after which a table that nobody opened is removed
@@ -281,7 +281,7 @@ def _build_on_disk(
     """Build the table beside its name and give it the name when it is whole. Of several processes, one builds it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".partial")
-    with _locked(partial):
+    with locked(file.with_suffix(".lock")):
         if (opened := _open(network, graph, dtype, file)) is not None:
             return opened  # another process was faster
         try:
@@ -303,32 +303,9 @@ def _build_on_disk(
     return built
 
 
-@contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    """Make a file, and keep other processes from working on it. The lock is gone when the process is."""
-    while True:
-        with file.open("ab") as opened:
-            lock(opened.fileno(), wait=True)
-            if _is_same(file, opened.fileno()):  # else it was renamed or removed by who had the lock before
-                try:
-                    yield
-                finally:
-                    if _is_same(file, opened.fileno()):  # it was not needed after all
-                        file.unlink()
-                return
-
-
-def _is_same(file: Path, opened: int) -> bool:
-    try:
-        return os.path.samestat(file.stat(), os.fstat(opened))
-    except FileNotFoundError:
-        return False
-
-
 def _reserve(file: Path, size: int) -> None:
     """Give the file its full size. A mapped file that meets a full disk later on kills the process."""
-    with file.open("r+b") as opened:
-        opened.truncate(0)
+    with file.open("wb") as opened:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(opened.fileno(), 0, size)
         opened.truncate(size)
@@ -342,11 +319,8 @@ def _clear_unused(newest: Path) -> None:
         total += size
         if time.time() - used > UNUSED or total > MOST_KEPT:
             file.unlink(missing_ok=True)  # a process that has it open keeps it until it ends
-    for partial in folder.glob("*.partial"):
-        with suppress(OSError), partial.open("r+b") as opened:
-            lock(opened.fileno(), wait=False)  # fails while it is being built
-            if _is_same(partial, opened.fileno()):
-                partial.unlink()
+    for left in (*folder.glob("*.partial"), *folder.glob("*.lock")):
+        remove_unless_locked(left.with_suffix(".lock"), left.with_suffix(".partial"))
 
 
 def _others(newest: Path) -> Iterator[tuple[float, int, Path]]:

@@ -12,8 +12,6 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from cody.errors import CallError, ProbabilityWarning
 from cody.explain.explanation import (
     ADDED,
@@ -28,7 +26,7 @@ from cody.explain.explanation import (
     Surroundings,
 )
 from cody.explain.verification import VerifiedAnswer, gives_probabilities, verify
-from cody.graph import IntArray, Query, TemporalGraph, check_query
+from cody.graph import IntArray, Query, TemporalGraph, check_query, is_in
 from cody.graph.edits import Add, Alter
 from cody.graph.neighbourhood import Near, candidates, ends_first, events_on_paths, surroundings
 from cody.graph.protected import Protected
@@ -236,10 +234,10 @@ def _scope(model: Model, graph: TemporalGraph, query: Query, run: SearchRun) -> 
     """Whether other events than the candidates could matter: alone, or only together with candidates, or not at all."""
     query = as_seen(model, graph, query)
     attended, rows = attended_by(model, query), run.space.rows
-    if attended is None or graph.imagined is not None or not np.isin(attended, rows).all():
+    if attended is None or graph.imagined is not None or not is_in(attended, rows).all():
         return SOME_EVENTS
     every = events_on_paths(graph, query, reach(model), len(rows) + 1)
-    return ALL_EVENTS if np.isin(every, rows).all() else SEEN_EVENTS
+    return ALL_EVENTS if is_in(every, rows).all() else SEEN_EVENTS
 
 
 def _surroundings(graph: TemporalGraph, query: Query, events: IntArray, hops: int) -> Surroundings:

@@ -284,3 +284,16 @@ def sorted_unique(numbers: IntArray) -> IntArray:
     is_first = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
     return ordered[is_first]
+
+
+def is_in(numbers: IntArray, others: IntArray) -> BoolArray:
+    """Which of the numbers are among others: `numpy.isin`, which takes several times as long for a few numbers.
+
+    >>> is_in(np.array([3, 1, 7]), np.array([7, 3])).tolist(), is_in(np.array([3]), np.array([], dtype=int)).tolist()
+    ([True, False, True], [False])
+    """
+    if not len(others):
+        return np.zeros(len(numbers), dtype=bool)
+    ordered = np.sort(others)
+    found: BoolArray = ordered[np.searchsorted(ordered[:-1], numbers)] == numbers
+    return found

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 
 from cody.errors import CallError
-from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, check_query, sorted_unique, whole_number
+from cody.graph import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Query,
+    TemporalGraph,
+    check_query,
+    is_in,
+    sorted_unique,
+    whole_number,
+)
 from cody.graph.protected import Protected
 from cody.utils.signatures import readable_help
 
@@ -87,7 +97,7 @@ def _around(graph: TemporalGraph, query: Query, hops: int, own: IntArray, size: 
         inside[[query.src, query.dst]] = False
         most, nodes = size + len(known), np.flatnonzero(inside)
         rows = _latest(graph, 0, query.before, most, lambda src, dst: inside[src] | inside[dst], nodes)[::-1]
-        known = np.concatenate([known, rows[~np.isin(rows, known)]])
+        known = np.concatenate([known, rows[~is_in(rows, known)]])
     around: IntArray = known[len(own) :]
     return around
 
@@ -258,7 +268,7 @@ def surroundings(
     real = events[events < graph.num_events]
     start, most = int(real.min(initial=query.before)), size + len(real)
     latest = _latest(graph, start, query.before, most, lambda src, dst: among[src] & among[dst], nodes)
-    return nodes, np.where(distance < 0, hops, distance), latest[~np.isin(latest, real)][-size:]
+    return nodes, np.where(distance < 0, hops, distance), latest[~is_in(latest, real)][-size:]
 
 
 def _distances(graph: TemporalGraph, query: Query, hops: int) -> IntArray:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cody.errors import CallError
-from cody.graph import IntArray, Query, TemporalGraph, check_query, warn_if_long_after
+from cody.graph import IntArray, Query, TemporalGraph, check_query, sorted_unique, warn_if_long_after
 from cody.models.contract import Model, check_is_model, logits_of_links
 from cody.models.decision import probability
 from cody.utils.signatures import readable_help
@@ -240,7 +240,7 @@ def likely_partners(
     if not before:
         raise CallError(f"{time!r} is before the first event, so nothing is known about {str(node)!r} then")
     is_source = bool((graph.src[:before] == one).any()) or not bool((graph.dst[:before] == one).any())
-    others = np.unique((graph.dst if is_source else graph.src)[:before])
+    others = sorted_unique((graph.dst if is_source else graph.src)[:before])
     others = others[others != one].tolist()
     queries = [Query(one, other, when, before) if is_source else Query(other, one, when, before) for other in others]
     scored = _scored(model, graph, queries, watch, forecast=True)

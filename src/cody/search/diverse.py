@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cody.graph import IntArray
+from cody.graph import IntArray, is_in
 from cody.models.contract import Change
 from cody.models.decision import flips
 from cody.search.exhaustive import with_best
@@ -64,7 +64,7 @@ def search_alternatives(
     """
 
     def found_without(absent: Change) -> list[Change]:
-        rest = ranking[~np.isin(ranking, list(absent))]
+        rest = ranking[~is_in(ranking, np.fromiter(absent, np.int64, len(absent)))]
         with oracle.within(usual_evaluations(len(rest))):  # a search that uses all of it finds more of them
             further = search(oracle, rest)
         if further.counterfactuals:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from cody.errors import BudgetError, CallError
-from cody.graph import IntArray, Query, TemporalGraph
+from cody.graph import IntArray, Query, TemporalGraph, sorted_unique
 from cody.graph.edits import NOTHING, Add, Move
 from cody.models.contract import DECIMALS, Change, checked_logits, model_on, open_session
 from cody.models.decision import flips, shift
@@ -153,7 +153,7 @@ def _at_its_time(run: SearchRun, base: TemporalGraph, query: Query, shifted: lis
     answer = change, round(logit, DECIMALS)
     if not flips(dict(found.evaluated)[frozenset()], answer[1]):
         return run  # rounded in another batch, it is a near miss
-    rows = np.union1d(space.rows, [row])
+    rows = sorted_unique(np.append(space.rows, row))
     intrusion = space.intrusion | {row: space.intrusion[best.row]}
     evaluated = dict(found.evaluated) | dict([answer])
     others = (pair for pair in found.counterfactuals if pair[0] != {best.row})

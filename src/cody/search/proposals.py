@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody.errors import CallError
-from cody.graph import IntArray, Query, TemporalGraph
+from cody.graph import IntArray, Query, TemporalGraph, sorted_unique
 from cody.graph.edits import Add, Edit, Move
 from cody.utils.words import is_date
 
@@ -95,7 +95,8 @@ def moves(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> list
     """
     times = plausible_times(graph, query, rows)
     targets = {times[0], times[min(len(AGES), len(times) - 1)]} if times else set()
-    own = np.union1d(*(graph.history(end, query.before)[-MOVED:] for end in (query.src, query.dst)))
+    ends = [graph.history(end, query.before)[-MOVED:] for end in (query.src, query.dst)]
+    own = sorted_unique(np.concatenate(ends))
     shifts = [
         (abs(time - float(graph.time[row])), row, time)
         for row in own[-MOVED:].tolist()

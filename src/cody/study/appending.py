@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 
 from cody.errors import CallError, CodyError, DataError
 from cody.utils import words
-from cody.utils.locks import lock
+from cody.utils.files import lock_open_file
 
 SYNC_EVERY = 1.0  # seconds; younger lines are lost if the machine crashes, but not if the process does
 
@@ -115,7 +115,7 @@ def appending_lines(path: str | Path, kind: Callable[[Path, BinaryIO], Appender]
 
 def _lock(path: Path, file: BinaryIO) -> None:
     try:
-        lock(file.fileno(), wait=False)
+        lock_open_file(file.fileno())
         if not os.fstat(file.fileno()).st_nlink:
             raise BlockingIOError  # the other run had started the file as well, and has removed it
     except BlockingIOError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -52,7 +51,9 @@ def quoted(argument: str, system: str = os.name) -> str:
 
 def _origin() -> dict[str, Any]:
     """Where the package was installed from, as pip notes it (PEP 610); empty: from an index."""
-    beside = Path(__file__).parents[2]
+    from importlib import metadata  # only where something is missing: it takes time to import
+
+    beside = Path(__file__).parents[3]
     try:
         noted = metadata.distribution(PACKAGE).read_text("direct_url.json")
     except metadata.PackageNotFoundError:

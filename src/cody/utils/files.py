@@ -1,4 +1,8 @@
-"""Files: arrays that open or give one clear error, files that are written completely or not at all, and checksums."""
+"""Files: arrays that open or give one clear error, files written completely or not at all, checksums, locks.
+
+Locks are those of filelock: they are gone when the process is, however it ends. So what is left behind and not locked
+belongs to a process that was killed, and can be removed.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ import json
 import math
 import os
 import re
+import shutil
+import tempfile
 import time
 import uuid
 import zlib
@@ -131,3 +137,52 @@ def _clear_leftovers(file: Path) -> None:
         for leftover in filter(lambda path: pattern.fullmatch(path.name), file.parent.iterdir()):
             if time.time() - leftover.stat().st_mtime > STALE:
                 leftover.unlink(missing_ok=True)
+
+
+def lock_open_file(opened: int) -> None:
+    """Lock an open file until it is closed. BlockingIOError: another process has the lock."""
+    from filelock import lock_descriptor  # only where something is locked: it takes time to import
+
+    if not lock_descriptor(opened, blocking=False):
+        raise BlockingIOError
+
+
+@contextmanager
+def locked(lock: Path) -> Iterator[None]:
+    """Keep other processes out of a block, as long as it runs. The lock is a file of that name, which goes with it."""
+    from filelock import FileLock
+
+    with FileLock(lock):  # who waits for it looks again if the file is gone
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # Windows keeps what is open
+                lock.unlink(missing_ok=True)
+
+
+def remove_unless_locked(lock: Path, left: Path) -> None:
+    """Remove what a process left behind that worked under this lock, and the lock, unless it is still at work."""
+    from filelock import FileLock, Timeout
+
+    with suppress(OSError, Timeout), FileLock(lock, timeout=0):
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
+        lock.unlink(missing_ok=True)
+
+
+@contextmanager
+def scratch_folder(prefix: str) -> Iterator[Path]:
+    """A temporary folder, as long as the block runs. Those that killed processes left behind are removed first."""
+    parent = Path(tempfile.gettempdir())
+    for lock in parent.glob(f"{prefix}*.lock"):
+        remove_unless_locked(lock, lock.with_suffix(""))
+    folder = parent / f"{prefix}{uuid.uuid4().hex}"
+    lock = folder.with_suffix(".lock")
+    with locked(lock):  # before there is a folder: one without a lock is not ours
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)

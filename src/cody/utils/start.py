@@ -1,10 +1,13 @@
-"""Ctrl-C while the command is still importing what it needs: nothing has begun yet, so it ends without a word.
+"""The start of a command: what it imports takes longer than most answers, so nothing else is done meanwhile.
+
+Ctrl-C ends it without a word, since nothing has begun yet; garbage is not collected, since there is none.
 
 The package imports this module first. A program that imports the package is not the command, and keeps its signals.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -30,11 +33,15 @@ def _is_command() -> bool:
 
 
 def end() -> None:
-    """From here on Ctrl-C is an exception, which a command can handle."""
+    """From here on Ctrl-C is an exception, which a command can handle, and garbage is collected among what is new."""
+    gc.freeze()
+    gc.enable()
     if signal.getsignal(signal.SIGINT) is _stop:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # workers ignore it
-    with suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGINT, _stop)
+if _is_command():
+    gc.disable()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # workers ignore it
+        with suppress(ValueError):  # not the main thread
+            signal.signal(signal.SIGINT, _stop)
