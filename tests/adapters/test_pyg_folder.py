@@ -17,7 +17,7 @@ from cody import TemporalGraph
 from cody.adapters.pyg_folder import import_pyg
 from cody.adapters.sourced import SourcedModel
 from cody.cli import app
-from cody.engine import load_model, reference_model
+from cody.engine import reference_model
 from cody.errors import CallError, ModelError
 from cody.models.folder import read_model
 from random_events import random_graph
@@ -163,8 +163,6 @@ def test_data_that_do_not_fit_are_refused(saved):
     with pytest.raises(ModelError, match="belongs to other data"):
         cody.load_model(folder / "model", other)
     cody.load_model(folder / "model", other, allow_data_mismatch=True)
-    with pytest.raises(ModelError, match="only for the TGN and TGAT of this package, not for a pyg-tgn"):
-        load_model(folder / "model", graph)
 
 
 def test_another_process_can_be_given_the_model(saved):
