@@ -1,5 +1,6 @@
 """The adapter for DyGLib, on stand-ins of our own that are called as its models are."""
 
+import warnings
 from collections import defaultdict
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from torch import nn
 
 from cody import Add, TemporalGraph
-from cody.adapters import dyglib
+from cody.adapters import dyglib, dyglib_trials
 from cody.errors import CallError, ModelError, SlowModelWarning
 from cody.models import check_model
 from random_events import random_graph
@@ -393,6 +394,26 @@ def test_a_long_wait_is_announced_with_an_estimate(monkeypatch):
     graph = some_graph()
     with pytest.warns(SlowModelWarning, match=r"300 evaluations may take \d.* (s|min|hours)"):
         dyglib.wrap(WithMemory(graph), Merge(), data=graph, batch=7, splits=(), num_neighbors=4)
+
+
+def seldom_seen(events):
+    """A log whose last links are between nodes that were last seen when it began."""
+    pairs = np.arange(2, 2 + 2 * (events // 8), 2)
+    between = np.zeros(events - 2 * len(pairs), dtype=int)
+    src = np.concatenate([pairs, between, pairs])
+    dst = np.concatenate([pairs + 1, between + 1, pairs + 1])
+    features = np.zeros((events, 2), dtype=np.float32)
+    return TemporalGraph.from_arrays(src, dst, np.arange(float(events)), features=features)
+
+
+@pytest.mark.parametrize(("events", "warned"), [(400, False), (20_000, True)])
+def test_a_memory_is_slow_where_many_batches_lie_between_a_link_and_its_candidates(events, warned, monkeypatch):
+    monkeypatch.setattr(dyglib_trials, "_seconds", lambda action: 0.002)  # whatever the machine
+    graph = seldom_seen(events)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        dyglib.wrap(WithMemory(graph), Merge(), data=graph, batch=20, splits=(), num_neighbors=4)
+    assert any(issubclass(each.category, SlowModelWarning) for each in caught) == warned
 
 
 def test_the_users_modules_are_left_as_they_were():

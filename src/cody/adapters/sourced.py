@@ -36,6 +36,7 @@ from cody.utils.deadline import check_deadline
 
 STATES_KEPT = 2**25  # numbers that a session remembers; then it starts afresh
 SETS_AT_ONCE = 64
+VECTORS_OF_A_STATE = 4  # that are computed for it: itself, and a message of two memories and a time encoding
 MOST_STATES = 2 * UNKNOWN  # of a session; a pair of them and the number of a slot fit into 64 bits
 MANY_SLOTS = 500  # that changes may concern: then states are taken for the same if they differ by less than …
 SMALL_CHANGE = 1e-4  # … this, in every number; see `engine/selfcheck.py`
@@ -337,9 +338,9 @@ class SourcedSession:
 
     @property
     def weight(self) -> int:
-        """How many numbers one answer computes at most, roughly: those of the states that may change."""
+        """How many numbers one answer computes at most, roughly: the states that may change, and their messages."""
         self._workspace = self._take(frozenset())
-        return self._workspace.lineage.count * int(self.model.like.shape[1])
+        return self._workspace.lineage.count * VECTORS_OF_A_STATE * int(self.model.like.shape[1])
 
     @property
     def corrections(self) -> Mapping[Change, float]:
