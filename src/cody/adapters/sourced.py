@@ -163,10 +163,13 @@ class States:
             self._share_among(numbers[rest], slots[rest], values.cpu().numpy()[rest])
 
     def _share_among(self, numbers: IntArray, slots: IntArray, values: FloatArray) -> None:
-        found, first = self._near.find(slots, values, self.memory.cpu().numpy())
+        found = self._near.find(slots, values, self.memory.cpu().numpy())
+        self.same[numbers[found != NONE]] = found[found != NONE]
+        numbers, slots, values = (column[found == NONE] for column in (numbers, slots, values))
+        first = self._near.first_of_each(slots, values)
+        self.same[numbers] = numbers[first]
         new = first == np.arange(len(first))
         self._near.add(slots[new], values[new], numbers[new])
-        self.same[numbers] = np.where(found == NONE, numbers[first], found)
 
     def share_from_now_on(self) -> None:
         """Let what was added be found by `share`."""
