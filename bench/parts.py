@@ -67,7 +67,7 @@ PARTS = {
     ],
     "preparation": [
         (QueryWorkspace, "__init__"),
-        (Lineage, "__init__"),
+        (Lineage, "of"),
         (Windows, "__init__"),
         (EditableEvents, "__init__"),
     ],

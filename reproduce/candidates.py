@@ -178,6 +178,11 @@ def by_setting(lines, data, *, long=False):
     return found
 
 
+def _is_measured(lines, data, names):
+    """Whether there are lines of all of these choices."""
+    return set(names) <= {line["choice"] for line in lines if line["data"] == data}
+
+
 def mean_over(found, name, value):
     return float(np.mean([np.mean([value(line) for line in choice[name]]) for choice in found.values()]))
 
@@ -240,20 +245,20 @@ def cost(lines, data):
     found = by_setting(lines, data)
     yield "| setting | median, default / old | mean, default / old | evaluations, default / old |"
     yield "|---|---|---|---|"
-    pooled = {DEFAULT: [], OLD: []}
     for (model, predictions), choice in found.items():
-        seconds = {name: np.array([float(line["seconds"]) for line in choice[name]]) for name in pooled}
-        for name, each in pooled.items():
-            each.extend(seconds[name])
-        asked = {name: np.mean([int(line["evaluations"]) for line in choice[name]]) for name in pooled}
-        yield _cost_row(f"{model.upper()}, {KINDS[predictions]}", seconds, asked)
-    asked = {name: mean_over(found, name, lambda line: int(line["evaluations"])) for name in pooled}
-    yield _cost_row("**all**", {name: np.array(each) for name, each in pooled.items()}, asked)
+        yield _cost_row(f"{model.upper()}, {KINDS[predictions]}", [choice])
+    for model in dict.fromkeys(model for model, _ in found):
+        yield _cost_row(f"**{model.upper()}**", [choice for (kind, _), choice in found.items() if kind == model])
+    yield _cost_row("**all**", found.values())
 
 
-def _cost_row(name, seconds, asked):
+def _cost_row(title, choices):
+    """Of some settings together."""
+    every = {name: [line for choice in choices for line in choice[name]] for name in (DEFAULT, OLD)}
+    seconds = {name: [float(line["seconds"]) for line in some] for name, some in every.items()}
     median, mean = (of(seconds[DEFAULT]) / of(seconds[OLD]) for of in (np.median, np.mean))
-    return f"| {name} | {median:.1f}x | {mean:.1f}x | {asked[DEFAULT]:.0f} / {asked[OLD]:.0f} |"
+    new, old = (np.mean([int(line["evaluations"]) for line in some]) for some in every.values())
+    return f"| {title} | {median:.1f}x | {mean:.1f}x | {new:.0f} / {old:.0f} |"
 
 
 def curve(lines, data):
@@ -288,7 +293,7 @@ def main():
         run(options)
     lines, every = read(options.out), options.data.split(",")
     for title, part in {"candidates": table, "curve": curve, "cost": cost}.items():
-        measured = [data for data in every if by_setting(lines, data, long=part is curve)]
+        measured = [data for data in every if _is_measured(lines, data, LONG if part is curve else (DEFAULT, OLD))]
         text = "\n\n".join("\n".join([f"*{data}*", "", *part(lines, data)]) for data in measured)
         print(text, "", sep="\n")
         if options.out == RESULTS:  # the page shows these, whatever else is measured

@@ -50,7 +50,7 @@ def document(made):
     others = (row for row in range(1000) if row not in rows)
     numbers = tuple(sorted([*rows, *(next(others) for _ in range(made["candidates"] - len(rows)))]))
     names = ("a",) * len(numbers)
-    logits = [original] * made["evaluations"]
+    logits = [original] * max(made["evaluations"], made["first"] or 0)
     if made["first"] is not None:
         logits[made["first"] - 1] = -original or 1.0
     evaluation = ("data", "model", "explainer", "search", "policy", "options", "kind", "only", "version")

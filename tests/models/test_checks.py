@@ -526,22 +526,22 @@ class IgnoresImaginedEvents(Broken):
 
 
 BROKEN = [
-    (ReturnsWords, "shape", "must be one number for each set, not a list of length 1"),
+    (ReturnsWords, "shape", "must be one number per set, not a list of length 1"),
     (ReturnsAColumn, "shape", r"not a numpy.ndarray of shape \(1, 1\) and type float64"),
-    (AnswersTheFirstOnly, "shape", r"with 2 sets must be one number for each set, .* of shape \(1,\)"),
+    (AnswersTheFirstOnly, "shape", r"with 2 sets must be one number per set, .* of shape \(1,\)"),
     (KnowsNoLogits, "shape", "raised AttributeError: .* no attribute 'logits'"),
     (DividesByTheKeptPast, "sizes", r"logit is (nan|inf) for Query.* and the change \[0, "),
     (CannotRemoveEverything, "sizes", "raised IndexError: no events left"),
     (WantsSetsOfOneSize, "sizes", "raised ValueError: .*inhomogeneous shape"),
-    (ForgetsToSwitchOffDropout, "repeated", "at first but .* when asked again: nothing may be random"),
-    (LearnsWhileAsked, "repeated", "and a question may not change the model"),
-    (ReturnsProbabilities, "probabilities", 'all .* answers lie between 0.5 and .* says "link"'),
+    (ForgetsToSwitchOffDropout, "repeated", "at first but .* in a second call: nothing may be random"),
+    (LearnsWhileAsked, "repeated", "and a call may not change the model"),
+    (ReturnsProbabilities, "probabilities", 'all .* answers lie between 0.5 and .* means "link"'),
     (ReturnsDecisions, "probabilities", "all .* answers lie between 0 and 1"),
     (NormalisesTheBatch, "alone", r"alone but .* in a batch of \d: answers must not depend on the other sets"),
     (PutsNothingBackWithinABatch, "order", "with the batch in reverse order"),
     (AnswersDistinctSetsOnly, "duplicates", "but 0 with each set twice in the batch"),
-    (RemembersTheLastQuery, "interleaved", r"when asked after Query\("),
-    (CachesWithoutTheQuery, "own_answers", "the answer to one query must not be given to another"),
+    (RemembersTheLastQuery, "interleaved", r"after a call with Query\("),
+    (CachesWithoutTheQuery, "own_answers", "the answer for one query must not be returned for another"),
     (RemovesFiveAtMost, "unseen", r"with before=\d+ and nothing removed"),
     (IgnoresRemovals, "unseen", "must count as little as one that the query does not see"),
     (SeesTheFuture, "later", r"when later events \{.*\} are removed too: a query sees rows below `before` only"),
@@ -552,11 +552,11 @@ BROKEN = [
     (RestoresUnlessTimeIsOver, "after_error", "after calls that were wrong or interrupted"),
     (StoresAnswersBeforeItKnowsThem, "after_error", "with later events removed too but 0 after calls that were"),
     (RemovesFiveAtMost, "everything", "with before=0 and nothing removed"),
-    (ForgetsOtherRows, "session", "by the model but .* by a session, asked one by one"),
+    (ForgetsOtherRows, "session", "by the model but .* by a session, one by one"),
     (HasNoSessionForEarlyLinks, "session", r"session\(Query.*, \d+ rows\) raised IndexError"),
     (HasHalfFilledSessions, "session_error", "by the model but 0 by a session, after calls that were wrong"),
-    (SharesItsSessions, "two_sessions", "by the model but .* by a session while another one was asked"),
-    (HasAnotherPlainForm, "plain", "by the model but .* by its plain form with full="),
+    (SharesItsSessions, "two_sessions", "by the model but .* by a session while another one ran"),
+    (HasAnotherPlainForm, "plain", "by the model but .* by its reference with full="),
     (ScoresLinksBackwards, "links", "among other links"),
     (KeepsEverything, "only", r"but .* by only\(query, kept\)"),
     (CannotImagine, "imagined", "on a log with imagined rows, .* raised IndexError"),
@@ -564,7 +564,7 @@ BROKEN = [
     (SeesTheImaginedFuture, "imagined_later", "with the later events {81.*} imagined too"),
     (KeepsWhatIsMoved, "replaced", r"with event \d+ moved beyond the query instead"),
     (IgnoresImaginedEvents, "replaced", r"with event \d+ replaced by itself"),
-    (SortsTheCallersList, "arguments", "changed the list of changes"),
+    (SortsTheCallersList, "arguments", "modified the list of changes"),
     (WritesIntoTheGraph, "graph", "features of the graph changed"),
 ]
 DOUBTFUL = [
@@ -572,13 +572,13 @@ DOUBTFUL = [
     (IgnoresTime, "time_matters", "ignores time"),
     (IgnoresImaginedEvents, "added_matters", "imagined rows are ignored"),
     (LooksUpTheEventItPredicts, "hypothetical", "raised AssertionError"),
-    (WantsPlainNumbers, "argument_types", "with numpy integers in sets, asking .* raised AssertionError"),
+    (WantsPlainNumbers, "argument_types", "with numpy integers in sets, .* raised AssertionError"),
     (ReturnsAList, "form", "returned a list of length 1"),
     (StacksNothing, "empty_batch", "with 0 sets raised ValueError: need at least one array"),
     (RemovesWhateverItIsTold, "unknown_rows", r"with the change \{-1\} raised no error, though rows go from 0 to 79"),
     (ReusesItsBuffer, "own_array", "in the same array after the next call"),
     (HandsOutItsCache, "own_array", "after the caller wrote into the array"),
-    (KeepsTheQueryInTheModel, "threads", "in one thread but .* while another thread was asking too"),
+    (KeepsTheQueryInTheModel, "threads", "in one thread but .* while another thread used the model too"),
     (HasNoIdentity, "identity", "identity must be text, not None"),
     (IsCalledByItsAddress, "identity", "contains a memory address"),
     (ChangesItsName, "identity", "identity was '[0-9]+' at first, and is"),
@@ -822,7 +822,7 @@ def test_wrong_calls_are_refused(graph):
         check_model(ToyModel(graph), graph, seconds=0)
     with pytest.raises(CallError, match="the model was made for the graph"):
         check_model(ToyModel(random_graph(np.random.default_rng(1))), graph)
-    with pytest.raises(CallError, match="the second argument is the graph"):
+    with pytest.raises(CallError, match="the second argument is a graph"):
         check_model(ToyModel(graph), "collegemsg")
 
 

@@ -16,8 +16,16 @@ from cody.paper.typeset import as_csv, as_latex, as_markdown, as_text
 from cody.study import metrics
 from cody.study.arrange import arrange
 from cody.study.explainers import POLICIES
+from cody.study.record_file import EvaluationHeader
+from cody.utils.forms import as_line
 from some_records import random_records, record, small_evaluation
 from texts import assert_same
+
+HEADER = EvaluationHeader(
+    version="0", data="d", model="m", data_identity="d", model_identity="m", seed=0, share=False, period=(0.2, 0.6),
+    margin=0.0, instances=0, explainers={}, links={},
+)  # fmt: skip
+
 
 GOLDEN = """\
 Area under the fidelity-sparsity curve, and characterization
@@ -388,7 +396,7 @@ def test_tables_of_ten_thousand_records_take_seconds():
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "records.jsonl"
-    header = '{"schema": "cody/evaluation/1"}\n'
+    header = as_line(HEADER) + "\n"
     path.write_text(header + "".join(one.to_json() + "\n" for one in small()), encoding="utf-8")
     return path
 
@@ -416,7 +424,7 @@ def test_the_command_joins_files_and_counts_what_several_hold_once(file, tmp_pat
     ("content", "message"),
     [
         ("nonsense\n", "this is not a record"),
-        ('{"schema": "cody/explanation/1"}\n', "this is not a record"),
+        ('{"schema": "cody/explanation/1"}\n', "this is a record of 'cody/explanation/1'"),
         ("", "there are no records"),
     ],
 )

@@ -50,6 +50,15 @@ def test_the_cost_is_a_ratio_on_the_same_links():
     assert "| 3.0x | 3.0x |" in list(candidates.cost(LINES, "made-up"))[-1]
 
 
+def test_the_cost_of_a_model_is_that_of_all_its_links():
+    other = [
+        line(name, 0, "3", seconds=seconds, model="tgat") for name, seconds in ((candidates.OLD, 2), ("default", 10))
+    ]
+    rows = [row.split(" | ")[:3] for row in candidates.cost([*LINES, *other], "made-up")][2:]
+    assert [row[0] for row in rows] == ["| TGN, predicted", "| TGAT, predicted", "| **TGN**", "| **TGAT**", "| **all**"]
+    assert [row[1:] for row in rows[2:]] == [["3.0x", "3.0x"], ["5.0x", "5.0x"], ["3.0x", "3.3x"]]
+
+
 def test_the_curve_is_what_was_found_after_so_many_evaluations():
     lines = [line(name, event, "3") for name in candidates.LONG for event in range(4)]
     row = list(candidates.curve(lines, "made-up"))[-1]

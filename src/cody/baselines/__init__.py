@@ -1,6 +1,6 @@
-"""Explainers to compare with: they find the events that a prediction rests on, not those whose absence changes it.
+"""Factual explainers to compare with. They name the events that a prediction rests on, not events that flip it.
 
-Each is a policy and a search, as the others are:
+Each is a policy and a search, like all explainers:
 
     random sets      policies.random          top_share
     PBONE            policies.event_impact    top_share

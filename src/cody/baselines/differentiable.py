@@ -227,7 +227,7 @@ class _SoftLineage:
         self, model: FastTGN, query: Query, number: int, nodes: IntArray, places: dict[int, int], certain: int
     ) -> None:
         universe = EditableEvents(model.graph, query, places)
-        self.lineage = Lineage(model.graph, model.weights.sizes.batch, query, universe, nodes)
+        self.lineage = Lineage.of(model.graph, model.weights.sizes.batch, query, universe, nodes)
         self.number = number
         self.places = places  # row of a candidate → place of its weight
         self.certain = certain  # place of the weight 1

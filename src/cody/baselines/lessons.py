@@ -1,4 +1,4 @@
-"""What the trainings of all explainers that learn have in common: their settings, their links, their epochs."""
+"""What the trainings of all learned explainers share: settings, links, epochs."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Training:
     def train(
         self, model: SoftModel, scorer: Any, optimizer: torch.optim.Optimizer, finished: int
     ) -> Iterator[EpochProgress]:
-        """Train it in place, after the epochs that are finished already; yields after each epoch."""
+        """Train it in place, after the finished epochs; yields after each epoch."""
         raise NotImplementedError
 
 
 class EpochProgress(NamedTuple):
-    """How far training has come after an epoch; means over its links."""
+    """The progress of training after an epoch; means over its links."""
 
     epoch: int
     loss: float
@@ -79,7 +79,7 @@ class Sums(NamedTuple):
 
 
 def check_costs(settings: Training, *names: str) -> None:
-    """Reject costs that make no sense."""
+    """Reject invalid costs."""
     for name in names:
         if not 0 <= getattr(settings, name) < math.inf:
             raise CallError(f"{name} must be a finite number, at least 0, not {getattr(settings, name)}")
@@ -118,7 +118,7 @@ def run_epochs(
     learn: Callable[[Lesson, int, torch.Generator], Sums],
     finished: int,
 ) -> Iterator[EpochProgress]:
-    """Learn from all lessons in each epoch, in an order of its own; yields after each."""
+    """Learn from all lessons in each epoch, in a new order; yields after each."""
     for epoch in range(finished, settings.epochs):
         generator = torch.Generator().manual_seed(seed_of(settings.seed, 2, epoch))
         order = torch.randperm(len(lessons), generator=generator).tolist()
@@ -162,7 +162,7 @@ def decisions(links: SoftLinks) -> Tensor:
 
 
 def unchanged(logits: Tensor, decided: Tensor) -> int:
-    """How many decisions are still the same."""
+    """The number of unchanged decisions."""
     return int(((logits > 0) == (decided > 0)).sum())
 
 

@@ -70,7 +70,7 @@ def new_scorer(sizes: Sizes, hidden: int, seed: int) -> Scorer:
 
 
 def learned_order(model: SoftModel, scorer: Scorer) -> Policy:
-    """The policy that puts the highest score first. It asks the oracle nothing."""
+    """The policy that puts the highest score first. It needs no evaluations."""
 
     def pgexplainer(
         graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
@@ -85,7 +85,7 @@ def learned_order(model: SoftModel, scorer: Scorer) -> Policy:
 
 
 def check_graph(graph: TemporalGraph, model: SoftModel) -> None:
-    """Reject a graph that the model of a policy does not know."""
+    """Reject a graph that the model of a policy does not belong to."""
     if graph.identity != model.graph.identity:
         raise CallError(f"the model of this policy is for the graph {model.graph.identity}, not {graph.identity}")
 

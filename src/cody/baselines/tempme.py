@@ -30,7 +30,7 @@ from cody.search.policies import Policy
 
 
 class Described(NamedTuple):
-    """What the network reads about some links with m candidates and M motifs in all."""
+    """The inputs of the network for some links with m candidates and M motifs in all."""
 
     event: Tensor  # [m, d + F + 3] features, encoding of the time since, how often it is event 1, 2 and 3 of a motif
     ends: Tensor  # [m, 2, d] embeddings of its source and destination, at the time of the link
@@ -125,7 +125,7 @@ def new_motif_scorer(sizes: Sizes, hidden: int, seed: int) -> MotifScorer:
 
 
 def motif_order(model: SoftModel, scorer: MotifScorer) -> Policy:
-    """The policy that puts the events of the most important motifs first. It asks the oracle nothing.
+    """The policy that puts the events of the most important motifs first. It needs no evaluations.
 
     Equally important ones, such as the events of one motif, are in order of time, the latest first; those in no motif
     come last.
@@ -156,7 +156,7 @@ def importance(values: Tensor, described: Described) -> Tensor:
 def describe_motifs(
     model: SoftModel, queries: Sequence[Query], events: Sequence[IntArray], motifs: Sequence[Motifs]
 ) -> Described:
-    """Everything that the network reads about some links."""
+    """All inputs of the network for some links."""
     graph = model.graph
     rows = np.concatenate(events).astype(np.int64)
     counts = np.array([len(some) for some in events])

@@ -14,8 +14,8 @@ the largest
     W / N + exploration · sqrt(N of all children) / (1 + N)
 
 where N counts the roll-outs through a set and W sums the rewards at their ends. Dropping the same events in another
-order leads to the same node. Selection depends on the rewards of single events only, so these are asked for first, and
-all others in large batches, whenever there are enough of them.
+order leads to the same node. Selection depends on the rewards of single events only, so these are evaluated first,
+and all others in large batches, whenever there are enough of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from cody.search.oracle import Oracle
 from cody.search.result import EXHAUSTED, FOUND, ITERATIONS, SearchResult, result
 
 ROOT = 0
-BATCH = 200  # sets to collect before the model is asked
+BATCH = 200  # sets to collect before the model evaluates them
 
 
 class Level(NamedTuple):
@@ -118,7 +118,7 @@ class ExploredTree:
         self.visits: list[int] = []  # N
         self.total: list[float] = []  # W
         self.ids: dict[int, int] = {}  # bits → node
-        self.reward: dict[int, float] = {}  # of the nodes that were asked about, which are the first ones
+        self.reward: dict[int, float] = {}  # of the evaluated nodes, which are the first ones
         self.node(2 ** len(events) - 1)
         for rank in range(len(events)):
             self.node(1 << rank)
@@ -172,7 +172,7 @@ def _roll_out(tree: ExploredTree) -> None:
 
 
 def _evaluate(tree: ExploredTree, oracle: Oracle, original: float) -> None:
-    """Ask about all sets that have no reward yet, oldest first, as far as the budget allows."""
+    """Evaluate all sets that have no reward yet, oldest first, as far as the budget allows."""
     while (first := len(tree.reward)) < len(tree.bits):
         stop = len(tree.bits)
         if oracle.evaluations is not None:

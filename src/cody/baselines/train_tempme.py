@@ -98,7 +98,7 @@ def train_motif_scorer(
     optimizer: torch.optim.Optimizer | None = None,
     finished: int = 0,
 ) -> Iterator[EpochProgress]:
-    """Train `scorer` in place, after the epochs that are finished already; yields after each epoch."""
+    """Train `scorer` in place, after the finished epochs; yields after each epoch."""
     optimizer = optimizer or new_optimizer(scorer, settings)
     lessons, frequencies = motif_lessons(model, settings)
     if not finished:

@@ -136,7 +136,7 @@ def source_number() -> int:
 
 
 def trace(library: Any, graph: TemporalGraph, batch: int, found: IntArray, events: IntArray) -> IntArray:
-    """What `Lineage._trace` finds where no event is imagined: index, own, other and previous of versions. → [4, m]"""
+    """What `lineage._trace` finds where no event is imagined: index, own, other and previous of versions. → [4, m]"""
     oldest = int(events[0]) if len(events) else 0
     found = sorted_unique(found[found >= 2 * oldest]) if len(events) else found[:0]
     seen = np.zeros(2 * graph.num_events, dtype=np.uint8)
@@ -159,7 +159,7 @@ def trace(library: Any, graph: TemporalGraph, batch: int, found: IntArray, event
 
 
 def depend(library: Any, versions: IntArray, columns: Sequence[IntArray], masks: Sequence[Masks]) -> IntArray:
-    """The levels that `Lineage._depend` finds where no event is imagined; masks are filled in. → [V]
+    """The levels that `lineage._dependencies` finds where no event is imagined; masks are filled in. → [V]
 
     Args:
         library: the compiled library.

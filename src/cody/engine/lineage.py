@@ -1,12 +1,19 @@
-"""Which versions of memories an answer may depend on, and what changes of the past may do to them: no numbers yet.
+"""Which versions of memories an answer may depend on, and which of them a change may affect: no numbers yet.
 
 An event writes a version of the memory of each of its two nodes. A version is known by its index: `2·row` for the
 source of the event, `2·row + 1` for the destination. It is computed from the latest versions of both nodes at the start
-of its batch, its parents. So a change of the past changes a version only if it changes which versions are its parents,
-or their values.
+of its batch, its parents. So a change affects a version only if it affects which versions are its parents, or their
+values.
+
+The steps: trace the versions back from the query (`_trace`), number them and put them into columns (`_columns`), find
+what each depends on (`_dependencies`), then turn the columns around: which versions depend on each (`_children`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +24,7 @@ from cody.graph import BoolArray, IntArray, Query, TemporalGraph, sorted_unique
 from cody.utils.deadline import check_deadline
 
 NO_VERSION = -1  # before a node's first event: the memory is zero
-AFTER_ALL = np.iinfo(np.int64).max  # in the order of rows
+AFTER_ALL = np.iinfo(np.int64).max  # a time rank
 
 
 class RaggedArray:
@@ -36,117 +43,31 @@ class RaggedArray:
         return self.numbers[first[whose] + np.arange(len(whose))], whose
 
 
-class Lineage:
-    """The versions that an answer may depend on, as columns. A version is known by its place in them; 0: none.
+class TracedVersions(NamedTuple):
+    """Versions that changes may concern, and those they are computed from, by index; `NO_VERSION`: none."""
 
-    V = versions, w = words of a mask.
+    versions: IntArray  # [m]
+    own: IntArray  # [m] the node's latest possible version at the start of the batch
+    other: IntArray  # [m] the other node's
+    previous: IntArray  # [m] what the node has instead if the event may be absent, and is
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VersionColumns:
+    """Versions as columns, in the order of their index. A version is known by its place in them; 0: none.
+
+    V = versions.
     """
 
-    def __init__(
-        self, graph: TemporalGraph, batch: int, query: Query, universe: EditableEvents, nodes: IntArray
-    ) -> None:
-        self.graph = graph
-        self.batch = batch
-        self.universe = universe
-        self.library = None if len(universe.imagined) else compiled.library()  # imagined rows are in no order
-        before = np.full(len(nodes), query.before)
-        latest = self._latest(nodes, before, np.full(len(nodes), AFTER_ALL))
-        if self.library is None:
-            index, own, other, previous = self._trace(nodes, latest)
-        else:
-            index, own, other, previous = compiled.trace(self.library, graph, batch, latest, universe.events)
-        self.index = sorted_unique(np.concatenate([[NO_VERSION], latest, index, own, other, previous]))  # [V]
-        self.latest = self._place(latest)  # [nodes] the latest possible version of each node before the query
-        traced = self._place(index)
-        self.row = self.index // 2  # [V] of the event that wrote it
-        self.own = self._column(traced, own)  # [V] the node's latest possible version at the start of the batch
-        self.other = self._column(traced, other)  # [V] the other node's
-        self.previous = self._column(traced, previous)  # [V] what the node has if an event with a bit did not happen
-        self.imagined = self.row >= graph.num_events  # [V] whether the event did not happen unless it is changed
-        columns = universe.columns(self.row[traced])
-        self.bit = np.full(len(self.index), -1)  # [V] of the event, if it may be changed
-        self.bit[traced] = np.where(columns < len(universe.events), columns, -1)
-        self._add_masks(traced)
-        self.children = self._children(traced)
-        self.affected = self._affected()
-        nothing = np.zeros((1, universe.words), dtype=np.uint64)
-        usual = np.zeros(len(self.index), dtype=np.int64)
-        self.usual_own, self.usual_other = (self.kept(versions, nothing, usual) for versions in (self.own, self.other))
-
-    @property
-    def count(self) -> int:
-        """How many versions a change may concern."""
-        return int(self.memory.any(axis=1).sum())
-
-    def _place(self, index: IntArray) -> IntArray:
-        return np.searchsorted(self.index, index)
-
-    def _column(self, traced: IntArray, index: IntArray) -> IntArray:
-        column = np.zeros(len(self.index), dtype=np.int64)
-        column[traced] = self._place(index)
-        return column
-
-    def _add_masks(self, traced: IntArray) -> None:
-        """What each version can depend on. Parents are of earlier batches, so that batches go one after the other."""
-        words = np.zeros((len(self.index), self.universe.words), dtype=np.uint64)
-        self.parents: Masks = words  # [V, w] the events that the value can depend on
-        self.memory: Masks = words.copy()  # [V, w] the same for the node's memory right after: the event may be absent
-        if self.library is None:
-            level = self._depend(traced)
-        else:
-            columns, masks = (self.own, self.other, self.previous, self.bit), (self.parents, self.memory)
-            level = compiled.depend(self.library, traced, columns, masks)
-        order = np.argsort(level, kind="stable")
-        self.levels = np.split(order, np.flatnonzero(np.diff(level[order])) + 1)[1:]  # of versions, lowest first
-
-    def _depend(self, traced: IntArray) -> IntArray:
-        """Fill in the masks. → [V] levels, above those of all versions that a version may be computed from"""
-        level = np.full(len(self.index), -1)
-        deepest = level.copy()  # [V] the highest level that the node's memory right after may have
-        order, batches = self.graph.time_rank(self.row[traced]), self.graph.next_real(self.row[traced]) // self.batch
-        traced, batches = (column[np.argsort(order)] for column in (traced, batches))
-        starts = np.flatnonzero(np.diff(batches, prepend=-1))
-        for some in np.split(traced, starts[1:]):
-            check_deadline()
-            own, other = self.own[some], self.other[some]
-            self.parents[some] = self.memory[some] = self.memory[own] | self.memory[other]
-            level[some] = deepest[some] = 1 + np.maximum(deepest[own], deepest[other])
-            for version in some[self.bit[some] >= 0].tolist():
-                word, bit = divmod(int(self.bit[version]), 64)
-                previous = self.previous[version]
-                self.memory[version] |= self.memory[previous]
-                self.memory[version, word] |= np.uint64(1 << bit)
-                deepest[version] = max(deepest[version], deepest[previous])
-            deepest[some[~self.memory[some].any(axis=1)]] = -1
-        return level
-
-    def _children(self, traced: IntArray) -> RaggedArray:
-        """For each version, those that may be computed from it. [V] lists"""
-        changes: BoolArray = np.any(self.memory, axis=1)
-        pairs = [(traced[:0], traced[:0])]
-        child, parent = np.concatenate([traced, traced]), np.concatenate([self.own[traced], self.other[traced]])
-        while len(child):
-            child, parent = child[changes[parent]], parent[changes[parent]]
-            pairs.append((parent, child))
-            absent = self.bit[parent] >= 0  # if so, the memory is the version before
-            child, parent = child[absent], self.previous[parent[absent]]
-        parents, children = zip(*pairs, strict=True)
-        return RaggedArray(np.concatenate(parents), np.concatenate(children), len(self.index))
-
-    def _affected(self) -> RaggedArray:
-        """For each event with a bit: the versions that its change affects at first hand; if imagined, also its own."""
-        versions = np.flatnonzero(self.bit >= 0)
-        children, whose = self.children.of(versions)
-        own = versions[self.imagined[versions]]
-        events = np.concatenate([self.bit[versions[whose]], self.bit[own]])
-        return RaggedArray(events, np.concatenate([children, own]), len(self.universe.events))
-
-    def first_affected(self, masks: Masks) -> tuple[IntArray, IntArray]:
-        """The versions that changes may affect at first hand, and which of the changes. [n, w] → [m], [m]"""
-        bits = np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little")
-        change, bit = np.nonzero(bits[:, : len(self.universe.events)])
-        versions, whose = self.affected.of(bit)
-        return versions, change[whose]
+    index: IntArray  # [V]
+    row: IntArray  # [V] of the event that wrote it
+    own: IntArray  # [V] the node's latest possible version at the start of the batch
+    other: IntArray  # [V] the other node's
+    previous: IntArray  # [V] what the node has if an event with a bit did not happen
+    bit: IntArray  # [V] of the event, if it is editable; -1: it is not
+    imagined: BoolArray  # [V] whether the event happens only where a change names it
+    latest: IntArray  # [nodes] the latest possible version of each node before the query
+    traced: IntArray  # [m] the versions that changes may concern; the columns of all others are empty
 
     def kept(self, versions: IntArray, masks: Masks, change: IntArray) -> IntArray:
         """The latest version at or before each whose event happened, under one of the masks. [m], [n, w], [m] → [m]"""
@@ -161,47 +82,203 @@ class Lineage:
             doubtful = doubtful[self.bit[versions[doubtful]] >= 0]
         return versions
 
-    def _latest(self, nodes: IntArray, before: IntArray, order: IntArray) -> IntArray:
-        """The latest possible version of each node: of a real row < `before`, or an imagined one below `order`."""
-        graph = self.graph
-        rows = latest_event(graph, nodes, before)
-        for row in self.universe.imagined.tolist():
-            place = int(graph.time_rank(np.array([row]))[0])
-            touches = (nodes == graph.src[row]) | (nodes == graph.dst[row])
-            rows = np.where(touches & (place < order) & (place > graph.time_rank(rows)), row, rows)
-        return np.where(rows >= 0, index_of(graph, rows, nodes), NO_VERSION)
 
-    def _trace(self, nodes: IntArray, found: IntArray) -> tuple[IntArray, ...]:
-        """Index, own, other and previous of each version that these may depend on and changes may concern. [m] each
+class Dependencies(NamedTuple):
+    """What versions can depend on. w = words of a mask."""
 
-        A version older than every event of the universe cannot change. An event can be the latest one that happened
-        only if all later ones of its node may not have, so the version before it counts only where it has a bit.
+    parents: Masks  # [V, w] the events that the value can depend on
+    memory: Masks  # [V, w] the same for the node's memory right after: the event may be absent
+    level: IntArray  # [V] above the levels of all versions that it may be computed from; -1: it is not traced
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lineage(VersionColumns):
+    """The versions that an answer may depend on, and how changes spread through them."""
+
+    universe: EditableEvents
+    parents: Masks  # [V, w] the events that the value can depend on
+    memory: Masks  # [V, w] the same for the node's memory right after
+    levels: Sequence[IntArray]  # the versions that changes may concern, parents before children
+    children: RaggedArray  # [V] lists: the versions that may be computed from each
+    affected: RaggedArray  # [events] lists: the versions that changing an event affects directly
+    usual_own: IntArray  # [V] the parents with nothing changed
+    usual_other: IntArray  # [V]
+
+    @classmethod
+    def of(cls, graph: TemporalGraph, batch: int, query: Query, universe: EditableEvents, nodes: IntArray) -> Lineage:
+        """The lineage of the memories of some nodes at a query.
+
+        Args:
+            graph: the log.
+            batch: how many rows are replayed together.
+            query: the link.
+            universe: the events that may be changed.
+            nodes: whose memories are needed.
         """
-        graph, universe = self.graph, self.universe
-        oldest = int(graph.time_rank(universe.events[:1])[0]) if len(universe.events) else AFTER_ALL
-        seen: BoolArray = np.zeros(2 * graph.num_rows, dtype=bool)
-        traced = [(found[:0],) * 4]
-        while True:
-            check_deadline()
-            nodes, found = nodes[found >= 0], found[found >= 0]
-            fresh = ~seen[found] & (graph.time_rank(found // 2) >= oldest)
-            found, first = np.unique(found[fresh], return_index=True)  # many versions share their parents
-            nodes = nodes[fresh][first]
-            if not len(found):
-                return tuple(np.concatenate(column) for column in zip(*traced, strict=True))
-            seen[found] = True
-            rows, order, place = found // 2, graph.time_rank(found // 2), graph.next_real(found // 2)
-            others, start = graph.other_end(rows, nodes), place // self.batch * self.batch
-            line = graph.first_rank(start)
-            own, other, previous = np.split(
-                self._latest(
-                    np.concatenate([nodes, others, nodes]),
-                    np.concatenate([start, start, place]),
-                    np.concatenate([line, line, order]),
-                ),
-                3,
-            )
-            may_be_absent = universe.columns(rows) < len(universe.events)
-            previous[~may_be_absent] = NO_VERSION
-            traced.append((found, own, other, previous))
-            nodes, found = np.concatenate([nodes, others, nodes]), np.concatenate([own, other, previous])
+        library = (
+            None if len(universe.imagined) else compiled.library()
+        )  # it goes by rows, which have no time order then
+        everything = np.full(len(nodes), AFTER_ALL)
+        latest = _latest(graph, universe, nodes, np.full(len(nodes), query.before), everything)
+        if library is None:
+            found = _trace(graph, batch, universe, nodes, latest)
+        else:
+            found = TracedVersions(*compiled.trace(library, graph, batch, latest, universe.events))
+        columns = _columns(graph, universe, latest, found)
+        depends = _dependencies(graph, batch, universe, columns, library)
+        order = np.argsort(depends.level, kind="stable")
+        children = _children(columns, depends.memory)
+        unchanged, first = np.zeros((1, universe.words), dtype=np.uint64), np.zeros(len(columns.index), dtype=np.int64)
+        return cls(
+            **{field.name: getattr(columns, field.name) for field in fields(columns)},
+            universe=universe,
+            parents=depends.parents,
+            memory=depends.memory,
+            levels=np.split(order, np.flatnonzero(np.diff(depends.level[order])) + 1)[1:],
+            children=children,
+            affected=_affected(columns, children, len(universe.events)),
+            usual_own=columns.kept(columns.own, unchanged, first),
+            usual_other=columns.kept(columns.other, unchanged, first),
+        )
+
+    @property
+    def count(self) -> int:
+        """How many versions a change may concern."""
+        return int(self.memory.any(axis=1).sum())
+
+    def first_affected(self, masks: Masks) -> tuple[IntArray, IntArray]:
+        """The versions that changes may affect directly, and which of the changes. [n, w] → [m], [m]"""
+        bits = np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little")
+        change, bit = np.nonzero(bits[:, : len(self.universe.events)])
+        versions, whose = self.affected.of(bit)
+        return versions, change[whose]
+
+
+def _trace(
+    graph: TemporalGraph, batch: int, universe: EditableEvents, nodes: IntArray, found: IntArray
+) -> TracedVersions:
+    """The versions `found` of `nodes`, and all that they may depend on, as far as changes may concern them.
+
+    A version older than every editable event cannot change. An event can be the latest one that happened only if all
+    later ones of its node may be absent, so the version before it counts only where it has a bit.
+    """
+    oldest = int(graph.time_rank(universe.events[:1])[0]) if len(universe.events) else AFTER_ALL
+    seen: BoolArray = np.zeros(2 * graph.num_rows, dtype=bool)
+    traced = [(found[:0],) * 4]
+    while True:
+        check_deadline()
+        nodes, found = nodes[found >= 0], found[found >= 0]
+        fresh = ~seen[found] & (graph.time_rank(found // 2) >= oldest)
+        found, first = np.unique(found[fresh], return_index=True)  # many versions share their parents
+        nodes = nodes[fresh][first]
+        if not len(found):
+            return TracedVersions(*(np.concatenate(column) for column in zip(*traced, strict=True)))
+        seen[found] = True
+        rows, rank, next_real = found // 2, graph.time_rank(found // 2), graph.next_real(found // 2)
+        others, start = graph.other_end(rows, nodes), next_real // batch * batch
+        start_rank = graph.first_rank(start)
+        own, other, previous = np.split(
+            _latest(
+                graph,
+                universe,
+                np.concatenate([nodes, others, nodes]),
+                np.concatenate([start, start, next_real]),
+                np.concatenate([start_rank, start_rank, rank]),
+            ),
+            3,
+        )
+        may_be_absent = universe.columns(rows) < len(universe.events)
+        previous[~may_be_absent] = NO_VERSION
+        traced.append((found, own, other, previous))
+        nodes, found = np.concatenate([nodes, others, nodes]), np.concatenate([own, other, previous])
+
+
+def _latest(
+    graph: TemporalGraph, universe: EditableEvents, nodes: IntArray, before: IntArray, rank: IntArray
+) -> IntArray:
+    """The latest possible version of each node, by index: of a real row < `before`, or an imagined one below `rank`."""
+    rows = latest_event(graph, nodes, before)
+    for row in universe.imagined.tolist():
+        own_rank = int(graph.time_rank(np.array([row]))[0])
+        touches = (nodes == graph.src[row]) | (nodes == graph.dst[row])
+        rows = np.where(touches & (own_rank < rank) & (own_rank > graph.time_rank(rows)), row, rows)
+    return np.where(rows >= 0, index_of(graph, rows, nodes), NO_VERSION)
+
+
+def _columns(graph: TemporalGraph, universe: EditableEvents, latest: IntArray, found: TracedVersions) -> VersionColumns:
+    """Number the versions that were found, and those that they are computed from."""
+    index = sorted_unique(np.concatenate([[NO_VERSION], latest, *found]))
+    traced = np.searchsorted(index, found.versions)
+
+    def column(parents: IntArray) -> IntArray:
+        places = np.zeros(len(index), dtype=np.int64)
+        places[traced] = np.searchsorted(index, parents)
+        return places
+
+    row, bit = index // 2, np.full(len(index), -1)
+    bits = universe.columns(row[traced])
+    bit[traced] = np.where(bits < len(universe.events), bits, -1)
+    return VersionColumns(
+        index=index,
+        row=row,
+        own=column(found.own),
+        other=column(found.other),
+        previous=column(found.previous),
+        bit=bit,
+        imagined=row >= graph.num_events,
+        latest=np.searchsorted(index, latest),
+        traced=traced,
+    )
+
+
+def _dependencies(
+    graph: TemporalGraph, batch: int, universe: EditableEvents, versions: VersionColumns, library: Any
+) -> Dependencies:
+    """What versions can depend on. Parents are of earlier batches, so that batches go one after the other."""
+    parents: Masks = np.zeros((len(versions.index), universe.words), dtype=np.uint64)
+    memory = parents.copy()
+    if library is not None:
+        columns = (versions.own, versions.other, versions.previous, versions.bit)
+        return Dependencies(parents, memory, compiled.depend(library, versions.traced, columns, (parents, memory)))
+    level = np.full(len(versions.index), -1)
+    deepest = level.copy()  # [V] the highest level that the node's memory right after may have
+    rows = versions.row[versions.traced]
+    order = np.argsort(graph.time_rank(rows))
+    batches = (graph.next_real(rows) // batch)[order]
+    for some in np.split(versions.traced[order], np.flatnonzero(np.diff(batches, prepend=-1))[1:]):
+        check_deadline()
+        own, other = versions.own[some], versions.other[some]
+        parents[some] = memory[some] = memory[own] | memory[other]
+        level[some] = deepest[some] = 1 + np.maximum(deepest[own], deepest[other])
+        for version in some[versions.bit[some] >= 0].tolist():
+            word, bit = divmod(int(versions.bit[version]), 64)
+            previous = versions.previous[version]
+            memory[version] |= memory[previous]
+            memory[version, word] |= np.uint64(1 << bit)
+            deepest[version] = max(deepest[version], deepest[previous])
+        deepest[some[~memory[some].any(axis=1)]] = -1
+    return Dependencies(parents, memory, level)
+
+
+def _children(versions: VersionColumns, memory: Masks) -> RaggedArray:
+    """For each version, those that may be computed from it. [V] lists"""
+    traced = versions.traced
+    changes: BoolArray = np.any(memory, axis=1)
+    pairs = [(traced[:0], traced[:0])]
+    child, parent = np.concatenate([traced, traced]), np.concatenate([versions.own[traced], versions.other[traced]])
+    while len(child):
+        child, parent = child[changes[parent]], parent[changes[parent]]
+        pairs.append((parent, child))
+        absent = versions.bit[parent] >= 0  # if so, the memory is the version before
+        child, parent = child[absent], versions.previous[parent[absent]]
+    parents, children = zip(*pairs, strict=True)
+    return RaggedArray(np.concatenate(parents), np.concatenate(children), len(versions.index))
+
+
+def _affected(versions: VersionColumns, children: RaggedArray, events: int) -> RaggedArray:
+    """For each event with a bit: the versions that its change affects directly; if it is imagined, also its own."""
+    editable = np.flatnonzero(versions.bit >= 0)
+    affected, whose = children.of(editable)
+    own = editable[versions.imagined[editable]]
+    bits = np.concatenate([versions.bit[editable[whose]], versions.bit[own]])
+    return RaggedArray(bits, np.concatenate([affected, own]), events)

@@ -153,7 +153,7 @@ class FastTGN(FastModel):
         )
 
     def inputs(self, query: Query, universe: EditableEvents, nodes: IntArray) -> Inputs:
-        lineage = Lineage(self.graph, self.weights.sizes.batch, query, universe, nodes)
+        lineage = Lineage.of(self.graph, self.weights.sizes.batch, query, universe, nodes)
         features = None if self.features is None else self.features[nodes]
         return MemoryInputs(self, lineage, features, small=SMALL_CHANGE if lineage.count > MANY_VERSIONS else 0.0)
 

@@ -186,6 +186,7 @@ class ParametersPart(msgspec.Struct, frozen=True):
 
 
 WHAT = "an explanation"
+DERIVED = ("verdict", "is_counterfactual", "is_minimal", "proven", "sentence")  # for programs that only read
 # Fields that an explanation and its document have in the same form.
 SAME = (
     *("src", "dst", "event", "rows", "logits", "ended", "factual", "iterations", "evaluations", "seconds"),
@@ -216,14 +217,9 @@ def document_of(why: Explanation, evaluation: EvaluationPart | UnsetType = UNSET
     """The document of an explanation."""
     around = why.surroundings
     return ExplanationDocument(
-        verdict=why.verdict,
-        is_counterfactual=why.is_counterfactual,
-        is_minimal=why.is_minimal,
-        proven=why.proven,
-        sentence=why.sentence,
         remarks=tuple(remark for remark in (why.simultaneity,) if remark),
         query=QueryPart(*why.query),
-        **{name: getattr(why, name) for name in SAME},
+        **{name: getattr(why, name) for name in (*DERIVED, *SAME)},
         candidates=_columns(why.candidates),
         verification=None if why.verification is None else VerificationPart(*why.verification),
         evaluated=_packed(why.evaluated, [event.row for event in why.candidates]),

@@ -46,6 +46,11 @@ class Event(NamedTuple):
     was: float | None = None  # when that one happened
     carries: str = ""  # its features in words, where they are few: "rating −10", or "rating −10 → 10" if it is altered
 
+    @property
+    def affected(self) -> int | None:
+        """The event of the log that is removed, moved or altered; None if this one is added."""
+        return self.row if self.edit == REMOVED else self.replaces
+
 
 class Neighbour(NamedTuple):
     """A node near the link, and how many events lie between them."""

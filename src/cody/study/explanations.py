@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cody.errors import DataError
+from cody.explain.document import from_text
 from cody.explain.explanation import ADDED, REMOVED, Event, Explanation
 from cody.graph import Query, TemporalGraph
 from cody.models.contract import Model, identity_of
@@ -98,26 +99,22 @@ class ExplanationFile(LineAppender[Explanation]):
     beginnings = (b'{"schema":"cody/explanation/', b'{"schema": "cody/explanation/')  # the second: of 0.2
 
     def entries(self) -> Iterator[Explanation]:
-        for number, line in enumerate(iter(self.file.readline, b""), start=1):
-            if line.endswith(b"\n"):
-                yield _parse(self.path, number, line)
+        return _explanations(self.path, (line for line in iter(self.file.readline, b"") if line.endswith(b"\n")))
 
 
 def read_explanations(path: str | Path) -> Iterator[Explanation]:
     """The explanations in a file, one a line."""
     path = Path(path)
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            yield _parse(path, number, line)
+        yield from _explanations(path, file)
 
 
-def _parse(path: Path, number: int, line: bytes) -> Explanation:
-    try:
-        return Explanation.from_json(line.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise DataError(f"{path}, line {number}: this is not an explanation: not UTF-8") from None
-    except DataError as error:
-        raise DataError(f"{path}, line {number}: {error}") from None
+def _explanations(path: Path, lines: Iterable[bytes]) -> Iterator[Explanation]:
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield from_text(line)
+        except DataError as error:
+            raise DataError(f"{path}, line {number}: {error}") from None
 
 
 def explain_into(

@@ -18,6 +18,9 @@ from cody.utils.forms import as_line, damaged, parse
 KINDS = ("correct", "incorrect")
 REMOVALS = ("removals",)  # the only kind of edit in the paper, and in records that name none
 
+OF_EVALUATION = ("data", "model", "explainer", "search", "policy", "options", "kind", "only", "version")
+OF_EXPLANATION = ("ended", "iterations", "evaluations", "seed")
+
 Document = ExplanationDocument | RecordOf02
 
 
@@ -109,29 +112,18 @@ def record_of(form: ExplanationDocument) -> Record:
     edits = {event.row: event for event in events_of(form.candidates) if event.edit != REMOVED}
     flipping = (number for number, logit in enumerate(form.evaluated.logits, start=1) if flips(original, logit))
     return Record(
-        data=part.data,
-        model=part.model,
-        explainer=part.explainer,
-        search=part.search,
-        policy=part.policy,
-        options=part.options,
-        kind=part.kind,
+        **{name: getattr(part, name) for name in OF_EVALUATION},
+        **{name: getattr(form, name) for name in OF_EXPLANATION},
         event=form.event,
         candidates=len(form.candidates.row),
         rows=tuple(row for row in form.rows if row not in edits),
+        imagined=tuple(edits[row]._replace(row=0, carries="") for row in form.rows if row in edits),
         original=original,
         without=without,
-        only=part.only,
-        ended=form.ended,
-        iterations=form.iterations,
-        evaluations=form.evaluations,
         first=next(flipping, None),
         seconds=None if part.shared else form.seconds,
-        seed=form.seed,
         model_identity=form.model,
         data_identity=form.data,
-        version=part.version,
-        imagined=tuple(edits[row]._replace(row=0, carries="") for row in form.rows if row in edits),
         document=form,
     )
 

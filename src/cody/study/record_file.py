@@ -74,15 +74,10 @@ def read_runs(paths: Iterable[str | Path], *, documents: bool = False) -> list[R
     """
     known: dict[Hashable, Record] = {}
     for record in (record for path in paths for record in iterate_records(path, documents=documents)):
-        of_model = record.data_identity, record.model_identity
-        made_by = (
-            record.explainer,
-            record.search,
-            record.policy,
-            json.dumps(record.options, sort_keys=True),
-            record.seed,
-        )
-        known.setdefault((of_model, made_by, record.kind, record.event), record)
+        options = json.dumps(record.options, sort_keys=True)
+        made_by = record.explainer, record.search, record.policy, options, record.seed
+        about = record.data_identity, record.model_identity, record.kind, record.event
+        known.setdefault((made_by, about), record)
     return list(known.values())
 
 

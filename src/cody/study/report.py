@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cody.explain.explanation import Event
 from cody.explain.wording import (
     MANY_SIMULTANEOUS,
     ONE_ACTION,
@@ -21,7 +20,6 @@ from cody.explain.wording import (
     protected_in_words,
 )
 from cody.graph import BoolArray, TemporalGraph
-from cody.graph.edits import REMOVED
 from cody.models.decision import probability
 from cody.study.cases import (
     RELATIONS,
@@ -336,46 +334,19 @@ def _most(counted: Counter[int]) -> list[tuple[int, int]]:
 
 
 def _example(case: ExplainedLink, graph: TemporalGraph, bins: Bins) -> Example:
-    ends = graph.name(case.query.src), graph.name(case.query.dst)
+    link = case.event, graph.name(case.query.src), graph.name(case.query.dst), case.query.time
     events = _decisive(case, graph, bins) if case.flips else ()
-    score = round(probability(case.record.original), 6)
-    return Example(
-        case.event,
-        *ends,
-        case.query.time,
-        score,
-        tuple(map(named, decisive_events(graph, case))),
-        _sentence(case, events, graph),
-        events,
-    )
+    rows = tuple(map(named, decisive_events(graph, case)))
+    return Example(*link, round(probability(case.record.original), 6), rows, _sentence(case, events, graph), events)
 
 
 def _decisive(case: ExplainedLink, graph: TemporalGraph, bins: Bins) -> tuple[Decisive, ...]:
-    kinds, latest, repeated = relations(graph, case), ranks(case), is_repeated(graph, case)
-    facts = zip(
-        decisive_events(graph, case),
-        *(column[case.decisive].tolist() for column in (kinds, latest, ages(graph, case), repeated)),
-        strict=True,
-    )
+    columns_of = relations(graph, case), ranks(case), ages(graph, case), is_repeated(graph, case)
+    chosen = (column[case.decisive].tolist() for column in columns_of)
     return tuple(
-        Decisive(
-            event.edit,
-            _row(event),
-            event.src,
-            event.dst,
-            event.time,
-            event.was,
-            RELATIONS[kind],
-            rank,
-            bins.of(age),
-            flipping_sets,
-        )
-        for event, kind, rank, age, flipping_sets in facts
+        Decisive(it.edit, it.affected, it.src, it.dst, it.time, it.was, RELATIONS[kind], rank, bins.of(age), repeated)
+        for it, kind, rank, age, repeated in zip(decisive_events(graph, case), *chosen, strict=True)
     )
-
-
-def _row(event: Event) -> int | None:
-    return event.row if event.edit == REMOVED else event.replaces
 
 
 def _sentence(case: ExplainedLink, events: Sequence[Decisive], graph: TemporalGraph) -> str:

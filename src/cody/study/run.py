@@ -18,7 +18,7 @@ from msgspec import UNSET
 from cody._version import __version__
 from cody.errors import CallError, DataError, ModelError
 from cody.explain.document import EvaluationPart, document_of
-from cody.explain.explanation import REMOVED, Explanation
+from cody.explain.explanation import Explanation
 from cody.graph import TemporalGraph, whole_number
 from cody.models.contract import (
     DECIMALS,
@@ -181,18 +181,11 @@ def _record(
 ) -> Record:
     query = graph.query(link.event)
     why = explainer.explain(model, graph, query, seed=plan.seed, answers=answers)
+    only = round(logit_of_only(model, query, _happened(why)), DECIMALS)
     made_of = _parts_of(explainer, model)
+    explained_by = made_of.search, made_of.policy, made_of.options
     evaluation = EvaluationPart(
-        data=plan.data,
-        model=plan.model,
-        explainer=explainer.name,
-        search=made_of.search,
-        policy=made_of.policy,
-        options=made_of.options,
-        kind=link.kind,
-        only=round(logit_of_only(model, query, _happened(why)), DECIMALS),
-        version=__version__,
-        shared=plan.share,
+        plan.data, plan.model, explainer.name, *explained_by, link.kind, only, __version__, plan.share
     )
     return record_of(document_of(why, evaluation))
 
@@ -216,8 +209,7 @@ def _failure(
 
 def _happened(why: Explanation) -> Change:
     """The events of an explanation that happened: those that would be missing, at another time, or altered."""
-    rows = (event.row if event.edit == REMOVED else event.replaces for event, _ in why.steps)
-    return frozenset(row for row in rows if row is not None)
+    return frozenset(event.affected for event, _ in why.steps if event.affected is not None)
 
 
 def _parts_of(explainer: Explainer, model: Model) -> ExplainerOptions:

@@ -56,7 +56,7 @@ def read_tensors(path: Path, wanted: Shapes | None = None) -> tuple[dict[str, Te
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, Any] | None = None) -> str:
-    """Write all or nothing: the file gets its name only when it is complete. Returns the checksum of the tensors."""
+    """Write tensors atomically: the file gets its name only when it is complete. Returns their checksum."""
     return write_arrays(path, as_arrays(tensors), notes)
 
 
@@ -74,10 +74,10 @@ def as_numbers(weights: dict[str, Tensor], source: str) -> dict[str, Tensor]:
 
 
 class ForeignWeights(NamedTuple):
-    """Weights from another program, and what its file holds besides."""
+    """Weights from another program, and what else its file contains."""
 
     tensors: dict[str, Tensor]
-    left_out: tuple[str, ...]  # names of what are no weights, such as optimizer and epoch
+    left_out: tuple[str, ...]  # names of entries that are not weights, such as optimizer and epoch
 
 
 def read_foreign_weights(path: Path) -> ForeignWeights:
@@ -104,7 +104,7 @@ def read_foreign_weights(path: Path) -> ForeignWeights:
 
 
 def _weights_in(path: Path, content: Any) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """The weights that a file holds, as a state dict or as several, and the names of what else it holds."""
+    """The weights in a file, as one state dict or several, and the names of its other entries."""
     parts: dict[Any, Any] = content if isinstance(content, dict) else {"the whole": content}
     tensors = {name: part for name, part in parts.items() if isinstance(name, str) and isinstance(part, Tensor)}
     modules = {name: _flat(part) for name, part in parts.items() if isinstance(name, str) and _is_state(part)}

@@ -1,4 +1,4 @@
-"""Which nodes and events a batch of questions needs, layer by layer: integers only, no weights."""
+"""Which nodes and events a batch of queries needs, layer by layer: integers only, no weights."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class EmbeddingPlan(NamedTuple):
     question: IntArray  # [m] the question each of them belongs to
     before: IntArray  # [m] how many rows each of them may see
     hops: list[Hop]  # lowest layer first; the last one gives the embeddings that `roots` points into
-    roots: torch.Tensor  # [Q, R] where the embedding of each asked node is
+    roots: torch.Tensor  # [Q, R] position of the embedding of each requested node
     events: list[IntArray]  # of each hop: [n, K] the events attended to, as question · E + row; -1: none
 
 
 def plan(
     graph: TemporalGraph, roots: IntArray, time: FloatArray, before: IntArray, layers: int, neighbours: int
 ) -> EmbeddingPlan:
-    """Plan the embeddings of nodes `roots` [Q, R], asked at `time` [Q] with the first `before` [Q] rows visible."""
+    """A plan for the embeddings of nodes `roots` [Q, R] at `time` [Q] with the first `before` [Q] rows visible."""
     keys, where = _distinct(np.arange(len(roots))[:, None] * graph.num_nodes + roots, graph.num_nodes * len(roots))
     hops: list[Hop] = []
     events: list[IntArray] = []

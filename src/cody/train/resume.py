@@ -1,4 +1,4 @@
-"""Interrupted trainings: what is needed to resume one, in a file next to where its result will be."""
+"""Resuming interrupted trainings, from a file next to their result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ResumeFile:
         self.configuration: dict[str, Any] = json.loads(json.dumps(configuration))  # as it will be read back: no tuples
 
     def save(self, notes: dict[str, Any], others: dict[str, Tensor] | None = None) -> None:
-        """Replace the saved state of training by the current one, after an epoch; `others` are saved with it."""
+        """Save the current state of training after an epoch; `others` are saved with it."""
         tensors = {f"other.{name}": tensor for name, tensor in (others or {}).items()}
         tensors |= {f"weights.{name}": weight for name, weight in self.module.state_dict().items()}
         for name, parameter in self.module.named_parameters():
@@ -105,7 +105,7 @@ def _group(tensors: dict[str, Tensor], group: str) -> dict[str, Tensor]:
 
 
 def _differences(then: Any, now: dict[str, Any], may_change: tuple[str, ...]) -> Iterator[str]:
-    """In which settings an interrupted training differs."""
+    """The settings in which an interrupted training differs."""
     for name, value in now.items():
         before = then.get(name) if isinstance(then, dict) else None
         if isinstance(value, dict):

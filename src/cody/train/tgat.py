@@ -42,4 +42,4 @@ class FeatureStream:
         return None if self.features is None else self.features[torch.from_numpy(nodes)]
 
     def advance(self, stop: int) -> None:
-        """Let the events up to row `stop` happen."""
+        """Feed the events up to row `stop`."""

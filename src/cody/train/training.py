@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 def link_logits(
     network: Network, stream: MemoryStream | FeatureStream, graph: TemporalGraph, rows: IntArray, targets: IntArray
 ) -> Tensor:
-    """Logits of links from the sources of events `rows` [n] to `targets` [n, R], each asked just before its event."""
+    """Logits of links from the sources of events `rows` [n] to `targets` [n, R], each scored just before its event."""
     roots = np.concatenate([graph.src[rows][:, None], targets], axis=1).astype(np.int64)  # [n, 1 + R]
     plan_ = plan(graph, roots, graph.time[rows], rows, network.sizes.layers, network.sizes.neighbours)
     embeddings = network.embed(plan_, stream.inputs(plan_.nodes, plan_.before))  # [n, 1 + R, d]
@@ -129,7 +129,7 @@ def _separation(scores: FloatArray) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """How far training has come: after a batch or, with `validation`, after an epoch."""
+    """The progress of training: after a batch or, with `validation`, after an epoch."""
 
     epoch: int
     batch: int
@@ -159,7 +159,7 @@ def new_optimizer(network: Network, learning_rate: float, *, learn_frequencies: 
 
 
 def _let_learn(network: Network, settings: TrainingSettings) -> None:
-    """Settle whether the memory of a network learns."""
+    """Set whether the memory of a network is trained."""
     if network.memory is not None:
         network.memory.requires_grad_(not settings.fixed_memory)
     elif settings.fixed_memory:
@@ -241,7 +241,7 @@ def run_epoch(
 
 
 class TrainingState:
-    """How far training has come, and its best weights so far; saved after each epoch."""
+    """The progress of training, and its best weights so far; saved after each epoch."""
 
     def __init__(self, network: Network, settings: TrainingSettings, data: str, folder: Path) -> None:
         self.network, self.folder = network, folder

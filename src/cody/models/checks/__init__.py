@@ -1,4 +1,4 @@
-"""Checks that a model keeps the rules that explanations rely on, and a toy model that can be computed by hand.
+"""Checks that a model obeys the rules that explanations rely on, and a toy model that can be computed by hand.
 
 >>> from cody.graph import TemporalGraph
 >>> graph = TemporalGraph.from_arrays(src=[0, 3, 1, 0, 1], dst=[1, 4, 2, 2, 0], time=[0.0, 5.0, 10.0, 20.0, 30.0])

@@ -1,4 +1,4 @@
-"""What only limits the use of a model, or is probably unintended. Explanations are still right, so these are notes."""
+"""Findings that only limit the use of a model or are probably unintended: notes, since explanations are right."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _limit = add_to(CHECKS, only_noted=True)
 
 
 @_limit(
-    "removing the whole past changes some logit",
-    skipped="no query has a past",
-    note_if_equal="removing the whole past changes no logit of any query: the model ignores its history",
+    "removing the whole history changes some logit",
+    skipped="no query has a history",
+    note_if_equal="removing the whole history changes no logit of any query: the model ignores its history",
 )
 def _past_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     if query.before:
@@ -41,8 +41,8 @@ def _past_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable
 
 
 @_limit(
-    "asking much later changes some logit",
-    note_if_equal="asking later, by twice the span of the graph, changes no logit of any query: the model ignores time",
+    "scoring much later changes some logit",
+    note_if_equal="scoring later by twice the span of the graph changes no logit of any query: the model ignores time",
     quick=False,
 )
 def _time_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
@@ -53,7 +53,7 @@ def _time_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable
 
 
 @_limit(
-    "links that did not happen are answered too",
+    "links that did not happen are scored too",
     cause="the event is looked up in the graph: take nodes and time from the query; until then, only events that "
     "happened can be explained",
     quick=False,
@@ -120,8 +120,7 @@ def _unknown_rows(trial: Trial, query: Query, changes: list[Change]) -> Iterable
         except Exception:
             continue
         raise Failed(
-            f"asking {query} with the change {{{row}}} raised no error, though rows go from 0 to "
-            f"{trial.graph.num_rows - 1}",
+            f"{query} with the change {{{row}}} raised no error, though rows go from 0 to {trial.graph.num_rows - 1}",
             "rows are not checked, so a mistake of the caller goes unnoticed: begin logits() with "
             "cody.models.contract.check_changes(graph, changes)",
         )
@@ -157,8 +156,8 @@ def _own_array(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Tw
 
 
 @_limit(
-    "two threads that ask at once get the usual answers",
-    "one thread at a time may ask",
+    "two threads at once get the usual answers",
+    "only one thread at a time may use the model",
     cause="a call stores intermediate results in the model: use local variables, or take a lock",
     quick=False,
 )
@@ -168,12 +167,12 @@ def _threads(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoA
     with _usual_cause():
         answers = in_two_threads([partial(trial.ask, *question) for question in questions])
     for question, one, answer in zip(questions, expected, answers, strict=True):
-        yield TwoAnswers(*question, one, answer, "in one thread", "while another thread was asking too")
+        yield TwoAnswers(*question, one, answer, "in one thread", "while another thread used the model too")
 
 
 @_limit(
-    "the model has an identity, always the same",
-    cause="identity is a text that changes whenever the answers may, for example "
+    "the model has a constant identity",
+    cause="identity is a string that changes whenever the answers may, for example "
     "cody.models.contract.fingerprint(*weights); without it, results of different models cannot be distinguished",
     once=True,
     at_the_end=True,
@@ -190,7 +189,7 @@ def _identity(trial: Trial) -> Iterable[TwoAnswers]:
 
 
 @_limit(
-    "the model says how many hops it looks",
+    "the model has `hops`, how far it looks",
     cause=f"hops is the number of its layers or of the hops that it samples; without it, {HOPS} are assumed",
     once=True,
 )
@@ -198,7 +197,7 @@ def _hops(trial: Trial) -> Iterable[TwoAnswers]:
     try:
         hops = whole_number("hops", trial.model.hops)
     except Exception as error:
-        raise Failed(f"asking for hops raised {type(error).__name__}: {first_line(error)}") from None
+        raise Failed(f"model.hops raised {type(error).__name__}: {first_line(error)}") from None
     if hops < 1:
         raise Failed(f"hops must be at least 1, not {hops}")
     return []
@@ -206,7 +205,7 @@ def _hops(trial: Trial) -> Iterable[TwoAnswers]:
 
 @contextmanager
 def _usual_cause(words: str = "") -> Iterator[None]:
-    """Give failures the usual cause of the check."""
+    """Add the usual cause of the check to failures."""
     try:
         yield
     except Failed as failure:

@@ -1,4 +1,4 @@
-"""Checks of what a model may offer besides `logits`: sessions, its plain form, a past of a few events,
+"""Checks of the optional methods of a model: sessions, the reference implementation, a history of a few events,
 many links at once, another log.
 """
 
@@ -50,10 +50,10 @@ T = TypeVar("T")
 
 
 @_offer(
-    "a session answers as the model does, in any order",
+    "a session gives the answers of the model, in any order",
     "a session must give the answers of the model",
-    cause="a session keeps something of an earlier question, or relies on the rows that it was opened with: any rows "
-    "may be asked about, in any order",
+    cause="a session is affected by an earlier call, or relies on the rows that it was opened with: any rows "
+    "may be changed, in any order",
     skipped=NO_SESSION,
 )
 def _session(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
@@ -62,7 +62,7 @@ def _session(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoA
     expected = trial.ask(query, changes)
     session = _open(trial, query, rows=True)
     backwards = [trial.ask(query, [change], session.logits)[0] for change in reversed(changes)]
-    words = "by a session, asked one by one from the last to the first"
+    words = "by a session, one by one from the last to the first"
     yield TwoAnswers(query, changes, expected, np.array(backwards[::-1]), "by the model", words)
     other, other_changes = trial.other(query)
     trial.ask(other, other_changes, _open(trial, other).logits)
@@ -101,22 +101,22 @@ def _two_sessions(trial: Trial, query: Query, changes: list[Change]) -> Iterable
     sessions = [_open(trial, question.query) for question in questions]
     asks = [partial(trial.ask, *asked, session.logits) for asked, session in zip(questions, sessions, strict=True)]
     for question, one, answer in zip(questions, expected, in_two_threads(asks), strict=True):
-        yield TwoAnswers(*question, one, answer, "by the model", "by a session while another one was asked in a thread")
+        yield TwoAnswers(*question, one, answer, "by the model", "by a session while another one ran in a thread")
 
 
 def _open(trial: Trial, query: Query, *, rows: bool = False) -> Session:
     model = trial.model
     assert isinstance(model, OffersSessions)
-    near = candidates(trial.graph, query)[::2].tolist() if rows else []  # others will be asked about too
+    near = candidates(trial.graph, query)[::2].tolist() if rows else []  # others will be evaluated too
     return _offered(f"session({query}, {len(near)} rows)", partial(model.session, query, near))
 
 
 @_offer(
-    "the plain form gives the same answers",
-    "the form that confirms answers must agree with them",
-    cause="the fast form and the plain one differ, or plain(query, change) starts from a state that the change "
+    "the reference implementation gives the same answers",
+    "the implementation that verifies answers must agree with them",
+    cause="the model and its reference differ, or reference(query, change) starts from a state that the change "
     "already affects: start before the first changed row",
-    skipped="the model offers no plain(query, change)",
+    skipped="the model offers no reference(query, change)",
 )
 def _plain(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     model = trial.model
@@ -128,14 +128,14 @@ def _plain(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAns
         answers = []
         for change in few:
             judge: Reference = _offered(
-                f"plain({query}, …, full={full})", partial(model.reference, query, change, full=full)
+                f"reference({query}, …, full={full})", partial(model.reference, query, change, full=full)
             )
             answers.append(trial.ask(query, [change], partial(judge.logits, query))[0])
-        yield TwoAnswers(query, few, expected, np.array(answers), "by the model", f"by its plain form with full={full}")
+        yield TwoAnswers(query, few, expected, np.array(answers), "by the model", f"by its reference with full={full}")
 
 
 @_offer(
-    "a past of a few events equals removing all others",
+    "a history of a few events equals removing all others",
     "only(query, kept) must mean that all other visible rows are removed",
     cause="only() lets something remain of the events that are not kept, or loses the batch, the order or the features "
     "of those that are",
@@ -181,13 +181,13 @@ class Longer(NamedTuple):
     """The model on a log with imagined rows."""
 
     ask: Ask
-    rows: dict[str, int]  # kind of edit → imagined row; without a past, nothing is moved or altered
+    rows: dict[str, int]  # kind of edit → imagined row; without a history, nothing is moved or altered
     real: int  # the event that is moved or altered
 
 
 @_offer(
     "imagined events get answers",
-    "the same question must get the same answer",
+    "the same call must give the same answer",
     cause="rows from graph.num_events on are imagined ones, which the model ignores: let "
     "graph.difference(change, query) say which real rows are absent and which imagined ones are present",
     skipped=NO_OTHER,
@@ -200,7 +200,7 @@ def _imagined(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Two
             first, again = trial.ask(query, asked, longer.ask), trial.ask(query, asked, longer.ask)
         except Failed as failure:
             raise Failed(f"on a log with imagined rows, {failure}") from None
-        yield TwoAnswers(query, asked, first, again, "at first", "when asked again, on a log with imagined rows")
+        yield TwoAnswers(query, asked, first, again, "at first", "in a second call, on a log with imagined rows")
 
 
 @_offer(
@@ -234,7 +234,7 @@ def _imagined_later(trial: Trial, query: Query, changes: list[Change]) -> Iterab
     "where an imagined row is present, the real one that it replaces is absent",
     cause="the real row is still there, or the imagined one is in another place: graph.difference(change, query) has "
     "what is absent and what is present",
-    skipped=f"{NO_OTHER}, or no query has a past",
+    skipped=f"{NO_OTHER}, or no query has a history",
 )
 def _replaced(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     for longer in _longer(trial, query):

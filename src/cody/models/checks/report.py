@@ -1,4 +1,4 @@
-"""What the checks found, as data and as a table."""
+"""The results of the checks, as data and as a table."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ COLUMNS = 80
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one check found.
+    """The result of one check.
 
     "failed": an explanation of this model would be wrong or impossible. "noted": explanations are right, but the model
-    cannot be used in every way, or is probably not what its author wants. "skipped": it was not tried.
+    cannot be used in every way, or is probably not as its author intended. "skipped": it was not run.
     """
 
     name: str
@@ -31,7 +31,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What all checks found; prints as a table."""
+    """The results of all checks; prints as a table."""
 
     outcomes: tuple[CheckResult, ...]
 

@@ -48,16 +48,16 @@ def _sizes(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAns
 
 
 @_rule(
-    "the same question gets the same answer again",
-    "nothing may be random, and a question may not change the model",
-    cause="dropout is active or batch statistics are updated (call model.eval() before anything is asked), neighbours "
+    "a second call gives the same answer",
+    "nothing may be random, and a call may not change the model",
+    cause="dropout is active or batch statistics are updated (call model.eval() first), neighbours "
     "are sampled at random, or each call advances the memory of the model",
     vital=True,
 )
 def _repeated(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
-    trial.ask(query, changes)  # the effect of earlier questions is the matter of another check
+    trial.ask(query, changes)  # the effect of earlier calls is another check
     first, again = trial.ask(query, changes), trial.ask(query, changes)
-    yield TwoAnswers(query, changes, first, again, "at first", "when asked again")
+    yield TwoAnswers(query, changes, first, again, "at first", "in a second call")
 
 
 @_rule(
@@ -80,7 +80,7 @@ def _probabilities(trial: Trial) -> Iterable[TwoAnswers]:
     if looks_like_probabilities(answers) and min(answers) < max(answers):  # else see `past_matters`
         raise Failed(
             f"all {len(answers)} answers lie between {min(answers):.4g} and {max(answers):.4g}; each that is above 0 "
-            'says "link", so no change of the past could change the decision'
+            'means "link", so no change to the history could flip the decision'
         )
     return []
 
@@ -121,24 +121,24 @@ def _duplicates(trial: Trial, query: Query, changes: list[Change]) -> Iterable[T
 
 
 @_rule(
-    "nor on what was asked before",
+    "nor on earlier calls",
     "a call may not affect later ones",
-    cause="a call leaves state behind: the memory is not reset, a snapshot is not restored before the next question, "
+    cause="a call leaves state behind: the memory is not reset, a snapshot is not restored before the next call, "
     "or a cache holds wrong values",
 )
 def _interleaved(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     fresh = [trial.fresh(query), *changes[1:2]]
     first, again = trial.ask(query, fresh), trial.ask(query, fresh)
-    yield TwoAnswers(query, fresh, first, again, "at first", "when asked again")
+    yield TwoAnswers(query, fresh, first, again, "at first", "in a second call")
     for step in (1,) if trial.quick else (1, -1):
         other, other_changes = trial.other(query, step)
         trial.ask(other, other_changes[:2])
-        yield TwoAnswers(query, fresh, again, trial.ask(query, fresh), "when asked again", f"when asked after {other}")
+        yield TwoAnswers(query, fresh, again, trial.ask(query, fresh), "in a second call", f"after a call with {other}")
 
 
 @_rule(
-    "a set asked of two queries gets an answer for each",
-    "the answer to one query must not be given to another (if the check `later` fails too, fix that first)",
+    "a set evaluated for two queries gets an answer for each",
+    "the answer for one query must not be returned for another (if the check `later` fails too, fix that first)",
     cause="answers are cached by the set only: make the query part of the key",
     skipped="needs two queries, and events after one of them",
 )
@@ -153,13 +153,13 @@ def _own_answers(trial: Trial, query: Query, changes: list[Change]) -> Iterable[
             [fresh],
             trial.ask(query, [fresh]),
             control,
-            f"after asking {other} about the same set",
+            f"after a call with {other} and the same set",
             f"when event {query.before}, which is later, is removed too",
         )
 
 
 @_rule(
-    "removing the latest events equals asking before them",
+    "removing the latest events equals scoring before them",
     "a removed event must count as little as one that the query does not see",
     cause="removed events are still used somewhere: in the memory, as neighbours, in a count or in a last contact "
     "time; leave them out before anything is computed from them",
@@ -186,7 +186,7 @@ def _with_the_same_state(trial: Trial, query: Query, before: int) -> int:
 
 @_rule(
     "removing events after the query changes nothing",
-    "a query sees rows below `before` only, or below `sees_before(query)` of the model; later ones must not matter",
+    "a query sees rows below `before` only, or below `sees_before(query)` of the model; later ones must have no effect",
     cause="the model has seen the future: its neighbour loader or its memory holds events from row query.before on",
     skipped="no query has events after it",
 )
@@ -199,7 +199,7 @@ def _later(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAns
 
 @_rule(
     "removing events out of the query's reach changes nothing",
-    "no chain of visible events connects these to the query's nodes, so they must not matter",
+    "no chain of visible events connects these to the query's nodes, so they must have no effect",
     cause="neighbours are sorted by an unstable sort, so events of equal time may be swapped (use a stable one); "
     "or events are numbered by counting the remaining ones, instead of by their rows; or something is averaged over "
     "all events of the graph",
@@ -230,7 +230,7 @@ def _reference(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Tw
 
 
 @_rule(
-    "after an error or Ctrl-C the model answers as before",
+    "after an error or Ctrl-C the answers are the same",
     "a call that fails must leave nothing behind",
     cause="what a call changes in the model is restored only if all goes well: restore it in a `finally` block, or "
     "work on a copy",
@@ -243,20 +243,20 @@ def _after_error(trial: Trial, query: Query, changes: list[Change]) -> Iterable[
     interrupt(trial, fresh, partial(trial.model.logits, query))
     words = "after calls that were wrong or interrupted"
     yield TwoAnswers(query, changes, expected, trial.ask(query, changes), "at first", words)
-    if query.before < trial.graph.num_events:  # means the same, but was not asked in a call that failed
+    if query.before < trial.graph.num_events:  # means the same, but was not part of a call that failed
         control = trial.ask(query, [change | {query.before} for change in fresh])
         yield TwoAnswers(query, fresh, control, trial.ask(query, fresh), "with later events removed too", words)
 
 
 @_rule(
-    "if the whole past is removed, nothing of it is left",
+    "if the whole history is removed, nothing of it is left",
     "both times the model sees no event at all",
     cause="removed events are still used somewhere, or a mean is taken over no events at all",
     quick=False,
 )
 def _everything(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     if LARGE < query.before < max(question.query.before for question in trial.questions):
-        return  # one long past is enough
+        return  # one long history is enough
     past = trial.rng.permutation(query.before).tolist()
     removed = [frozenset(past[: 2**power]) for power in range(LARGE.bit_length())] + [frozenset(past)]
     unseen = trial.ask_hypothetical(query._replace(before=0), [UNCHANGED])
@@ -266,19 +266,19 @@ def _everything(trial: Trial, query: Query, changes: list[Change]) -> Iterable[T
 
 
 @_rule(
-    "the list of changes is left as it was",
+    "the list of changes is not modified",
     cause="the list is sorted or extended in place: work on a copy, since the caller matches the answers with its list",
     once=True,
     at_the_end=True,
 )
 def _arguments(trial: Trial) -> Iterable[TwoAnswers]:
     if trial.changed_list:
-        raise Failed(f"asking {trial.changed_list} changed the list of changes that was given")
+        raise Failed(f"a call with {trial.changed_list} modified the list of changes")
     return []
 
 
 @_rule(
-    "the graph is bit-identical after all of this",
+    "the graph is bit-identical after all checks",
     cause="the model writes into an array of the graph: copy it first",
     once=True,
     at_the_end=True,
@@ -287,5 +287,5 @@ def _graph(trial: Trial) -> Iterable[TwoAnswers]:
     now = hashes_of_columns(trial.graph, quick=trial.quick)
     changed = [column for column, before in trial.columns.items() if now[column] != before]
     if changed:
-        raise Failed(f"{', '.join(changed)} of the graph changed while the model was asked")
+        raise Failed(f"{', '.join(changed)} of the graph changed during the checks")
     return []

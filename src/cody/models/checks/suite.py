@@ -40,12 +40,12 @@ def check_model(
     seconds: float | None = None,
     watch: Callable[[CheckResult], None] | None = None,
 ) -> Report:
-    """Ask `model` hundreds of questions about `graph`, and report which rules of `Model` it keeps.
+    """A report of which rules of `Model` a model breaks, from hundreds of calls.
 
-    A check that *failed* found something that makes explanations wrong or impossible; its outcome names the likely
-    cause. One that is *noted* found something that only limits the use of the model (two threads cannot ask it at once,
-    it rejects numpy integers) or is probably unintended (it ignores the past). A broken model gives a failed outcome,
-    never an exception; `raise_if_failed()` of the result raises one.
+    A check that *failed* found something that makes explanations wrong or impossible; its result names the likely
+    cause. One that is *noted* found something that only limits the use of the model (two threads cannot use it at once,
+    it rejects numpy integers) or is probably unintended (it ignores the history). A broken model gives a failed
+    result, never an exception; `raise_if_failed()` of the result raises one.
 
     Without `queries`, a handful is picked: the first and the last event and some between. Two logits count as equal
     up to `tolerance`, since the last bits of a matrix product depend on its shape. A `reference` is a model known to
@@ -84,7 +84,7 @@ def check_model(
 def _check_graph(model: Model, graph: TemporalGraph) -> None:
     """Reject a graph that the model was not made for."""
     if not isinstance(graph, TemporalGraph):
-        raise CallError(f"the second argument is the graph, as cody.load gives it, not {str(graph)[:60]!r}")
+        raise CallError(f"the second argument is a graph, as returned by cody.load, not {str(graph)[:60]!r}")
     known = graph_of(model)
     if known is not None and known.identity != graph.identity:
         raise CallError(f"the model was made for the graph {known.identity}, but this is {graph.identity}")
@@ -104,7 +104,7 @@ def _questions(
 
 
 def _outcomes(trial: Trial) -> Iterator[CheckResult]:
-    """What the checks find, one after the other, and why some were not run."""
+    """The results of the checks, one after the other, and why some were not run."""
     chosen = [check for check in CHECKS if check.quick or not trial.quick]
     for place, check in enumerate(chosen, start=1):
         outcome = run(check, trial)

@@ -1,4 +1,4 @@
-"""A model under test: what it is asked, and how its answers are read."""
+"""A model under test: the calls, and how its answers are read."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from cody.utils.deadline import until
 
 UNCHANGED: Change = frozenset()
 QUICK_QUERIES = 2
-LARGE = 500  # rows; changes of more, or of the distant past, can take very long: only few checks ask about them
+LARGE = 500  # rows; changes of more, or of the distant past, can take very long: only few checks use them
 MANY_ROWS = 100_000
 
-Ask = Callable[[list[Change]], Any]  # changes → answers of a model, a session or a judge, about one query
+Ask = Callable[[list[Change]], Any]  # changes → answers of a model, a session or a reference, for one query
 
 
 class Failed(Exception):  # noqa: N818  the model's failure, not ours
@@ -42,14 +42,14 @@ class Skipped(Exception):  # noqa: N818  not an error
 
 
 class TrialQuestion(NamedTuple):
-    """Changes of the past of one query."""
+    """Changes to the history of one query."""
 
     query: Query
     changes: list[Change]
 
 
 class TwoAnswers(NamedTuple):
-    """Two answers to the same question, and how each came about: "… is 1.23 alone but 1.31 in a batch of 4"."""
+    """Two answers to the same call, and how each was obtained: "… is 1.23 alone but 1.31 in a batch of 4"."""
 
     query: Query
     changes: Sequence[Change]
@@ -59,12 +59,12 @@ class TwoAnswers(NamedTuple):
     there: str = ""
 
     def differing(self, tolerance: float) -> list[int]:
-        """The places of the answers that are not equal."""
+        """The positions of the answers that are not equal."""
         places: list[int] = np.flatnonzero(~(np.abs(self.one - self.other) <= tolerance)).tolist()
         return places
 
     def described(self, place: int) -> str:
-        """The two answers at a place, in words."""
+        """The two answers at a position, in words."""
         here = f"{self.one[place]:.6g} {self.here}".strip()
         there = f"{self.other[place]:.6g} {self.there}".strip()
         return f"the logit of {words_for(self.query, [self.changes[place]])} is {here} but {there}"
@@ -72,7 +72,7 @@ class TwoAnswers(NamedTuple):
 
 @dataclass(slots=True)
 class Trial:
-    """A model, what it is asked, and what was noticed about all of its calls."""
+    """A model, its test queries, and what was observed in all of its calls."""
 
     model: Model
     graph: TemporalGraph
@@ -82,59 +82,57 @@ class Trial:
     rng: np.random.Generator
     quick: bool
     deadline: float  # of `time.monotonic`
-    columns: dict[str, str]  # hashes of the columns of the graph, before anything was asked
+    columns: dict[str, str]  # hashes of the columns of the graph before the first call
     identity: object  # of the model, at that time
-    changed_list: str = ""  # the first question whose list of changes the model changed
+    changed_list: str = ""  # the first call whose list of changes the model modified
     odd_form: str = ""  # the first answer that was not an array of the promised form
 
     def ask(self, query: Query, changes: Sequence[Change], ask: Ask | None = None) -> FloatArray:
-        """The answers of the model, or of whatever `ask` asks, checked to be numbers. [B]"""
+        """The answers of the model, or of the function `ask`, checked to be numbers. [B]"""
         self.check_time()
-        asked, given = words_for(query, changes), list(changes)
+        call, given = words_for(query, changes), list(changes)
         try:
             with until(self.deadline):
                 answers = (ask or partial(self.model.logits, query))(given)
         except (Exception, Stop) as error:
             if isinstance(error, BudgetError):
                 self.check_time()
-            raise Failed(f"asking {asked} raised {type(error).__name__}: {first_line(error)}", RAISED) from None
+            raise Failed(f"{call} raised {type(error).__name__}: {first_line(error)}", RAISED) from None
         if given != list(changes):
-            self.changed_list = self.changed_list or asked
+            self.changed_list = self.changed_list or call
         form = form_of(answers)
         if ask is None and not (isinstance(answers, np.ndarray) and answers.dtype.kind == "f" and answers.ndim == 1):
-            self.odd_form = self.odd_form or f"{form} in answer to {asked}"
-        return _read(query, changes, answers, f"the answer to {asked} must be one number for each set, not {form}")
+            self.odd_form = self.odd_form or f"{form} for {call}"
+        return _read(query, changes, answers, f"the answer for {call} must be one number per set, not {form}")
 
     def ask_hypothetical(self, query: Query, changes: Sequence[Change]) -> FloatArray:
-        """The answers about a link that did not happen. A model may refuse to answer. [B]"""
+        """The answers for a link that did not happen. A model may reject such links. [B]"""
         try:
             return self.ask(query, changes)
         except Failed as failure:
             if failure.cause != RAISED:
                 raise
-        raise Skipped(
-            "needs a link that did not happen, and the model does not answer about those (see `hypothetical`)"
-        )
+        raise Skipped("needs a link that did not happen, and the model rejects those (see `hypothetical`)")
 
     def check_time(self) -> None:
         if time.monotonic() > self.deadline:
             raise Skipped("time ran out before it was finished")
 
     def other(self, query: Query, step: int = 1) -> TrialQuestion:
-        """The next question after that of `query`, in a circle."""
+        """The query after this one, cyclically."""
         place = [question.query for question in self.questions].index(query)
         return self.questions[(place + step) % len(self.questions)]
 
     def fresh(self, query: Query, share: int = 3) -> Change:
-        """A removal that was probably not asked about before: a share of the rows in `past_of`."""
+        """A removal that was probably not evaluated before: a share of the rows in `past_of`."""
         rows = past_of(self.graph, query)
         return some_of(rows, len(rows) // share, self.rng)
 
 
-RAISED = "the error is the model's own: ask it this question directly, and read the traceback"
+RAISED = "the error is the model's own: make this call directly, and read the traceback"
 NOT_NUMBERS = "logits(query, changes) returns one number for each change, for example np.array(scores) of shape (B,)"
 WRONG_COUNT = (
-    "only the first change is answered, or the scores of several links are returned together: there must be one "
+    "only the first change is evaluated, or the scores of several links are returned together: there must be one "
     "number for each change, in their order"
 )
 NOT_FINITE = (
@@ -159,7 +157,7 @@ def _read(query: Query, changes: Sequence[Change], answers: Any, complaint: str)
 
 
 def form_of(answers: Any) -> str:
-    """What a model returned, in words."""
+    """A description of what a model returned."""
     kind = f"a {type(answers).__module__}.{type(answers).__name__}".replace("builtins.", "")
     shape, dtype = getattr(answers, "shape", None), getattr(answers, "dtype", None)
     if shape is not None:
@@ -194,7 +192,7 @@ class Interrupting(frozenset[int]):
 
 
 def interrupt(trial: Trial, changes: Sequence[Change], ask: Ask) -> None:
-    """Ask in ways that end early: a row that does not exist, Ctrl-C at several moments, no time left."""
+    """Make calls that end early: a row that does not exist, Ctrl-C at several moments, no time left."""
     moments = (0, 3) if trial.quick else (0, 1, 3, 10)
     interrupting = [Interrupting(changes[-1]) for _ in moments]
     for change, reads in zip(interrupting, moments, strict=True):
@@ -204,7 +202,7 @@ def interrupt(trial: Trial, changes: Sequence[Change], ask: Ask) -> None:
         with suppress(Exception, Stop):
             ask([*changes[:2], last])
     for change in interrupting:
-        change.reads_left = sys.maxsize  # the model may have kept it
+        change.reads_left = sys.maxsize  # the model may have cached it
     with suppress(Exception), until(0.0):
         ask(list(changes[::-1]))
 
@@ -213,7 +211,7 @@ def interrupt(trial: Trial, changes: Sequence[Change], ask: Ask) -> None:
 
 
 def in_two_threads(asks: Sequence[Callable[[], FloatArray]]) -> list[FloatArray]:
-    """The answers to two questions asked at the same time."""
+    """The answers of two simultaneous calls."""
     all_ready = Barrier(len(asks))
 
     def start(ask: Callable[[], FloatArray]) -> FloatArray:
@@ -235,13 +233,13 @@ def _frequent_switches() -> Iterator[None]:
         sys.setswitchinterval(usual)
 
 
-# What to ask
+# Test queries
 
 
 def pick_queries(graph: TemporalGraph, rng: np.random.Generator, *, quick: bool) -> list[Query]:
     """The first and the last event, some between, and an early one with events that cannot reach it.
 
-    In the quick form: one with a rich past, but not so long that it would take its time, and that early one.
+    In the quick form: one with a rich, but not too long history, and that early one.
     """
     count = graph.num_events
     isolated = [row for row in range(min(count, 200)) if out_of_reach(graph, graph.query(row)).size]
@@ -263,7 +261,7 @@ def _busiest(graph: TemporalGraph, last: int) -> int:
 
 
 def pick_changes(graph: TemporalGraph, query: Query, rng: np.random.Generator, *, quick: bool) -> list[Change]:
-    """Different removals near the query, where they should matter, and of the whole past, if that is not too long."""
+    """Different removals near the query, where they should matter, and of the whole history, if not too long."""
     near, many = candidates(graph, query), past_of(graph, query)
     sizes = [(near, 3), (many, len(many) // 2), (many, len(many))]
     if not quick:
