@@ -139,7 +139,7 @@ def test_what_if_adds_and_moves_events_in_text_json_cases_and_python(made):
     time = float(graph.time[240]) + 0.5
     edits = ("--add", f"3 4 {time}", "--move", f"245 {time}")
     shown = run("what-if", *where, "--event", 250, "--without", 249, *edits)
-    assert "otherwise" in shown
+    assert "change" in shown
     assert f"+ 3 → 4, {time:g}" in shown
     whole, changed = json.loads(run("what-if", *where, "--event", 250, "--without", 249, *edits, "--json"))
     assert whole["removed"] == []

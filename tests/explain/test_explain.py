@@ -622,8 +622,9 @@ def as_0_2_wrote_it(why):
     def events(some):
         return [{name: value for name, value in event._asdict().items() if name != "carries"} for event in some]
 
-    def verification(said):
-        return said and said._asdict()
+    def verification(found):
+        formerly = "the model was asked once more, about this set alone"
+        return found and found._asdict() | {"by": found.by.replace("by scoring this set once more, alone", formerly)}
 
     nodes, around = why.surroundings
     return with_checksum(
@@ -634,7 +635,7 @@ def as_0_2_wrote_it(why):
             "surroundings": {"nodes": [node._asdict() for node in nodes], "events": events(around)},
             "explored": why.evaluated,
             "confirmed": verification(why.verification),
-            "alternatives": [{"rows": rows, "confirmed": verification(said)} for rows, said in why.alternatives],
+            "alternatives": [{"rows": rows, "confirmed": verification(found)} for rows, found in why.alternatives],
         }
     )
 

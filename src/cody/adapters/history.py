@@ -24,7 +24,7 @@ from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph, c
 from cody.models.contract import HOPS, Change, check_changes
 from cody.utils.deadline import check_deadline
 
-NOTHING_OTHERWISE = Difference(frozenset(), ())
+NOTHING_CHANGED = Difference(frozenset(), ())
 SNAPSHOT_BYTES = 512 * 2**20
 
 
@@ -239,7 +239,7 @@ class HistoryModel:
         """Bring the model to a line of the grid with nothing changed, from the last saved state before it."""
         begin, saved = max(self.snapshots.last(line), near.last(line), key=lambda snapshot: snapshot[0])
         self.begin(saved)
-        unchanged = Past(self.graph, Query(0, 0, np.inf, line), NOTHING_OTHERWISE)
+        unchanged = Past(self.graph, Query(0, 0, np.inf, line), NOTHING_CHANGED)
         for number in range(self.grid.number(begin), self.grid.number(line)):
             first = self.grid.first(number)
             if self.snapshots.wants(number, first):

@@ -48,7 +48,7 @@ def check_proof(
 
 
 def _considered(model: Model, graph: TemporalGraph, explainer: Explainer, query: Query) -> IntArray:
-    """What could be otherwise, as an explanation has it."""
+    """What could change, as an explanation has it."""
     protect = explainer.protect and explainer.protect.at(query)
     hops = reach(model) if explainer.hops is None else explainer.hops
     query, size = as_seen(model, graph, query), explainer.size or SIZE

@@ -148,13 +148,13 @@ def trained(folder: Path, document: dict[str, Any]) -> TextTable:
 
 
 def answers(graph: TemporalGraph, cases: Sequence[Scenario], logits: Sequence[float]) -> TextTable:
-    """What was asked, and what the model says. Scores that differ have digits enough to tell."""
-    heading = "otherwise" if any(case.edits for case in cases) else "without"
+    """The scenarios and their scores. Scores that differ have digits enough to tell."""
+    heading = "change" if any(case.edits for case in cases) else "without"
     rows = TextTable("#event", "link", heading, "#logit", "#score", "predicted")
     for case, logit, score in zip(cases, logits, scores(*logits), strict=True):
         event = "" if case.event is None else str(case.event)
         link = " → ".join(sanitize(_name(graph, node), 20) for node in (case.query.src, case.query.dst))
-        rows.add_row(event, link, _otherwise(graph, case), f"{logit:.4f}", score, decision(logit))
+        rows.add_row(event, link, _changes(graph, case), f"{logit:.4f}", score, decision(logit))
     return rows
 
 
@@ -162,8 +162,8 @@ def _name(graph: TemporalGraph, node: int) -> str:
     return graph.name(node) if node < graph.num_nodes else "?"
 
 
-def _otherwise(graph: TemporalGraph, case: Scenario) -> str:
-    """What is otherwise in a case, in words."""
+def _changes(graph: TemporalGraph, case: Scenario) -> str:
+    """The changes of a scenario, in words."""
     parts = [("without " if case.edits else "") + _rows(case)] if case.removed else []
     for edit in case.edits:
         if isinstance(edit, Add):
@@ -313,7 +313,7 @@ def advice(why: Explanation) -> TextTable:
 
 
 def others(why: Explanation) -> TextTable:
-    """The alternatives, each with what the model says then."""
+    """The alternatives, each with the prediction then."""
     rows = _edits(alternatives := alternatives_table(why))
     for line in alternatives.lines:
         rows.add_row(*line[:-1], _green(line.predicted))
@@ -321,7 +321,7 @@ def others(why: Explanation) -> TextTable:
 
 
 def answer(why: Explanation) -> TextTable:
-    """The edits of the answer, one after the other, with what the model says then."""
+    """The edits of the answer, one after the other, with the prediction then."""
     rows = _edits(edits := answer_table(why))
     for line in edits.lines:
         changed = line.predicted not in ("–", decision(why.original))

@@ -334,7 +334,7 @@ def _explained(
 def _meanings(found: Survey) -> Iterable[Any]:
     """What each figure means, below all of them."""
     rows = TextTable("", "", whole=[0])
-    could = "could be removed" if _removes_only(found) else "could be otherwise"
+    could = "could be removed" if _removes_only(found) else "could change"
     rows.add_row("decisive", "of the events of a counterfactual, the share that is such")
     rows.add_row("candidates", f"of all events that {could}, the share that is such")
     rows.add_row("", "both are means over the predictions with a counterfactual")

@@ -1,7 +1,7 @@
 """Exact answers for many changes at once, computing only what each of them changes.
 
 Read `replay.py` first: it says what an answer is. Here the same answer is put together from parts that most changes
-share. A part is the embedding of a node in a layer; it is a function of the node and of those events that are otherwise
+share. A part is the embedding of a node in a layer; it is a function of the node and of those events that are changed
 and can reach it (`masks.py` says which). For each change, the two nodes of the query are looked up in the last layer.
 What is not there yet asks the layer below for its neighbours, and so on down to the inputs (`tgat.py`: node features;
 `tgn.py`: features and memory). Then every layer, lowest first, computes all its new parts in one go.
@@ -42,14 +42,14 @@ class VectorRequest(NamedTuple):
     ids: IntArray  # [n] of the vector; ~k of the k-th one that is to be made
     nodes: IntArray  # [m] to be made
     masks: Masks  # [m, w]
-    places: IntArray  # [m] where each was asked for; of those with nothing otherwise, anywhere
+    places: IntArray  # [m] where each was asked for; of those with nothing changed, anywhere
 
 
 class KnownVectors:
     """Which vectors there are, by node and mask."""
 
     def __init__(self, nodes: int) -> None:
-        self.unchanged = np.full(nodes, -1)  # id of the vector with nothing otherwise
+        self.unchanged = np.full(nodes, -1)  # id of the vector with nothing changed
         self.changed: dict[tuple[int, ...], int] = {}  # (node, mask) → id
 
     def find(self, nodes: IntArray, masks: Masks) -> VectorRequest:
@@ -184,7 +184,7 @@ class Layer:
     """One attention layer of a query: the vectors it has, and how to make others.
 
     It computes what `Weights.attend` does, up to the hidden layer (see `Maps`). Nodes are known by their place among
-    all nodes of the query. Vectors that are made of the same parts are the same, whatever is otherwise.
+    all nodes of the query. Vectors that are made of the same parts are the same, whatever is changed.
     """
 
     def __init__(self, maps: Maps, below: Below, windows: Windows, reach: Reach, events: EventInputs) -> None:
@@ -383,7 +383,7 @@ class FastSession:
     def __init__(self, model: FastModel, query: Query, rows: Iterable[int]) -> None:
         self.model = model
         self.query = query
-        self.rows = frozenset(rows)  # what will probably be otherwise: better to make the masks once
+        self.rows = frozenset(rows)  # what will probably be changed: better to make the masks once
         self._workspace: QueryWorkspace | None = None
         self._check = SelfCheck()
 
@@ -481,7 +481,7 @@ class FastModel:
             return scorer.logits(queries)
 
     def session(self, query: Query, rows: Iterable[int] = ()) -> FastSession:
-        """A session about a query. `rows` will probably be otherwise, in one combination or another."""
+        """A session about a query. `rows` will probably be changed, in one combination or another."""
         check_query(self.graph, query)
         return FastSession(self, query, rows)
 

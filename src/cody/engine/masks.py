@@ -1,6 +1,6 @@
 """Which events can change what: bookkeeping in bits, before any number is computed.
 
-Changes are written as bits, one for each event that may be otherwise in a session. For each thing that the query may
+Changes are written as bits, one for each editable event of a session. For each thing that the query may
 need (a memory version, an embedding of a node in a layer), a mask says which of these events it can depend on. Then
 
     two changes that agree on the mask of a thing give it the same value,
@@ -29,7 +29,7 @@ FACTOR, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)  # they mix the bit
 
 
 class EditableEvents:
-    """The events that may be otherwise, u of them, each with its bit: real ones absent, imagined ones present."""
+    """The events that may change, u of them, each with its bit: real ones absent, imagined ones present."""
 
     def __init__(self, graph: TemporalGraph, query: Query, rows: Iterable[int]) -> None:
         self.graph = graph
@@ -122,7 +122,7 @@ class AttendedEvents(NamedTuple):
 
 
 class Windows:
-    """The latest events of some nodes, whatever is otherwise: for each, a tail that always leaves K to attend to.
+    """The latest events of some nodes, whatever changes: for each, a tail that always leaves K to attend to.
 
     L = length of the longest tail. Nodes are known by their place in `nodes`.
     """
@@ -140,7 +140,7 @@ class Windows:
         if len(universe.imagined):
             rows = _with_imagined(graph, universe.imagined, nodes, rows)
         self.exists: BoolArray = rows >= 0  # [n, L]
-        self.default: BoolArray = self.exists & (rows < graph.num_events)  # [n, L] what there is with nothing otherwise
+        self.default: BoolArray = self.exists & (rows < graph.num_events)  # [n, L] what there is with nothing changed
         self.column = universe.columns(rows)  # [n, L] its bit
         self.column[~self.exists] = len(universe.events)
         self.other = np.where(self.exists, graph.other_end(rows, nodes[:, None]), nodes[:, None])  # [n, L]

@@ -196,5 +196,5 @@ class FastTGN(FastModel):
         return MemoryState(line, memory, updated)
 
     def read_versions(self, index: IntArray) -> FloatArray:
-        """The versions with nothing otherwise. [n] → [n, d]"""
+        """The versions with nothing changed. [n] → [n, d]"""
         return self.table.read(index).astype(self.weights.dtype)

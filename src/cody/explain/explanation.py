@@ -1,4 +1,4 @@
-"""The answer: what would have had to be otherwise for this prediction to be another one?
+"""The answer: the smallest change to the history that flips this prediction, and how it was found and verified.
 
 An `Explanation` knows the names and times of all events it speaks of, so it can be read, stored and shown without the
 graph and the model it came from.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Event(NamedTuple):
-    """What could be otherwise, with its nodes as the user calls them: an event that happened, or an imagined one."""
+    """What could change, with its nodes as the user calls them: an event that happened, or an imagined one."""
 
     row: int
     src: str
@@ -70,7 +70,7 @@ class Verification(NamedTuple):
     """The decisive answers, computed once more, on their own, with nothing remembered."""
 
     by: str  # how, in words
-    original: float  # logit with nothing otherwise
+    original: float  # logit with nothing changed
     without: float  # logit with the change
 
 
@@ -82,7 +82,7 @@ class Counterfactual(NamedTuple):
 
 
 class AnswerStep(NamedTuple):
-    """One more row of the answer, and what the model says then."""
+    """One more row of the answer, and the logit then."""
 
     event: Event
     logit: float | None  # None: there was no time to ask
@@ -102,7 +102,7 @@ class Explanation:
     src: str  # the query's nodes as the user calls them
     dst: str
     event: int | None  # the row of the event, if the link is one that happened
-    candidates: tuple[Event, ...]  # what could be otherwise, oldest first
+    candidates: tuple[Event, ...]  # what could change, oldest first
     rows: tuple[int, ...]  # the answer, in the order in which the search put it together
     logits: tuple[float | None, ...]  # after 0, 1, … all of them; None: there was no time to ask
     ended: str  # why the search ended: a word of cody.search.result
@@ -111,7 +111,7 @@ class Explanation:
     evaluations: int  # distinct sets that the explainer asked the model about
     seconds: float  # for all of it but the confirmation
     verification: Verification | None  # None: nothing claims to change the decision, or there was no time
-    without_all: float | None  # the logit with all candidates otherwise; None: confirmed, or no time
+    without_all: float | None  # the logit with all candidates changed; None: verified, or no time
     parameters: dict[str, Any]  # what the explainer was given
     seed: int
     model: str  # identities of what it is about
@@ -125,7 +125,7 @@ class Explanation:
 
     @property
     def original(self) -> float:
-        """The logit with nothing otherwise."""
+        """The logit with nothing changed."""
         assert self.logits[0] is not None  # it is always asked for, and documents are checked
         return self.logits[0]
 
@@ -150,7 +150,7 @@ class Explanation:
 
     @property
     def is_counterfactual(self) -> bool:
-        """Whether the decision changes with the answer; confirmed."""
+        """Whether the decision changes with the answer; verified."""
         return self.verification is not None and flips(self.verification.original, self.verification.without)
 
     @property
@@ -161,7 +161,7 @@ class Explanation:
 
     @property
     def counterfactuals(self) -> Evaluated:
-        """All that the search met, with their logits, best first: fewest edits, then furthest; not all confirmed."""
+        """All that the search found, with their logits, best first: fewest edits, then furthest; not all verified."""
         return flipping_sets({frozenset(rows): logit for rows, logit in self.evaluated})
 
     @property
@@ -242,7 +242,7 @@ class Explanation:
 
     @property
     def steps(self) -> list[AnswerStep]:
-        """The rows of the answer in order, each with the logit once it is otherwise too."""
+        """The rows of the answer in order, each with the logit once it is changed too."""
         events = self._by_row
         return [AnswerStep(events[row], logit) for row, logit in zip(self.rows, self.logits[1:], strict=True)]
 
@@ -259,7 +259,7 @@ class Explanation:
 
     @property
     def question(self) -> str:
-        """The link, when, and what the model says about it."""
+        """The link, when, and the model's prediction."""
         return wording.question(self)
 
     @property
@@ -298,7 +298,7 @@ class Explanation:
         return wording.simultaneity(self)
 
     def to_frame(self) -> pandas.DataFrame:
-        """The answer as a table: one row for each edit, in order, with what the model says once it is made too.
+        """The answer as a table: one row for each edit, in order, with the prediction once it is made too.
 
         Times are dates (UTC) and durations where the log has dates, else numbers. Where events have few features, a
         column has them in words.

@@ -6,6 +6,7 @@ A record of 0.2 has no explanation: it keeps numbers about one. It has a form of
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import Any, Literal
 
 from cody.errors import CallError
@@ -60,6 +61,12 @@ class RecordOf02(Form, frozen=True, tag_field="schema", tag=RECORD):
     sees_before: Count | None = None
 
 
+FORMERLY = {  # how an answer was verified
+    "replayed plainly from": "by replay from",
+    "the model was asked once more, about this set alone": "by scoring this set once more, alone",
+}
+
+
 def record(old: dict[str, Any]) -> RecordOf02:
     """A record of 0.2, checked."""
     return read(_intact(old, "a record"), RecordOf02, "a record")
@@ -83,6 +90,13 @@ def renamed(old: dict[str, Any], schema: str, what: str) -> dict[str, Any]:
     return _intact(old, what) | {"schema": schema}
 
 
+def _verification(old: Any) -> Any:
+    """How an answer was verified, in the words of today."""
+    if not isinstance(old, dict) or not isinstance(old.get("by"), str):
+        return old
+    return old | {"by": reduce(lambda by, words: by.replace(*words), FORMERLY.items(), old["by"])}
+
+
 def explanation(old: dict[str, Any], schema: str) -> dict[str, Any]:
     """The document of an explanation."""
     old = _intact(old, "an explanation")
@@ -92,8 +106,10 @@ def explanation(old: dict[str, Any], schema: str) -> dict[str, Any]:
         kept |= {
             "schema": schema,
             "candidates": _columns(old["candidates"]),
-            "verification": old["confirmed"],
-            "alternatives": [{"rows": one["rows"], "verification": one["confirmed"]} for one in old["alternatives"]],
+            "verification": _verification(old["confirmed"]),
+            "alternatives": [
+                {"rows": one["rows"], "verification": _verification(one["confirmed"])} for one in old["alternatives"]
+            ],
         }
         if "explored" in old:
             sets, logits = [rows for rows, _ in old["explored"]], [logit for _, logit in old["explored"]]

@@ -105,7 +105,7 @@ def reason(event: Event) -> Hashable:
 
 
 def named(event: Event) -> int | str:
-    """What is otherwise, in short: the row of an event that is missing, or words."""
+    """What is changed, in short: the row of an event that is missing, or words."""
     if event.edit == REMOVED:
         return event.row
     return f"{event.src} → {event.dst} added" if event.edit == ADDED else f"{event.replaces} moved"

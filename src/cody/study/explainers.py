@@ -40,7 +40,7 @@ class Explainer:
     hops: int | None = None  # None: as far as the model looks
     near: Near = ends_first
     evaluations: int | None = None  # a budget
-    edits: tuple[Proposer, ...] = (removals,)  # what could have been otherwise
+    edits: tuple[Proposer, ...] = (removals,)  # what could have been different
     protect: Protected | None = None  # events that may not be removed
 
     def __post_init__(self) -> None:
@@ -172,7 +172,7 @@ SEARCHING = tuple(
 )
 EXPLAINERS: dict[str, Entry] = {entry.name: entry for entry in (*FACTUAL, *SEARCHING)}  # in the order of tables
 TRAINED = ("pgexplainer", "tempme")  # what `cody train-explainer` can train; the first by default
-EDITS: dict[str, Proposer] = {"remove": removals, "add": additions, "move": moves}  # what could be otherwise
+EDITS: dict[str, Proposer] = {"remove": removals, "add": additions, "move": moves}  # what could change
 # Which events are candidates: the default, and the two readings of "near a link" that the paper has.
 NEAR: dict[str, Near] = {"ends": ends_first, "events": events_on_paths, "nodes": events_among_nodes}
 

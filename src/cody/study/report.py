@@ -157,7 +157,7 @@ class Survey:
     data: str
     model: str
     explainer: str
-    allowed: tuple[str, ...]  # "removals", "additions", "moves": what could be otherwise
+    allowed: tuple[str, ...]  # "removals", "additions", "moves": what could change
     parts: tuple[Part, ...]
     protected: str = ""  # what was not allowed to be removed, in words
 
@@ -352,7 +352,7 @@ def _decisive(case: ExplainedLink, graph: TemporalGraph, bins: Bins) -> tuple[De
 def _sentence(case: ExplainedLink, events: Sequence[Decisive], graph: TemporalGraph) -> str:
     record = case.record
     if not events:
-        return f"No counterfactual was found; {count(record.evaluations, 'set')} of events were tried."
+        return f"No counterfactual was found; {count(record.evaluations, 'set')} of events were evaluated."
     past = int((case.candidates < graph.num_events).sum())
     changed = capital(changed_in_words([event.edit for event in events], past))
     return f"{changed} {moved_in_words(record.original, record.without)}."

@@ -216,7 +216,7 @@ def _alternative(facts: Facts, place: int, state: NamedChange) -> Markup:
     if len(events) > 5:
         listed.append(element("li", f"and {len(events) - 5} more", class_="more"))
     prediction = "not evaluated" if logit is None else decision(logit)
-    trust = "verified by replay" if state.confirmed else "found by the search"
+    trust = "verified by replay" if state.verified else "found by the search"
     return element(
         "section",
         element("h3", state.name),

@@ -18,7 +18,7 @@ from cody.web.shown import Shown, ShownEvent
 TOWARDS, AGAINST, SLIGHT, UNKNOWN = "towards", "against", "slight", "unknown"
 NOTICEABLE = 0.005  # in score: a smaller effect is drawn as negligible
 REMOVED = "removed"
-MOST_MET = 3  # maximum number of counterfactuals, including those that were not verified separately
+MOST_SHOWN = 3  # maximum number of counterfactuals, including those that were not verified separately
 
 
 class NamedChange(NamedTuple):
@@ -26,7 +26,7 @@ class NamedChange(NamedTuple):
 
     name: str
     change: tuple[int, ...]  # numbers of candidates, in the order of the answer
-    confirmed: bool
+    verified: bool
 
 
 class KnownChange(NamedTuple):
@@ -117,13 +117,13 @@ class Facts:
         states = [NamedChange("Nothing changed", (), True)]
         if why.rows:
             states.append(NamedChange(self.answer_name, self._numbers(why.rows), why.is_counterfactual))
-        confirmed = [NamedChange("", self._numbers(other.rows), True) for other in why.alternatives]
-        shown = {frozenset(state.change) for state in [*states, *confirmed]}
+        verified = [NamedChange("", self._numbers(other.rows), True) for other in why.alternatives]
+        shown = {frozenset(state.change) for state in [*states, *verified]}
         flipping_sets = [
             self._numbers(rows) for rows in self._other_ways() if frozenset(self._numbers(rows)) not in shown
         ]
-        others = confirmed + [
-            NamedChange("", change, False) for change in flipping_sets[: max(0, MOST_MET - len(confirmed))]
+        others = verified + [
+            NamedChange("", change, False) for change in flipping_sets[: max(0, MOST_SHOWN - len(verified))]
         ]
         kind = "Alternative" if why.rows else "Way out"
         named = [state._replace(name=f"{kind} {place}") for place, state in enumerate(others, start=1)]

@@ -49,7 +49,7 @@ class ShownSurroundings(Protocol):
 
 
 class ShownVerification(Protocol):
-    """How an answer was confirmed."""
+    """How an answer was verified."""
 
     @property
     def by(self) -> str: ...
