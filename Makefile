@@ -56,7 +56,7 @@ bench: .venv/installed-dev  ## side-by-side measurements
 	$(BIN)/python bench/training.py
 	$(BIN)/python bench/graph_scale.py
 
-models: .venv/installed-dev  ## train the shipped models and those of the paper's sizes anew (hours; goes on if interrupted)
+models: .venv/installed-dev  ## train the shipped models and those of the paper's sizes anew (hours; rerun to resume)
 	$(TRAIN) --data collegemsg --model tgn --epochs 20 --out runs/tgn-collegemsg
 	$(TRAIN) --data collegemsg --model tgat --epochs 20 --out runs/tgat-collegemsg
 	$(TRAIN) --preset paper --data uci-messages --model tgn --epochs 8 --out runs/tgn-uci-messages
@@ -74,7 +74,7 @@ explainers: .venv/installed-dev  ## train the shipped explainers anew (minutes)
 			--out src/cody/baselines/shipped/$$model || exit 1; \
 	done
 
-reproduce: .venv/installed-dev  ## the paper's comparison, after `make models` (hours; goes on if interrupted)
+reproduce: .venv/installed-dev  ## the paper's comparison, after `make models` (hours; rerun to resume)
 	bash reproduce/reproduce.sh
 
 # What an installation is made from: it is done again when one of them changes.

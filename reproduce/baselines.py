@@ -155,7 +155,7 @@ def on_levels(only=None, links=20):
     entries = [entry for entry in FACTUAL if "sparsity" in entry.options and only in (None, entry.title)]
     for name in SHIPPED:
         model = cody.load_model(name, graph)
-        for kind, rows in sample_kinds(model, graph, links).items():
+        for kind, rows in sample_kinds(model, graph, links, ("correct", "incorrect")).items():
             for entry in entries:
                 made = at_sparsities(entry.name, scorer=name if entry.needs_scorer else None)
                 made = tuple(replace(one, near=events_on_paths) for one in made)

@@ -4,7 +4,7 @@
     ├── CallError     the call was wrong: an unknown name, a row out of range     (exit code 2)
     ├── DataError     a table, file or folder of events cannot be used           (exit code 1)
     ├── ModelError    weights, checkpoint or model do not fit                    (exit code 1)
-    └── BudgetError   an oracle was asked for more than its budget allows; searches end on it
+    └── BudgetError   a request exceeds the budget of an oracle; searches end on it
 
 and what it warns of:
 
@@ -12,7 +12,7 @@ and what it warns of:
     ├── PrecisionWarning     a model in half precision is computed in single precision
     ├── ProbabilityWarning   the answers of a model look like probabilities, not like logits
     ├── FailedLinksWarning   some links of a survey could not be explained
-    ├── SlowModelWarning     a model of another library cannot be asked in the fast way
+    ├── SlowModelWarning     a model of another library has no fast path
     └── TimeWarning          times look like milliseconds, or a question lies long after the log
 
 Each message repeats what the user gave and says what to do about it. It is one readable line, whatever it repeats: see

@@ -92,7 +92,7 @@ def test_an_evaluation_makes_the_model_in_each_worker(models, tmp_path):
         ("broken", "IndexError: list index out of range"),
         ("nothing", "returned nothing; it must return a model, or a model and its graph"),
         ("number", "a model has a method logits(query, changes); '5' has none"),
-        ("too_many", "must take the graph, or nothing; it wants 2 arguments"),
+        ("too_many", "must take the graph, or nothing; it takes 2 arguments"),
         ("tooy", "has no function 'tooy'; did you mean 'toy'?"),
     ],
 )

@@ -540,7 +540,7 @@ def test_the_demo_names_a_command_that_the_shell_finds(path, typed, monkeypatch,
     program.touch(mode=0o755)
     monkeypatch.setattr("sys.argv", [".venv/bin/cody", "demo"])
     monkeypatch.setenv("PATH", path)
-    assert f"Ask for yourself:         {typed} explain --event" in run("demo")
+    assert f"Try it yourself:          {typed} explain --event" in run("demo")
 
 
 def test_main_turns_an_error_into_one_line_and_an_exit_code(monkeypatch, capsys):
@@ -871,7 +871,7 @@ def messages(*words):
 def test_a_proof_that_nobody_would_wait_for_is_refused_with_its_cost(made):
     where = ("explain", "--data", made / "events", "--model", made / "model", "--event", 250)
     refused = run(*where, "--prove", 9, code=2)
-    assert re.search(r"--prove 9 would ask about [\d,]{9,} sets of events, about \d+ \w+; try --prove \d \(", refused)
+    assert re.search(r"--prove 9 would evaluate [\d,]{9,} sets of events, about \d+ \w+; try --prove \d \(", refused)
     run(*where, "--prove", 9, "--evaluations", 50)  # a budget ends it
     run(*where, "--prove", 9, "--candidates", 8)
 
@@ -887,5 +887,5 @@ def test_likely_partners_say_whether_they_met_afterwards(made):
     where = ("predict", "--data", made / "events", "--model", made / "model", "--node", 3, "--next", 2)
     assert "after that" not in run(*where)  # nothing comes after the end
     shown = run(*where, "--time", float(load(made / "events").time[150]))
-    assert "and after that" in shown
+    assert "next contact" in shown
     assert re.search(r"(later|never) *$", shown, re.MULTILINE)

@@ -37,7 +37,7 @@ def test_attention_is_that_of_torch(networks):
     embeddings = rng.normal(size=(below, weights.sizes.dimension))
     for layer in range(2):
         expected = network.attention[layer].reference(
-            torch.from_numpy(embeddings), layers.HopInputs(*map(torch.from_numpy, hop)), network.encode
+            torch.from_numpy(embeddings), layers.Hop(*map(torch.from_numpy, hop)), network.encode
         )
         np.testing.assert_allclose(weights.attend(layer, embeddings, hop), expected.detach().numpy(), **TOLERANCE)
 

@@ -902,7 +902,7 @@ def test_logits_that_happen_to_lie_between_0_and_1_are_not_warned_of():
 def test_probabilities_that_round_to_zero_or_of_few_sets_are_warned_of(bias):
     graph = random_graph(np.random.default_rng(0))
     model = Squashed(graph, weights=np.random.default_rng(1).normal(size=80) * 3, bias=bias)
-    with pytest.warns(ProbabilityWarning, match="a counterfactual that is found all the same is none"):
+    with pytest.warns(ProbabilityWarning, match="any counterfactual found would be wrong"):
         why = explain(model, graph, graph.query(79), evaluations=10)
     assert bias == 0.0 or any(logit == 0.0 for _, logit in why.evaluated)
 

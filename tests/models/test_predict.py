@@ -220,7 +220,7 @@ def test_the_command_that_asks_why_can_be_pasted_whatever_nodes_are_called(tmp_p
     save_model(tmp_path / "model", Checkpoint(random_network(named, "tgn"), named.identity))
     where = ("--data", tmp_path / "events", "--model", tmp_path / "model")
     shown = run("predict", *where, "--node", names[3], "--next", 1)
-    words = shlex.split(shown.partition("Ask why:")[2])
+    words = shlex.split(shown.partition("Explain it:")[2])
     assert words[:4] == ["cody", "explain", "--src", names[3]]
     assert words[5] in names
 

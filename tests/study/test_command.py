@@ -133,7 +133,7 @@ def test_numbers_are_whole_on_a_narrow_terminal(where):
 def test_fewer_links_than_asked_for_are_remarked_upon(where):
     result = command(*where, "--instances", 1000, "--kinds", "correct", "--explainers", "greedy-temporal")
     assert result.exit_code == 0, result.exception or result.output
-    assert re.search(r"only \d+ of the 1,000 correct links asked for exist", result.stderr)
+    assert re.search(r"only \d+ of the 1,000 correct links requested exist", result.stderr)
 
 
 def test_a_kind_is_explained_once_however_often_it_is_named(where, tmp_path):

@@ -48,7 +48,7 @@ def explain_many(
     outcome = Outcomes(graph, remark)
     with _way_to_explain(model, graph, request, workers, allow_data_mismatch) as explain:
         if out is None:
-            with stoppable(None, "what was finished is printed (--out FILE keeps it, and resumes)"):
+            with stoppable(None, "what was finished is printed (--out FILE saves it and can be resumed)"):
                 _print(outcome.explained(_watched(queries, explain)), as_csv=as_csv)
         else:
             with stoppable(out, "nothing was done yet"):

@@ -37,12 +37,12 @@ def check_proof(
         return
     each = _seconds_each(model, graph, queries[0], rows[0], size)
     if _fits(sets, each):
-        say(f"--prove {size} asks about {_cost(sets, each)}")
+        say(f"--prove {size} evaluates {_cost(sets, each)}")
         return
     smaller = next(k for k in range(size, 0, -1) if k == 1 or _fits(_sets(rows, k), each))
     instead = f"try --prove {smaller} ({_cost(_sets(rows, smaller), each)}), or " if smaller > 1 else "try "
     raise CallError(
-        f"--prove {size} would ask about {_cost(sets, each)}; {instead}"
+        f"--prove {size} would evaluate {_cost(sets, each)}; {instead}"
         "fewer --candidates, or a budget: --seconds, --evaluations"
     )
 

@@ -92,7 +92,7 @@ def say_what_is_missing(links: Sequence[evaluation.Link], sample: evaluation.Sam
     for kind in sample.kinds:
         found = sum(link.kind == kind for link in links)
         if found < sample.instances:
-            exist = f"only {found:,} of the {words.count(sample.instances, f'{kind} link')} asked for"
+            exist = f"only {found:,} of the {words.count(sample.instances, f'{kind} link')} requested"
             say(f"{exist} {'exists' if found == 1 else 'exist'} in this period with this margin")
 
 

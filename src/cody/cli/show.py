@@ -201,7 +201,7 @@ def predictions(found: Predictions, listed: Predictions, shown: Predictions, opt
         kind, wrong = ("link", ", --wrong the wrong ones") if listed is found else ("wrong prediction", "")
         yield Prose(f"{len(shown):,} of {count(len(listed), kind)} shown: --last N shows more{wrong}, --csv all.")
     latest = min(reversed(list(shown)), key=lambda each: each.event is None)  # of events, if there are any
-    yield f"Ask why:  cody explain {_asked(latest)}{options}"
+    yield f"Explain it:  cody explain {_asked(latest)}{options}"
 
 
 def _asked(link: Prediction) -> str:
@@ -222,7 +222,7 @@ def partners(shown: Predictions, node: str, options: str) -> Iterable[ShownPart]
     yield Prose(f"The most likely partners of {sanitize(node)}, as of {moment_and_zone(when)}:")
     yield ""
     now = when == float(shown.graph.time[shown.graph.num_events - 1])
-    rows = TextTable("link", "#score", "predicted", "they met", *([] if now else ["and after that"]))
+    rows = TextTable("link", "#score", "predicted", "last contact", *([] if now else ["next contact"]))
     for place, each in enumerate(shown):
         contact = shown.contact(place)
         before = "never" if contact.last is None else f"{earlier(contact.last, when)} before"
@@ -233,7 +233,7 @@ def partners(shown: Predictions, node: str, options: str) -> Iterable[ShownPart]
     yield ""
     src, dst = (shlex.quote(sanitize(shown.graph.name(end))) for end in (first.src, first.dst))
     asked = f"--src {src} --dst {dst} --time {'now' if now else shlex.quote(timestamp(when))}"
-    yield f"Ask why:  cody explain {asked}{options}"
+    yield f"Explain it:  cody explain {asked}{options}"
 
 
 def effects(graph: TemporalGraph, found: Effects, most: int) -> Iterable[ShownPart]:
@@ -300,7 +300,7 @@ def advice(why: Explanation) -> TextTable:
         rows.add_row(f"--seconds {ceil(10 * why.seconds)}", "to look further")
         return rows
     if why.parameters["search"]["name"] != DEFAULT_SEARCH:
-        rows.add_row(f"--explainer {DEFAULT_SEARCH}", "to look further with as many questions")
+        rows.add_row(f"--explainer {DEFAULT_SEARCH}", "to search further with the same budget")
     else:
         larger = 10 * why.evaluations
         rows.add_row(f"--evaluations {larger}", f"to look further (within {duration(larger * each)})")
@@ -353,7 +353,7 @@ def demo(result: Demo, page: Path | None) -> Iterable[ShownPart]:
     yield ""
     if page is not None:
         yield f"Look at it in a browser:  {_below_home(page)}"
-    yield f"Ask for yourself:         {_as_called()} explain --event {result.incorrect.event}"
+    yield f"Try it yourself:          {_as_called()} explain --event {result.incorrect.event}"
 
 
 def _as_called() -> str:
@@ -401,5 +401,5 @@ def evaluation(summaries: Mapping[Group, GroupSummary]) -> Iterable[ShownPart]:
         yield Prose(
             "fid+: share of links whose decision changes without the events named; fid-: share whose decision stays "
             "with these events alone; sparsity: mean share of the candidates that is named; AUFSC+: area under fid+ "
-            "over sparsity; sets: mean number of sets that the model was asked about."
+            "over sparsity; sets: mean number of sets that were evaluated."
         )

@@ -133,7 +133,7 @@ survey_options = bundled(
     _model(
         "--model",
         multiple=True,
-        help=f"As in explain; a second one is asked about the same links. Default: {DEFAULT_MODEL}.",
+        help=f"As in explain; repeat it to compare a second model on the same links. Default: {DEFAULT_MODEL}.",
     ),
     mismatch_option,
     _links(
@@ -208,7 +208,7 @@ def survey(
             model = subject.open(named)
             with way_to_evaluate(plan.data, graph, subject, options.workers, options.ray) as way:
                 steps = evaluation.run(file, model, graph, plan, sample, evaluate=way)
-                kept, nothing = (file if options.out else None), "nothing was kept (--out keeps it)"
+                kept, nothing = (file if options.out else None), "nothing was saved (use --out FILE)"
                 links = finish(steps, sample, kept=kept, nothing=nothing)
             surveyed.append(SurveyedModel(graph, _explained(file, graph, plan, links)))
     _report(surveyed, html, options.pages, as_json=as_json, as_csv=as_csv)

@@ -44,7 +44,7 @@ typedef struct {
     int64_t table_is_double, memory_is_double, gates_are_double;
     int64_t shares;                               /* whether values that differ by at most `most` are the same */
     double most;
-    const double *direction;                      /* [d] see `Alike` */
+    const double *direction;                      /* [d] see `NearDuplicates` */
     void *gathered_own, *gathered_other;          /* [at_once, d] memories whose products are missing */
     void *own_parts, *other_parts, *event_parts;  /* [capacity, 4d], [capacity, 3d], [event_capacity, 3d] */
     const void *kept_bias;                        /* [d] */

@@ -63,7 +63,7 @@ class NamedModel:
             wanted = [each for each in inspect.signature(function).parameters.values() if each.default is each.empty]
             wanted = [each for each in wanted if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
         if len(wanted) > 1:
-            raise CallError(f"{self.name} must take the graph, or nothing; it wants {len(wanted)} arguments")
+            raise CallError(f"{self.name} must take the graph, or nothing; it takes {len(wanted)} arguments")
         graph = self._load_graph() if wanted else None
         with _reported_as_of(self.name):
             made = function(graph) if wanted else function()

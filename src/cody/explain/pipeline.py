@@ -53,8 +53,8 @@ from cody.utils.deadline import until
 from cody.utils.signatures import readable_help
 
 PROBABILITIES = (
-    "all answers of the model lie between 0 and 1. Taken for logits, each of them predicts the link, and a "
-    "counterfactual that is found all the same is none. If they are probabilities, let the model return logits: "
+    "all answers of the model lie between 0 and 1. Taken for logits, each of them predicts the link, and any "
+    "counterfactual found would be wrong. If they are probabilities, let the model return logits: "
     "log(p / (1 - p)); "
     "cody.adapters.from_probabilities(model) does"
 )

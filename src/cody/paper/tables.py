@@ -74,7 +74,7 @@ CALLS = Measure(
     "calls",
     "calls",
     "Calls",
-    "distinct sets of events that the model was asked about; lower is better",
+    "distinct sets of events that were evaluated; lower is better",
     metrics.mean_evaluations,
     ranked=False,
 )

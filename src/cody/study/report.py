@@ -96,7 +96,7 @@ class Decisive(NamedTuple):
     relation: str  # one of RELATIONS
     latest: int  # 1 for the latest candidate, 2 for the one before it, …
     age: str  # which of the ages of the part
-    repeated: bool  # its two nodes had met before
+    repeated: bool  # its two nodes had interacted before
 
 
 class Example(NamedTuple):
@@ -131,7 +131,7 @@ class Part:
     fragility: tuple[Fragile, ...]
     relations: tuple[Contrast, ...]  # empty if nothing was explained
     latest: tuple[Contrast, ...]  # among the k latest candidates
-    repetition: Contrast | None  # the two nodes of the event had met before
+    repetition: Contrast | None  # the two nodes of the event had interacted before
     ages: tuple[Contrast, ...]  # how long before the link
     age: Age | None  # the same in one figure, in the unit of the log
     simultaneous: Simultaneous
@@ -237,7 +237,7 @@ def _latest(flipped: Sequence[ExplainedLink]) -> tuple[Contrast, ...]:
 
 
 def _repetition(flipped: Sequence[ExplainedLink], graph: TemporalGraph) -> Contrast:
-    return _contrast("its nodes had met before", flipped, [is_repeated(graph, case) for case in flipped])
+    return _contrast("its nodes had interacted before", flipped, [is_repeated(graph, case) for case in flipped])
 
 
 class Bins(NamedTuple):

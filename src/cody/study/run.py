@@ -152,8 +152,8 @@ def check_identity(model: Model) -> None:
     """Reject a model whose records could not be distinguished from those of another model of its class."""
     if not has_identity(model):
         raise CallError(
-            f"the model {describe(model)} has no identity, so its records could not be told from another model's; give "
-            "it an attribute identity, a text that changes whenever its answers may: "
+            f"the model {describe(model)} has no identity, so its records could not be distinguished "
+            "from another model's; give it an attribute identity, a text that changes whenever its answers may: "
             "identity = cody.models.contract.fingerprint(weights)"
         )
 

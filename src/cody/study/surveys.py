@@ -62,7 +62,7 @@ def survey(
     drawn = sample_kinds(model, graph, most, kinds, period=period, seed=seed, events=rows)
     asked = [Link(row, kind) for kind in kinds for row in drawn[kind]]
     if not asked:
-        raise CallError(f"there is no {' or '.join(kinds)} link among those asked for")
+        raise CallError(f"there is no {' or '.join(kinds)} link among those requested")
     plan = EvaluationPlan(data_name, model_name, (explainer or named_explainer(DEFAULT_SEARCH),), seed)
     records: list[Record] = []
     failures: list[Failure] = []

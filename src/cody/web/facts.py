@@ -125,7 +125,7 @@ class Facts:
         others = verified + [
             NamedChange("", change, False) for change in flipping_sets[: max(0, MOST_SHOWN - len(verified))]
         ]
-        kind = "Alternative" if why.rows else "Way out"
+        kind = "Alternative" if why.rows else "Counterfactual"
         named = [state._replace(name=f"{kind} {place}") for place, state in enumerate(others, start=1)]
         return states + named
 

@@ -47,14 +47,23 @@ def check_model(
     it rejects numpy integers) or is probably unintended (it ignores the history). A broken model gives a failed
     result, never an exception; `raise_if_failed()` of the result raises one.
 
-    Without `queries`, a handful is picked: the first and the last event and some between. Two logits count as equal
-    up to `tolerance`, since the last bits of a matrix product depend on its shape. A `reference` is a model known to
-    be right, which is asked the same questions. `watch` is called with each outcome as soon as it is known.
+    Args:
+        model: The model to check.
+        graph: The log that it was made for.
+        queries: Links to score. By default a handful: the first and the last event and some between.
+        reference: A model known to be right, whose answers are compared.
+        tolerance: Up to which difference two logits count as equal: the last bits of a matrix product depend on its
+            shape.
+        seed: For the random sets of changes.
+        quick: For slow models: the most informative checks with two queries (the first two of `queries`), in at most
+            50 calls of at most 8 sets each; 85 calls if the model offers all that a model may offer, and 12 more if
+            all answers lie between 0 and 1.
+        seconds: Time limit. The remaining checks are skipped; a call that has begun is waited for, unless the model
+            checks the deadline (`cody.utils.deadline`).
+        watch: Called with each result as soon as it is known.
 
-    The `quick` form is for slow models: the most informative checks, about two queries (the first two of `queries`), in
-    at most 50 calls of at most 8 sets each; 85 calls if the model offers all that a model may offer, and
-    12 more if all answers lie between 0 and 1. After `seconds`, the remaining checks are skipped; a call that has begun
-    is waited for, unless the model checks the deadline (`cody.utils.deadline`).
+    Returns:
+        The report; `print` shows each check.
     """
     if not tolerance >= 0:
         raise CallError(f"tolerance must be 0 or more, not {tolerance}")
