@@ -47,6 +47,12 @@ TESTS = {  # module → what should notice a change of it, the quickest first
     "cody.search.exhaustive": (*SEARCH, "tests/explain/test_explain.py"),
     "cody.search.diverse": (*SEARCH, "tests/explain/test_explain.py"),
     "cody.search.oracle": ("tests/search/test_oracle.py", *SEARCH, *EXPLAIN),
+    "cody.search.space": ("tests/search/test_proposals.py", *EXPLAIN),
+    "cody.search.run": EXPLAIN,
+    "cody.search.widening": ("tests/explain/test_widening.py", *EXPLAIN),
+    "cody.search.estimates": ("tests/adapters/test_approximate.py", *EXPLAIN),
+    "cody.search.intrusion": ("tests/search/test_proposals.py", *EXPLAIN),
+    "cody.search.time_shift": ("tests/search/test_proposals.py", *EXPLAIN),
     "cody.engine.masks": MASKS,
     "cody.engine.fast": ENGINE,
     "cody.engine.tgn": ENGINE,
@@ -54,6 +60,7 @@ TESTS = {  # module → what should notice a change of it, the quickest first
     "cody.engine.memory": ENGINE,
     "cody.engine.lineage": ENGINE,
     "cody.explain.pipeline": EXPLAIN,
+    "cody.explain.verification": EXPLAIN,
     "cody.study.metrics": ("tests/study/test_explanation_metrics.py", "tests/study/test_run.py"),
     "cody.study.run": ("tests/study/test_run.py", "tests/study/test_failures.py"),
     "cody.study.surveys": ("tests/study/test_survey.py",),
@@ -167,6 +174,7 @@ def _save(results: list[Result], sample: int) -> None:
     """Replace what is known about the examined modules by what was seen now."""
     file = ROOT / "results" / "mutation.json"
     known = json.loads(file.read_text(encoding="utf-8"))["modules"] if file.exists() else {}
+    known = {module: result for module, result in known.items() if module in TESTS}  # others were renamed
     for module in {result.module: None for result in results}:
         of_one = [result for result in results if result.module == module]
         survived = [f"line {result.mutant.line}: {result.mutant.what}" for result in of_one if not result.noticed]
