@@ -44,7 +44,7 @@ def main() -> None:
             seconds = time.process_time() - start
             if not size:
                 every, spent = logits, seconds
-            computed = session._workspace.inputs.memory.length
+            computed = session._workspace.inputs.store.vectors.length
             apart, effect = np.abs(logits - every).max(), np.abs(every - every[0]).max()
             print(f"{row:>8} {size:>9g} {computed:>9,} {seconds / spent:>6.2f} {apart:>19.1e} {effect:>15.2f}")
 

@@ -514,7 +514,7 @@ def test_answers_that_are_not_numbers_are_refused(answer):
         def logits(self, query, removals):
             return answer
 
-    with pytest.raises(ModelError, match=r"one number for each change|logits for"):
+    with pytest.raises(ModelError, match=r"one number per change|logits for"):
         explain(Broken(), GRAPH, QUERY)
 
 

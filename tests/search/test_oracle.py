@@ -84,7 +84,7 @@ def test_a_model_that_answers_nonsense_is_named_with_the_set(bad):
 def test_a_model_with_too_few_answers_is_refused():
     model = Sum()
     model.logits = lambda query, removals: np.zeros(1)
-    with pytest.raises(ModelError, match="gave 1 logits for 2 changes"):
+    with pytest.raises(ModelError, match="returned 1 logits for 2 changes"):
         Oracle(model, QUERY).ask(sets({1}, {2}))
 
 
@@ -99,7 +99,7 @@ def test_asking_ahead_computes_no_more_than_the_budget_has_room_for():
 def test_a_model_with_too_few_answers_is_refused_also_when_asked_ahead():
     model = Sum()
     model.logits = lambda query, removals: np.zeros(1)
-    with pytest.raises(ModelError, match="gave 1 logits for 2 changes"):
+    with pytest.raises(ModelError, match="returned 1 logits for 2 changes"):
         Oracle(model, QUERY).prefetch(sets({1}, {2}))
 
 

@@ -170,7 +170,7 @@ def test_weights_for_other_features_are_refused_and_nothing_is_written(tmp_path)
     save_file(weights, tmp_path / "weights.safetensors")
     assert load_file(tmp_path / "weights.safetensors").keys() == weights.keys()
     other = random_graph(np.random.default_rng(0), edge_features=3)
-    with pytest.raises(ModelError, match="built for 0 event features, the graph has 3"):
+    with pytest.raises(ModelError, match="built for 0 event features, but the graph has 3"):
         import_original(tmp_path / "weights.safetensors", other, tmp_path / "model", **SIZES)
     assert not (tmp_path / "model").exists()
 

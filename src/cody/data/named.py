@@ -223,7 +223,7 @@ def _check_content(dataset: Dataset, graph: TemporalGraph) -> TemporalGraph:
         has, should = ("{:,} nodes, {:,} events, {:,} unique edges".format(*counts) for counts in (actual, expected))
         raise DataError(f"it has {has}; {dataset.title} has {should}")
     raise DataError(
-        f"it has as many nodes and events as {dataset.title}, but other ones: their identity is "
+        f"it has as many nodes and events as {dataset.title}, but different ones: their identity is "
         f"{bare.identity}, not {dataset.content}"
     )
 
