@@ -38,6 +38,18 @@ def test_a_command_that_is_stopped_while_it_starts_ends_without_a_word(tmp_path,
     assert interrupted(tmp_path, [*called, "demo"], module) == (130, "")
 
 
+def test_a_command_that_is_stopped_while_it_works_ends_with_the_code_of_ctrl_c(tmp_path):
+    (tmp_path / "slow_model.py").write_text("import time\nprint('working', flush=True)\ntime.sleep(60)\n")
+    words = [sys.executable, "-m", "cody", "explain", "--model", "slow_model:model", "--event", "9"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(SOURCE)])}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(interruptible(words), env=environment, text=True, **pipes) as process:
+        assert process.stdout.readline() == "working\n"
+        process.send_signal(signal.SIGINT)
+        message = process.communicate(timeout=20)[1]
+    assert (process.returncode, message.strip()) == (130, "")
+
+
 def test_a_program_that_imports_the_package_keeps_its_signals(tmp_path):
     (tmp_path / "program").mkdir()
     (tmp_path / "program" / "__init__.py").write_text("import cody\ncody.TemporalGraph\n")

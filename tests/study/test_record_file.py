@@ -65,7 +65,7 @@ def test_a_document_that_is_not_of_an_evaluation_is_no_record(tmp_path):
     document = json.loads(changed(record().to_json()))
     del document["evaluation"]
     (tmp_path / "run.jsonl").write_text(json.dumps(document) + "\n")
-    with pytest.raises(DataError, match=r"line 1: this explanation is damaged: it is not of an evaluation"):
+    with pytest.raises(DataError, match="line 1: this is an explanation, not a record"):
         read_records(tmp_path / "run.jsonl")
 
 

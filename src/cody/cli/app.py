@@ -1,7 +1,7 @@
 """The command line as such: which commands there are, where answers and messages go, and exit codes.
 
 Answers go to standard output; progress and messages go to standard error. Exit codes: 0 done, 1 something failed,
-2 the call was wrong.
+2 the call was wrong, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -57,9 +57,12 @@ def main() -> None:
     warnings.showwarning = _show_warning
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: the matrices of a query are small
     try:
-        app()
-    except KeyboardInterrupt:  # commands that have something to say about it do that
+        sys.exit(app.main(standalone_mode=False))
+    except (KeyboardInterrupt, click.Abort):  # commands that have something to say about it do that
         sys.exit(start.STOPPED)
+    except click.ClickException as error:  # the call was wrong
+        error.show()
+        sys.exit(error.exit_code)
     except CodyError as error:
         _fail(words.sanitize(error, 2000), 2 if isinstance(error, CallError) else 1)
     except ModuleNotFoundError as error:

@@ -85,7 +85,7 @@ class AnswerStep(NamedTuple):
     """One more row of the answer, and the logit then."""
 
     event: Event
-    logit: float | None  # None: there was no time to ask
+    logit: float | None  # None: there was no time to compute it
 
 
 # What an explanation is about besides its candidates.
@@ -96,7 +96,7 @@ ALL_EVENTS = "all"  # no other event can matter, whatever happens to the candida
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation:
-    """What an explainer found about one prediction. `print` shows it, `to_json` keeps it."""
+    """What an explainer found about one prediction. `print` shows it, `to_json` writes it."""
 
     query: Query
     src: str  # the query's nodes as the user calls them
@@ -104,29 +104,29 @@ class Explanation:
     event: int | None  # the row of the event, if the link is one that happened
     candidates: tuple[Event, ...]  # what could change, oldest first
     rows: tuple[int, ...]  # the answer, in the order in which the search put it together
-    logits: tuple[float | None, ...]  # after 0, 1, … all of them; None: there was no time to ask
+    logits: tuple[float | None, ...]  # after 0, 1, … all of them; None: there was no time to compute it
     ended: str  # why the search ended: a word of cody.search.result
-    factual: bool  # the explainer names what speaks for the decision; it did not look for what would change it
+    factual: bool  # the explainer names what supports the decision; it did not search for what flips it
     iterations: int
-    evaluations: int  # distinct sets that the explainer asked the model about
-    seconds: float  # for all of it but the confirmation
+    evaluations: int  # distinct sets that the model scored
+    seconds: float  # without the verification
     verification: Verification | None  # None: nothing claims to change the decision, or there was no time
     without_all: float | None  # the logit with all candidates changed; None: verified, or no time
     parameters: dict[str, Any]  # what the explainer was given
     seed: int
     model: str  # identities of what it is about
     data: str
-    evaluated: tuple[tuple[tuple[int, ...], float], ...] = ()  # every set asked about, and the answer
-    alternatives: tuple[Counterfactual, ...] = ()  # other ways out, best first; none contains another
+    evaluated: tuple[tuple[tuple[int, ...], float], ...] = ()  # every set that was scored, with its logit
+    alternatives: tuple[Counterfactual, ...] = ()  # other counterfactuals, best first; none contains another
     window: Window | None = None  # when the one imagined event of the answer could have been, to the same effect
-    surroundings: Surroundings | None = None  # None: in documents of others, and of before
-    wider: Wider | None = None  # where else a counterfactual was looked for in vain; None: nowhere
+    surroundings: Surroundings | None = None  # None: in documents that other programs or 0.1 wrote
+    wider: Wider | None = None  # a larger set of candidates that was searched without success
     scope: str = SOME_EVENTS  # whether events that are no candidates could matter: one of the words above
 
     @property
     def original(self) -> float:
         """The logit with nothing changed."""
-        assert self.logits[0] is not None  # it is always asked for, and documents are checked
+        assert self.logits[0] is not None  # it is always computed, and documents are checked
         return self.logits[0]
 
     @property
@@ -140,12 +140,12 @@ class Explanation:
 
     @property
     def removed(self) -> tuple[int, ...]:
-        """The events that did not happen in the answer; none if it names events without taking them away."""
+        """The events that the answer removes; none if it names events without removing them."""
         return () if self.factual else tuple(row for row in self.rows if self.candidate(row).edit == REMOVED)
 
     @property
     def imagined(self) -> tuple[int, ...]:
-        """The imagined events that did."""
+        """The imagined events of the answer: added, moved or altered ones."""
         return tuple(row for row in self.rows if self.candidate(row).edit != REMOVED)
 
     @property
@@ -155,7 +155,7 @@ class Explanation:
 
     @property
     def is_unverified(self) -> bool:
-        """Whether the search found a counterfactual that plain replay had no time for, or does not agree with."""
+        """Whether the search found a counterfactual that the reference had no time to verify, or disagrees with."""
         changed = self.without is not None and flips(self.original, self.without)
         return changed and not self.is_counterfactual
 
@@ -166,16 +166,16 @@ class Explanation:
 
     @property
     def proven(self) -> int:
-        """Every set of fewer than so many candidates was tried, or has an event that alone does it.
+        """A size: every smaller set of candidates was evaluated, or contains an event that flips it alone.
 
-        It follows from what was asked.
+        It follows from the sets that were evaluated.
         """
-        asked = {frozenset(rows) for rows, _ in self.evaluated}
-        return lower_bound(asked, [event.row for event in self.candidates], dict(self.counterfactuals))
+        sets = {frozenset(rows) for rows, _ in self.evaluated}
+        return lower_bound(sets, [event.row for event in self.candidates], dict(self.counterfactuals))
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether every set of candidates was tried."""
+        """Whether every set of candidates was evaluated."""
         return self.proven > len(self.candidates)
 
     @property

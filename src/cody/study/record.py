@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from cody.errors import CallError
+from cody.errors import CallError, DataError
 from cody.explain.document import WHAT, ExplanationDocument, events_of, explanation_of, read_document
 from cody.explain.explanation import REMOVED, Event, Explanation
 from cody.explain.upgrade import RecordOf02
@@ -107,8 +107,10 @@ class Record:
 def record_of(form: ExplanationDocument) -> Record:
     """What a document of an evaluation says, as numbers."""
     part, original, without = form.evaluation, form.logits[0], form.logits[-1]
-    if part is UNSET or form.event is None or original is None or without is None:
-        raise damaged(WHAT, "it is not of an evaluation: evaluation, event or a logit is missing")
+    if part is UNSET:
+        raise DataError("this is an explanation, not a record: cody evaluate and cody survey write records")
+    if form.event is None or original is None or without is None:
+        raise damaged(WHAT, "it is not of an evaluation: its event or a logit is missing")
     edits = {event.row: event for event in events_of(form.candidates) if event.edit != REMOVED}
     flipping = (number for number, logit in enumerate(form.evaluated.logits, start=1) if flips(original, logit))
     return Record(

@@ -19,6 +19,8 @@ def write_pages(explanations: Sequence[Shown], file: Path) -> None:
     """Write a list of the explanations to `file`, and a page of each, named by its number, to a folder beside it."""
     check_page_file(file)
     folder = file.with_suffix("")
+    if folder == file:
+        raise CallError(f"{file} is to be the index page, so its name must end in .html: {file}.html")
     if folder.exists() and not folder.is_dir():
         raise CallError(f"{folder} is a file, but the pages of {file} need a folder of that name; choose another name")
     folder.mkdir(exist_ok=True)
