@@ -333,7 +333,7 @@ def _edits(shown: AnswerTable) -> TextTable:
     """The head of a table of edits."""
     edit, link, when, before, logit, score, predicted = shown.headings
     # Rather long names on two lines than every date.
-    return TextTable(f"#{edit}", link, when, before, f"#{logit}", f"#{score}", predicted, whole=[2])
+    return TextTable(f"#{edit}", link, when, before, f"#{logit}", f"#{score}", predicted, whole=[2, 3, 6])
 
 
 def demo(result: Demo, page: Path | None) -> Iterable[ShownPart]:

@@ -6,10 +6,12 @@ import re
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
+from typing import Any
 
 from cody.utils.words import columns, padded
 
 GAP = 2  # blanks between two columns
+JOINED = "\u00a0→"  # an arrow with a blank before it at which no line is broken
 STYLE = re.compile(r"\x1b\[[\d;]*m")  # what makes a text bold or coloured on a terminal
 
 
@@ -26,6 +28,10 @@ class TextTable:
     a        0.5
     long
     name
+    >>> links = TextTable("link")
+    >>> links.add_row("1667 → 105")
+    >>> list(links.lines(width=7))
+    ['link', '1667 →', '105']
 
     Args:
         headings: of the columns; # stands before those of numbers, which are aligned on the right and never folded.
@@ -64,7 +70,7 @@ class TextTable:
         if limit is None:
             return widths
         least = [
-            width if whole else max((columns(word) for cell in column for word in cell.split()), default=0)
+            width if whole else max((columns(word) for cell in column for word in _joined(cell).split(" ")), default=0)
             for width, whole, column in zip(widths, self.whole, cells, strict=True)
         ]
         while sum(widths) + GAP * (len(widths) - 1) > limit:
@@ -80,6 +86,10 @@ def _folded(cell: str, width: int) -> list[str]:
     lines = cell.split("\n")
     if all(columns(STYLE.sub("", line)) <= width for line in lines):
         return lines
-    return [
-        part for line in lines for part in textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)
-    ]
+    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    return [part.replace(JOINED, " →") for line in lines for part in textwrap.wrap(_joined(line), width, **options)]
+
+
+def _joined(cell: str) -> str:
+    """A text in which no arrow begins a line: "1667 → 105" is broken after the arrow."""
+    return cell.replace("\n", " ").replace(" →", JOINED)
