@@ -56,7 +56,7 @@ def growth(values: Values) -> str:
 LINES = [
     Line("TGAT, one set: plain against fast", "sets", "tgat", times, "100×", "200×"),
     Line("TGN, one set: plain against fast", "sets", "tgn", times, "60×", "120×"),
-    Line("TGN, one explanation of 300 sets, confirmed: plain against ours", "explanation", "tgn", times, "60×", "100×"),
+    Line("TGN, one explanation of 300 sets, verified: plain against ours", "explanation", "tgn", times, "60×", "100×"),
     Line("TGAT, the same", "explanation", "tgat", times, "60×", "100×"),
     Line(
         "TGN, its share outside matrix products and attention",

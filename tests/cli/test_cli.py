@@ -816,7 +816,7 @@ def test_a_failure_says_what_to_try_next_and_what_it_would_cost(made):
         for row in range(row_of(shown), 100, -1)
         if "try next" in (paper := run(*where, "--event", row, "--explainer", "greedy", "--count", 1))
     )
-    assert re.search(r"--explainer scout +to look further", paper)
+    assert re.search(r"--explainer scout +to search further", paper)
 
 
 def test_a_search_without_time_to_look_is_told_to_take_more(made):

@@ -565,7 +565,7 @@ def test_pins_of_several_files_stand_side_by_side(unknown: Dataset, tmp_path: Pa
 
 def test_what_is_not_kept_is_not_pinned(unknown: Dataset, server: Server, tmp_path: Path) -> None:
     server.content = SHUFFLED
-    with pytest.raises(DataError, match="but other ones: their identity is"):
+    with pytest.raises(DataError, match="but different ones: their identity is"):
         fetch(unknown)
     assert kept(tmp_path) == []
 

@@ -140,8 +140,8 @@ def test_alternatives_are_offered_by_name_and_only_confirmed_ones_are_called_con
     why = toy(count=2)
     states = Facts(why).states
     assert [state.name for state in states][:3] == ["Nothing changed", "The answer", "Alternative 1"]
-    assert [state.confirmed for state in states][:3] == [True, True, True]
-    assert not any(state.confirmed for state in states[3:])
+    assert [state.verified for state in states][:3] == [True, True, True]
+    assert not any(state.verified for state in states[3:])
     rows = [frozenset(state.change) for state in states[1:]]
     assert not any(one < other for one in rows for other in rows)
 
