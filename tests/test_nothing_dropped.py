@@ -3,25 +3,18 @@
 import html
 import json
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from cody import Add, TemporalGraph, cli
-from cody.data import save_graph
 from cody.explain.what_if import Scenario, answer_cases
 from cody.models import ToyModel
-from cody.train.checkpoint import Checkpoint, save_model
-from random_events import random_graph, random_network
+from commands import data_and_model
 
 
 @pytest.fixture(scope="module")
 def where(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("named")
-    graph = random_graph(np.random.default_rng(0), nodes=30, events=300)
-    save_graph(graph, folder / "events")
-    save_model(folder / "model", Checkpoint(random_network(graph, "tgn"), graph.identity))
-    return ["--data", str(folder / "events"), "--model", str(folder / "model")]
+    return data_and_model(tmp_path_factory.mktemp("named"))
 
 
 def run(*words):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cody.models.decision import flips
 from cody.search import diverse_counterfactuals, greedy, prove, scout, search_alternatives
 from cody.search.oracle import Oracle
-from cody.search.result import best_evaluated, lower_bound
+from cody.search.result import FOUND, SearchResult, best_evaluated, flipping_sets, lower_bound
 from cody.search.scout import PATIENCE, usual_evaluations
 from search.test_search import QUERY, Lookup, random_model
 
@@ -284,3 +284,9 @@ def test_the_lower_bound_is_the_first_size_with_a_set_that_nobody_asked_about(se
     asked = [change for change in every if change not in left_out]
     sizes = [len(change) for change in left_out if change]  # what is predicted with nothing changed is always known
     assert lower_bound(asked, range(5)) == min(sizes)
+
+
+def test_a_part_of_the_answer_is_no_alternative():
+    scored = {frozenset(): 1.0, frozenset({1}): -1.0, frozenset({2}): 1.0, frozenset({1, 2}): -1.0}
+    found = SearchResult((1, 2), 0, FOUND, flipping_sets(scored), 1, tuple(scored.items()))
+    assert diverse_counterfactuals(found, 3) == [{1, 2}]
