@@ -78,7 +78,7 @@ reproduce: .venv/installed-dev  ## the paper's comparison, after `make models` (
 	bash reproduce/reproduce.sh
 
 # What an installation is made from: it is done again when one of them changes.
-INSTALLED_FROM := .venv/python pyproject.toml setup.py constraints.txt src/cody/engine/follow.c
+INSTALLED_FROM := .venv/python pyproject.toml setup.py constraints.txt $(wildcard src/cody/engine/*.[ch])
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit("CoDy needs Python 3.11 or later; this is %d.%d. Try: make PYTHON=python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'

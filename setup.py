@@ -1,4 +1,4 @@
-"""Build the compiled form of following changes, where there is a compiler; pyproject.toml has everything else.
+"""Build the compiled form of the engine's loops, where there is a compiler; pyproject.toml has everything else.
 
 Without a compiler the installation works all the same, with the numpy form. CODY_PURE=1 leaves the library out, which
 makes a wheel for any machine.
@@ -10,13 +10,14 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCE = "src/cody/engine/follow.c"
+SOURCES = [f"src/cody/engine/{name}" for name in ("follow.c", "layers.c", "numbers.h")]
 
 follow = Extension(
     "cody.engine.follow",
-    sources=[SOURCE],
-    # The engine compares it with the source beside it, so that an older library is never used: see compiled.py.
-    define_macros=[("SOURCE", f"{zlib.crc32(Path(SOURCE).read_bytes())}LL")],
+    sources=[name for name in SOURCES if name.endswith(".c")],
+    depends=SOURCES,
+    # The engine compares it with the sources beside it, so that an older library is never used: see library.py.
+    define_macros=[("SOURCE", f"{zlib.crc32(b''.join(Path(name).read_bytes() for name in SOURCES))}LL")],
     # What is computed must not depend on the processor: no -march, no -ffast-math. -fno-trapping-math changes no
     # number; without it, comparisons keep loops from becoming vectors.
     extra_compile_args=["-std=c11", "-O3", "-fvisibility=hidden", "-ffp-contract=off", "-fno-trapping-math"],

@@ -6,7 +6,7 @@ import zipfile
 
 ALLOWED = re.compile(
     r"cody/(.*\.py|py\.typed|(models|baselines)/shipped/.*\.(json|safetensors)|data/shipped/.*\.(npz|md)"
-    r"|paper/.*\.csv|web/.*\.(css|js)|engine/follow\.(c|.*\.so))|cody_explain-[^/]*\.dist-info/.*"
+    r"|paper/.*\.(csv|mplstyle)|web/.*\.(css|js)|engine/(.*\.[ch]|follow\..*\.so))|cody_explain-[^/]*\.dist-info/.*"
 )
 
 for wheel in sys.argv[1:]:

@@ -34,8 +34,9 @@ import torch
 from cody.data import datasets, is_here, load, save_graph
 from cody.engine import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, memory
 from cody.engine.attention import Attention, Decoder
-from cody.engine.compiled import CompiledFollow, form
+from cody.engine.compiled import CompiledFollow
 from cody.engine.fast import FastModel
+from cody.engine.library import form
 from cody.engine.vectors import Products
 from cody.engine.weights import Weights
 from cody.errors import CallError, CodyError, did_you_mean
@@ -211,10 +212,10 @@ def _seconds_of_replay(model: FastModel, query: Query, sets: list[Change]) -> fl
 
 def _plain(model: FastModel, query: Query, sets: list[Change]) -> Replay:
     """Plain forward passes in single precision, as a model is usually run, since the oldest event of the sets."""
-    reference = model.reference(query, frozenset().union(*sets))
-    start = reference.start
-    if start is not None:
-        start = start._replace(memory=start.memory.astype(np.float32))
+    start = None
+    if isinstance(model, FastTGN):
+        state = model.state(model.reference(query, frozenset().union(*sets)).since)
+        start = state._replace(memory=state.memory.astype(np.float32))
     return Replay(model.weights, model.graph, start=start)
 
 

@@ -73,11 +73,11 @@ def measure(model: FastTGN, options: argparse.Namespace) -> dict[str, Any]:
         drawn += 1
         around = candidates(model.graph, query, size=options.size)
         rows = around[:: max(1, len(around) // options.rows)].tolist()
-        workspace = QueryWorkspace(model, query, rows)
+        workspace = QueryWorkspace(model, [query], rows)
         if workspace.exact:
             continue
         sets = some_sets(rows, rng)
-        estimates, exact = answer_all(workspace, sets), answer_all(workspace.exactly, sets)
+        estimates, exact = (np.array(answer_all(one, sets))[:, 0] for one in (workspace, workspace.exactly))
         session = model.session(query, rows)
         given = session.logits(sets)
         apart = np.abs(estimates - exact)

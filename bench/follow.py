@@ -1,4 +1,4 @@
-"""What the compiled form of following changes saves: default explanations in both forms, side by side in one run.
+"""What the compiled form of the engine saves: default explanations in both forms, side by side in one run.
 
     python bench/follow.py --links 40
     python bench/follow.py --data wikipedia --model runs/tgn-wikipedia --events 146332,155317
@@ -18,7 +18,7 @@ import time
 import numpy as np
 
 from cody import load, load_model
-from cody.engine.compiled import form
+from cody.engine.library import form
 from cody.explain.pipeline import explain
 from cody.explain.what_if import parse_rows
 from cody.graph.neighbourhood import candidates, events_on_paths

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from cody.data import open_graph, save_graph
-from cody.data.intact import TICK
+from cody.data.storage import TICK
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import candidates, events_among_nodes, events_on_paths
 

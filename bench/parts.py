@@ -32,6 +32,7 @@ from cody.engine.masks import EditableEvents, Windows
 from cody.engine.memory import Gates
 from cody.engine.pure import PureFollow
 from cody.engine.replay import Replay
+from cody.engine.rows import CompiledRows, PureRows
 from cody.engine.tgn import FastTGN, MemoryInputs
 from cody.engine.vectors import NearDuplicates, Products
 from cody.engine.weights import Weights
@@ -53,7 +54,12 @@ PARTS = {
     ],
     "time encodings": [(Weights, "encode")],
     "looking up events and memories": [(TemporalGraph, "recent"), (TemporalGraph, "ends"), (FastTGN, "read_versions")],
-    "what is known already": [(KnownVectors, "find"), (KnownVectors, "add"), (Layer, "_made_of")],
+    "what is known already": [
+        (KnownVectors, "find"),
+        (KnownVectors, "add"),
+        (PureRows, "find"),
+        (CompiledRows, "find"),
+    ],
     "which events a node attends to": [(Windows, "choose"), (EventInputs, "look_up")],
     "which memories change": [
         (PureFollow, "follow"),

@@ -23,6 +23,7 @@ def shoot(browser: Browser, address: str, scheme: str, first: str, last: str, fi
     context = browser.new_context(viewport={"width": 1180, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
     page = context.new_page()
     page.goto(address)
+    page.evaluate("document.querySelector('.how').open = true")
     boxes = [page.locator(selector).bounding_box() for selector in (first, last)]
     assert all(boxes)
     top, bottom = boxes[0]["y"] - MARGIN, boxes[1]["y"] + boxes[1]["height"] + MARGIN  # type: ignore[index]
@@ -44,7 +45,7 @@ def main() -> None:
         file.write_text(why.to_html(), encoding="utf-8")
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         shoot(browser, file.as_uri(), "light", ".head", ".part-timeline", IMAGES / "page.png")
-        shoot(browser, file.as_uri(), "dark", ".two", ".two", IMAGES / "page-dark.png")
+        shoot(browser, file.as_uri(), "dark", ".how .two", ".how .two", IMAGES / "page-dark.png")
         browser.close()
 
 

@@ -9,15 +9,23 @@ from typing import Any
 import msgspec
 
 from cody.explain.document import ExplanationDocument
+from cody.explain.even_if import EvenIf
+from cody.study.audit import AuditReport
+from cody.study.comparison import SurveyOutput
 from cody.study.failure import Failure
+from cody.study.impact import Impact
 from cody.study.record_file import EvaluationHeader
 from cody.utils.forms import Form
 
 TARGET = Path(__file__).parent / "schemas"
 FORMS: dict[str, type[Form]] = {
     "explanation": ExplanationDocument,
+    "even-if": EvenIf,
     "evaluation": EvaluationHeader,
     "failure": Failure,
+    "impact": Impact,
+    "audit": AuditReport,
+    "survey": SurveyOutput,
 }
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 CHECKSUM = {"type": "string", "description": "of all other fields; a document of another program needs none"}

@@ -23,7 +23,7 @@ from cody.baselines.lessons import new_optimizer
 from cody.data import campus
 from cody.engine import fast_model
 from cody.graph.neighbourhood import SIZE, events_on_paths
-from cody.models.decision import flips
+from cody.models.margins import flips
 from cody.models.sizes import Sizes
 from cody.search import top_share
 from cody.search.oracle import Oracle

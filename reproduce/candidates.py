@@ -31,7 +31,7 @@ from cody.explain.explanation import Explanation
 from cody.graph import Query
 from cody.graph.neighbourhood import SIZE, ends_first, events_on_paths
 from cody.models.contract import open_session
-from cody.models.decision import flips
+from cody.models.margins import flips
 from cody.study.metrics import within
 
 FIELDS = ("data", "model", "predictions", "event", "choice", "candidates", "evaluations", "size", "seconds", "curve")

@@ -32,8 +32,8 @@ from published import PublishedAnswers
 import cody
 from cody.errors import ModelError
 from cody.graph.neighbourhood import candidates, events_among_nodes
-from cody.models.decision import flips
 from cody.models.folder import find_model
+from cody.models.margins import flips
 from cody.search import cody as tree_search
 from cody.search import greedy
 from cody.search.oracle import Oracle

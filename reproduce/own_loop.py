@@ -3,6 +3,7 @@
     python reproduce/own_loop.py bitcoin_otc.parquet collegemsg --links 1000
     python reproduce/own_loop.py collegemsg --links 1000 --tgb PATH/TO/TGB       # with the modules of a clone of TGB
     python reproduce/own_loop.py bitcoin_otc.parquet --links 0 --explain 1000    # does any explanation fail?
+    python reproduce/own_loop.py collegemsg --links 0 --explain 100 --record {data}.jsonl    # how long do they take?
 
 A TGN is trained as in the library's own example: 70 % of the events, a loader for each part, negatives drawn at random,
 the memory updated after each batch. Then the test links are scored by three loops:
@@ -264,27 +265,57 @@ def compared(data: TemporalData, tgn: Modules, links: int, kind: Library) -> lis
     return found
 
 
-def explained(model: Any, rows: list[int], evaluations: int) -> dict[str, Any]:
-    """What comes of explaining links, and which of them fail."""
-    failed: dict[int, str] = {}
-    found = differ = 0
+def explained(model: Any, rows: list[int], evaluations: int | None, record: Path | None) -> dict[str, Any]:
+    """What comes of explaining links, and which of them fail. Links that are in the record are not explained again."""
+    lines = [] if record is None or not record.exists() else record.read_text().splitlines()
+    known = {line["row"]: line for line in map(json.loads, lines)}
     for number, row in enumerate(rows, 1):
-        try:
-            why = cody.explain(model, model.graph, model.graph.query(row), evaluations=evaluations)
-        except Exception as error:
-            failed[row] = f"{type(error).__name__}: {error}"
-        else:
-            found += why.is_counterfactual
-            differ += why.verification is not None and "which counts" in why.verification.by
-        if number % 50 == 0 or row in failed:
-            print(f"{number} explained: {found} counterfactuals, {len(failed)} failed", file=sys.stderr, flush=True)
+        if row not in known:
+            known[row] = _explained(model, row, evaluations)
+            if record is not None:
+                with record.open("a") as opened:
+                    opened.write(json.dumps(known[row]) + "\n")
+        if number % 50 == 0:
+            print(f"{number} of {len(rows)} links explained", file=sys.stderr, flush=True)
+    found = [known[row] for row in rows]
+    seconds = [line["seconds"] for line in found]
     return {
         "explained": len(rows),
+        "processor seconds": {"median": float(np.median(seconds)), "slowest": max(seconds)},
         "evaluations": evaluations,
-        "failed": failed,
-        "counterfactuals": found,
-        "of these, the search and the reference differed by more than rounding": differ,
+        "failed": {line["row"]: line["failed"] for line in found if line["failed"]},
+        "counterfactuals": sum(line["size"] is not None for line in found),
+        "of these, the search and the reference differed by more than rounding": sum(line["differs"] for line in found),
     }
+
+
+def _explained(model: Any, row: int, evaluations: int | None) -> dict[str, Any]:
+    """One link: seconds of the processor, size of the counterfactual, and what went wrong."""
+    found: dict[str, Any] = {"row": row, "size": None, "differs": False, "failed": ""}
+    began = time.process_time()
+    try:
+        why = cody.explain(model, model.graph, model.graph.query(row), evaluations=evaluations)
+    except Exception as error:
+        found["failed"] = f"{type(error).__name__}: {error}"
+        print(f"event {row}: {found['failed']}", file=sys.stderr, flush=True)
+    else:
+        found["size"] = len(why.rows) if why.is_counterfactual else None
+        found["differs"] = why.verification is not None and "which counts" in why.verification.by
+    return found | {"seconds": round(time.process_time() - began, 3)}
+
+
+def trained(data: TemporalData, kind: Library, width: int, epochs: int, weights: Path | None) -> Modules:
+    """A TGN with the weights in a file, or one that is trained now, whose weights are kept there."""
+    torch.manual_seed(0)
+    tgn = kind.new(data, width)
+    if weights is not None and weights.exists():
+        for part, state in torch.load(weights).items():
+            getattr(tgn, part).load_state_dict(state)
+        return tgn
+    train(tgn, data, data.train_val_test_split(val_ratio=0.15, test_ratio=0.15)[0], epochs, kind.loader)
+    if weights is not None:
+        torch.save({part: module.state_dict() for part, module in tgn._asdict().items()}, weights)
+    return tgn
 
 
 def main() -> None:
@@ -292,26 +323,28 @@ def main() -> None:
     parser.add_argument("data", nargs="+", help="names of data sets, or the file bitcoin_otc.parquet")
     parser.add_argument("--links", type=int, default=1_000, help="test links, evenly spread")
     parser.add_argument("--explain", type=int, default=0, help="test links to explain, too")
-    parser.add_argument("--evaluations", type=int, default=50, help="budget of each explanation")
+    parser.add_argument("--evaluations", type=int, help="budget of each explanation; default: that of cody.explain")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--width", type=int, default=100)
     parser.add_argument("--tgb", type=Path, help="a clone of TGB, whose modules and loop are tried instead of PyG's")
-    parser.add_argument("--save", type=Path, help="keep the weights in this file")
+    parser.add_argument(
+        "--weights", help="file of the weights, with {data} for the name: read it, or train and write it"
+    )
+    parser.add_argument("--record", help="file with a line for each explained link, with {data}: rerun to resume")
     options = parser.parse_args()
     torch.set_num_threads(1)
     kind = library(options.tgb)
     results = {}
     for name in options.data:
-        torch.manual_seed(0)
-        data = load(name)
-        tgn = kind.new(data, options.width)
-        train(tgn, data, data.train_val_test_split(val_ratio=0.15, test_ratio=0.15)[0], options.epochs, kind.loader)
-        if options.save is not None:
-            torch.save({part: module.state_dict() for part, module in tgn._asdict().items()}, options.save)
-        found = results[Path(name).stem] = compared(data, tgn, options.links, kind) if options.links else []
+        data, stem = load(name), Path(name).stem
+        weights, record = (Path(file.format(data=stem)) if file else None for file in (options.weights, options.record))
+        if weights is not None and options.links:
+            parser.error("--weights needs --links 0: the memory that training leaves behind is compared, too")
+        tgn = trained(data, kind, options.width, options.epochs, weights)
+        found = results[stem] = compared(data, tgn, options.links, kind) if options.links else []
         if options.explain:
             rows = test_rows(data, options.explain)
-            found.append(explained(wrapped(data, tgn, kind), rows, options.evaluations))
+            found.append(explained(wrapped(data, tgn, kind), rows, options.evaluations, record))
     print(json.dumps(results, indent=1))
 
 

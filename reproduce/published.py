@@ -25,7 +25,7 @@ from cody.engine.replay import MemoryState
 from cody.engine.weights import Weights
 from cody.graph import Difference, IntArray, Query, TemporalGraph
 from cody.models.contract import Change
-from cody.models.decision import flips
+from cody.models.margins import flips
 
 
 class PublishedAnswers:
@@ -62,7 +62,7 @@ class PublishedSession:
         self.replay = PartialReplay(model.model.replay.weights, model.graph)
         oldest = min(rows, default=query.before)
         line = oldest // self.replay.batch * self.replay.batch
-        exact = model.model.state(line, np.arange(model.graph.num_nodes))
+        exact = model.model.state(line)
         self.begin = self.replay.later(exact, range(line, oldest), oldest)
         self.original = self.ask(frozenset(), self.begin, range(oldest, query.before))
 
@@ -110,7 +110,7 @@ class PartialReplay(Replay):
         other.rows = rows
         return other
 
-    def _replay(self, query: Query, difference: Difference) -> MemoryState:
+    def _replay(self, query: Query, difference: Difference, roots: IntArray) -> MemoryState:
         return self.later(self.start, [row for row in self.rows if row not in difference.absent], query.before)
 
     def _recent(self, node: int, query: Query, difference: Difference) -> IntArray:

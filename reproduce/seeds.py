@@ -26,7 +26,7 @@ from variants import thorough_scout
 
 import cody
 from cody.graph.neighbourhood import candidates, events_on_paths, groups
-from cody.models.decision import flips
+from cody.models.margins import flips
 from cody.search import cody as tree_search
 from cody.search import greedy
 from cody.search.oracle import Oracle

@@ -6,7 +6,7 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from cody.engine.compiled import form
+from cody.engine.library import form
 from slow_tests import SLOW
 
 os.environ.pop("CODY_TIMEZONE", None)  # what pages show is in UTC

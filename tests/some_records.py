@@ -10,6 +10,8 @@ from cody.study.explainers import EXPLAINERS
 from cody.study.record import Record, record_of
 from cody.utils.files import with_checksum
 
+NEW_SINCE_0_2 = ("imagined", "decision", "subject", "rank", "rank_after", "document")
+
 
 def record(**values):
     """A record about which only the given values matter, with its document.
@@ -93,9 +95,7 @@ def as_0_2_wrote_it(line):
     schema = {"cody/explanation/3": "cody/record/2", "cody/evaluation/3": "cody/evaluation/2"}[document["schema"]]
     if schema == "cody/record/2":
         one = Record.from_json(line)
-        document = {
-            field.name: getattr(one, field.name) for field in fields(one) if field.name not in ("imagined", "document")
-        }
+        document = {field.name: getattr(one, field.name) for field in fields(one) if field.name not in NEW_SINCE_0_2}
         names = ("edit", "src", "dst", "time", "replaces", "was")
         imagined = [{name: getattr(event, name) for name in names} for event in one.imagined]
         document |= {"imagined": imagined} if imagined else {}

@@ -12,7 +12,7 @@ import pytest
 
 from cody.data import load, save_graph
 from cody.engine import tgn
-from cody.engine.compiled import form
+from cody.engine.library import form
 from cody.errors import CallError
 from cody.models.folder import shipped_models
 from cody.train.checkpoint import Checkpoint, save_model
@@ -130,6 +130,7 @@ def test_figures_fit_eighty_columns(bench):
 @pytest.mark.parametrize(
     ("script", "words"),
     [
+        ("bench/code_lines.py", []),
         ("bench/training.py", ["--preset", "compact", "--batches", "1"]),
         ("bench/graph_scale.py", ["--events", "20000", "--queries", "3"]),
         ("bench/fading.py", ["--data", "collegemsg", "--model", "tgn-collegemsg", "--events", "53854"]),
@@ -155,3 +156,14 @@ def test_the_scripts_run(script, words, monkeypatch, capsys, tmp_path):
         monkeypatch.setattr(tgn, limit, getattr(tgn, limit))  # a script that sets it does so for itself
     runpy.run_path(str(ROOT / script), run_name="__main__")
     assert capsys.readouterr().out.strip()
+
+
+def test_the_cost_of_units_is_that_of_the_busiest_nodes(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    units = importlib.import_module("units")
+    graph = load("collegemsg")
+    node, row = units.busiest(graph, graph.src)
+    assert node in (graph.src[row], graph.dst[row])
+    found = units.explained("collegemsg", "tgat-collegemsg", row, "pair")
+    assert found["candidates"] == 64
+    assert found["events"] >= found["largest"] > 1

@@ -5,13 +5,16 @@ import importlib
 import inspect
 import pydoc
 import re
+import runpy
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import cody
+from cody.engine.library import SOURCES
 from slow_tests import SLOW
 
 SOURCE = Path(cody.__file__).parent
@@ -34,7 +37,11 @@ ORDER = [
 ]
 
 # A result can show itself as a page, so its method, and nothing else of its room, imports what draws it.
-SHOWS_ITSELF = {("cody.explain.explanation", "cody.web"), ("cody.study.report", "cody.web.survey_page")}
+SHOWS_ITSELF = {
+    ("cody.explain.explanation", "cody.web"),
+    ("cody.study.impact", "cody.web.impact_page"),
+    ("cody.study.report", "cody.web.survey_page"),
+}
 
 
 def part(module):
@@ -72,7 +79,7 @@ def test_imports_go_one_way():
 def test_searching_by_estimates_is_one_file():
     """Whoever searches or explains need not know that some models are searched by estimates."""
     rooms = [SOURCE / room for room in ("search", "explain")]
-    knowing = [file.name for room in rooms for file in room.rglob("*.py") if "OffersEstimates" in file.read_text()]
+    knowing = [file.name for room in rooms for file in room.rglob("*.py") if "open_estimates" in file.read_text()]
     assert knowing == ["estimates.py"]
 
 
@@ -150,11 +157,10 @@ def test_help_of_what_a_program_imports_first_is_as_one_would_write_it():
 
 
 def test_the_meaning_of_a_logit_is_defined_once():
-    ours = {
-        node.name for node in ast.parse((SOURCE / "models" / "decision.py").read_text()).body if hasattr(node, "name")
-    }
-    assert ours == {"decision", "flips", "probability", "scores", "shift"}
-    for file in set(SOURCE.rglob("*.py")) - {SOURCE / "models" / "decision.py"}:
+    ours = {"flips", "logit_of", "probability", "scores", "shift"}
+    tree = ast.parse((SOURCE / "models" / "margins.py").read_text())
+    assert ours <= {getattr(node, "name", "") for node in tree.body}
+    for file in set(SOURCE.rglob("*.py")) - {SOURCE / "models" / "margins.py"}:
         defined = {getattr(node, "name", "") for node in ast.parse(file.read_text()).body}
         assert not ours & {name.strip("_") for name in defined}, f"{file} defines it again"
         if file != SOURCE / "baselines" / "lessons.py":  # there it is computed on tensors
@@ -174,7 +180,7 @@ def test_all_equals_the_public_names():
     public = {name for name in vars(cody) if not name.startswith("_") and name not in own_modules}
     public -= {"TYPE_CHECKING"}
     assert set(cody.__all__) == set(dir(cody)) == public | {"__version__"}
-    assert len(cody.__all__) <= 18
+    assert len(cody.__all__) <= 30  # six of them are the decisions
 
 
 @pytest.mark.parametrize("package", ["cody", "cody.data"])
@@ -196,3 +202,22 @@ def test_the_list_of_slow_tests_names_tests():
     for name in SLOW:
         file, _, test = name.partition("::")
         assert f"def {test}" in (Path(__file__).parents[1] / file).read_text(encoding="utf-8"), name
+
+
+def test_wheels_hold_every_file_of_the_package_and_their_check_expects_it(monkeypatch):
+    root = Path(__file__).parent.parent
+    package = root / "src" / "cody"
+    files = {file for file in package.rglob("*") if file.is_file() and "__pycache__" not in file.parts}
+    files = {file for file in files if file.suffix not in (".py", ".so")}
+    patterns = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["cody"]
+    assert files == {file for pattern in patterns for file in package.glob(pattern)} & files
+    monkeypatch.setattr(sys, "argv", ["contents.py"])  # it checks the wheels in its arguments
+    allowed = runpy.run_path(str(root / ".ci" / "contents.py"))["ALLOWED"]
+    assert [file for file in sorted(files) if not allowed.fullmatch(file.relative_to(package.parent).as_posix())] == []
+
+
+def test_every_c_source_and_header_is_built_from_and_compared_with_the_library():
+    root = Path(__file__).parent.parent
+    names = {file.name for file in (root / "src" / "cody" / "engine").glob("*.[ch]")}
+    assert names == set(SOURCES)
+    assert all(f'"{name}"' in (root / "setup.py").read_text() for name in names)

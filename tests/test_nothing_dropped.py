@@ -41,9 +41,9 @@ def test_a_survey_says_how_many_named_events_it_leaves_out_and_why(where):
     rows = ",".join(map(str, range(100, 160)))
     some, said = survey(where, "--events", rows, "--instances", 2)
     assert some == {"correct": 2, "incorrect": 2}
-    assert "4 of 60 links are explained: at most 2 of each kind (--instances)" in said
+    assert "4 of 60 predictions are explained: at most 2 of each kind (--instances)" in said
     one, said = survey(where, "--events", rows, "--kinds", "correct")
-    assert f"{one['correct']} of 60 links are explained" in said
+    assert f"{one['correct']} of 60 predictions are explained" in said
     assert "correct (--kinds)" in said
     _, said = survey(where, "--events", "100,101,100")
     assert "3 rows named, 2 of them different: each is used once" in said
@@ -64,7 +64,7 @@ def test_a_survey_of_a_node_says_how_many_of_its_links_it_explains(where):
     kinds, said = survey(where, "--node", 3, "--period", "0..1", "--instances", 1)
     assert sum(kinds.values()) == 2
     events = run("data", "events", where[1], "--node", 3, "--last", 300).stdout.splitlines()[1:]
-    assert f"2 of {len(events)} links are explained: at most 1 of each kind (--instances)" in said
+    assert f"2 of {len(events)} predictions are explained: at most 1 of each kind (--instances)" in said
 
 
 def test_a_page_of_one_line_of_many_says_so(where, tmp_path):

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from cody.data import load
     from cody.engine.saved import load_model
     from cody.errors import CodyError
+    from cody.explain.claims import verify_explanation
+    from cody.explain.even_if import even_if
     from cody.explain.explanation import Explanation
     from cody.explain.pipeline import explain
     from cody.graph import Query, TemporalGraph
@@ -18,8 +20,9 @@ if TYPE_CHECKING:
     from cody.graph.neighbourhood import candidates
     from cody.graph.protected import Protected
     from cody.models.contract import Change, Model, as_model
+    from cody.models.deciding import above, between, decided_by, in_top, labelled, rather_than
     from cody.models.predict import predict
-    from cody.study import survey
+    from cody.study import audit, impact, survey
 
 __all__ = [
     "Add",
@@ -33,13 +36,23 @@ __all__ = [
     "Query",
     "TemporalGraph",
     "__version__",
+    "above",
     "as_model",
+    "audit",
+    "between",
     "candidates",
+    "decided_by",
+    "even_if",
     "explain",
+    "impact",
+    "in_top",
+    "labelled",
     "load",
     "load_model",
     "predict",
+    "rather_than",
     "survey",
+    "verify_explanation",
 ]
 
 _logging.getLogger(__name__).addHandler(_logging.NullHandler())  # silent, unless a program asks
@@ -50,6 +63,8 @@ _lazy.import_on_demand(
         "cody.data.named": "load",
         "cody.engine.saved": "load_model",
         "cody.errors": "CodyError",
+        "cody.explain.claims": "verify_explanation",
+        "cody.explain.even_if": "even_if",
         "cody.explain.explanation": "Explanation",
         "cody.explain.pipeline": "explain",
         "cody.graph.edits": "Add Alter Move",
@@ -57,7 +72,10 @@ _lazy.import_on_demand(
         "cody.graph.neighbourhood": "candidates",
         "cody.graph.protected": "Protected",
         "cody.models.contract": "Change Model as_model",
+        "cody.models.deciding": "above between decided_by in_top labelled rather_than",
         "cody.models.predict": "predict",
+        "cody.study.audit": "audit",
+        "cody.study.impact": "impact",
         "cody.study.surveys": "survey",
     },
 )

@@ -4,7 +4,8 @@
     ├── CallError     the call was wrong: an unknown name, a row out of range     (exit code 2)
     ├── DataError     a table, file or folder of events cannot be used           (exit code 1)
     ├── ModelError    weights, checkpoint or model do not fit                    (exit code 1)
-    └── BudgetError   a request exceeds the budget of an oracle; searches end on it
+    ├── BudgetError   a request exceeds the budget of an oracle; searches end on it
+    └── MissingExtraError   a package that only a part of CoDy needs is not installed; also an ImportError
 
 and what it warns of:
 
@@ -58,6 +59,10 @@ class ModelError(CodyError, ValueError):
 
 class BudgetError(CodyError):
     """A question that exceeds the budget of an oracle; the message says what ran out."""
+
+
+class MissingExtraError(CodyError, ImportError):
+    """A package that only a part of CoDy needs is not installed; the message says how to install it."""
 
 
 class CodyWarning(UserWarning):

@@ -11,7 +11,7 @@ from cody.errors import CallError
 from cody.graph import TemporalGraph
 from cody.models import ToyModel, check_model
 from cody.models.contract import open_session
-from cody.models.decision import flips
+from cody.models.margins import flips
 from cody.search.proposals import additions, removals
 from random_events import random_graph, random_network
 

@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from cody import Add, TemporalGraph
+from cody import Add, TemporalGraph, explain
 from cody.adapters import dyglib, dyglib_trials
 from cody.errors import CallError, ModelError, SlowModelWarning
 from cody.models import check_model
+from cody.models.contract import first_score
 from random_events import random_graph
 
 WIDTH = 6
@@ -312,6 +313,41 @@ def test_it_keeps_all_rules_of_a_model(kind):
     graph = some_graph(25)
     model = dyglib.wrap(kind(graph), Merge(), data=graph, batch=7, splits=(), num_neighbors=4)
     check_model(model, graph, quick=True, tolerance=1e-5).raise_if_failed()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_links_of_one_moment_get_the_answers_that_each_gets_alone(kind):
+    graph, rng = some_graph(), np.random.default_rng(2)
+    model = dyglib.wrap(kind(graph), Merge(), data=graph, batch=7, splits=(), num_neighbors=4)
+    query = graph.query(44)
+    links = [query._replace(dst=node) for node in range(graph.num_nodes)]
+    changes = [frozenset(), *(frozenset(rng.integers(0, 44, size).tolist()) for size in (1, 4))]
+    alone = np.stack([model.logits(link, changes) for link in links], axis=1)
+    session = model.session_of_links(links, first_score)
+    np.testing.assert_allclose(session.scores(changes), alone, atol=1e-5)
+    np.testing.assert_allclose(session.scores(changes * len(links)), np.tile(alone, (len(links), 1)), atol=1e-5)
+    reference = model.reference_of_links(links, changes[2])
+    np.testing.assert_allclose(reference.scores(links, changes[2:])[0], alone[2], atol=1e-5)
+
+
+class ThreeClasses(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2 * WIDTH, 3)
+
+    def forward(self, input_1, input_2):
+        return self.layer(torch.cat([input_1, input_2], dim=1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_class_scores_have_the_names_of_the_classes(kind):
+    graph = some_graph()
+    model = dyglib.wrap(
+        kind(graph), ThreeClasses(), data=graph, batch=7, splits=(), num_neighbors=4, classes=["calm", "busy", "odd"]
+    )
+    scores = model.logits(graph.query(44), [frozenset(), frozenset({40})])
+    assert scores.shape == (2, 3)
+    assert explain(model, graph, graph.query(44)).outcome == model.classes[int(scores[0].argmax())]
 
 
 @torch.no_grad()

@@ -1,14 +1,16 @@
+import re
+
 import numpy as np
 import pytest
 
 from adapters.stepwise_tgn import StepwiseTGN, wrapped
-from cody import Add, Alter, CodyError, Move, TemporalGraph, explain
+from cody import Add, Alter, CodyError, Move, TemporalGraph, explain, labelled
 from cody.adapters import Past, from_steps
 from cody.adapters.snapshots import Snapshots
 from cody.engine import Replay
 from cody.errors import BudgetError, CallError, ModelError
 from cody.models import check_model
-from cody.models.contract import logit_of_only
+from cody.models.contract import first_score, logit_of_only, logits_of_links
 from cody.utils.deadline import until
 from random_events import random_graph, random_network
 
@@ -185,6 +187,54 @@ def test_a_memoryless_model_may_answer_many_at_once():
     check_model(many, graph, reference=one, quick=True).raise_if_failed()
 
 
+@pytest.mark.parametrize("reads", [True, False], ids=["restricted", "everything"])
+def test_events_are_fed_once_for_all_links_of_a_moment(reads):
+    rng, graph, tgn, definition = tgn_and_definition(3, edge_features=2)
+    query, changes = graph.query(79), some_changes(rng, range(79))
+    links = [query._replace(dst=node) for node in range(graph.num_nodes)]
+    expected = np.stack([definition.logits(link, changes) for link in links], axis=1)
+    calls = []
+
+    def score_links(links, past):
+        calls.append(len(links))
+        return [tgn.score(link, past) for link in links]
+
+    for more in ({}, {"score_links": score_links}):
+        model = wrapped(tgn, graph, reads=reads, **more)
+        session = model.session_of_links(links, first_score)
+        np.testing.assert_allclose(session.scores(changes), expected, atol=1e-9)
+        tgn.fed = 0
+        model.session(query).logits(changes)
+        alone, tgn.fed = tgn.fed, 0
+        model.session_of_links(links, first_score).scores(changes)
+        assert tgn.fed <= (alone if not reads else 3 * alone)  # more events can reach more links
+        reference = model.reference_of_links(links, changes[1], full=True)
+        np.testing.assert_allclose(reference.scores(links, changes[1:2])[0], expected[1], atol=1e-9)
+        np.testing.assert_allclose(logits_of_links(model, links), definition.scores(links, [frozenset()])[0], atol=1e-9)
+    assert set(calls) == {len(links)}
+
+
+def test_a_classifier_of_three_classes_is_explained_by_their_names():
+    graph = random_graph(np.random.default_rng(0))
+
+    def score(query, past):
+        recent = len(past.of_node(query.src))
+        return [10.0, recent, 0.5 * recent]
+
+    model = from_steps(graph, score=score, identity="by activity", hops=1, classes=["calm", "busy", "odd"])
+    why = explain(model, graph, graph.query(79), decision=labelled("busy"))
+    assert why.decision.classes == ("calm", "busy", "odd")
+    assert why.outcome == ("busy" if len(graph.history(graph.query(79).src, 79)) > 10 else "not busy")
+    with pytest.raises(
+        ModelError, match=r"score\(query, past\) must return one number for each of 3 classes, not '1.5'"
+    ):
+        from_steps(graph, score=lambda query, past: 1.5, identity="one", classes="abc").logits(
+            graph.query(79), [frozenset()]
+        )
+    with pytest.raises(ModelError, match="classes must be at least two different names"):
+        from_steps(graph, score=score, identity="one", classes=["a"])
+
+
 def test_the_past_is_what_the_definition_says():
     graph = random_graph(np.random.default_rng(1), edge_features=2)
     longer = graph.imagine([Add(1, 2, 100.0), Move(50, 20.0)])
@@ -222,3 +272,25 @@ def test_a_score_that_is_no_number_is_refused():
         model.logits(graph.query(5), [frozenset()])
     with pytest.raises(CodyError, match="event 900 does not exist"):
         model.logits(graph.query(5), [frozenset({900})])
+
+
+@pytest.mark.parametrize(
+    ("functions", "call", "shown"),
+    [
+        ({"score": lambda query: 0.0}, "score(query, past)", "<lambda>(query)"),
+        ({"score": lambda query, past, limit: 0.0}, "score(query, past)", "<lambda>(query, past, limit)"),
+        ({"start": lambda: None, "observe": lambda: None}, "observe(events)", "<lambda>()"),
+    ],
+)
+def test_a_function_of_another_signature_is_refused_before_it_is_called(functions, call, shown):
+    graph = random_graph(np.random.default_rng(0))
+    steps = {"score": lambda query, past: 0.0} | functions
+    with pytest.raises(CallError, match=re.escape(f"a function is called as {call}, but yours is {shown}")):
+        from_steps(graph, identity="wrong", **steps)
+
+
+def test_functions_with_options_of_their_own_and_functions_in_c_are_accepted():
+    graph = random_graph(np.random.default_rng(0))
+    state = np.zeros(3)
+    more = {"start": lambda: state.fill(0.0), "observe": lambda events, rate=0.5: None, "save": state.copy}
+    from_steps(graph, identity="right", score=lambda *given: 0.0, restore=lambda saved, **options: None, **more)

@@ -15,13 +15,13 @@ from adapters.test_pyg import wrapped
 from adapters.test_pyg_folder import FED, parts
 from cody import Add, Move, TemporalGraph
 from cody.adapters import from_steps, pyg
-from cody.adapters.grid import Grid, make_grid, usual_splits
 from cody.adapters.pyg_folder import import_pyg
 from cody.adapters.sourced import SourcedModel
 from cody.cli import app
 from cody.data import save_graph
 from cody.errors import CallError
 from cody.explain.what_if import effects
+from cody.graph.grid import Grid, make_grid, usual_splits
 from cody.models import check_model
 from cody.models.contract import as_seen
 from cody.study import cases

@@ -75,6 +75,15 @@ def test_a_shape_that_does_not_fit_is_refused():
         predict(3, torch.zeros(3, 2), torch.zeros(3, 2))
 
 
+def test_class_scores_need_the_names_of_the_classes():
+    module, zeros = Ending(lambda logits: logits.expand(-1, 3)), torch.zeros(4, 2)
+    with pytest.raises(ModelError, match=r"it must return one number per link \(for class scores, pass classes=…\)"):
+        LogitPredictor(module, "predictor(source, target)")(4, zeros, zeros)
+    assert LogitPredictor(module, "predictor(source, target)", outputs=3)(4, zeros, zeros).shape == (4, 3)
+    with pytest.raises(ModelError, match="it must return 5 numbers per link, one per class"):
+        LogitPredictor(module, "predictor(source, target)", outputs=5)(4, zeros, zeros)
+
+
 class WithSigmoid(nn.Module):
     def __init__(self, inner):
         super().__init__()

@@ -113,7 +113,7 @@ def test_more_events_in_a_batch_than_neighbours_leave_the_latest_ones():
     model = wrapped(tgn, data, batch=13, neighbours=3)
     query = model.graph.link("0", "1", 125.0)
     steps = model.steps
-    subgraph = steps.subgraph(query, [_past(model, query)])
+    subgraph = steps.subgraph([query], [_past(model, query)])
     assert sorted(set(subgraph.rows.tolist())) == [0, 4, 8, 9, 10, 11]  # three of either node
     unrelated = model.logits(query, [frozenset(), frozenset({12})])
     assert unrelated[0] == pytest.approx(unrelated[1], abs=1e-6)

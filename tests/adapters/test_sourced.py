@@ -12,13 +12,16 @@ from torch_geometric.nn.models.tgn import IdentityMessage, MeanAggregator
 from adapters.pyg_models import random_tgn
 from adapters.stand_ins import FirstOfTheLatest, InSinglePrecision, Memory
 from adapters.test_pyg import wrapped
-from cody import Add, Alter, Move, TemporalGraph, explain
-from cody.adapters import HistoryModel, sourced
-from cody.adapters.sourced import SourcedModel
+from cody import Add, Alter, Move, TemporalGraph, above, explain
+from cody.adapters import HistoryModel, sourced, workspace
+from cody.adapters.sourced import SlotWorkspace, SourcedModel
+from cody.adapters.versioned import VersionWorkspace
 from cody.engine.selfcheck import PROMISE, SelfCheck
 from cody.errors import SlowModelWarning
 from cody.models import check_model
-from cody.models.contract import weight_of
+from cody.models.contract import first_score, logits_of_links, open_session, weight_of
+from cody.models.decided import decide
+from cody.models.decision import Above
 from random_events import random_graph
 
 
@@ -43,6 +46,11 @@ def as_in_tgb(memory, aggregator=FirstOfTheLatest):
 
 def some_changes(rng, rows):
     return [frozenset(rng.choice(rows, min(size, len(rows))).tolist()) for size in (0, 1, 2, 4, 9)]
+
+
+def by_reference(model, query, changes):
+    """What verifies each answer: the user's own modules, fed what can matter."""
+    return [model.reference(query, change).logits(query, [change])[0] for change in changes]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -71,6 +79,7 @@ def test_it_does_so_where_most_events_have_the_same_time(seed, first):
         changes = some_changes(rng, range(row))
         expected = slow.logits(graph.query(row), changes)
         np.testing.assert_allclose(fast.logits(graph.query(row), changes), expected, atol=1e-5)
+        np.testing.assert_allclose(by_reference(fast, graph.query(row), changes), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -84,7 +93,29 @@ def test_it_does_so_with_imagined_events(seed):
     for row in (49, 33, 14):
         changes = some_changes(rng, [*range(row), *range(50, longer.num_rows)])
         query = longer.query(row)._replace(src=1)
-        np.testing.assert_allclose(fast.logits(query, changes), slow.logits(query, changes), atol=1e-5)
+        expected = slow.logits(query, changes)
+        np.testing.assert_allclose(fast.logits(query, changes), expected, atol=1e-5)
+        np.testing.assert_allclose(by_reference(fast, query, changes), expected, atol=1e-5)
+
+
+def test_verification_feeds_the_events_that_can_matter_and_in_full_all_of_them(monkeypatch):
+    _, fast, _ = both(1)
+    fed, observe = [], HistoryModel.observe
+
+    def observed(model, rows, past=None):
+        fed.extend(rows.tolist())
+        observe(model, rows, past)
+
+    monkeypatch.setattr(HistoryModel, "observe", observed)
+    query, change = fast.graph.query(79), frozenset({3})
+    answers, rows = [], []
+    for full in (False, True):
+        fed.clear()
+        answers += fast.reference(query, change, full=full).logits(query, [change]).tolist()
+        rows.append(sorted(fed))
+    assert rows[1] == [row for row in range(fast.sees_before(query)) if row != 3]
+    assert set(rows[0]) < set(rows[1])
+    assert answers[0] == pytest.approx(answers[1], abs=1e-5)
 
 
 def test_a_session_asked_about_other_rows_than_it_was_opened_with_answers_too():
@@ -177,7 +208,7 @@ def old_and_new(rng, rows):
 
 @pytest.mark.parametrize("many", [0, 10**9], ids=["estimated", "exact"])
 def test_long_histories_are_answered_as_promised(forgetful, many, monkeypatch):
-    monkeypatch.setattr(sourced, "MANY_SLOTS", many)
+    monkeypatch.setattr(workspace, "MANY_STATES", many)
     fast, slow = forgetful
     query, changes = fast.graph.query(590), old_and_new(np.random.default_rng(0), 590)
     session = fast.session(query, range(590))
@@ -190,7 +221,7 @@ def test_long_histories_are_answered_as_promised(forgetful, many, monkeypatch):
 
 @torch.no_grad()
 def states_computed(model, changes):
-    workspace = sourced.SlotWorkspace(model.table, model.log, model.graph.query(590), frozenset().union(*changes))
+    workspace = sourced.SlotWorkspace(model.table, model.log, [model.graph.query(590)], frozenset().union(*changes))
     workspace.answer(changes)
     return workspace.states.count
 
@@ -198,24 +229,24 @@ def states_computed(model, changes):
 def test_changes_are_not_followed_where_they_have_faded(forgetful, monkeypatch):
     fast, _ = forgetful
     changes = [frozenset({row}) for row in range(0, 60, 3)]
-    monkeypatch.setattr(sourced, "MANY_SLOTS", 10**9)
+    monkeypatch.setattr(workspace, "MANY_STATES", 10**9)
     exactly = states_computed(fast, changes)
-    monkeypatch.setattr(sourced, "MANY_SLOTS", 0)
+    monkeypatch.setattr(workspace, "MANY_STATES", 0)
     assert states_computed(fast, changes) < exactly / 5
 
 
 def test_sets_that_change_nearly_the_same_share_what_is_computed_from_it(forgetful, monkeypatch):
     fast, _ = forgetful
     changes = [frozenset({300, row}) for row in range(270, 290)]
-    monkeypatch.setattr(sourced, "MANY_SLOTS", 0)
+    monkeypatch.setattr(workspace, "MANY_STATES", 0)
     shared = states_computed(fast, changes)
     monkeypatch.setattr(sourced.States, "_share_among", lambda *_: None)
     assert shared < 0.9 * states_computed(fast, changes)
 
 
 def test_an_estimate_that_is_off_ends_the_estimating(forgetful, monkeypatch):
-    monkeypatch.setattr(sourced, "MANY_SLOTS", 0)
-    monkeypatch.setattr(sourced, "SMALL_CHANGE", 0.1)
+    monkeypatch.setattr(workspace, "MANY_STATES", 0)
+    monkeypatch.setattr(workspace, "SMALL_CHANGE", 0.1)
     fast, slow = forgetful
     query = fast.graph.query(590)
     session = fast.session(query, range(590))
@@ -229,8 +260,8 @@ def test_an_estimate_that_is_off_ends_the_estimating(forgetful, monkeypatch):
 @pytest.mark.parametrize("seed", range(4))
 def test_estimates_are_right_with_ties_and_imagined_events(seed, monkeypatch):
     """Whether a message still counts depends on more than the numbers of a state."""
-    monkeypatch.setattr(sourced, "MANY_SLOTS", 0)
-    monkeypatch.setattr(sourced, "SMALL_CHANGE", 1e-6)
+    monkeypatch.setattr(workspace, "MANY_STATES", 0)
+    monkeypatch.setattr(workspace, "SMALL_CHANGE", 1e-6)
     monkeypatch.setattr(SelfCheck, "_sample", lambda self, changes: np.zeros(len(changes), dtype=bool))
     rng = np.random.default_rng(seed)
     src, dst = rng.integers(0, 5, (2, 60))
@@ -246,11 +277,11 @@ def test_estimates_are_right_with_ties_and_imagined_events(seed, monkeypatch):
 
 @pytest.mark.parametrize("many", [0, 10**9], ids=["estimated", "exact"])
 def test_a_session_that_must_forget_answers_the_same(forgetful, many, monkeypatch):
-    monkeypatch.setattr(sourced, "MANY_SLOTS", many)
+    monkeypatch.setattr(workspace, "MANY_STATES", many)
     fast, _ = forgetful
     query, changes = fast.graph.query(590), old_and_new(np.random.default_rng(0), 590)
     whole = fast.session(query, range(590)).logits(changes)
-    monkeypatch.setattr(sourced, "STATES_KEPT", 0)
+    monkeypatch.setattr(workspace, "NUMBERS_KEPT", 0)
     session = fast.session(query, range(590))
     np.testing.assert_allclose([session.logits([change])[0] for change in changes], whole, atol=PROMISE)
 
@@ -260,3 +291,110 @@ def test_a_session_knows_what_an_answer_costs(forgetful):
     query = fast.graph.query(590)
     late, early = (weight_of(fast.session(query, rows)) for rows in ([588, 589], [0, 1]))
     assert 0 < late < early / 10
+
+
+# Many links of one moment, and other decisions
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_links_of_one_moment_get_the_answers_that_each_gets_alone(seed):
+    rng, fast, slow = both(seed, ties=seed % 2 > 0)
+    for row in rng.integers(20, fast.graph.num_events, 3).tolist():
+        query, changes = fast.graph.query(row), some_changes(rng, range(row))
+        links = [query._replace(dst=node) for node in range(fast.graph.num_nodes)]
+        alone = np.stack([slow.logits(link, changes) for link in links], axis=1)
+        for model in (fast, slow):
+            together = model.session_of_links(links, first_score, range(row)).scores(changes)
+            np.testing.assert_allclose(together, alone, atol=1e-5)
+            reference = model.reference_of_links(links, changes[-1])
+            np.testing.assert_allclose(reference.scores(links, changes[-1:])[0], alone[-1], atol=1e-5)
+            np.testing.assert_allclose(logits_of_links(model, links), alone[0], atol=1e-5)
+
+
+def test_a_state_is_computed_once_for_all_links(forgetful):
+    fast, _ = forgetful
+    query, changes = fast.graph.query(590), [frozenset({row}) for row in range(500, 560, 3)]
+    links = [query._replace(dst=node) for node in range(12)]
+
+    def computed(links):
+        workspace = sourced.SlotWorkspace(fast.table, fast.log, links, frozenset().union(*changes))
+        with torch.no_grad():
+            workspace.answer(changes)
+        return workspace.states.count
+
+    assert computed(links) < 0.3 * sum(computed([link]) for link in links)
+
+
+def decisions_on_the_line(model, graph, query, change):
+    """Decisions for which a change leads exactly to the line: a threshold, and a rival that is as high."""
+    (logit,) = model.logits(query, [change])
+    other = next(node for node in range(12) if node not in (query.src, query.dst))
+    rival = query._replace(dst=other)
+    gap = model.logits(query, [change])[0] - model.logits(rival, [change])[0]
+    yield lambda scores: scores[:, 0] - logit, [query]
+    yield lambda scores: scores[:, 0] - scores[:, 1] - gap, [query, rival]
+
+
+def test_estimates_are_exact_at_the_line_of_the_decision(forgetful, monkeypatch):
+    monkeypatch.setattr(workspace, "MANY_STATES", 0)
+    monkeypatch.setattr(workspace, "SMALL_CHANGE", 5e-2)
+    monkeypatch.setattr(SelfCheck, "_sample", lambda self, changes: np.zeros(len(changes), dtype=bool))
+    monkeypatch.setattr("cody.engine.selfcheck.PROMISE", 1.0)  # an estimate that is off does not end the estimating
+    fast, slow = forgetful
+    query, rough = fast.graph.query(590), 0.0
+    for change in [frozenset({row}) for row in range(500, 590, 9)]:
+        estimate = fast.session(query, range(590)).logits([change])[0]
+        for margin, links in decisions_on_the_line(slow, fast.graph, query, change):
+            (scores,) = fast.session_of_links(links, margin, range(590)).scores([change])
+            assert margin(scores[None])[0] == pytest.approx(0.0, abs=5e-6)
+        rough = max(rough, abs(estimate - slow.logits(query, [change])[0]))
+    assert rough > 1e-4, "else an estimate would do"
+
+
+@pytest.mark.parametrize("followed", [True, False], ids=["versions", "slots"])
+def test_explanations_at_a_threshold_far_from_one_half_are_exact_near_it(forgetful, followed, monkeypatch):
+    monkeypatch.setattr(workspace, "MANY_STATES", 0)
+    monkeypatch.setattr(workspace, "SMALL_CHANGE", 5e-2)
+    monkeypatch.setattr(SelfCheck, "_sample", lambda self, changes: np.zeros(len(changes), dtype=bool))
+    monkeypatch.setattr("cody.engine.selfcheck.PROMISE", 1.0)  # an estimate that is off does not end the estimating
+    fast, slow = forgetful
+    if not followed:
+        monkeypatch.setattr(VersionWorkspace, "of", lambda *_: None)
+    query, rough = fast.graph.query(590), 0.0
+    assert isinstance(fast.workspace([query], frozenset(range(590))), VersionWorkspace if followed else SlotWorkspace)
+    for change in [frozenset({row}) for row in range(500, 590, 9)]:
+        (logit,) = slow.logits(query, [change])
+        assert abs(logit) > 3
+        decided = decide(fast, fast.graph, query, above(logit=float(logit) + 1e-3))
+        (margin,) = open_session(decided, query, range(590)).logits([change])
+        assert margin == pytest.approx(-1e-3, abs=2e-5)
+        rough = max(rough, abs(fast.session(query, range(590)).logits([change])[0] - logit))
+    assert rough > 1e-3, "else an estimate would decide the same"
+
+
+class ThreeClasses(nn.Module):
+    def __init__(self, predictor, width=8):
+        super().__init__()
+        self.lin = nn.Linear(2 * width, 3)
+
+    def forward(self, source, target):
+        return self.lin(torch.cat([source, target], dim=-1))
+
+
+def test_class_scores_are_explained_by_the_names_of_the_classes():
+    graph = random_graph(np.random.default_rng(3))
+    tgn, data = random_tgn(graph)
+    tgn = tgn._replace(link_predictor=ThreeClasses(tgn.link_predictor))
+    fast, slow = (wrapped(tgn, data, classes=["calm", "busy", "odd"], fast=fast, batch=5) for fast in (True, False))
+    assert isinstance(fast, SourcedModel)
+    query, changes = fast.graph.query(60), some_changes(np.random.default_rng(0), range(60))
+    assert fast.logits(query, changes).shape == (len(changes), 3)
+    np.testing.assert_allclose(fast.logits(query, changes), slow.logits(query, changes), atol=1e-5)
+    check_model(fast, fast.graph, quick=True).raise_if_failed()
+    why = explain(fast, fast.graph, query)
+    assert why.outcome == fast.classes[int(slow.logits(query, [frozenset()])[0].argmax())]
+    assert why.subject == "event"
+    if why.is_counterfactual:
+        assert slow.logits(query, [why.change])[0].argmax() != slow.logits(query, [frozenset()])[0].argmax()
+    two = wrapped(random_tgn(graph)[0], data, classes=["calm", "odd"], threshold=0.7, about="node", batch=5)
+    assert explain(two, two.graph, query._replace(dst=query.src)).decision == Above(0.7, "odd", "calm")

@@ -23,7 +23,7 @@ from cody.graph import FloatArray, Query, TemporalGraph
 from cody.graph.neighbourhood import candidates, events_among_nodes, events_on_paths
 from cody.graph.protected import Protected
 from cody.models.contract import Change, Model
-from cody.models.decision import flips
+from cody.models.margins import flips
 from cody.models.toy import ToyModel
 from cody.search import policies
 

@@ -18,7 +18,7 @@ from cody.engine.selfcheck import answer_all
 from cody.explain.pipeline import explain
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.models.contract import Change
-from cody.models.decision import flips
+from cody.models.margins import flips
 from random_events import random_graph, random_network
 
 FEW = 4  # candidates whose sets are all tried
@@ -88,8 +88,8 @@ def _shift_to_the_line(rng: Generator, network: Any, graph: TemporalGraph, query
 
 def _right(case: Case, sets: Sequence[Change]) -> FloatArray | None:
     """The exact answers; None where rounding decides what the model says."""
-    workspace = QueryWorkspace(case.model, case.query, case.rows)
-    exact = answer_all(workspace if workspace.exact else workspace.exactly, sets)
+    workspace = QueryWorkspace(case.model, [case.query], case.rows)
+    exact = np.array(answer_all(workspace if workspace.exact else workspace.exactly, sets))[:, 0]
     some = [0, len(sets) // 2, len(sets) - 1]
     plain = case.model.replay.logits(case.query, [sets[place] for place in some])  # from the first event on
     off = np.abs(plain - exact[some]).max() / max(1.0, np.abs(plain).max())

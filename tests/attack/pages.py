@@ -11,7 +11,8 @@ from attack.finding import expect
 from attack.things import Generator
 from cody.explain.explanation import Explanation
 from cody.explain.pipeline import explain
-from cody.graph import LONGEST_NAME, TemporalGraph
+from cody.graph import TemporalGraph
+from cody.graph.columns import LONGEST_NAME
 from cody.models.toy import ToyModel
 from random_events import random_graph
 

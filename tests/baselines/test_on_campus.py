@@ -5,10 +5,9 @@ import pytest
 
 from cody.baselines import MotifSettings, ScorerSettings, explore, learned_order, motif_order
 from cody.baselines.differentiable import SoftModel
-from cody.baselines.pgexplainer import new_scorer
-from cody.baselines.tempme import new_motif_scorer
-from cody.baselines.train import train_scorer
-from cody.baselines.train_tempme import train_motif_scorer
+from cody.baselines.lessons import new_scorer
+from cody.baselines.pgexplainer import Scorer
+from cody.baselines.tempme import MotifScorer
 from cody.data import campus
 from cody.engine import fast_model
 from cody.graph.neighbourhood import candidates, events_on_paths
@@ -32,9 +31,9 @@ def learned(request):
     for epoch in range(6):
         list(run_epoch(network, optimizer, graph.select(parts.train), 0, epoch))
     model = fast_model(network, graph)
-    scorer = new_scorer(network.sizes, 128, seed=0)
+    scorer = new_scorer(Scorer, network.sizes, 128, seed=0)
     soft = SoftModel(model)
-    list(train_scorer(soft, ScorerSettings(links=200, epochs=12), scorer))
+    list(ScorerSettings(links=200, epochs=12).train(soft, scorer))
     rows = [row for row in parts.test.tolist() if made.causes[row] and "student" in graph.name(graph.dst[row])]
     answers = [row for row in rows if model.logits(graph.query(row), [frozenset()])[0] > 0]
     return model, learned_order(soft, scorer), [(graph.query(row), *made.causes[row]) for row in answers]
@@ -66,8 +65,8 @@ def test_ranking_methods_put_the_cause_first_where_chance_would_put_it_at_1_in_6
 def test_tempme_puts_the_cause_first_far_more_often_than_chance(learned):
     model, _, answers = learned
     soft = SoftModel(model)
-    scorer = new_motif_scorer(soft.network.sizes, 32, seed=0)
-    list(train_motif_scorer(soft, MotifSettings(links=100, epochs=10), scorer))
+    scorer = new_scorer(MotifScorer, soft.network.sizes, 32, seed=0)
+    list(MotifSettings(links=100, epochs=10).train(soft, scorer))
     found = list(found_sets(model, motif_order(soft, scorer), top_share, answers))
     assert np.mean([one.rows[0] == cause for one, cause, _ in found]) > 0.6  # 1 in 64 by chance
     assert np.mean([cause in one.rows[:5] for one, cause, _ in found]) > 0.9  # 5 in 64 by chance

@@ -11,9 +11,8 @@ from safetensors.torch import save_file
 
 from cody.baselines import ScorerSettings, learned_order, load_scorer, train_explainer
 from cody.baselines.differentiable import SoftModel
-from cody.baselines.lessons import temperature_in
-from cody.baselines.pgexplainer import describe, new_scorer
-from cody.baselines.train import train_scorer
+from cody.baselines.lessons import new_scorer, temperature_in
+from cody.baselines.pgexplainer import Scorer, scorer_inputs
 from cody.engine import fast_model
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import TemporalGraph
@@ -41,9 +40,9 @@ def test_a_candidate_is_described_by_embeddings_features_and_the_time_since(mode
     graph, d = model.graph, model.network.sizes.dimension
     queries = [graph.query(250), graph.query(30)]
     events = [candidates(graph, query, size=12)[:-3] for query in queries]
-    described = describe(model, queries, events)
+    described = scorer_inputs(model, queries, events)
     assert described.shape == (sum(map(len, events)), 5 * d + 2)
-    alone = torch.cat([describe(model, [query], [rows]) for query, rows in zip(queries, events, strict=True)])
+    alone = torch.cat([scorer_inputs(model, [query], [rows]) for query, rows in zip(queries, events, strict=True)])
     torch.testing.assert_close(described, alone, rtol=0, atol=1e-5)
     # The model scores a link from its two embeddings, which are the last in the description.
     logits = model.network.score(described[:, -2 * d : -d], described[:, -d:]).squeeze(-1).numpy()
@@ -51,7 +50,9 @@ def test_a_candidate_is_described_by_embeddings_features_and_the_time_since(mode
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-4)
     # A candidate that is a link's own pair of nodes has the same embeddings as the link.
     row = int(events[0][0])
-    twin = describe(model, [queries[0]._replace(src=int(graph.src[row]), dst=int(graph.dst[row]))], [np.array([row])])
+    twin = scorer_inputs(
+        model, [queries[0]._replace(src=int(graph.src[row]), dst=int(graph.dst[row]))], [np.array([row])]
+    )
     torch.testing.assert_close(twin[:, : 2 * d], twin[:, -2 * d :], rtol=0, atol=0)
     torch.testing.assert_close(twin[:, 2 * d : 2 * d + 2], torch.from_numpy(graph.features[[row]]))
     since = torch.tensor(queries[0].time - graph.time[row])
@@ -59,21 +60,21 @@ def test_a_candidate_is_described_by_embeddings_features_and_the_time_since(mode
 
 
 def test_the_policy_orders_all_candidates_by_score(model):
-    scorer = new_scorer(model.network.sizes, 16, seed=1)
+    scorer = new_scorer(Scorer, model.network.sizes, 16, seed=1)
     order, events = order_of(model, scorer)
     assert sorted(order) == events.tolist()
     query = model.graph.query(250)
-    scores = dict(zip(events.tolist(), scorer(describe(model, [query], [events])).tolist(), strict=True))
+    scores = dict(zip(events.tolist(), scorer(scorer_inputs(model, [query], [events])).tolist(), strict=True))
     assert [scores[row] for row in order] == pytest.approx(sorted(scores.values(), reverse=True), abs=1e-4)
 
 
 def test_where_there_are_no_candidates_there_is_nothing_to_order(model):
-    assert order_of(model, new_scorer(model.network.sizes, 16, seed=1), row=0)[0] == []
+    assert order_of(model, new_scorer(Scorer, model.network.sizes, 16, seed=1), row=0)[0] == []
 
 
 def test_a_policy_is_refused_on_a_graph_that_its_model_does_not_know(model):
     other = random_graph(np.random.default_rng(9), nodes=20, events=300, edge_features=2)
-    policy = learned_order(model, new_scorer(model.network.sizes, 16, seed=1))
+    policy = learned_order(model, new_scorer(Scorer, model.network.sizes, 16, seed=1))
     with pytest.raises(CallError, match=other.identity):
         policy(other, other.query(250), np.arange(3), None, np.random.default_rng(0))
 
@@ -121,19 +122,19 @@ def test_the_gates_are_drawn_again_in_each_epoch_and_with_each_seed(model):
             links=80, first=0.5, last=0.75, epochs=2, learning_rate=0.0, temperature=(1.0, 1.0), seed=seed
         )
         losses += [
-            round(step.loss, 6) for step in train_scorer(model, settings, new_scorer(model.network.sizes, 16, 0))
+            round(step.loss, 6) for step in settings.train(model, new_scorer(Scorer, model.network.sizes, 16, 0))
         ]
     assert len(set(losses)) == 4
 
 
 def test_the_scorer_brings_what_it_reads_to_one_scale(model):
-    scorer = new_scorer(model.network.sizes, 16, 0)
+    scorer = new_scorer(Scorer, model.network.sizes, 16, 0)
     described = torch.randn(200, scorer.hidden.in_features, generator=torch.Generator().manual_seed(0))
     stretched = described * torch.linspace(0.1, 100, described.shape[1]) + 7
     stretched[:, 0] = 3.0  # a constant stays harmless
-    scorer.fit_scale(described)
+    scorer.fit_scale([described])
     scores = scorer(described)
-    scorer.fit_scale(stretched)
+    scorer.fit_scale([stretched])
     assert scorer(stretched).isfinite().all()
     torch.testing.assert_close(scorer(stretched), scores, rtol=0, atol=0.3)
 
@@ -141,10 +142,10 @@ def test_the_scorer_brings_what_it_reads_to_one_scale(model):
 def test_size_and_entropy_cost_what_they_say(model):
     def train(**costs):
         settings = ScorerSettings(links=40, epochs=15, batch=8, hidden=16, learning_rate=0.01, **costs)
-        scorer = new_scorer(model.network.sizes, 16, 0)
-        *_, last = train_scorer(model, settings, scorer)
+        scorer = new_scorer(Scorer, model.network.sizes, 16, 0)
+        *_, last = settings.train(model, scorer)
         queries = [model.graph.query(row) for row in range(100, 160)]
-        described = describe(model, queries, [candidates(model.graph, query) for query in queries])
+        described = scorer_inputs(model, queries, [candidates(model.graph, query) for query in queries])
         weights = torch.sigmoid(scorer(described))
         return last.weight, (weights * (1 - weights)).mean().item()
 
@@ -158,11 +159,11 @@ def test_the_opening_of_gates_costs_each_link_the_same_however_many_candidates_i
     links = [(query, events) for query in period if len(events := candidates(graph, query, hops))]
     sizes = [len(events) for _, events in links]
     assert len(set(sizes)) > 5  # links of the beginning have few candidates, and not equally many
-    is_open = WideOpenOrShut().is_open(describe(model, *map(list, zip(*links, strict=True)))).float()
+    is_open = WideOpenOrShut().is_open(scorer_inputs(model, *map(list, zip(*links, strict=True)))).float()
 
     def loss(size):
         settings = ScorerSettings(first=0.01, last=0.08, epochs=1, learning_rate=0.0, size=size, entropy=0.0)
-        (progress,) = train_scorer(model, settings, WideOpenOrShut())
+        (progress,) = settings.train(model, WideOpenOrShut())
         return progress.loss
 
     cost = loss(1.0) - loss(0.0)
@@ -198,16 +199,16 @@ def test_only_links_of_the_period_are_learned_from():
     graph = TemporalGraph.from_arrays([0] * 10 + fresh[::2].tolist(), [1] * 10 + fresh[1::2].tolist(), np.arange(20.0))
     model = SoftModel(fast_model(random_network(graph, "tgat"), graph))
     for first, last in [(0.0, 0.5), (0.25, 0.75)]:
-        assert next(train_scorer(model, ScorerSettings(first=first, last=last), new_scorer(model.network.sizes, 16, 0)))
+        assert next(ScorerSettings(first=first, last=last).train(model, new_scorer(Scorer, model.network.sizes, 16, 0)))
     with pytest.raises(DataError, match="none of the links"):
-        next(train_scorer(model, ScorerSettings(first=0.5, last=1.0), new_scorer(model.network.sizes, 16, 0)))
+        next(ScorerSettings(first=0.5, last=1.0).train(model, new_scorer(Scorer, model.network.sizes, 16, 0)))
 
 
 def test_a_saved_scorer_comes_back_for_its_model_and_is_refused_for_others(model, tmp_path):
     list(train_explainer(model, QUICK, tmp_path))
     scorer = load_scorer(tmp_path, model)
-    trained = new_scorer(model.network.sizes, 16, 0)
-    list(train_scorer(model, QUICK, trained))
+    trained = new_scorer(Scorer, model.network.sizes, 16, 0)
+    list(QUICK.train(model, trained))
     assert order_of(model, scorer)[0] == order_of(model, trained)[0]
     document = json.loads((tmp_path / "explainer.json").read_text())
     assert document["origin"]["settings"]["links"] == 20
@@ -307,7 +308,7 @@ def test_links_without_a_past_cannot_be_learned_from():
     graph = TemporalGraph.from_arrays(np.arange(0, 20, 2), np.arange(1, 21, 2), np.arange(10.0))
     model = SoftModel(fast_model(random_network(graph, "tgat"), graph))
     with pytest.raises(DataError, match="none of the links"):
-        list(train_scorer(model, QUICK, new_scorer(model.network.sizes, 16, 0)))
+        list(QUICK.train(model, new_scorer(Scorer, model.network.sizes, 16, 0)))
 
 
 @pytest.mark.parametrize(

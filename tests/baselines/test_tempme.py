@@ -7,10 +7,9 @@ import torch
 
 from cody.baselines import MotifSettings, ScorerSettings, load_pgexplainer, load_tempme, motif_order, train_explainer
 from cody.baselines.differentiable import SoftModel
-from cody.baselines.lessons import draw_links
+from cody.baselines.lessons import draw_links, new_scorer
 from cody.baselines.motifs import KINDS, MISSING, Motifs, sample_motifs
-from cody.baselines.tempme import Described, describe_motifs, importance, new_motif_scorer
-from cody.baselines.train_tempme import divergence, motif_lessons, train_motif_scorer
+from cody.baselines.tempme import Described, MotifScorer, describe_motifs, divergence, importance
 from cody.engine import fast_model
 from cody.errors import CallError, ModelError
 from cody.graph.neighbourhood import candidates
@@ -28,7 +27,7 @@ def model(request):
 
 @pytest.fixture
 def scorer(model):
-    return new_motif_scorer(model.network.sizes, 8, seed=1)
+    return new_scorer(MotifScorer, model.network.sizes, 8, seed=1)
 
 
 def links(model, rows=(250, 30)):
@@ -85,7 +84,7 @@ def plain_score(scorer, described, number):
 
 def test_the_network_computes_what_its_description_says(model, scorer):
     described = describe_motifs(model, *links(model))
-    scorer.fit_scale(described.event, described.ends)
+    scorer.fit_scale([described])
     missing = (described.motifs == len(described.event)).sum(dim=1)
     assert set(missing.tolist()) == {0, 1, 2}  # with three events, with two, and alone
     expected = [plain_score(scorer, described, number) for number in range(len(described.kind))]
@@ -136,29 +135,29 @@ def test_a_policy_is_refused_on_a_graph_that_its_model_does_not_know(model, scor
 
 
 def test_the_divergence_is_zero_where_the_gates_are_as_the_null_model_has_them(model):
-    (lesson, *_), _ = motif_lessons(model, MotifSettings(links=16, batch=16))
+    lesson, *_ = MotifSettings(links=16, batch=16).lessons(model)
     motifs = len(lesson.described.kind)
     shares = torch.zeros(KINDS).index_add(0, lesson.described.kind, lesson.share)  # of the kinds in these links
     as_expected = torch.full((motifs,), math.log(0.3 / 0.7))  # each gate is open with probability 0.3
     assert lesson.share.sum().item() == pytest.approx(1)
-    assert divergence(as_expected, lesson, shares, 0.3).item() == pytest.approx(0, abs=1e-5)
-    assert divergence(as_expected + 1, lesson, shares, 0.3).item() > 0.01
-    assert divergence(as_expected - 1, lesson, shares, 0.3).item() > 0.01
+    assert divergence(as_expected, lesson._replace(frequencies=shares), 0.3).item() == pytest.approx(0, abs=1e-5)
+    assert divergence(as_expected + 1, lesson._replace(frequencies=shares), 0.3).item() > 0.01
+    assert divergence(as_expected - 1, lesson._replace(frequencies=shares), 0.3).item() > 0.01
     even = torch.full((KINDS,), 1 / KINDS)
     p, q = 0.3, 0.3 * shares[shares > 0].numpy()
     by_hand = 0.7 * math.log(0.7 / 0.7) + float((q * np.log(q / (p / KINDS))).sum())
-    assert divergence(as_expected, lesson, even, 0.3).item() == pytest.approx(by_hand, abs=1e-5)
+    assert divergence(as_expected, lesson._replace(frequencies=even), 0.3).item() == pytest.approx(by_hand, abs=1e-5)
 
 
 def test_links_without_motifs_can_be_learned_from(model):
-    (lesson, *_), chance = motif_lessons(model, MotifSettings(links=4))
+    lesson, *_ = MotifSettings(links=4).lessons(model)
     none = Motifs(np.zeros((0, 3), dtype=np.int64), np.zeros(0, dtype=np.int64))
     events = [np.arange(3)]
     described = describe_motifs(model, [model.graph.query(200)], events, [none])
     assert importance(torch.zeros(0), described).tolist() == [0, 0, 0]
     empty = lesson._replace(described=described, share=torch.zeros(0))
     scores = torch.zeros(0, requires_grad=True)
-    assert divergence(scores, empty, chance, 0.3).item() == 0
+    assert divergence(scores, empty, 0.3).item() == 0
 
 
 def test_every_other_link_to_learn_from_has_a_random_destination(model):
@@ -175,7 +174,7 @@ def test_the_prior_says_how_many_gates_open_and_training_leaves_the_model_alone(
 
     def opened(prior):
         settings = MotifSettings(links=8, epochs=15, batch=8, learning_rate=0.02, prior=prior, divergence=20.0)
-        steps = list(train_motif_scorer(model, settings, new_motif_scorer(model.network.sizes, 8, seed=0)))
+        steps = list(settings.train(model, new_scorer(MotifScorer, model.network.sizes, 8, seed=0)))
         assert steps[-1].loss < steps[0].loss
         return steps[-1].weight
 
@@ -203,8 +202,8 @@ def test_a_folder_can_hold_both_explainers_of_a_model(model, tmp_path):
     list(train_explainer(model, ScorerSettings(links=8, epochs=1, batch=8, hidden=8), tmp_path))
     assert load_pgexplainer(tmp_path, model.fast).__name__ == "pgexplainer"
     policy = load_tempme(tmp_path, model.fast)
-    trained = new_motif_scorer(model.network.sizes, 8, 0)
-    list(train_motif_scorer(model, QUICK, trained))
+    trained = new_scorer(MotifScorer, model.network.sizes, 8, 0)
+    list(QUICK.train(model, trained))
     query = model.graph.query(250)
     events = candidates(model.graph, query)
     expected = order_of(model, trained)[0]

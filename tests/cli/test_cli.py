@@ -171,7 +171,7 @@ def test_what_if_asks_about_links_that_need_not_have_happened(made):
 def test_what_if_each_ranks_single_events(made):
     where = ("--data", made / "events", "--model", made / "model", "--event", 250, "--each")
     shown = run("what-if", *where)
-    assert "past events would alone" in shown
+    assert "past events would change the prediction" in shown
     answers = json.loads(run("what-if", *where, "--json"))
     assert answers[0]["removed"] == []
     assert all(len(answer["removed"]) == 1 for answer in answers[1:])
@@ -197,8 +197,8 @@ def test_a_cut_list_says_so_and_how_to_see_more(made):
     events = CliRunner().invoke(cli.app, ["data", "events", str(made / "events"), "--last", "7"])
     assert events.stderr == "the last 7 of 300 events; --last 300 shows all\n"
     assert CliRunner().invoke(cli.app, ["data", "events", str(made / "events"), "--last", "300"]).stderr == ""
-    assert "The 10 strongest of 64; --top 64 shows all." in run("what-if", *where)
-    every = run("what-if", *where, "--top", 64)
+    assert "The 10 strongest of 64; --strongest 64 shows all." in run("what-if", *where)
+    every = run("what-if", *where, "--strongest", 64)
     assert "strongest" not in every
     assert len(every.splitlines()) == 64 + 4
 
@@ -218,6 +218,16 @@ def test_importing_names_what_it_leaves_out_and_reads_files_without_a_header(tmp
     (tmp_path / "edges.csv").write_text("1,2,30\n2,1,40\n")
     run("data", "import", tmp_path / "edges.csv", "--no-header", "--out", tmp_path / "edges")
     assert open_graph(tmp_path / "edges").time.tolist() == [30.0, 40.0]
+
+
+def test_events_are_exported_with_altered_features(tmp_path):
+    (tmp_path / "ratings.csv").write_text("src,dst,time,f0,f1\n0,1,1,0.5,2\n1,2,2,1.5,3\n0,2,3,2.5,4\n")
+    run("data", "export", tmp_path / "ratings.csv", "--out", tmp_path / "edited.csv", "--alter", "1 f1=-7")
+    assert cody.load(tmp_path / "edited.csv").features.tolist() == [[0.5, 2], [1.5, -7], [2.5, 4]]
+    again = [tmp_path / "ratings.csv", "--out", tmp_path / "x.csv"]
+    run("data", "export", *again, "--alter", "1 f0=9", "--alter", "2 f0=8 f1=0", "--without", "0")
+    assert cody.load(tmp_path / "x.csv").features.tolist() == [[9, 3], [8, 0]]
+    assert "f9" in run("data", "export", *again[:2], tmp_path / "y.csv", "--alter", "1 f9=7", code=2)
 
 
 def test_events_are_exported_with_edits_applied(made):
@@ -266,7 +276,7 @@ def test_the_cache_is_shown_and_cleared(tmp_path, monkeypatch):
     ("words", "former", "now"),
     [
         (("explain", "--event", 250), ("--first",), ("--stop-at-first",)),
-        (("what-if", "--event", 250, "--each"), ("--most", 2), ("--top", 2)),
+        (("what-if", "--event", 250, "--each"), ("--most", 2), ("--strongest", 2)),
         (("predict", "--events", "250,251"), ("--other-data",), ("--allow-data-mismatch",)),
     ],
     ids=lambda words: words[0],
@@ -409,7 +419,7 @@ def commands_of(group):
         yield from commands_of(command) if isinstance(command, click.Group) else [command]
 
 
-READ = {("what-if", "cases"), ("predict", "links")}
+READ = {("what-if", "cases"), ("predict", "links"), ("impact", "links")}
 
 
 def test_every_option_that_names_an_output_says_what_is_written_there():
@@ -556,7 +566,7 @@ def test_main_turns_an_error_into_one_line_and_an_exit_code(monkeypatch, capsys)
 def test_explain_tells_a_person_in_eighty_columns_and_confirms(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     shown = run("explain", "--event", 53854)
-    assert "Without 1 of 64 past events the score falls from 0.92 to 0.06: no link." in shown
+    assert "Without 1 of 64 past messages the score falls from 0.92 to 0.06: no link." in shown
     assert "53852  1395 → 1772  2004-07-28 04:54  14 min" in shown
     assert "Verified by replay from the memory at event 53800. No smaller set exists." in shown
     assert max(len(line) for line in shown.splitlines()) <= 80
@@ -774,7 +784,7 @@ def test_a_text_names_a_file_only_if_it_is_not_a_list_of_rows(made, monkeypatch)
 @pytest.mark.parametrize("explainer", ["cody", "greedy", "greedy-then-cody", "pgexplainer", "tgnnexplainer", "random"])
 def test_a_budget_of_time_is_never_an_error(explainer):
     shown = run("explain", "--event", 53854, "--explainer", explainer, "--seconds", 0.0001)
-    assert "predicted: link (score 0.92)" in " ".join(shown.split())
+    assert "the model expects 1772 → 1395 (score 0.92)" in " ".join(shown.split())
     lines = run("explain", "--events", "53854,53869", "--explainer", explainer, "--seconds", 0.0001).splitlines()
     assert [json.loads(line)["event"] for line in lines] == [53854, 53869]
 
@@ -832,6 +842,7 @@ def row_of(shown):
 def test_two_other_ways_out_are_shown_by_default_and_all_are_in_the_json():
     shown = run("explain", "--event", 53922)
     assert "alternative" in shown
+    assert not re.search(r"[ \t]$", shown, re.MULTILINE)  # nor where an alternative has no prediction
     document = json.loads(run("explain", "--event", 53922, "--json"))
     assert len(document["alternatives"]) == 2
     assert all(other["verification"]["without"] > 0 for other in document["alternatives"])
@@ -889,3 +900,22 @@ def test_likely_partners_say_whether_they_met_afterwards(made):
     shown = run(*where, "--time", float(load(made / "events").time[150]))
     assert "next contact" in shown
     assert re.search(r"(later|never) *$", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["explain", "--event", 53854, "--figure", "x.svg", "--figure-width", "nan"], "nan is not greater than"),
+        (["explain", "--event", 53854, "--figure", "x.svg", "--figure-width", "0.01"], "0.01 is not greater than"),
+        (["explain", "--event", 53854, "--figure-width", "5"], "--figure-width 5 is the width of a figure"),
+        (
+            ["impact", "--event", 53852, "--links", "links.csv", "--links-of", "9"],
+            "--links names the links itself: leave out --links-of",
+        ),
+    ],
+    ids=lambda part: str(part)[-30:],
+)
+def test_options_that_make_no_sense_are_refused_before_any_work(words, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert message in " ".join(run(*words, code=2).split())
+    assert list(tmp_path.iterdir()) == []

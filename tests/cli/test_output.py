@@ -17,12 +17,13 @@ import pytest
 from click.testing import CliRunner
 
 from cody import cli
-from cody.cli import progress
+from cody.cli import progress, show
 from cody.cli.command import Command
 from cody.cli.messages import say
 from cody.cli.options import DataSource
 from cody.data import save_graph
 from cody.train.checkpoint import Checkpoint, save_model
+from cody.train.training import Quality, TrainingProgress
 from random_events import random_graph, random_network
 from some_records import small_evaluation
 
@@ -36,9 +37,12 @@ CALLS = {
     "predict": (f"{WHERE} --events 250,251", "predicted|251"),
     "what-if": (f"{WHERE} --event 250 --without 249", "249"),
     "explain": (f"{WHERE} --events 250,251", "251"),
+    "verify": (f"why.json {WHERE} --sets 3", "not checked"),
+    "impact": (f"{WHERE} --event 200", "flips|stays|moved|schema"),
     "view": ("why.json --out why.html", None),
     "serve": ("--help", "--help"),  # it says where it is on standard error, and does not end
     "survey": (f"{WHERE} --instances 2", "interval|incorrect"),
+    "audit": (f"{WHERE} --links 3", "EdgeBank|average_precision"),
     "train": ("--data events --model tgat --epochs 1 --dimension 8 --out {new}", "unseen|architecture"),
     "train-explainer": (f"{WHERE} --links 3 --epochs 1 --out {{new}}", "data"),
     "import-model": (
@@ -227,3 +231,10 @@ def test_preparation_does_not_count_as_work_and_a_training_may_end_early(monkeyp
 def test_messages_have_colours_on_a_terminal_only(capsys):
     say(click.style("error: ", fg="red") + "it rains")
     assert capsys.readouterr().err == "error: it rains\n"
+
+
+def test_the_line_of_an_epoch_fits_a_terminal():
+    perfect = Quality(1.0, 1.0, 1.0, 1.0)
+    line = show.epoch(TrainingProgress(999, 1, 1, loss=10.0, validation=perfect, best=True))
+    assert len(line) < 80
+    assert line == "epoch 999  loss 10.0000  validation AP 100.00 %, unseen nodes 100.00 %  best"

@@ -349,7 +349,7 @@ def test_one_longish_name_among_very_many_nodes_is_refused(monkeypatch: pytest.M
 def test_a_text_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes
 ) -> None:
-    monkeypatch.setattr("cody.data.readers.largest_unpacked", lambda: 3 * 10**6)
+    monkeypatch.setattr("cody.data.streams.largest_unpacked", lambda: 3 * 10**6)
     path = write(tmp_path / "x.csv.gz", gzip.compress(b"src,dst,t\n" + line * (60 * 10**6 // len(line)), 1))
     with (
         peak_below(40 * 2**20),

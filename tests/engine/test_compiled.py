@@ -15,17 +15,18 @@ import numpy as np
 import pytest
 import torch
 
-from cody.engine import FastTGN, compiled, fast, tgn
+from cody.engine import FastTGN, attention, compiled, fast, library, tgn
 from cody.engine.lineage import Lineage
 from cody.engine.masks import EditableEvents
 from cody.engine.pure import PureFollow
 from cody.errors import BudgetError
 from cody.graph import sorted_unique
+from cody.graph.grid import Grid
 from cody.utils.deadline import until
 from random_events import random_graph, random_network
 
 ROOT = Path(__file__).parents[2]
-needs_library = pytest.mark.skipif(compiled.library() is None, reason="the compiled library is not built")
+needs_library = pytest.mark.skipif(library.library() is None, reason="the compiled library is not built")
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_both_forms_give_the_same_answers_and_compute_the_same_versions(model, m
     scaled = FastTGN(network, model.graph, table_dtype=dtype)
 
     def ask():
-        workspace = fast.QueryWorkspace(scaled, model.graph.query(280), range(280))
+        workspace = fast.QueryWorkspace(scaled, [model.graph.query(280)], range(280))
         return workspace.answer(some_sets()), workspace.inputs
 
     (pure, pure_inputs), (quick, quick_inputs) = in_each_form(monkeypatch, ask)
@@ -83,10 +84,16 @@ def test_both_forms_find_the_same_versions_and_what_they_depend_on(monkeypatch, 
     for name in ("trace", "depend"):
         form = getattr(compiled, name)
         monkeypatch.setattr(compiled, name, lambda *given, name=name, form=form: used.append(name) or form(*given))
-    pure, quick = in_each_form(monkeypatch, partial(Lineage.of, graph, (1, 7, 50)[seed % 3], query, universe, nodes))
+    pure, quick = in_each_form(
+        monkeypatch, partial(Lineage.of, graph, Grid((1, 7, 50)[seed % 3]), query, universe, nodes)
+    )
     assert used == ["trace", "depend"]
     for column in ("index", "own", "other", "previous", "bit", "parents", "memory", "latest"):
         np.testing.assert_array_equal(getattr(quick, column), getattr(pure, column))
+    masks = universe.masks([frozenset(rng.permutation(rows)[: number * 9].tolist()) for number in range(8)])
+    latest, masks = np.repeat(quick.latest, len(masks)), np.tile(masks, (len(quick.latest), 1))
+    kept, kept_by_pure = in_each_form(monkeypatch, lambda: quick.kept_each(latest, masks))
+    np.testing.assert_array_equal(kept, kept_by_pure)
     level = np.full(len(quick.index), -1)
     for number, versions in enumerate(quick.levels):
         level[versions] = number
@@ -143,7 +150,7 @@ def test_estimates_of_long_histories_share_at_least_as_much_and_move_as_little(m
     changes = [frozenset({row, row + 1}) for row in range(700, 1400, 20)]
 
     def ask():
-        workspace = fast.QueryWorkspace(model, graph.query(1490), sorted(frozenset().union(*changes)))
+        workspace = fast.QueryWorkspace(model, [graph.query(1490)], sorted(frozenset().union(*changes)))
         assert not workspace.exact
         return workspace.answer(changes), workspace.inputs.store.vectors.length
 
@@ -156,11 +163,11 @@ def test_estimates_of_long_histories_share_at_least_as_much_and_move_as_little(m
 def test_a_deadline_stops_the_compiled_form_between_levels(model, monkeypatch):
     levels, compute = [], compiled.CompiledFollow._compute
     monkeypatch.setattr(compiled.CompiledFollow, "_compute", lambda self: levels.append(1) or compute(self))
-    inputs = [fast.QueryWorkspace(model, model.graph.query(280), range(280)).inputs for _ in range(2)]
+    inputs = [fast.QueryWorkspace(model, [model.graph.query(280)], range(280)).inputs for _ in range(2)]
     masks = inputs[0].lineage.universe.masks(some_sets())
     latest = (
         np.repeat(inputs[0].lineage.latest, len(masks)),
-        np.tile(np.arange(len(masks)), len(inputs[0].known.unchanged)),
+        np.tile(np.arange(len(masks)), len(inputs[0].lineage.latest)),
     )
     inputs[0].following.follow(masks, *latest)
     assert len(levels) > 10
@@ -172,8 +179,8 @@ def test_a_deadline_stops_the_compiled_form_between_levels(model, monkeypatch):
 
 @needs_library
 def test_what_the_library_holds_is_freed_with_the_session(model, monkeypatch):
-    closed, close = [], compiled.library().follow_close
-    monkeypatch.setattr(compiled.library(), "follow_close", lambda handle: closed.append(handle) or close(handle))
+    closed, close = [], library.library().follow_close
+    monkeypatch.setattr(library.library(), "follow_close", lambda handle: closed.append(handle) or close(handle))
     session = model.session(model.graph.query(280), range(280))
     session.logits(some_sets())
     gc.disable()
@@ -187,70 +194,87 @@ def test_what_the_library_holds_is_freed_with_the_session(model, monkeypatch):
 
 def test_the_environment_chooses_the_numpy_form(model, monkeypatch):
     monkeypatch.setenv("CODY_PURE", "1")
-    assert compiled.form() == "numpy"
-    workspace = fast.QueryWorkspace(model, model.graph.query(280), [270])
+    assert library.form() == "numpy"
+    workspace = fast.QueryWorkspace(model, [model.graph.query(280)], [270])
     assert isinstance(workspace.inputs.following, PureFollow)
 
 
+def built():
+    (file,) = library.FOLDER.glob("follow.*.so")
+    return file
+
+
+def copy_sources(folder):
+    for name in library.SOURCES:
+        shutil.copy(library.FOLDER / name, folder)
+
+
 @needs_library
-def test_a_library_of_another_source_is_not_loaded(tmp_path, monkeypatch):
-    for file in compiled.SOURCE.parent.glob("follow.*"):
-        if file.suffix in (".c", ".so"):
-            shutil.copy(file, tmp_path)
-    monkeypatch.setattr(compiled, "SOURCE", tmp_path / "follow.c")
-    assert compiled._library.__wrapped__() is not None
-    with compiled.SOURCE.open("a") as source:
+@pytest.mark.parametrize("source", library.SOURCES)
+def test_a_library_of_another_source_is_not_loaded(tmp_path, monkeypatch, source):
+    copy_sources(tmp_path)
+    shutil.copy(built(), tmp_path)
+    monkeypatch.setattr(library, "FOLDER", tmp_path)
+    assert library._library.__wrapped__() is not None
+    with (tmp_path / source).open("a") as source:
         source.write("/* changed */\n")
-    assert compiled._library.__wrapped__() is None
+    assert library._library.__wrapped__() is None
 
 
 @pytest.mark.parametrize("broken", ["absent", "no library", "no source"])
 def test_without_a_library_that_can_be_used_nothing_fails(tmp_path, monkeypatch, broken):
     if broken == "no library":
-        (tmp_path / "follow.c").write_text("")
+        copy_sources(tmp_path)
         (tmp_path / "follow.abi3.so").write_text("not a library")
     elif broken == "no source":
-        for file in compiled.SOURCE.parent.glob("follow.*.so"):
+        for file in library.FOLDER.glob("follow.*.so"):
             shutil.copy(file, tmp_path)
-    monkeypatch.setattr(compiled, "SOURCE", tmp_path / "follow.c")
-    assert compiled._library.__wrapped__() is None
+    monkeypatch.setattr(library, "FOLDER", tmp_path)
+    assert library._library.__wrapped__() is None
 
 
 LOAD = """
 import sys
 from pathlib import Path
-from cody.engine import compiled
-compiled.SOURCE = Path(sys.argv[1])
-print(compiled.form())
+from cody.engine import library
+library.FOLDER = Path(sys.argv[1])
+print(library.form())
 """
 
 
 @needs_library
 @pytest.mark.parametrize("share", [0.0, 0.0001, 0.001, 0.01, 0.1, 0.5, 0.9999, 1.0])
 def test_a_library_that_was_not_written_to_its_end_is_not_loaded(tmp_path, share):
-    (library,) = compiled.SOURCE.parent.glob("follow.*.so")
-    shutil.copy(compiled.SOURCE, tmp_path)
-    whole = library.read_bytes()
-    (tmp_path / library.name).write_bytes(whole[: int(share * len(whole))])
-    command = [sys.executable, "-c", LOAD, str(tmp_path / "follow.c")]  # apart, because loading it would kill
+    copy_sources(tmp_path)
+    whole = built().read_bytes()
+    (tmp_path / built().name).write_bytes(whole[: int(share * len(whole))])
+    command = [sys.executable, "-c", LOAD, str(tmp_path)]  # apart, because loading it would kill
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout.strip()) == (0, "compiled" if share == 1.0 else "numpy"), ran.stderr
 
 
-@pytest.mark.parametrize("structure", ["Setup", "Memories", "Missing", "Log"])
-def test_both_sides_mean_the_same_by_what_is_passed(structure):
+STRUCTURES = [
+    (compiled, "Setup"),
+    (compiled, "Memories"),
+    (compiled, "Missing"),
+    (compiled, "Log"),
+    (attention, "Source"),
+]
+
+
+@pytest.mark.parametrize(("module", "structure"), STRUCTURES)
+def test_both_sides_mean_the_same_by_what_is_passed(module, structure):
+    sources = "".join((library.FOLDER / name).read_text() for name in library.SOURCES)
     declared = next(
-        body
-        for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", compiled.SOURCE.read_text(), re.DOTALL)
-        if name == structure
+        body for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", sources, re.DOTALL) if name == structure
     )
     declared = re.sub(r"/\*.*?\*/", "", declared, flags=re.DOTALL)
     lines = [line.strip() for line in declared.split(";") if line.strip()]
     names = [re.search(r"(\w+)$", part.strip())[1] for line in lines for part in line.split(",")]
-    fields = getattr(compiled, f"_{structure}")._fields_
+    fields = getattr(module, f"_{structure}")._fields_
     assert names == [name for name, _ in fields]
     pointers = [("*" in part) for line in lines for part in line.split(",")]
-    assert pointers == [kind is compiled._Pointer for _, kind in fields]
+    assert pointers == [kind is library.Pointer for _, kind in fields]
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
@@ -258,14 +282,14 @@ def test_the_source_builds_where_there_is_a_compiler(tmp_path, monkeypatch):
     pytest.importorskip("setuptools")
     options = ["build_ext", "--build-lib", tmp_path, "--build-temp", tmp_path / "objects"]
     environment = {"CODY_PURE": "0", "PATH": "/usr/bin:/bin"}
-    built = subprocess.run(
+    ran = subprocess.run(
         [sys.executable, "setup.py", *map(str, options)], cwd=ROOT, capture_output=True, text=True, env=environment
     )
-    assert built.returncode == 0, built.stderr
+    assert ran.returncode == 0, ran.stderr
     folder = tmp_path / "cody" / "engine"
-    shutil.copy(compiled.SOURCE, folder)
-    monkeypatch.setattr(compiled, "SOURCE", folder / "follow.c")
-    assert compiled._library.__wrapped__() is not None
+    copy_sources(folder)
+    monkeypatch.setattr(library, "FOLDER", folder)
+    assert library._library.__wrapped__() is not None
 
 
 def test_where_many_versions_can_change_they_are_followed_in_either_form(monkeypatch):

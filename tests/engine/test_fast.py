@@ -178,11 +178,11 @@ def test_where_much_may_change_fewer_sets_are_computed_at_once_and_all_of_it_cou
     query, removals = graph.query(280), [frozenset({event}) for event in range(200, 240)]
     for kind, at_once in (("tgn", 1), ("tgat", fast.CHANGES_AT_ONCE)):
         model = engine(random_network(graph, kind, batch=32), graph)
-        workspace = fast.QueryWorkspace(model, query, range(200, 240))
+        workspace = fast.QueryWorkspace(model, [query], range(200, 240))
         workspace.answer(removals)
         layers = sum(layer.size for layer in workspace.layers)
         assert (workspace.size > layers) == (kind == "tgn"), "the memories of a TGN count too"
-        monkeypatch.setattr(fast, "NUMBERS_KEPT", max(workspace.largest, fast.CHANGES_AT_ONCE))
+        monkeypatch.setattr(fast, "NUMBERS_AT_ONCE", workspace.largest or fast.CHANGES_AT_ONCE)  # what one has added
         assert workspace.changes_at_once == at_once
 
 
@@ -339,7 +339,7 @@ def test_of_long_histories_small_changes_are_left_out_and_answers_hardly_move(mo
     for many, smallest in ((10**9, 0.0), (0, 1e-4)):
         monkeypatch.setattr(tgn, "MANY_VERSIONS", many)
         monkeypatch.setattr(tgn, "SMALL_CHANGE", smallest)
-        workspace = fast.QueryWorkspace(model, query, sorted(frozenset().union(*changes)))
+        workspace = fast.QueryWorkspace(model, [query], sorted(frozenset().union(*changes)))
         answers.append(np.array(workspace.answer(changes)))
         sizes.append(workspace.inputs.size)  # of the memories that were computed
     assert sizes[1] < 0.8 * sizes[0]
@@ -362,7 +362,7 @@ def test_of_long_histories_the_gates_compute_in_single_precision(monkeypatch, ed
     for many, expected in ((0, np.float32), (10**9, np.float64)):
         monkeypatch.setattr(tgn, "MANY_VERSIONS", many)
         used.clear()
-        fast.QueryWorkspace(model, graph.query(290), {200, 210}).answer([frozenset({200, 210})])
+        fast.QueryWorkspace(model, [graph.query(290)], {200, 210}).answer([frozenset({200, 210})])
         assert used == {np.dtype(expected)}
 
 
@@ -370,7 +370,7 @@ def test_memories_of_nodes_that_a_set_does_not_lead_to_are_not_followed():
     src, dst = [0, 2, 3, 4, 2, 0], [1, 5, 5, 5, 3, 2]  # 0 met 1, and later 2, which had met others
     graph = TemporalGraph.from_arrays(src=src, dst=dst, time=np.arange(6.0))
     model = engine(random_network(graph, "tgn", batch=1, layers=1, neighbours=1), graph)
-    workspace = fast.QueryWorkspace(model, Query(0, 1, 7.0, 6), range(6))
+    workspace = fast.QueryWorkspace(model, [Query(0, 1, 7.0, 6)], range(6))
     workspace.answer([frozenset({1, 5})])  # unless 0 meets 2, what 2 did is of no concern
     assert workspace.inputs.store.vectors.length == 1 + 2  # zero, and what 0 and 1 remember of each other
     workspace.answer([frozenset({1})])

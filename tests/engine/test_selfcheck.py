@@ -36,9 +36,9 @@ def at(model, time):
 
 
 def estimate_and_exact(model, query, changes, rows=(OLD,)):
-    workspace = fast.QueryWorkspace(model, query, rows)
+    workspace = fast.QueryWorkspace(model, [query], rows)
     assert not workspace.exact
-    return np.array(workspace.answer(changes)), np.array(workspace.exactly.answer(changes))
+    return np.array(workspace.answer(changes))[:, 0], np.array(workspace.exactly.answer(changes))[:, 0]
 
 
 @cache
@@ -132,7 +132,7 @@ def test_where_estimates_are_too_rough_finer_ones_take_their_place(forgetful, mo
     query, rows = at(forgetful, 1.2), list(range(652, 700, 2))
     changes = [frozenset({row}) for row in rows]
     rough, exact = estimate_and_exact(forgetful, query, changes, rows)
-    finer = np.array(fast.QueryWorkspace(forgetful, query, rows).finer.answer(changes))
+    finer = np.array(fast.QueryWorkspace(forgetful, [query], rows).finer.answer(changes))[:, 0]
     errors = np.abs(rough - exact)
     assert np.abs(finer - exact).max() < errors.max() / 3
     last = changes.pop(int(errors.argmax()))
@@ -175,7 +175,7 @@ def test_the_first_fourth_and_sixteenth_estimate_is_compared_and_that_with_the_o
 
 
 def test_what_an_exact_comparison_keeps_counts(forgetful):
-    workspace = fast.QueryWorkspace(forgetful, at(forgetful, 1.2), [OLD])
+    workspace = fast.QueryWorkspace(forgetful, [at(forgetful, 1.2)], [OLD])
     alone = workspace.size
     workspace.exactly.answer([frozenset({OLD})])
     assert workspace.size == alone + workspace.exactly.size > alone

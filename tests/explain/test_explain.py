@@ -19,7 +19,7 @@ from cody.explain.explanation import Explanation
 from cody.explain.pipeline import explain
 from cody.explain.wording import answer_table
 from cody.graph import TemporalGraph
-from cody.graph.edits import Move
+from cody.graph.edits import Add, Move
 from cody.graph.neighbourhood import candidates, events_among_nodes, events_on_paths
 from cody.graph.protected import Protected
 from cody.models import ToyModel
@@ -635,7 +635,7 @@ def as_0_2_wrote_it(why):
             "surroundings": {"nodes": [node._asdict() for node in nodes], "events": events(around)},
             "explored": why.evaluated,
             "confirmed": verification(why.verification),
-            "alternatives": [{"rows": rows, "confirmed": verification(found)} for rows, found in why.alternatives],
+            "alternatives": [{"rows": rows, "confirmed": verification(found)} for rows, found, _ in why.alternatives],
         }
     )
 
@@ -1044,6 +1044,24 @@ def test_of_a_long_set_that_does_nothing_the_table_shows_a_part():
     assert answer_table(why).lines[-1].logit == "7.000"
 
 
+def test_a_proof_evaluates_every_small_set_only_where_more_than_one_answer_is_reported():
+    one, two = (
+        many_events(lambda change: 3 in change or {8, 9} <= change, count=count, prove=3, search=greedy)
+        for count in (1, 2)
+    )
+    pairs = [sum(len(change) == 2 for change, _ in why.evaluated) for why in (one, two)]
+    assert pairs == [0, 19 * 18 // 2]  # pairs of which event 3 is no part, since it does it alone
+    assert (one.alternatives, [set(other.rows) for other in two.alternatives]) == ((), [{8, 9}])
+
+
+def test_a_log_with_imagined_events_is_explained_by_the_model_of_the_log():
+    longer = GRAPH.imagine([Add("0", "1", 38.0)])
+    on_base, on_longer = (explain(model, longer, QUERY) for model in (toy(bias=-5.5), toy(bias=-5.5).on(longer)))
+    assert 8 in {event.row for event in on_base.candidates}
+    assert any(8 in change for change, _ in on_base.evaluated)
+    assert (on_base.evaluated, on_base.rows) == (on_longer.evaluated, on_longer.rows)
+
+
 def test_a_proof_that_finds_something_smaller_makes_it_the_answer():
     why = many_events(lambda change: {17, 19} <= change, search=partial(greedy, children=3), prove=3)
     assert (set(why.rows), why.is_minimal) == ({17, 19}, True)
@@ -1075,7 +1093,7 @@ def test_a_budget_of_time_that_is_no_number_of_seconds_is_refused(seconds):
 
 @pytest.mark.parametrize("rows", [None, 3, [99], [-1], [7], [0.5], ["a"], [[0, 1]]])
 def test_candidates_that_are_no_events_before_the_link_are_refused(rows):
-    with pytest.raises(CallError, match="near must give rows of events before the link, here 0 to 6; <lambda> gave"):
+    with pytest.raises(CallError, match="near must give rows of past events, here 0 to 6; <lambda> gave"):
         explain(toy(), GRAPH, QUERY, near=lambda *_: rows)
 
 

@@ -8,12 +8,15 @@ import jsonschema
 import numpy as np
 import pytest
 
+from cody.errors import DataError
 from cody.explain.pipeline import explain
 from cody.models import ToyModel
 from cody.search import greedy, policies
 from cody.search.proposals import additions, moves, removals
+from cody.study import cases, compare_models, read_surveys, survey_of
+from cody.study.comparison import SurveyOutput
 from cody.study.explainers import Explainer
-from cody.study.run import EvaluationPlan, Sample, run
+from cody.study.run import EvaluationPlan, Link, Sample, evaluate, run
 from random_events import random_graph
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -68,3 +71,47 @@ def test_lines_of_an_evaluation_follow_their_schemas(toy, tmp_path):
     assert {*names} == {"evaluation", "explanation", "failure"}
     for name, line in zip(names, lines, strict=True):
         validator(name).validate(line)
+
+
+@pytest.fixture(scope="module")
+def surveys(toy):
+    """What a survey of two models prints as JSON."""
+    graph = toy[1]
+    explained = []
+    for name, bias in (("one", -0.1), ("other", 0.2)):
+        plan = EvaluationPlan("made", name, (Explainer("greedy-temporal", policies.temporal, greedy),))
+        model = ToyModel(graph, weights=np.linspace(-1, 1, 60), bias=bias)
+        links = [Link(row, "correct" if row % 2 else "incorrect") for row in range(40, 60)]
+        explained.append(cases(list(evaluate(model, graph, links, plan)), graph))
+    found = tuple(survey_of(each, graph) for each in explained)
+    return SurveyOutput(found, compare_models(*explained, graph))
+
+
+def test_a_survey_follows_its_schema_and_is_read_as_it_was_written(surveys):
+    text = json.dumps(surveys.to_dict())
+    validator("survey").validate(json.loads(text))
+    assert read_surveys(text) == surveys
+    alone = {"surveys": json.loads(text)["surveys"][:1], "comparison": None}
+    assert read_surveys(json.dumps(alone)) == SurveyOutput(surveys.surveys[:1], None)
+
+
+@pytest.mark.parametrize(
+    ("where", "wrong", "message"),
+    [
+        (("data",), 3, r"surveys\[0\].data: expected `str`, got `int`"),
+        (("schema",), "cody/survey/9", "cody/survey/9"),
+        (("parts", 0, "links"), -1, r"surveys\[0\].parts\[0\].links: expected `int` >= 0"),
+        (("parts", 0, "fragility", 0, "share", "value"), "much", "expected `float`, got `str`"),
+        (("parts", 0, "fragility", 0, "shared"), {}, "unknown field `shared`"),
+    ],
+)
+def test_a_damaged_survey_is_noticed(surveys, where, wrong, message):
+    document = json.loads(json.dumps(surveys.to_dict()))
+    place = document["surveys"][0]
+    for name in where[:-1]:
+        place = place[name]
+    place[where[-1]] = wrong
+    with pytest.raises(DataError, match=f"this survey is damaged: .*{message}"):
+        read_surveys(json.dumps(document))
+    with pytest.raises(jsonschema.ValidationError):
+        validator("survey").validate(document)

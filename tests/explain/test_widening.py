@@ -8,6 +8,7 @@ import pytest
 import cody
 from cody import Explanation, TemporalGraph
 from cody.cli.show import advice
+from cody.explain.advice import next_steps
 from cody.graph.neighbourhood import ends_first
 from cody.search.oracle import counting
 from cody.search.widening import WIDTHS
@@ -75,6 +76,12 @@ def test_a_budget_is_enough_for_wider_searches_only_if_it_is_larger_than_that_of
     assert (len(near.candidates), near.evaluations) == (64, 1200)  # the rest went into looking for a smaller set
 
 
+def test_a_wider_search_uses_the_whole_rest_of_a_budget():
+    why = cody.explain(model(*far(64, 128, count=6)), GRAPH, QUERY, evaluations=1200)
+    assert (len(why.candidates), why.evaluations) == (128, 1200)  # what the first search evaluated counts once
+    assert why.was_cut_short
+
+
 def test_where_there_are_no_other_events_it_does_not_look_again():
     graph = GRAPH.select(np.arange(40))
     calls = []
@@ -92,7 +99,7 @@ def test_where_there_are_no_other_events_it_does_not_look_again():
 def test_the_advice_is_to_look_wider_than_it_did_where_there_are_more_events(events, more):
     graph = GRAPH.select(np.arange(events))
     never = cody.as_model(lambda graph, query, changes: [2.0] * len(changes), graph, identity="tests")
-    shown = "\n".join(advice(cody.explain(never, graph, graph.query(events - 1))).lines())
+    shown = "\n".join(advice(next_steps(cody.explain(never, graph, graph.query(events - 1)))).lines())
     (wider,) = re.findall("--candidates [0-9]+", shown) or [None]
     assert wider == more
 
@@ -143,7 +150,8 @@ class Heavy:
 
 
 @pytest.mark.parametrize(
-    ("weight", "events", "evaluations"), [(1, 256, 1024), (1_000_000, 256, 1000), (2_400_000, 256, 416), (3e9, None, 0)]
+    ("weight", "events", "evaluations"),
+    [(1, 256, 1024), (1_000_000, 256, 1000), (2_400_000, 256, 416), (2_500_000, 256, 400), (3e9, None, 0)],
 )
 def test_a_wider_search_evaluates_no_more_than_one_waits_for(weight, events, evaluations):
     why = cody.explain(Heavy(int(weight)), GRAPH, QUERY)

@@ -97,7 +97,7 @@ def test_alterations_that_make_no_sense_get_one_clear_error(rated):
     assert "have no features to alter" in run("what-if", "--event", 50, "--alter", "3 rating=1", fails=True)
     alone = run(*words, "--each", "--alter", "3 rating=1", fails=True)
     assert "leave out --without, --add, --move and --alter" in alone
-    assert "event 55 does not lie before the link: altering it changes nothing" in run(*words, "--alter", "55 rating=1")
+    assert "event 55 does not lie before event 50: altering it changes nothing" in run(*words, "--alter", "55 rating=1")
 
 
 def test_an_event_that_is_changed_twice_is_refused_because_only_one_change_would_count(rated):
@@ -127,7 +127,7 @@ def test_features_are_shown_wherever_events_are(rated):
     assert all(text in page for text in said.values())
     again = cody.Explanation.from_json(why.to_json())
     assert again.candidates == why.candidates
-    words = "what-if", "--data", "rated", "--model", "model", "--event", 50, "--each", "--top", 60
+    words = "what-if", "--data", "rated", "--model", "model", "--event", 50, "--each", "--strongest", 60
     assert f"rating {was}" in run(*words)
 
 

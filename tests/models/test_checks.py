@@ -102,7 +102,9 @@ def statuses(report):
     return {outcome.name: outcome.status for outcome in report.outcomes}
 
 
-NOT_OFFERED = dict.fromkeys(["session", "session_error", "two_sessions", "plain", "only", "links"], "skipped")
+NOT_OFFERED = dict.fromkeys(
+    ["session", "session_error", "two_sessions", "plain", "only", "links", "many_links"], "skipped"
+)
 
 
 @pytest.mark.parametrize("options", [{}, {"indirect": 0.5, "bias": -1.0, "pairs": {(60, 70): 3.0}}])
@@ -482,6 +484,21 @@ class OffersNone(Broken):
         return None
 
 
+class MixesUpLinks(Broken):
+    """A session of several links that has their scores in another order."""
+
+    def session_of_links(self, links, margin, rows=()):
+        return Together(self, links[::-1])
+
+
+class Together:
+    def __init__(self, model, links):
+        self.model, self.links = model, links
+
+    def scores(self, changes):
+        return np.stack([self.model.logits(link, changes) for link in self.links], axis=1)
+
+
 class ScoresLinksBackwards(Broken):
     def logits_of_links(self, queries):
         return [self._logit(query, frozenset()) for query in reversed(queries)]
@@ -558,6 +575,7 @@ BROKEN = [
     (SharesItsSessions, "two_sessions", "by the model but .* by a session while another one ran"),
     (HasAnotherPlainForm, "plain", "by the model but .* by its reference with full="),
     (ScoresLinksBackwards, "links", "among other links"),
+    (MixesUpLinks, "many_links", "alone but .* among other links"),
     (KeepsEverything, "only", r"but .* by only\(query, kept\)"),
     (CannotImagine, "imagined", "on a log with imagined rows, .* raised IndexError"),
     (TakesImaginedEventsForReal, "unnamed", "on a log with imagined rows: imagined rows are absent unless"),
@@ -634,7 +652,7 @@ def test_the_table_fits_a_terminal_and_tells_everything(graph, quick):
         for outcome in report.outcomes:
             assert f"{outcome.status} {outcome.name} {outcome.meaning} {outcome.message}".strip() in squeezed
             assert outcome.cause in squeezed
-    assert str(check_model(ToyModel(graph), graph)).startswith(f"{len(CHECKS) - 7} passed, 7 skipped\n")
+    assert str(check_model(ToyModel(graph), graph)).startswith(f"{len(CHECKS) - 8} passed, 8 skipped\n")
 
 
 def test_a_model_without_usable_answers_is_not_asked_further(graph):
@@ -841,3 +859,60 @@ def test_importing_it_is_light():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+# Classes, and many links of one moment
+
+
+class Classes:
+    """Scores of three classes, by the activity of the source."""
+
+    classes, identity, hops = ("calm", "busy", "odd"), "classes", 1
+
+    def __init__(self, graph):
+        self.graph = graph
+
+    def logits(self, query, changes):
+        rows = self.graph.history(query.src, query.before).tolist()
+        kept = np.array([sum(row not in change for row in rows) for change in check_changes(self.graph, changes)])
+        later = query.time - self.graph.time[0]
+        return np.stack([0 * kept + 2.0 - 1e-6 * later, 0.7 * kept, 0.1 * kept - 0.5], axis=-1).astype(float)
+
+
+def test_class_scores_keep_the_rules():
+    graph = random_graph(np.random.default_rng(0))
+    report = check_model(Classes(graph), graph)
+    assert {outcome.status for outcome in report.outcomes} <= {"passed", "skipped"}, str(report)
+
+
+class OneTooFew(Classes):
+    def logits(self, query, changes):
+        return super().logits(query, changes)[:, :2]
+
+
+class Forgetful(Classes):
+    """The third class depends on the rest of the batch."""
+
+    def logits(self, query, changes):
+        scores = super().logits(query, changes)
+        scores[:, 2] += 0.5 * len(changes)
+        return scores
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "message"),
+    [
+        (OneTooFew, "shape", "one score for each of 3 classes per set, not 2"),
+        (Forgetful, "alone", "alone but"),
+    ],
+)
+def test_class_scores_that_break_a_rule_are_noticed(model, name, message):
+    graph = random_graph(np.random.default_rng(0))
+    failed = {outcome.name: outcome for outcome in check_model(model(graph), graph, quick=True).failures}
+    assert message in failed[name].message
+
+
+def test_a_session_of_many_links_that_answers_as_for_each_passes():
+    graph = random_graph(np.random.default_rng(0))
+    network = fast_model(random_network(graph, "tgat"), graph)
+    assert statuses(check_model(network, graph, quick=True))["many_links"] == "passed"

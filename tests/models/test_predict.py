@@ -3,7 +3,6 @@
 import csv
 import json
 import shlex
-import sys
 
 import numpy as np
 import pytest
@@ -155,7 +154,7 @@ def test_calls_that_make_no_sense_are_refused(graph, arguments, message):
 
 
 def test_progress_reaches_the_end(graph, monkeypatch):
-    monkeypatch.setattr(sys.modules["cody.models.predict"], "LINKS_AT_ONCE", 8)
+    monkeypatch.setattr("cody.models.predictions.LINKS_AT_ONCE", 8)
     steps = []
     cody.predict(ToyModel(graph), graph, range(20), watch=lambda done, total: steps.append((done, total)))
     assert steps == [(8, 20), (16, 20), (20, 20)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -27,6 +27,8 @@ class Mutant(NamedTuple):
 def mutants(source: str) -> Iterator[Mutant]:
     """Every mutant of a module, in the order of its lines. Types, texts and constants of the module stay as they are.
 
+    So does `strict` of a zip, which only guards against mistakes elsewhere.
+
     >>> [mutant.what for mutant in mutants("def f(a):\\n    return a < 1 and not a")]
     ['a < 1 and (not a) becomes a < 1 or not a', 'a < 1 becomes a <= 1', '1 becomes 2', 'not a becomes a']
     """
@@ -46,7 +48,12 @@ def _inside_functions(tree: ast.AST) -> set[int]:
     types = [node.annotation for node in inside if isinstance(node, ast.AnnAssign)]
     types += [part for node in inside if isinstance(node, ast.FunctionDef) for part in _types(node)]
     left_out = {id(part) for type_ in types for part in ast.walk(type_)}
+    left_out |= {id(node.value) for body in bodies for node in ast.walk(body) if _is_strict(node)}
     return {id(node) for node in inside if isinstance(node, ast.expr)} - left_out
+
+
+def _is_strict(node: ast.AST) -> TypeGuard[ast.keyword]:
+    return isinstance(node, ast.keyword) and node.arg == "strict"
 
 
 def _types(function: ast.FunctionDef) -> list[ast.expr]:

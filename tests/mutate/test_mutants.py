@@ -46,6 +46,7 @@ def test_types_texts_constants_and_defaults_stay_as_they_are():
         ("a if b else c", ["a if not b else c"]),
         ("np.minimum(a, b)", ["np.maximum(a, b)"]),
         ("f(True)", ["f(False)"]),
+        ("zip(a, b, strict=True)", []),
         ("'text'", []),
     ],
 )

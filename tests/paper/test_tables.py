@@ -3,6 +3,7 @@
 import csv
 import io
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -310,7 +311,7 @@ def test_markdown_rows_are_as_long_as_their_headings():
 
 
 def test_every_output_names_its_formulas():
-    made = tables(small())
+    made = tables([replace(one, rank=1, rank_after=2) for one in small()])
     for layout in LAYOUTS:
         for panel in layout.panels:
             for measure in panel:
@@ -320,7 +321,7 @@ def test_every_output_names_its_formulas():
 
 def test_models_of_one_architecture_share_a_table():
     made = tables(small_evaluation())
-    assert len(made) == len(LAYOUTS)
+    assert [table.layout for table in made] == [layout for layout in LAYOUTS if not layout.needs_ranks]
     assert Column(SPARSITY, "wikipedia", "correct") in made[0].rows["cody-temporal"]
 
 

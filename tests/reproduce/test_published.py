@@ -11,7 +11,7 @@ import torch
 from cody.engine import Replay, fast_model
 from cody.engine.replay import MemoryState
 from cody.graph import TemporalGraph
-from cody.models.decision import flips
+from cody.models.margins import flips
 from cody.search import greedy
 from cody.search.oracle import Oracle
 from random_events import random_graph, random_network

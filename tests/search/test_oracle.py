@@ -56,6 +56,20 @@ def test_asking_ahead_does_not_change_what_a_search_is_charged():
     assert plain.counts.requested - plain.counts.remembered == ahead.counts.requested - ahead.counts.remembered == 3
 
 
+def test_what_an_earlier_search_has_paid_for_takes_nothing_of_the_budget():
+    oracle = Oracle(Sum(), QUERY, evaluations=2, answers={frozenset({1}): -1.0}, paid=sets({1}, {2}))
+    oracle.ask(sets({1}, {3}))
+    oracle.ask(sets({2}, {3}))
+    assert (oracle.spent, len(oracle.evaluated)) == (1, 3)
+    with pytest.raises(BudgetError):
+        oracle.ask(sets({4}, {5}))
+    assert oracle.ask(sets({4})) == [-4.0]
+    assert oracle.spent == 2
+    with pytest.raises(BudgetError):
+        oracle.ask(sets({5}))
+    assert oracle.ask(sets({1}, {2}, {4})) == [-1.0, -2.0, -4.0]
+
+
 def test_large_batches_are_split():
     model = Sum()
     oracle = Oracle(model, QUERY, sets_at_once=2)

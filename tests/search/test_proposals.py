@@ -17,9 +17,10 @@ from cody.engine import fast_model
 from cody.errors import CallError, CodyError, DataError
 from cody.explain.explanation import Explanation
 from cody.models import ToyModel
-from cody.models.decision import flips
+from cody.models.margins import flips
 from cody.paper.tables import tables
-from cody.search import greedy, top_share
+from cody.search import greedy, time_shift, top_share
+from cody.search.intrusion import _with_gaps
 from cody.search.policies import event_impact, spatio_temporal
 from cody.search.proposals import (
     AnyTime,
@@ -325,6 +326,56 @@ def test_a_function_may_name_removals_moves_and_alterations():
     assert {event.edit for event in why.candidates} == {"removed", "moved", "altered"}
 
 
+def test_a_function_may_name_events_that_are_no_candidates():
+    graph = line()
+    why = explain(ToyModel(graph), graph, graph.query(19), size=3, edits=lambda *_: [4, 18])
+    assert [event.row for event in why.candidates] == [4, 18]
+
+
+def test_two_imagined_events_are_the_same_but_for_time_from_the_first_one_on():
+    graph = line()
+    proposed = [Add("0", "9", 5.0), Add("0", "9", 6.0), Add("9", "0", 7.0), Move(3, 8.0), Move(3, 9.0), Move(4, 9.5)]
+    space = build_space(graph, graph.query(19), np.array([18]), 9, [lambda *_: [18, *proposed]])
+    assert [space.ignoring_time(row) for row in (18, *range(20, 26))] == [
+        *(18, (0, 9), (0, 9), (9, 0)),
+        *(("other", 3), ("other", 3), ("other", 4)),
+    ]
+
+
+def test_an_added_event_that_flips_only_earlier_is_doubtful_and_a_moved_one_is_not():
+    graph = line()
+    proposed = [Add("0", "9", 5.0), Add("0", "9", 6.0), Add("9", "0", 7.0), Move(3, 8.0), Move(3, 9.0)]
+    space = build_space(graph, graph.query(19), np.array([18]), 9, [lambda *_: proposed])
+    logits = {frozenset(): -1.0, **{frozenset({row}): 1.0 for row in (20, 22, 23)}}
+    assert _with_gaps(logits, space) == {20}
+    assert _with_gaps({**logits, frozenset({21}): 1.0}, space) == frozenset()
+
+
+def test_times_that_flip_are_followed_without_a_gap_from_the_link_or_from_the_start():
+    def run_of(own_time=None, **margins):
+        times = time_shift.TestedTimes(line().query(19), 3.0, 0.0, own_time, lambda _: [])
+        times.margin = {float(time.strip("t")): margin for time, margin in margins.items()} | {3.0: np.inf}
+        return times.flipping_run()
+
+    assert run_of(t1=1.0, t2=-1.0, t5=-1.0, t9=1.0) == [9.0]  # up to the link, whatever is before
+    assert run_of(t1=1.0, t2=-1.0, t5=1.0, t9=1.0) == [3.0, 5.0, 9.0]
+    assert run_of(t2=1.0, t5=1.0, t9=-1.0) == [2.0, 3.0, 5.0]  # not up to the link: around the start
+    assert run_of(own_time=8.0, t2=-1.0, t5=-1.0, t9=1.0) == [3.0]  # a moved event: always around the start
+
+
+def test_an_event_that_flips_at_all_tested_times_reaches_the_link():
+    graph = line()
+    query = Query(0, 9, 200.0, 20)
+    for earliest in (0.0, 60.0):
+        model = added_at(earliest, lambda time, earliest=earliest: time >= earliest)(graph)
+        found = time_shift.shift_event(model, graph, query, 20, Add("3", "1", 150.0), 150.0)
+        assert found.window.tried > 2
+        assert (found.reaches_query, found.is_reliable) == (True, True)
+    until_170 = added_at("170", lambda time: time <= 170.0)(graph)
+    found = time_shift.shift_event(until_170, graph, query, 20, Add("3", "1", 150.0), 150.0)
+    assert (found.reaches_query, found.is_reliable) == (False, False)
+
+
 def test_protected_events_are_neither_removed_nor_moved():
     graph = line()
     model = ToyModel(graph, half_life=50, bias=-3.9)
@@ -340,8 +391,8 @@ def test_protected_events_are_neither_removed_nor_moved():
         ((), "at least one function"),
         ([removals, "fly"], "not 'fly'"),
         (lambda *_: ["fly"], "the row of an event to remove"),
-        (lambda *_: [25], "event 25, which does not lie before the link"),
-        (lambda *_: [Add("0", "9", 500.0)], "it does not lie before the link"),
+        (lambda *_: [25], "event 25, which does not lie before the prediction"),
+        (lambda *_: [Add("0", "9", 500.0)], "it does not lie before the prediction"),
         (lambda *_: [Add("0", "nobody", 5.0)], "'nobody'"),
         (lambda *_: [Add("0", "9", 5.0)] * 65, "proposes 65 edits, and there is room for 64"),
     ],

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cody.models.decision import flips
+from cody.models.margins import flips
 from cody.search import diverse_counterfactuals, greedy, prove, scout, search_alternatives
 from cody.search.oracle import Oracle
-from cody.search.result import FOUND, SearchResult, best_evaluated, flipping_sets, lower_bound
+from cody.search.result import EXHAUSTED, FOUND, SearchResult, best_evaluated, flipping_sets, lower_bound, result
 from cody.search.scout import PATIENCE, usual_evaluations
 from search.test_search import QUERY, Lookup, random_model
 
@@ -251,6 +251,21 @@ def test_where_all_ways_out_share_an_event_they_are_found_too():
     oracle = Oracle(model, QUERY)
     found = search_alternatives(oracle, np.arange(24), scout, scout(oracle, np.arange(24)), 3)
     assert sorted(map(sorted, diverse_counterfactuals(found, 3))) == [[3, 8], [3, 15]]
+
+
+def first_pair(oracle, ranking):
+    """A search that ends with the first single event or pair that flips the prediction."""
+    for change in sets_of(ranking.tolist(), range(3)):
+        if oracle.ask([frozenset(), change])[1] < 0:
+            return result(oracle, ranking, sorted(change), 1, FOUND)
+    return result(oracle, ranking, (), 1, EXHAUSTED)
+
+
+def test_ways_out_that_share_an_event_are_found_beside_one_that_is_a_single_event():
+    ways = [{3}, {8, 9}, {8, 10}]
+    oracle = Oracle(flipping(lambda change: any(way <= change for way in ways)), QUERY)
+    found = search_alternatives(oracle, np.arange(12), first_pair, first_pair(oracle, np.arange(12)), 3)
+    assert diverse_counterfactuals(found, 3) == ways
 
 
 def test_a_smaller_way_out_that_is_met_later_becomes_the_answer():

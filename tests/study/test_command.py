@@ -14,10 +14,12 @@ import pytest
 from click.testing import CliRunner
 
 from cody import cli
-from cody.cli import show
+from cody.cli.show_evaluation import print_evaluation
 from cody.data import save_graph
 from cody.errors import CallError, CodyError
 from cody.study import metrics
+from cody.study.decisions import kind_in_words
+from cody.study.explainers import EXPLAINERS
 from cody.study.record_file import read_records
 from cody.train.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
@@ -72,7 +74,7 @@ def test_the_longest_name_fits_eighty_columns(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     name = "greedy-then-cody-spatio-temporal"
     one = record(explainer=name, rows=range(10), necessary=True, evaluations=5688, seconds=12.345)
-    show.print_parts(show.evaluation(metrics.summaries([one])))
+    print_evaluation(metrics.summaries([one]), {"correct": kind_in_words("correct")})
     assert f"{name}  1.000  1.000     1.000   0.000  5,688   12.345" in capsys.readouterr().out
 
 
@@ -89,7 +91,7 @@ def test_all_explainers_and_the_papers_settings(where, tmp_path):
     result = command(*every, "--scorer", tmp_path / "scorer")
     assert result.exit_code == 0, result.exception or result.output
     found = read_records(tmp_path / "run.jsonl")
-    assert len({record.explainer for record in found}) == 25
+    assert {record.explainer for record in found} == set(EXPLAINERS)
     assert all(60 <= record.event < 180 and abs(record.original) >= 0.2 for record in found)
     given = {json.dumps(record.options["candidates"]) for record in found}
     assert given == {'{"size": 8, "hops": 2, "near": "events_among_nodes"}'}
@@ -146,7 +148,7 @@ def test_a_kind_is_explained_once_however_often_it_is_named(where, tmp_path):
 def test_an_evaluation_of_no_links_is_refused_and_leaves_no_file(where, tmp_path):
     result = command(*where, "--margin", 1000)
     assert isinstance(result.exception, CallError)
-    assert "there is no correct or incorrect link" in str(result.exception)
+    assert "there is no correct or incorrect prediction" in str(result.exception)
     assert not (tmp_path / "run.jsonl").exists()
 
 

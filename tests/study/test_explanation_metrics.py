@@ -1,6 +1,7 @@
 """Metrics against values worked out by hand, and against a second implementation that is slow and plain."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -114,9 +115,15 @@ def test_a_link_without_candidates_counts_as_sparsity_zero():
     assert metrics.sparsity([record(candidates=0, rows=()), record(candidates=2, rows=(1,))]) == 0.25
 
 
+def ranked(records, seed=0):
+    """The records as if they were about rankings."""
+    ranks = np.random.default_rng(seed).integers(1, 500, size=(len(records), 2)).tolist()
+    return [replace(one, rank=rank, rank_after=after) for one, (rank, after) in zip(records, ranks, strict=True)]
+
+
 @pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.__name__)
 def test_intervals_equal_those_of_a_loop_over_samples(metric):
-    group = random_records(np.random.default_rng(1), count=30)
+    group = ranked(random_records(np.random.default_rng(1), count=30))
     low, high = interval(metric, group, rng=np.random.default_rng(7), samples=200, level=0.9)
     drawn = np.random.default_rng(7).integers(0, 30, size=(200, 30))
     looped = [metric([group[i] for i in sample]) for sample in drawn.tolist()]
@@ -163,7 +170,7 @@ def test_intervals_of_ten_thousand_records_take_seconds():
 
 @pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.__name__)
 def test_differences_equal_those_of_a_loop_over_samples_of_pairs(metric):
-    one, other = (random_records(np.random.default_rng(seed), count=30) for seed in (1, 2))
+    one, other = (ranked(random_records(np.random.default_rng(seed), count=30), seed) for seed in (1, 2))
     found = metrics.differences(metric, one[5:], other[::-1], rng=np.random.default_rng(7), samples=50)
     drawn = np.random.default_rng(7).integers(0, 25, size=(50, 25)) + 5  # the 25 links that both explain
     looped = [metric([one[i] for i in sample]) - metric([other[i] for i in sample]) for sample in drawn.tolist()]

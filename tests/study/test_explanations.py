@@ -227,7 +227,7 @@ def test_a_link_that_fails_does_not_keep_the_others_from_being_explained(words, 
     monkeypatch.syspath_prepend(tmp_path)
     result = CliRunner().invoke(cli.app, ["explain", "--model", f"{name}:make", "--events", "10,11,12", *words])
     assert isinstance(result.exception, ModelError)
-    assert str(result.exception) == "1 of 3 links could not be explained; see above"
+    assert str(result.exception) == "1 of 3 predictions could not be explained; see above"
     assert "before row 11, is not explained: RuntimeError: a headache" in result.stderr
     if "--csv" in words:
         assert [row["event"] for row in csv.DictReader(result.stdout.splitlines())] == ["10", "12"]
@@ -243,5 +243,7 @@ def test_a_model_that_fails_on_every_link_ends_the_run(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     rows = ",".join(map(str, range(10, 25)))
     result = CliRunner().invoke(cli.app, ["explain", "--model", "always_failing:make", "--events", rows])
-    assert str(result.exception) == ("the first 5 links could not be explained, the last one: RuntimeError: a headache")
+    assert str(result.exception) == (
+        "the first 5 predictions could not be explained, the last one: RuntimeError: a headache"
+    )
     assert result.stdout == ""

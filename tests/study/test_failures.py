@@ -83,7 +83,9 @@ def test_another_version_tries_again(tmp_path, monkeypatch):
 
 def test_a_model_that_never_works_ends_the_run_with_its_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(Breaking, "broken", frozenset(range(100)))
-    with pytest.raises(ModelError, match="the first 5 links could not be explained, the last one: RuntimeError: a ker"):
+    with pytest.raises(
+        ModelError, match="the first 5 predictions could not be explained, the last one: RuntimeError: a ker"
+    ):
         evaluated(tmp_path / "run.jsonl")
 
 
@@ -104,9 +106,8 @@ def test_tables_and_summaries_count_and_mention_failures(tmp_path):
     assert [summary.failed for summary in summaries.values()] == [1, 1]
     assert sum(summary.failed for summary in metrics.summaries(records).values()) == 0
     text = " ".join(as_text(tables(records, failures=failures)).split())
-    sentence = (
-        "scout-spatio-temporal failed on 1 link, which no figure includes: event 50: RuntimeError: a kernel has failed"
-    )
+    failed = "scout-spatio-temporal failed on 1 prediction, which no figure includes"
+    sentence = f"{failed}: event 50: RuntimeError: a kernel has failed"
     assert sentence in text
     assert sentence in list(in_words(failures))
 
@@ -149,9 +150,8 @@ def test_the_commands_say_what_failed(tmp_path, monkeypatch):
     )
     assert evaluated.exit_code == 0, evaluated.output
     assert json.loads(evaluated.stdout)[0]["failed"] == 1
-    sentence = (
-        "scout-spatio-temporal failed on 1 link, which no figure includes: event 50: RuntimeError: a kernel has failed"
-    )
+    failed = "scout-spatio-temporal failed on 1 prediction, which no figure includes"
+    sentence = f"{failed}: event 50: RuntimeError: a kernel has failed"
     assert sentence in evaluated.stderr
     assert sentence in " ".join(CliRunner().invoke(app, ["tables", "run.jsonl"]).stdout.split())
     for _ in range(2):  # and it goes on
@@ -163,8 +163,9 @@ def test_the_commands_say_what_failed(tmp_path, monkeypatch):
 
 
 def test_a_survey_in_python_warns_of_what_failed():
-    with pytest.warns(FailedLinksWarning, match="scout-spatio-temporal failed on 1 link"):
+    with pytest.warns(FailedLinksWarning, match="scout-spatio-temporal failed on 1 prediction") as warned:
         (part,) = survey(broken_model(), GRAPH, [48, FAILING, 52], kinds=("correct",)).parts
     assert part.links == 2
+    assert warned[0].filename == __file__  # it points to the call
     with pytest.raises(ModelError, match="no prediction could be explained, the first one: RuntimeError"):
         survey(broken_model(), GRAPH, [FAILING])

@@ -14,15 +14,16 @@ from cody.errors import CallError
 from cody.graph import TemporalGraph
 from cody.models.contract import as_model
 from cody.models.toy import ToyModel
-from cody.study import cases, compare, survey_of
+from cody.study import cases, compare_models, read_surveys, survey_of
 from cody.study.cases import DESTINATION, FURTHER, RELATIONS, REVERSE, SAME, SOURCE, ExplainedLink, columns, relations
 from cody.study.explainers import EDITS, explainer
 from cody.study.record_file import read_runs
 from cody.study.run import EvaluationPlan, Link, evaluate
-from cody.study.shares import contrast, mean
+from cody.study.shares import Share, contrast, mean
 from cody.train.checkpoint import Checkpoint, save_model
 from commands import run
 from random_events import random_graph, random_network
+from some_records import record
 
 DAY, HOUR = 86_400.0, 3_600.0
 
@@ -83,7 +84,7 @@ def graph():
 
 
 def test_every_event_has_one_relation_to_a_link(graph):
-    case = ExplainedLink(None, graph.query(5), np.arange(5), np.zeros(5, dtype=bool))
+    case = ExplainedLink(record(), graph.query(5), np.arange(5), np.zeros(5, dtype=bool))
     assert [RELATIONS[kind] for kind in relations(graph, case)] == [SAME, REVERSE, SOURCE, DESTINATION, FURTHER]
 
 
@@ -93,7 +94,7 @@ def test_shares_are_means_over_links(graph):
     assert (found.decisive.low, found.decisive.high) == (0.5, 1.0)
     assert (found.ratio.low, found.ratio.high) == (2.0, 4.0)
     assert contrast("never", [0.0, 0.0], [0.0, 0.0]).ratio is None
-    assert mean([1, 1, 1]) == (1.0, 1.0, 1.0)
+    assert mean([1, 1, 1]) == Share(1.0, 1.0, 1.0)
     wide, narrow = mean([0, 1] * 5), mean([0, 1] * 500)
     assert wide.high - wide.low > 4 * (narrow.high - narrow.low)
 
@@ -146,13 +147,13 @@ def test_two_models_are_compared_on_the_links_that_both_have(graph):
     other = ToyModel(graph, weights=[1, 1, 1, 5, 0, 0], bias=-3)
     links = [Link(5, "correct")]
     mine, theirs = explained(one, graph, links), explained(other, graph, links, "other")
-    same, different = compare(mine, mine, graph), compare(mine, theirs, graph)
+    same, different = compare_models(mine, mine, graph), compare_models(mine, theirs, graph)
     assert (same.overlap.value, same.same_reason.value, same.same_decision.value) == (1, 1, 1)
     assert (different.overlap.value, different.same_reason.value) == (0, 0)
     assert (different.differ[0].rows, different.differ[0].others) == ((0,), (3,))
     wrong = [replace(case, record=replace(case.record, kind="incorrect")) for case in theirs]
-    assert compare(mine, wrong, graph).same_decision.value == 0
-    assert compare(mine, wrong, graph).overlap is None
+    assert compare_models(mine, wrong, graph).same_decision.value == 0
+    assert compare_models(mine, wrong, graph).overlap is None
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +189,7 @@ def test_added_events_are_described_like_others(imagining):
 def test_models_that_would_add_the_same_event_have_the_same_reason(imagining):
     graph, mine = imagining
     later = [replace(case, imagined=tuple(e._replace(time=e.time + 1e-3) for e in case.imagined)) for case in mine]
-    assert compare(mine, later, graph).overlap.value == 1
+    assert compare_models(mine, later, graph).overlap.value == 1
 
 
 def test_ages_are_shares_that_add_up(made):
@@ -238,9 +239,9 @@ def test_every_figure_is_in_the_csv(where):
 
 
 def test_two_models_are_asked_about_the_same_links(where):
-    document = json.loads(run(*words_for(where, "tgn", "tgat"), "--out", where / "run.jsonl", "--json"))
-    numbers = [sum(part["links"] for part in each["parts"]) for each in document["surveys"]]
-    assert numbers[0] == numbers[1] == document["comparison"]["links"]
+    printed = read_surveys(run(*words_for(where, "tgn", "tgat"), "--out", where / "run.jsonl", "--json"))
+    numbers = [sum(part.links for part in each.parts) for each in printed.surveys]
+    assert numbers[0] == numbers[1] == printed.comparison.links
     assert (where / "run-2.jsonl").exists()
     assert "the same decision on" in run(*words_for(where, "tgn", "tgat"), "--out", where / "run.jsonl")
 

@@ -10,7 +10,7 @@ import pytest
 
 from cody.data import save_graph
 from cody.models import ToyModel
-from cody.study import cases, compare, survey_of
+from cody.study import cases, compare_models, survey_of
 from cody.study.explainers import Explainer, explainer
 from cody.study.record_file import iterate_records
 from cody.study.run import EvaluationPlan, Link, evaluate
@@ -48,7 +48,7 @@ def single():
 @cache
 def double():
     (mine, graph), (theirs, _) = explained(-10.0, "toy"), explained(-14.0, "strict")
-    return survey_page([survey_of(mine, graph), survey_of(theirs, graph)], compare(mine, theirs, graph))
+    return survey_page([survey_of(mine, graph), survey_of(theirs, graph)], compare_models(mine, theirs, graph))
 
 
 class Page:
@@ -80,7 +80,8 @@ def test_a_figure_shows_the_predictions_behind_it(browser, tmp_path):
         point.click()
         assert point.get_attribute("aria-pressed") == "true"
         assert listed(page).count() == len(behind)
-        assert listed(page).first.locator("p").nth(1).inner_text() == behind[0].sentence
+        assert listed(page).first.locator("p").nth(1).inner_text() == behind[0].reason
+        assert listed(page).first.locator("p").nth(2).inner_text() == behind[0].sentence
         shows(page.locator("#chosen"), f"{len(behind)}: Predicted links that flip if at most 2 events are edited")
         page.get_by_role("button", name="Show all").click()
         assert listed(page).count() == 24
@@ -226,5 +227,7 @@ def test_pages_of_a_survey_cost_no_second_search(tmp_path, monkeypatch):
     run("survey", records, *data, "--html", tmp_path / "survey.html", "--pages", tmp_path / "pages")
     for why in known:
         assert why.sentence in html.unescape((tmp_path / "pages" / f"{why.event}.html").read_text())
+    run("survey", records, *data, "--html", tmp_path / "run.html")
+    assert "run.html is the page of a survey and would be overwritten" in run("view", records, "--all", code=2)
     run("view", records, "--all", "--out", tmp_path / "all.html")
     assert {file.name for file in (tmp_path / "all").iterdir()} == {"1.html", "2.html"}

@@ -86,7 +86,7 @@ def test_a_link_that_kills_twice_is_reported_after_the_others_are_done(tmp_path,
     for name in "123":
         (deaths / name).touch()
     found = []
-    with pytest.raises(CodyError, match=r"1 links have no records .* died 2 times: events 103 \(correct\)"):
+    with pytest.raises(CodyError, match=r"1 predictions have no records .* died 2 times: events 103 \(correct\)"):
         found.extend(iter_into(found, by_workers(partial(open_deadly, saved, deaths, 103))))
     assert {record.event for record in found} == {link.event for link in LINKS} - {103}
     assert len(list(deaths.iterdir())) == 1

@@ -225,7 +225,8 @@ def test_damage_to_a_shipped_model_is_noticed(tmp_path, name, file):
 
 
 def test_the_shipped_models_load_and_are_small():
-    assert set(shipped_models()) == {"tgn-collegemsg", "tgat-collegemsg"}
-    for folder in shipped_models().values():
-        assert load_checkpoint(folder).origin["test"]["average_precision"] > 0.8
+    least = {"tgn-collegemsg": 0.8, "tgat-collegemsg": 0.8, "tgn-bitcoin-otc": 0.6}  # distrust has a rate of 0.14
+    assert set(shipped_models()) == set(least)
+    for name, folder in shipped_models().items():
+        assert load_checkpoint(folder).origin["test"]["average_precision"] > least[name]
         assert sum(file.stat().st_size for file in folder.iterdir()) < 1_500_000

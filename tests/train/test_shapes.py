@@ -2,10 +2,7 @@ from itertools import product
 
 import pytest
 
-from cody.baselines.pgexplainer import Scorer
-from cody.baselines.tempme import MotifScorer
-from cody.models.shapes import network_shapes
-from cody.models.sizes import Sizes
+from cody.models.sizes import Sizes, network_shapes
 from cody.train.tgat import TGAT
 from cody.train.tgn import TGN
 
@@ -23,5 +20,3 @@ def shapes(module):
 def test_the_shapes_are_those_of_the_networks(sizes):
     assert shapes(TGN(sizes)) == network_shapes(sizes, memory=True)
     assert shapes(TGAT(sizes)) == network_shapes(sizes, memory=False)
-    assert shapes(Scorer(sizes, 7)) == Scorer.shapes(sizes, 7)
-    assert shapes(MotifScorer(sizes, 7)) == MotifScorer.shapes(sizes, 7)

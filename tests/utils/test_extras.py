@@ -2,6 +2,8 @@
 
 import json
 import shlex
+import subprocess
+import sys
 from importlib import metadata
 
 import pytest
@@ -76,3 +78,29 @@ def test_every_extra_that_is_named_exists(module):
     declared = metadata.metadata("cody-explain").get_all("Provides-Extra")
     (argument,) = [word for word in shlex.split(str(missing("this", module)).replace(",", "")) if "[" in word]
     assert argument.partition("[")[2].rstrip("]") in declared
+
+
+@pytest.mark.parametrize(
+    ("missing_module", "imported", "extra"),
+    [
+        ("torch", "from cody.adapters import pyg", "pyg"),
+        ("torch", "from cody.adapters import dyglib", "train"),
+        ("torch", "import cody.train.training", "train"),
+        ("torch", "from cody.baselines import train_explainer", "train"),
+        ("torch_geometric", "from cody.adapters import pyg_folder", "pyg"),
+    ],
+)
+def test_in_python_too_a_missing_extra_is_one_error_that_names_it(missing_module, imported, extra):
+    program = f"""
+import sys
+sys.modules[{missing_module!r}] = None  # as if it were not installed
+import cody
+try:
+    {imported}
+except cody.CodyError as error:
+    assert isinstance(error, ImportError) and error.__cause__ is None and error.__suppress_context__
+    print(error)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert f" needs {missing_module}, which is not installed: pip install" in ended.stdout
+    assert f"[{extra}]" in ended.stdout

@@ -1,11 +1,14 @@
 """The page in a real browser: what a person clicks, types and sees."""
 
 import re
+from functools import cache, partial
 from xml.etree import ElementTree
 
 import pytest
 
-from cody.models.decision import decision, scores
+import cody
+from cody.models.decision import Above
+from cody.models.margins import scores
 from web.browser import SCHEMES, WIDTHS, axe_source, chromium, serious_faults, shows, tab
 from web.explained import BIDI, EVIL, cut_short, imagined, large, toy
 
@@ -49,7 +52,7 @@ def test_it_opens_with_the_answer(browser, why, tmp_path):
     with tab(browser) as watched:
         page = watched.open(why, tmp_path)
         assert page.locator("#now-score").inner_text() == scores(why.original, why.without)[1]
-        assert page.locator("#now-prediction").inner_text() == decision(why.without)
+        assert page.locator("#now-prediction").inner_text() == Above().outcome(why.without)
         for row in why.rows:
             assert arc(page, why, row).get_attribute("aria-checked") == "false"
             assert not box(page, why, row).is_checked()
@@ -64,10 +67,124 @@ def test_switching_an_event_gives_the_stored_answer_and_the_flip(browser, why, t
             arc(page, why, row).dispatch_event("click")
             stored = logit(why, row)
             assert page.locator("#now-score").inner_text() == scores(why.original, stored)[1]
-            assert page.locator("#now-prediction").inner_text() == decision(stored)
+            assert page.locator("#now-prediction").inner_text() == Above().outcome(stored)
             assert not box(page, why, row).is_checked()
             box(page, why, row).check()  # the same switch
             assert page.locator("#now-score").inner_text() == scores(why.original)[0]
+
+
+@cache
+def collegemsg():
+    graph = cody.load("collegemsg")
+    return cody.load_model("tgn-collegemsg", graph), graph
+
+
+def real(row):
+    model, graph = collegemsg()
+    return cody.explain(model, graph, graph.query(row))
+
+
+MADE = {made.__name__: made for made in (toy, large, imagined, cut_short)}
+REAL = {f"event {row}": partial(real, row) for row in range(53851, 53861)}  # all of them have answers
+
+
+@pytest.mark.parametrize("name", [*MADE, *REAL])
+def test_every_first_click_answers_from_every_state(browser, name, tmp_path):
+    why = (MADE | REAL)[name]()
+    assert why.is_counterfactual or name in MADE
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path)
+        found = page.evaluate(
+            """() => {
+                 const seen = [];
+                 const events = [...document.querySelectorAll(".plot .event")];
+                 for (const state of document.querySelectorAll(".states button")) {
+                   for (const event of events) {
+                     state.click();
+                     event.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+                     seen.push([...document.querySelectorAll("#now-score, #now-prediction")].map((e) => e.textContent));
+                   }
+                 }
+                 return seen;
+               }"""
+        )
+        assert len(found) == page.locator(".states button").count() * len(why.candidates)
+        assert not [shown for shown in found if shown[0] == "?" or shown[1] == "not evaluated"]
+
+
+def test_scores_are_written_as_everywhere_else(browser, tmp_path):
+    why = large()
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path, "#change=")
+        for event in why.candidates[::9]:
+            box(page, why, event.row).uncheck()
+            shown = [page.locator(f"#{name}-score").inner_text() for name in ("was", "now")]
+            assert shown == scores(why.original, why.rescore([frozenset({event.row})], 60.0)[frozenset({event.row})])
+            box(page, why, event.row).check()
+
+
+@pytest.mark.parametrize("width", [380, 1280])
+def test_a_click_moves_nothing_and_its_effect_is_in_view(browser, width, tmp_path):
+    why = large()
+    with tab(browser, viewport={"width": width, "height": 800}) as watched:
+        page = watched.open(why, tmp_path, "#change=")
+        row = page.locator(".candidates tbody tr").nth(5)
+        row.scroll_into_view_if_needed()
+        page.evaluate(
+            """() => {
+                 window.shifts = [];
+                 new PerformanceObserver((list) => list.getEntries().forEach((entry) => shifts.push(entry.value)))
+                   .observe({ type: "layout-shift", buffered: false });
+               }"""
+        )
+        before = row.bounding_box()
+        for place in (5, 6, 7):
+            page.locator(".candidates tbody tr input").nth(place).evaluate("(box) => box.click()")
+        page.wait_for_timeout(400)
+        assert row.bounding_box() == before
+        assert page.evaluate("window.shifts.reduce((sum, shift) => sum + shift, 0)") == 0
+        bar = page.locator(".scorebar").bounding_box()
+        assert 0 <= bar["y"] <= bar["y"] + bar["height"] <= 800
+        assert page.locator("#now-name").inner_text() == "Without 3 events"
+
+
+def test_the_graph_and_the_timeline_show_the_same(browser, why, tmp_path):
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path)
+        removed = {str(number(why, row)) for row in why.rows}
+        for edge in page.locator(".edge").all():
+            numbers = edge.get_attribute("data-es").split(",")
+            gone = removed.intersection(numbers)
+            assert edge.text_content() == (f"−{len(gone)}" if gone else "")
+            assert ("gone" in edge.get_attribute("class")) == (len(gone) == len(numbers))
+        edge = page.locator(f'.edge[data-es*="{min(removed)}"]').first
+        numbers = edge.get_attribute("data-es").split(",")
+        edge.dispatch_event("pointerover")
+        marked = page.evaluate("[...document.querySelectorAll('.plot .marked')].map((e) => e.dataset.e)")
+        assert sorted(marked) == sorted(numbers)
+        assert page.locator("#tip").is_visible()
+        page.get_by_role("button", name="Nothing changed").click()
+        edge.dispatch_event("click")
+        assert "gone" in edge.get_attribute("class")
+        assert not any(page.locator(f'[data-toggle="{each}"]').is_checked() for each in numbers)
+
+
+def test_where_nothing_was_found_the_page_says_what_to_try(browser, tmp_path):
+    why = cut_short()
+    assert why.next_steps
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path)
+        commands = page.locator(".next code").all_inner_texts()
+        options = [*(option for option, _ in why.next_steps), "--allow remove,add"]
+        assert commands == [f"cody explain --event 7 {option}" for option in options]
+    assert "What to try next" not in toy().to_html()
+
+
+def test_what_is_copied_from_a_list_can_be_read(browser, why, tmp_path):
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path)
+        page.locator(".how > summary").click()
+        assert re.search(r"\d → \d, \d+ before", page.locator(".waterfall li").nth(1).inner_text().replace("\n", ""))
 
 
 def test_a_set_that_was_not_asked_about_says_so_and_how_to_ask(browser, tmp_path):
@@ -84,7 +201,7 @@ def test_a_set_that_was_not_asked_about_says_so_and_how_to_ask(browser, tmp_path
         said = page.locator("#status").inner_text()
         assert "combination was not evaluated" in said
         assert f"cody what-if --event 7 --without {','.join(map(str, sorted(pair)))}" in said
-        assert page.locator(".head .meter .now").is_hidden()
+        assert page.locator(".scorebar .meter .now").is_hidden()
         page.get_by_role("button", name="Nothing changed").click()
         assert page.locator("#status").inner_text() == ""
 
@@ -111,6 +228,7 @@ def test_the_keyboard_alone_reaches_and_switches_an_event(browser, why, tmp_path
 def test_the_sets_that_were_tried_can_be_walked_through_by_keyboard(browser, why, tmp_path):
     with tab(browser) as watched:
         page = watched.open(why, tmp_path)
+        page.locator(".how > summary").click()
         page.locator('.dots [tabindex="0"]').focus()
         page.keyboard.press("Home")
         page.keyboard.press("ArrowRight")
@@ -123,11 +241,11 @@ def test_the_sets_that_were_tried_can_be_walked_through_by_keyboard(browser, why
 
 def test_the_address_says_what_is_shown(browser, why, tmp_path):
     with tab(browser) as watched:
-        page = watched.open(why, tmp_path, "#change=4,5&axis=log")
+        page = watched.open(why, tmp_path, "#change=4,5&axis=order")
         assert page.locator("#now-score").inner_text() == scores(why.original, logit(why, 4, 5))[1]
-        assert page.locator("input[value=log]").is_checked()
+        assert page.locator("input[value=order]").is_checked()
         box(page, why, 5).check()
-        assert page.url.endswith("#change=4&axis=log")
+        assert page.url.endswith("#change=4&axis=order")
         page.evaluate("location.hash = '#change=5,999&axis=nonsense'")  # what it does not know is left out
         shows(page.locator("#now-name"), "2 → 1")
 
@@ -169,7 +287,7 @@ def test_the_table_can_be_sorted_and_searched(browser, tmp_path):
         page.get_by_role("button", name="row", exact=True).click()
         assert page.evaluate(rows) == [event.row for event in why.candidates]
         page.get_by_role("button", name="alone").click()
-        alone = {rows[0]: value for rows, value in why.evaluated if len(rows) == 1}
+        alone = {rows[0]: abs(value - why.original) for rows, value in why.evaluated if len(rows) == 1}
         known = [alone[row] for row in page.evaluate(rows) if row in alone]
         assert known == sorted(known)
         wanted = why.candidates[-3]
@@ -177,7 +295,9 @@ def test_the_table_can_be_sorted_and_searched(browser, tmp_path):
         assert page.evaluate(rows) == [wanted.row]
         page.locator("#filter").fill("nobody at all")
         assert page.evaluate(rows) == []
-        assert page.locator("#found").inner_text() == "0 of 64"
+        assert page.locator("#found").inner_text() == "no match"
+        page.locator("#clear").click()
+        assert len(page.evaluate(rows)) == len(why.candidates)
 
 
 def test_an_imagined_event_is_dashed_and_can_be_switched_on(browser, tmp_path):
@@ -251,7 +371,7 @@ def test_no_arrow_runs_over_a_label_or_over_the_link_in_question(browser, explai
                          .filter((box) => box.width).map((box) => [box.left, box.right])""",
                     selector,
                 )
-                for selector in (".names text", ".plot .arc", ".explained circle")
+                for selector in (".names text", ".plot .arc", ".plot .explained circle")
             )
             assert max(right for _, right in names) < min(left for left, _ in arcs)
             assert max(right for _, right in arcs) < asked[0][0]

@@ -2,6 +2,7 @@
 
 import html
 import json
+import pickle
 import re
 import shlex
 from dataclasses import replace
@@ -15,7 +16,6 @@ from cody import Add, Explanation
 from cody.cli import app
 from cody.errors import CallError, DataError
 from cody.explain.what_if import parse_add
-from cody.models.decision import scores
 from cody.web import write_page
 from cody.web.axes import axes
 from cody.web.facts import Facts
@@ -97,8 +97,40 @@ def test_the_page_carries_every_answer_that_is_known(why):
         for bits, logit, *_ in data["sets"]
     }
     assert known == {frozenset(change): logit for change, logit in why.evaluated}
-    assert all(score == scores(why.original, logit)[1] for _, logit, score, *_ in data["sets"])
     assert [rows[place] for place in data["opened"]] == list(why.rows)
+
+
+def test_what_every_first_click_leads_to_is_in_the_page_and_is_what_the_model_says(why):
+    data = data_of(why.to_html())
+    rows = [event["row"] for event in data["events"]]
+    searched = {frozenset(change): logit for change, logit in why.evaluated}
+    wanted = {
+        frozenset(rows[number] for number in state["change"]) ^ {row}: margin
+        for state, margins in zip(data["states"], data["clicks"]["rows"], strict=True)
+        for row, margin in zip(rows, margins, strict=True)
+    }
+    assert all(margin is not None or change in searched for change, margin in wanted.items())
+    scored = {change: margin for change, margin in wanted.items() if margin is not None}
+    assert scored == why.rescore(list(scored), 60.0)
+
+
+def test_the_model_is_not_part_of_an_explanation_that_is_stored_or_sent(why):
+    for other in (pickle.loads(pickle.dumps(why)), Explanation.from_json(why.to_json())):
+        assert other == why
+        assert other.rescore is None
+        assert data_of(other.to_html())["clicks"]["pairs"] == []
+
+
+def test_lanes_that_do_not_matter_share_one():
+    facts = Facts(large())
+    rows, _ = lanes(facts.why, facts.kept_lanes)
+    shared = [name for name, lane in rows.items() if lane.shared > 1]
+    assert shared
+    assert not {facts.why.src, facts.why.dst} & set(shared)
+    assert len({lane.y for lane in rows.values()}) <= 14
+    assert {rows[name].shared for name in shared} == {
+        sum(rows[other].y == rows[name].y for other in shared) for name in shared
+    }
 
 
 def test_the_steps_of_the_answer_are_known_even_if_the_search_did_not_ask_about_them(why):
@@ -125,10 +157,12 @@ def test_the_page_says_question_answer_and_certainty_in_the_users_names():
     why = toy(names=["Ann", "Bob", "Cid", "Dee", "Eve"])
     text = html.unescape(" ".join(" ".join(Tags(why.to_html()).text).split()))
     assert "The model predicts Ann → Bob ." in text
+    assert why.reason in text
     assert why.sentence in text
     assert "✓ verified by replay" in text
     assert why.certainty in text
-    assert "seed 0" in text
+    assert "Seed 0" in text
+    assert "it did happen: the model is right" in text
 
 
 def test_a_prediction_that_was_wrong_is_said_to_be_wrong():
@@ -192,8 +226,8 @@ def test_time_axes_keep_the_order_of_events_and_stay_inside():
         assert all(0 < place < 1 for place in layout.places)
         assert all(0 < tick.at < 1 for tick in layout.ticks)
         assert layout.ticks
-    ordered = axes(times, 1_083_000_000.0)[0]
-    assert len(set(ordered.places)) == 4  # in order, events of one moment lie side by side
+    ordered = axes(times, 1_083_000_000.0)[2]
+    assert len(set(ordered.places)) == 4  # evenly spaced, events of one moment lie side by side
 
 
 @pytest.mark.parametrize(
@@ -225,7 +259,8 @@ def test_commands_write_the_page(tmp_path):
     why = toy()
     (tmp_path / "why.json").write_text(why.to_json())
     assert CliRunner().invoke(app, ["view", str(tmp_path / "why.json")]).exit_code == 0
-    assert (tmp_path / "why.html").read_text(encoding="utf-8") == why.to_html()
+    read = Explanation.from_json(why.to_json())  # without a model, so without what clicks lead to
+    assert (tmp_path / "why.html").read_text(encoding="utf-8") == read.to_html()
     result = CliRunner().invoke(app, ["explain", "--event", "53854", "--html", str(tmp_path / "other.html")])
     assert result.exit_code == 0
     assert "1395" in (tmp_path / "other.html").read_text(encoding="utf-8")

@@ -31,6 +31,7 @@ from cody.web.facts import Facts
 from cody.web.live import CANCELLED, DONE, FAILED, BusyError, UnknownError
 from cody.web.page import content
 from cody.web.questions import MOST_ROWS
+from commands import data_and_model, run
 from web.server import Client, serving
 
 
@@ -373,7 +374,7 @@ def test_a_page_is_there_in_time_and_knows_what_it_shows():
 
 
 def page_of(why):
-    facts = Facts(why)
+    facts = Facts(why, served=True)
     return str(content(facts, facts.states[0], searched=False)[0])
 
 
@@ -396,6 +397,38 @@ def test_the_command_serves_until_it_is_interrupted():
             assert asked.post("/api/score", event=53854).json()["predicted"]
         finally:
             process.terminate()
+
+
+@pytest.mark.parametrize(
+    ("words", "decision"),
+    [
+        ([], None),
+        (["--threshold", "0.8"], cody.above(0.8)),
+        (["--top", "3"], cody.in_top(3)),
+        (["--top", "1", "--among", "5,7"], cody.in_top(1, among=["5", "7"])),
+        (["--rather-than", "7"], cody.rather_than("7")),
+    ],
+)
+def test_the_command_decides_as_its_options_say(tmp_path, monkeypatch, words, decision):
+    served = []
+    monkeypatch.setattr("cody.web.app.create_app", lambda live, **_: served.append(live))
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)
+    run("serve", *data_and_model(tmp_path), "--port", 0, *words)
+    assert [live.decision for live in served] == [decision]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--label", "fraud"], "the model predicts links, not labels such as 'fraud'"),
+        (["--rather-than", "nobody"], "'nobody'"),
+        (["--top", "1", "--among", "5,nobody"], "'nobody'"),
+        (["--between", "5..2"], "from a lower to a higher number"),
+    ],
+)
+def test_a_decision_that_cannot_be_made_is_an_error_before_anything_is_served(tmp_path, monkeypatch, words, message):
+    monkeypatch.setattr("cody.cli.serve.listen", lambda *_: pytest.fail("it listens"))
+    assert message in run("serve", *data_and_model(tmp_path), "--port", 0, *words, code=2)
 
 
 def test_fifty_clients_at_once_get_the_librarys_answers():

@@ -47,18 +47,20 @@ class EstimatingSession:
         self.kept = Snapshots(model.snapshots.most)
 
     def logits(self, changes: Sequence[Change]) -> FloatArray:
-        """An estimate for each change. [B]"""
+        """An estimate for each change, [B]; with more than two classes, of the score of each. [B, C]"""
         graph = self.model.graph
         outcomes = [graph.difference(change, self.query) for change in check_changes(graph, changes)]
         with self.model.borrowed():
-            return np.array([self._logit(outcome) for outcome in outcomes])
+            scores = np.array([self._scores(outcome) for outcome in outcomes])
+        outputs = self.model.steps.outputs
+        return scores.reshape(len(outcomes)) if outputs == 1 else scores.reshape(len(outcomes), outputs)
 
-    def _logit(self, outcome: Difference) -> float:
+    def _scores(self, outcome: Difference) -> FloatArray:
         check_deadline()
         model, past = self.model, Past(self.model.graph, self.query, outcome)
         line = self._go_to(max(self.oldest, model.line_before(self.query, outcome)))
-        model.feed(past, line, everything=True, fed=self.fed)
-        return model.score(past)
+        model.feed(past, line, [self.query], needed=None, fed=self.fed)
+        return model.score(past, [self.query])
 
     def _go_to(self, line: int) -> int:
         """Bring the model to a line of the grid, with none of the fed rows changed."""
@@ -70,7 +72,7 @@ class EstimatingSession:
             self.model.begin(saved)
         if begin < line:
             nothing = Past(self.model.graph, Query(0, 0, np.inf, line), Difference(frozenset(), ()))
-            self.model.feed(nothing, begin, everything=True, fed=self.fed)
+            self.model.feed(nothing, begin, [], needed=None, fed=self.fed)
             self.model.keep(self.kept, line)
         return line
 

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cody.adapters.grid import Grid, make_grid, usual_splits
 from cody.adapters.history import Feeding, HistoryModel
 from cody.adapters.probabilities import to_logits
 from cody.errors import CallError
 from cody.graph import FloatArray, TemporalGraph, check_query
+from cody.graph.grid import Grid, make_grid, usual_splits
 from cody.models.contract import Model, graph_of, logits_of_links
-from cody.models.decision import flips
+from cody.models.margins import flips
 from cody.utils.words import count
 
 MOVED = "the memory was built while the weights still changed"

@@ -22,19 +22,24 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+
+from cody.utils.extras import needed_by
+
+with needed_by("cody.adapters.dyglib"):
+    import torch
+    from torch import Tensor, nn
 
 from cody.adapters.dyglib_sampler import PastSampler, Probe, Sampler
 from cody.adapters.dyglib_trials import answers_alone, expected_seconds, keeps_state_without_embeddings, replays_rightly
-from cody.adapters.grid import make_grid, usual_splits
 from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
 from cody.adapters.modules import check_modules, copied, evaluating, unwrapped, warn_of_half_precision
 from cody.adapters.past import Events, Past
 from cody.adapters.predictor import LogitPredictor
 from cody.errors import CallError, ModelError, SlowModelWarning, did_you_mean
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
+from cody.graph.grid import make_grid, usual_splits
 from cody.models.contract import HOPS, fingerprint
+from cody.models.labels import label_task_of
 from cody.utils.words import duration
 
 __all__ = ["DyglibSteps", "Past", "PastSampler", "wrap"]
@@ -54,6 +59,9 @@ def wrap(
     splits: Sequence[int] | None = None,
     sees_own_batch: bool = False,
     hops: int | None = None,
+    classes: Sequence[str] | None = None,
+    about: str = "event",
+    threshold: float | None = None,
     probabilities: bool | None = None,
     snapshot_bytes: int = SNAPSHOT_BYTES,
     **options: Any,
@@ -65,7 +73,8 @@ def wrap(
 
     Args:
         backbone: has `compute_src_dst_node_temporal_embeddings`.
-        link_predictor: called with `input_1` and `input_2`; returns logits.
+        link_predictor: called with `input_1` and `input_2`; returns logits. With more than two classes, it returns one
+            score per class.
         data: the graph of the events that the model was trained on, for example `cody.load("ml_wikipedia.csv")`, which
             is a processed file of DyGLib's.
         batch: of a model with memory, how many events it was fed at a time.
@@ -75,6 +84,10 @@ def wrap(
             library's loops it does not; neighbours of the same batch are seen in any case.
         hops: how far the model looks. By default this is detected: how many steps from the link it looks up
             neighbours.
+        classes: names of the classes, if the model labels events or nodes instead of predicting links. Of two, the
+            second one is predicted where the logit is above 0.
+        about: what is labelled: "event" or "node"; of a node, both arguments of `link_predictor` are its embedding.
+        threshold: with two classes, the probability above which the second one is predicted. Default: 0.5.
         probabilities: whether the link predictor ends with a sigmoid; the library's does not. None: this is
             detected, and a `ProbabilityWarning` is issued.
         snapshot_bytes: memory budget for saved states.
@@ -91,10 +104,12 @@ def wrap(
     check_modules(backbone=backbone, link_predictor=link_predictor)
     warn_of_half_precision(backbone, link_predictor)
     _check(backbone, data, options)
-    steps = DyglibSteps(_copied(backbone), _copied(link_predictor), options)
+    labels = label_task_of(classes, about, threshold)
+    steps = DyglibSteps(_copied(backbone), _copied(link_predictor), options, 1 if labels is None else labels.outputs)
     grid = make_grid(batch, usual_splits(data) if splits is None else splits)
     feeding = {"batch": grid.size, "splits": grid.splits, "feeds_own_batch": bool(sees_own_batch)}
     given: dict[str, Any] = {"score": steps.score, "identity": steps.identity(feeding), **feeding}
+    given |= {"classes": classes, "about": about, "threshold": threshold}
     found = steps.try_out(probabilities)
     steps.predict.warn()
     given |= {"hops": found.hops if hops is None else hops, "gives_logits": found.gives_logits}
@@ -116,7 +131,7 @@ def wrap(
 def _without_memory(graph: TemporalGraph, steps: DyglibSteps, given: dict[str, Any]) -> HistoryModel:
     """Many sets at once, if the model's answers do not depend on the batch."""
     if answers_alone(steps, graph):
-        return from_steps(graph, **given, score_many=steps.score_many)
+        return from_steps(graph, **given, score_many=steps.score_many, score_links=steps.score_links)
     warnings.warn(
         f"explanations will be slow: the score of a link by {steps.name} depends on the other links of its batch. "
         "Here each link is scored alone, so scores may differ from those of your loop",
@@ -151,9 +166,9 @@ class FoundModules(NamedTuple):
 class DyglibSteps:
     """The functions of `from_steps`, on top of the user's modules."""
 
-    def __init__(self, backbone: Any, link_predictor: Any, options: dict[str, Any]) -> None:
+    def __init__(self, backbone: Any, link_predictor: Any, options: dict[str, Any], outputs: int = 1) -> None:
         self.backbone, self.link_predictor, self.options = backbone, link_predictor, options
-        self.predict = LogitPredictor(link_predictor, "link_predictor(input_1=…, input_2=…)")
+        self.predict = LogitPredictor(link_predictor, "link_predictor(input_1=…, input_2=…)", outputs=outputs)
         self.name = type(backbone).__name__
         self.bank: Any = getattr(backbone, "memory_bank", None)
         self.samplers = [module for module in backbone.modules() if hasattr(module, "neighbor_sampler")]
@@ -192,20 +207,29 @@ class DyglibSteps:
             self._embed(sampler, features, *links, edge_ids=events.rows + 1)
 
     @torch.no_grad()
-    def score(self, query: Query, past: Past) -> float:
-        return float(self._score(query, [past])[0])
+    def score(self, query: Query, past: Past) -> FloatArray:
+        scores: FloatArray = self._score([query], [past])[0]
+        return scores
 
     @torch.no_grad()
     def score_many(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
         """Many at once, for a model without memory."""
         parts = [pasts[first : first + TOGETHER] for first in range(0, len(pasts), TOGETHER)]
-        return np.concatenate([self._score(query, part) for part in parts])
+        return np.concatenate([self._score([query] * len(part), part) for part in parts])
 
-    def _score(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
-        links = (np.full(len(pasts), value) for value in (query.src, query.dst, query.time))
-        with self._only_what_is_read(query, pasts[0]) if self.narrow else nullcontext():
-            source, target = self._embed(PastSampler(pasts), self._features(pasts[0].graph), *links, **self._scoring())
-        return self.predict(len(pasts), input_1=source, input_2=target)
+    @torch.no_grad()
+    def score_links(self, links: Sequence[Query], past: Past) -> FloatArray:
+        """Many links of one moment at once, for a model without memory."""
+        parts = [links[first : first + TOGETHER] for first in range(0, len(links), TOGETHER)]
+        return np.concatenate([self._score(part, [past]) for part in parts])
+
+    def _score(self, links: Sequence[Query], pasts: Sequence[Past]) -> FloatArray:
+        """The scores of links: each with a history of its own, or all with the same."""
+        columns = (np.array(column) for column in list(zip(*links, strict=True))[:3])
+        with self._only_what_is_read(links[0], pasts[0]) if self.narrow else nullcontext():
+            sampler, features = PastSampler(pasts), self._features(pasts[0].graph)
+            source, target = self._embed(sampler, features, *columns, **self._scoring())
+        return self.predict(len(links), input_1=source, input_2=target)
 
     def _scoring(self) -> dict[str, Any]:
         return {} if self.bank is None else {"edge_ids": None, "edges_are_positive": False}

@@ -105,7 +105,7 @@ def _seconds_of_a_state(model: HistoryModel) -> float:
 
 def _seconds_of_a_set(model: HistoryModel, past: Past) -> float:
     if model.steps.score_many is None:
-        return _seconds(lambda: model.score(past))
+        return _seconds(lambda: model.score(past, [past.query]))
     many, together = model.steps.score_many, [past] * 8
     return _seconds(lambda: many(past.query, together)) / len(together)
 

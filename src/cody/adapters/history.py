@@ -16,16 +16,23 @@ from typing import Any, Self
 
 import numpy as np
 
-from cody.adapters.grid import Grid, make_grid
-from cody.adapters.past import Events, Past
+from cody.adapters.past import Events, Past, tied_with
 from cody.adapters.snapshots import Snapshots
 from cody.errors import CallError, ModelError
 from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph, check_query, whole_number
-from cody.models.contract import HOPS, Change, check_changes
+from cody.graph.grid import Grid, make_grid
+from cody.models.contract import HOPS, Change, Margin, check_changes
+from cody.models.labels import LabelTask, add_labels, label_task_of
 from cody.utils.deadline import check_deadline
+from cody.utils.signatures import check_callable
 
+CALLS = (
+    *("score(query, past)", "start()", "observe(events)", "save()", "restore(saved)"),
+    *("reads(query, past)", "score_many(query, pasts)", "score_links(links, past)"),
+)  # of the functions of a model
 NOTHING_CHANGED = Difference(frozenset(), ())
 SNAPSHOT_BYTES = 512 * 2**20
+Needed = Callable[[list[IntArray], IntArray], list[IntArray]]  # batches, nodes that are read → events that can matter
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,14 @@ class ModelSteps:
     restore: Callable[[Any], Any] | None = None
     reads: Callable[[Query, Past], IntArray] | None = None
     score_many: Callable[[Query, Sequence[Past]], Any] | None = None
+    score_links: Callable[[Sequence[Query], Past], Any] | None = None
+    labels: LabelTask | None = None
     gives_logits: bool = False  # and certainly not probabilities
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers there are for a link."""
+        return 1 if self.labels is None else self.labels.outputs
 
 
 def from_steps(
@@ -53,6 +67,10 @@ def from_steps(
     restore: Callable[[Any], Any] | None = None,
     reads: Callable[[Query, Past], IntArray] | None = None,
     score_many: Callable[[Query, Sequence[Past]], Any] | None = None,
+    score_links: Callable[[Sequence[Query], Past], Any] | None = None,
+    classes: Sequence[str] | None = None,
+    about: str = "event",
+    threshold: float | None = None,
     batch: int = 200,
     splits: Iterable[int] = (),
     sees_own_batch: bool = True,
@@ -70,7 +88,7 @@ def from_steps(
     Args:
         graph: The log of events that the model is fed.
         score: `score(query, past)` returns the logit of a link; `past` is the history it sees (`past.events`,
-            `past.recent(nodes, count)`).
+            `past.recent(nodes, count)`). With more than two classes, it returns one score per class.
         identity: A string that changes whenever the answers of the model may change.
         start: `start()` resets the model to an empty history.
         observe: `observe(events)` feeds the next batch.
@@ -80,6 +98,12 @@ def from_steps(
             state of its own two nodes and of no others, from their states before the batch: events that cannot reach
             these nodes are then not replayed.
         score_many: `score_many(query, pasts)` returns the logits of many histories at once, for a model without memory.
+        score_links: `score_links(links, past)` returns the logits of many links of one moment at once, for rankings.
+            By default, `score` is called for each of them; the events are fed once in either case.
+        classes: Names of the classes, if the model labels events or nodes instead of predicting links. Of two, the
+            second one is predicted where the logit is above 0.
+        about: What is labelled: "event" or "node".
+        threshold: With two classes, the probability above which the second one is predicted. Default: 0.5.
         batch: Number of events that the model was fed at a time during training.
         splits: Rows from which batches are counted anew, as with one loader per part of the data.
         sees_own_batch: If False, a link sees no event of its own batch, as in a loop that scores a batch of links and
@@ -97,7 +121,11 @@ def from_steps(
     >>> model.logits(graph.query(3), [frozenset(), frozenset({0})])
     array([ 0.5, -0.5])
     """
-    steps = ModelSteps(score, start, observe, save, restore, reads, score_many, gives_logits)
+    labels = label_task_of(classes, about, threshold)
+    steps = ModelSteps(score, start, observe, save, restore, reads, score_many, score_links, labels, gives_logits)
+    for call in CALLS:
+        if (function := getattr(steps, call.partition("(")[0])) is not None:
+            check_callable(function, call)
     given = {name: getattr(steps, name) is not None for name in ("start", "observe", "save", "restore")}
     for one, other in (("start", "observe"), ("save", "restore")):
         if given[one] != given[other]:
@@ -153,6 +181,7 @@ class HistoryModel:
         self.modules: Any = None  # of an adapter: the object behind its functions
         self.snapshots = snapshots  # of the unchanged log
         self._turn = threading.RLock()
+        add_labels(self, steps.labels)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.identity} on {self.graph})"
@@ -162,7 +191,7 @@ class HistoryModel:
         return self.steps.gives_logits
 
     def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
-        """One logit for each change. [B]"""
+        """One logit for each change, [B]; with more than two classes, the score of each. [B, C]"""
         return self.session(query).logits(changes)
 
     def sees_before(self, query: Query) -> int:
@@ -180,7 +209,17 @@ class HistoryModel:
 
     def session(self, query: Query, rows: Iterable[int] = ()) -> HistorySession:
         """A session for a query: it caches the states before the changed rows."""
-        return HistorySession(self, self.as_fed(query))
+        return HistorySession(self, [self.as_fed(query)])
+
+    def session_of_links(self, links: Sequence[Query], margin: Margin, rows: Iterable[int] = ()) -> HistorySession:
+        """A session for links of one moment: events are fed once for all of them.
+
+        Args:
+            links: All with the same time and visible past.
+            margin: Of the decision that their scores lead to. Not needed: all scores are exact.
+            rows: Rows that will probably be changed.
+        """
+        return HistorySession(self, [self.as_fed(link) for link in links])
 
     def reference(self, query: Query, change: Change, *, full: bool = False) -> HistoryReference:
         """The reference implementation: every event is replayed, and at most one saved state is used.
@@ -194,6 +233,16 @@ class HistoryModel:
         query = self.as_fed(query)
         line = 0 if full or self.steps.save is None else self.line_before(query, self.graph.difference(change, query))
         return HistoryReference(self, self.snapshots.last_line(line))
+
+    def reference_of_links(self, links: Sequence[Query], change: Change, *, full: bool = False) -> HistoryReference:
+        """The same for links of one moment.
+
+        Args:
+            links: The links that are scored.
+            change: The edited rows.
+            full: Replay from row 0 instead of from the latest state before the change.
+        """
+        return self.reference(links[0], change, full=full)
 
     def on(self, graph: TemporalGraph) -> Self:
         """The same model on another log of the same nodes."""
@@ -267,13 +316,16 @@ class HistoryModel:
             assert self.steps.observe is not None
             self.steps.observe(Events(self.graph, rows, past))
 
-    def feed(self, past: Past, line: int, *, everything: bool, fed: IntArray | None = None) -> None:
+    def feed(
+        self, past: Past, line: int, links: Sequence[Query], *, needed: Needed | None, fed: IntArray | None = None
+    ) -> None:
         """Feed the events of a history from a row on, batch by batch.
 
         Args:
             past: The history to feed.
             line: The first row to feed.
-            everything: Also feed events that cannot affect the answer.
+            links: What is scored then.
+            needed: Which events of batches can affect the states that are read; None: feed all of them.
             fed: If given, only these rows are fed.
         """
         rows = past.rows(line)
@@ -283,39 +335,37 @@ class HistoryModel:
         if fed is not None:
             rows = rows[np.isin(rows, fed)]
         batches = np.split(rows, np.flatnonzero(np.diff(self.grid.number(self.graph.next_real(rows)))) + 1)
-        if self.steps.reads is not None and not everything:
-            batches = self._that_reach(batches, self.steps.reads(past.query, past))
+        if self.steps.reads is not None and needed is not None:
+            batches = needed(batches, self.read_by(links, past))
         for batch in batches:
             self.observe(batch, past)
 
-    def _that_reach(self, batches: list[IntArray], nodes: IntArray) -> list[IntArray]:
+    def read_by(self, links: Sequence[Query], past: Past) -> IntArray:
+        """The nodes whose state is read to score these links."""
+        assert self.steps.reads is not None
+        return np.unique(np.concatenate([self.steps.reads(link, past.of_link(link)) for link in links]))
+
+    def that_reach(self, batches: list[IntArray], nodes: IntArray) -> list[IntArray]:
         """Of each batch, the events that the states of `nodes` after the last one can depend on."""
         needed = np.zeros(self.graph.num_nodes, dtype=bool)
         needed[nodes] = True
         reaching = []
         for rows in reversed(batches):
-            again = self._of_the_same_time(rows)
+            again = tied_with(self.graph, self.graph.time, self.grid, rows)
             rows, again = (some[needed[self.graph.src[some]] | needed[self.graph.dst[some]]] for some in (rows, again))
             for some in (rows, again):
                 needed[self.graph.src[some]] = needed[self.graph.dst[some]] = True
             reaching.append(rows)
         return reaching[::-1]
 
-    def _of_the_same_time(self, rows: IntArray) -> IntArray:
-        """Events before a batch with the time of its first event: one of their messages may count as the last one."""
-        graph, times = self.graph, self.graph.time[: self.graph.num_events]
-        if not len(rows):
-            return rows
-        line = self.grid.line(int(graph.next_real(rows[:1])[0]))
-        earlier = np.arange(np.searchsorted(times, graph.time[rows[0]]), line)
-        if graph.imagined is None:
-            return earlier
-        imagined = np.arange(graph.num_events, graph.num_rows)
-        same = (graph.time[imagined] == graph.time[rows[0]]) & (graph.next_real(imagined) < line)
-        return np.concatenate([earlier, imagined[same]])
-
-    def score(self, past: Past) -> float:
-        return _number(self.steps.score(past.query, past), "score(query, past)")
+    def score(self, past: Past, links: Sequence[Query]) -> FloatArray:
+        """The scores of links of one moment, from the current state: one number for each, or one per class. [m]"""
+        steps, outputs = self.steps, self.steps.outputs
+        if steps.score_links is not None and len(links) > 1:
+            return _table(steps.score_links(links, past), len(links), outputs, "score_links(links, past)").ravel()
+        return np.concatenate(
+            [_table([steps.score(link, past.of_link(link))], 1, outputs, "score(query, past)")[0] for link in links]
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name != "_turn"}
@@ -327,65 +377,91 @@ class HistoryModel:
 
 
 class HistorySession:
-    """Evaluates changes of one query, and caches the states before the changed rows."""
+    """Evaluates changes of links of one moment, and caches the states before the changed rows."""
 
-    def __init__(self, model: HistoryModel, query: Query) -> None:
-        self.model, self.query = model, query
+    def __init__(self, model: HistoryModel, links: Sequence[Query]) -> None:
+        self.model, self.links, self.query = model, links, links[0]
         self.near = Snapshots(model.snapshots.most)
 
     def logits(self, changes: Sequence[Change]) -> FloatArray:
-        """One logit for each change. [B]"""
+        """One logit for each change, [B]; with more than two classes, the score of each. [B, C]"""
+        scores = self.scores(changes)
+        return scores[:, 0] if self.model.steps.outputs == 1 else scores
+
+    def scores(self, changes: Sequence[Change]) -> FloatArray:
+        """The scores of all links for each change. [B, m]"""
         model, graph = self.model, self.model.graph
         checked = check_changes(graph, changes)
         pasts = [Past(graph, self.query, graph.difference(change, self.query)) for change in checked]
         with model.borrowed():
-            if model.steps.start is None and model.steps.score_many is not None and pasts:
-                return _numbers(model.steps.score_many(self.query, pasts), len(pasts))
-            return np.array([self._logit(past) for past in pasts], dtype=np.float64)
+            if self._many_at_once(len(pasts)):
+                return np.concatenate([self._scores_of_many(link, pasts) for link in self.links], axis=1)
+            scores = [self._scores(past) for past in pasts]
+        return np.array(scores, dtype=np.float64).reshape(len(pasts), len(self.links) * model.steps.outputs)
 
-    def _logit(self, past: Past) -> float:
+    def _many_at_once(self, pasts: int) -> bool:
+        """Whether to score a link in all histories at once, rather than all links in one history."""
+        steps = self.model.steps
+        possible = steps.start is None and steps.score_many is not None and pasts > 0
+        return possible and (steps.score_links is None or len(self.links) <= pasts)
+
+    def _scores_of_many(self, link: Query, pasts: Sequence[Past]) -> FloatArray:
+        check_deadline()
+        steps = self.model.steps
+        assert steps.score_many is not None
+        answers = steps.score_many(link, [past.of_link(link) for past in pasts])
+        return _table(answers, len(pasts), steps.outputs, "score_many(query, pasts)")
+
+    def _scores(self, past: Past) -> FloatArray:
         check_deadline()
         if self.model.steps.start is not None:
             line = self.model.line_before(self.query, past.outcome)
             self.model.go_to(line, self.near)
-            self.model.feed(past, line, everything=False)
-        return self.model.score(past)
+            self.model.feed(past, line, self.links, needed=self.model.that_reach)
+        return self.model.score(past, self.links)
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryReference:
-    """The reference implementation of a history-fed model: one state, then all events."""
+    """The reference implementation of a history-fed model: one state, then all events, or all that can matter."""
 
     model: HistoryModel
     since: int
+    needed: Needed | None = None
 
     def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
-        """One logit per change; a change before `since` is replayed from row 0. [B]"""
-        model = self.model
-        query = model.as_fed(query)
-        outcomes = [model.graph.difference(change, query) for change in check_changes(model.graph, changes)]
-        with model.borrowed():
-            return np.array([self._logit(Past(model.graph, query, outcome)) for outcome in outcomes])
+        """One logit per change, [B], or one row of class scores; a change before `since` is replayed from row 0."""
+        scores = self.scores([query], changes)
+        return scores[:, 0] if self.model.steps.outputs == 1 else scores
 
-    def _logit(self, past: Past) -> float:
+    def scores(self, links: Sequence[Query], changes: Sequence[Change]) -> FloatArray:
+        """The scores of all links, which are of one moment, for each change. [B, m]"""
+        model = self.model
+        links = [model.as_fed(link) for link in links]
+        outcomes = [model.graph.difference(change, links[0]) for change in check_changes(model.graph, changes)]
+        with model.borrowed():
+            scores = [self._scores(Past(model.graph, links[0], outcome), links) for outcome in outcomes]
+        return np.array(scores, dtype=np.float64).reshape(len(outcomes), len(links) * model.steps.outputs)
+
+    def _scores(self, past: Past, links: Sequence[Query]) -> FloatArray:
         model = self.model
         if model.steps.start is not None:
             possible = self.since <= model.line_before(past.query, past.outcome)
             begin, saved = model.snapshots.last(self.since if possible else 0)
             model.begin(saved)
-            model.feed(past, begin, everything=True)
-        return model.score(past)
+            model.feed(past, begin, links, needed=self.needed)
+        return model.score(past, links)
 
 
-def _number(answer: Any, call: str) -> float:
+def _table(answers: Any, count: int, outputs: int, call: str) -> FloatArray:
+    """The answers of a user's function as a table. [count, outputs]"""
     try:
-        return float(answer)
+        rows = [np.array([float(number) for number in np.ravel(answer)]) for answer in answers]
     except (TypeError, ValueError, RuntimeError):
-        raise ModelError(f"{call} must return one number, not {str(answer)[:60]!r}") from None
-
-
-def _numbers(answers: Any, count: int) -> FloatArray:
-    numbers = np.array([_number(answer, "each answer of score_many(query, pasts)") for answer in answers])
-    if len(numbers) != count:
-        raise ModelError(f"score_many(query, pasts) returned {len(numbers)} numbers for {count} pasts")
-    return numbers
+        rows = []
+    if len(rows) != count or any(len(row) != outputs for row in rows):
+        wanted = "one number" if outputs == 1 else f"one number for each of {outputs} classes"
+        each = "" if call.startswith("score(") else f" for each of {count}"
+        given = answers[0] if call.startswith("score(") else answers
+        raise ModelError(f"{call} must return {wanted}{each}, not {str(given)[:60]!r}")
+    return np.array(rows).reshape(count, outputs)

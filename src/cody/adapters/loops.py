@@ -8,7 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import torch
+
+from cody.utils.extras import needed_by
+
+with needed_by("cody.adapters.compare"):
+    import torch
 
 from cody.adapters.compare import Loop
 from cody.adapters.history import HistoryModel
@@ -132,7 +136,7 @@ class ExactNeighbours:
 
     def subgraph(self, query: Query) -> Subgraph:
         query = query._replace(before=self.before)
-        return self.steps.subgraph(query, [Past(self.graph, query, Difference(frozenset(), ()))])
+        return self.steps.subgraph([query], [Past(self.graph, query, Difference(frozenset(), ()))])
 
 
 class LibraryNeighbours:

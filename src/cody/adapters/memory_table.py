@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cody.adapters.grid import Grid
-from cody.adapters.past import Past
+from cody.adapters.past import Past, tied_with
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
+from cody.graph.grid import Grid
 from cody.utils.deadline import check_deadline
 
 NONE = -1  # no row, no slot, no batch
@@ -32,21 +32,37 @@ class MemorySteps(Protocol):
         ...
 
     def remember(
-        self, graph: TemporalGraph, own: Tensor, other: Tensor, rows: IntArray, target: BoolArray, elapsed: NDArray[Any]
+        self, graph: TemporalGraph, own: Tensor, other: Tensor, rows: IntArray, sources: int, elapsed: NDArray[Any]
     ) -> Tensor:
-        """The next memory of nodes, from messages of which they are the source or the target. → [n, d]"""
+        """The next memory of nodes, from messages; they are the source of the first ones, else the target. → [n, d]"""
         ...
 
-    def reachable(self, query: Query, graph: TemporalGraph, rows: Sequence[int]) -> IntArray:
+    def gru(self) -> dict[str, NDArray[Any]] | None:
+        """The weights of the GRU that writes the memory, as `engine.Weights` names them; None if there is none."""
+        ...
+
+    def encode(self, elapsed: NDArray[Any]) -> NDArray[Any]:
+        """Durations as the memory encodes them. [n] → [n, T]"""
+        ...
+
+    def raw_messages(self, graph: TemporalGraph, rows: IntArray) -> NDArray[Any]:
+        """What the memory is fed of events, besides their nodes and times. [n] → [n, F]"""
+        ...
+
+    def tensor(self, numbers: FloatArray) -> Tensor:
+        """Numbers as the modules take them."""
+        ...
+
+    def reachable(self, links: Sequence[Query], graph: TemporalGraph, rows: Sequence[int]) -> IntArray:
         """The nodes whose state may be read if some of these rows are changed."""
         ...
 
-    def subgraph(self, query: Query, pasts: Sequence[Past]) -> Any:
+    def subgraph(self, links: Sequence[Query], pasts: Sequence[Past]) -> Any:
         """What the model reads: `nodes`, and `of`, the past that each of them belongs to, by its place. [n] both"""
         ...
 
     def answers(self, subgraph: Any, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> FloatArray:
-        """The logit of each past, from the memory of the nodes and when it was last updated."""
+        """The logit of each link in each past, from the memory of the nodes and when it was last updated."""
         ...
 
     def state(self, graph: TemporalGraph, memory: Tensor, updated: NDArray[Any], last: IntArray) -> Any:
@@ -84,8 +100,31 @@ class MemoryLog:
         """The node at the other end of messages. [n], [n] → [n]"""
         return np.where(target, self.graph.src[rows], self.graph.dst[rows]).astype(np.int64)
 
-    def remember(self, own: Tensor, other: Tensor, rows: IntArray, target: BoolArray, elapsed: NDArray[Any]) -> Tensor:
-        return self.steps.remember(self.graph, own, other, rows, target, elapsed)
+    def needed(self, batches: list[IntArray], nodes: IntArray) -> list[IntArray]:
+        """Of each batch, the events that the states of `nodes` after the last one can depend on.
+
+        Of the messages that a node gets in a batch the last one counts, or one of the same time on its other side.
+        """
+        graph, found = self.graph, []
+        needed, last = np.zeros(graph.num_nodes, dtype=bool), np.full((2, graph.num_nodes), NONE)
+        needed[nodes] = True
+        for rows in reversed(batches):
+            check_deadline()
+            self.enter(last, rows)
+            ends = np.concatenate([graph.src[rows], graph.dst[rows]])
+            own = last[:, ends[needed[ends]]]
+            last[:, ends] = NONE
+            latest = self.times[self.counts(*own)[0]]
+            rows = rows[np.isin(rows, own[(own != NONE) & (self.times[own] == latest)])]
+            again = tied_with(graph, self.times, self.grid, rows)
+            again = again[needed[graph.src[again]] | needed[graph.dst[again]]]
+            for some in (rows, again):
+                needed[graph.src[some]] = needed[graph.dst[some]] = True
+            found.append(rows)
+        return found[::-1]
+
+    def remember(self, own: Tensor, other: Tensor, rows: IntArray, sources: int, elapsed: NDArray[Any]) -> Tensor:
+        return self.steps.remember(self.graph, own, other, rows, sources, elapsed)
 
 
 class StateTable:
@@ -108,21 +147,32 @@ class StateTable:
             self.memory[torch.as_tensor(slots)] = written
             self.updated[slots], self.last[:, slots] = updated[nodes], last[:, nodes]
 
-    def before(self, nodes: IntArray, batch: int) -> IntArray:
-        """The last slot of each node before a batch; NONE if there is none. [n] → [n]"""
+    def before(self, nodes: IntArray, batch: int | IntArray) -> IntArray:
+        """The last slot of each node before a batch, or each before its own; NONE if there is none. [n] → [n]"""
         if not len(self.keys):
             return np.full(len(nodes), NONE)
         slots = np.searchsorted(self.keys, nodes * self.batches + batch) - 1
         return np.where((slots >= 0) & (self.keys[slots] // self.batches == nodes), slots, NONE)
 
+    def of(self, slots: IntArray) -> Tensor:
+        """The memory after slots, zero for NONE. [n] → [n, d]"""
+        memory = self.memory[torch.as_tensor(slots)]
+        memory[torch.as_tensor(slots == NONE)] = 0
+        return memory
+
     def at(self, line: int, like: Tensor) -> tuple[Tensor, NDArray[Any], IntArray]:
-        """Memory, time of the last update, and last rows of all nodes at a line of the grid."""
+        """Memory, time of the last update, and last rows of all nodes at a line of the grid.
+
+        Rows that are older than the last one before the line are left out: every later message comes before theirs.
+        """
         slots = self.before(np.arange(len(like)), self.grid.number(line))
         known = np.flatnonzero(slots != NONE)
         memory, updated = torch.zeros_like(like), np.zeros(len(like), dtype=self.updated.dtype)
         last = np.full((2, len(like)), NONE)
         memory[torch.as_tensor(known)] = self.memory[torch.as_tensor(slots[known])]
         updated[known], last[:, known] = self.updated[slots[known]], self.last[:, slots[known]]
+        if len(known):
+            last[:, updated < updated[known].max()] = NONE
         return memory, updated, last
 
 
@@ -143,9 +193,13 @@ def _next(
     log.enter(last, rows)
     nodes = np.unique(np.concatenate([graph.src[rows], graph.dst[rows]])).astype(np.int64)
     chosen, target = log.counts(*last[:, nodes])
+    order = np.argsort(target, kind="stable")  # sources first
+    nodes, chosen, target = nodes[order], chosen[order], target[order]
     other = log.other_end(chosen, target)
     place = torch.as_tensor(nodes)
     elapsed = times[chosen] - updated[nodes]
-    written = log.remember(memory[place], memory[torch.as_tensor(other)], chosen, target, elapsed)
+    written = log.remember(
+        memory[place], memory[torch.as_tensor(other)], chosen, int(np.count_nonzero(~target)), elapsed
+    )
     memory[place], updated[nodes] = written, times[chosen]
     return nodes, written

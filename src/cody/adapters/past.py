@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph
+from cody.graph.grid import Grid
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,14 @@ class Past:
         imagined = np.array(self.outcome.present, dtype=np.int64)
         return _in_order(self.graph, np.concatenate([real, imagined[self.graph.next_real(imagined) >= first]]))
 
+    def of_link(self, link: Query) -> Past:
+        """The same history, of another link of the same moment. What was found out about it is kept."""
+        if link == self.query:
+            return self
+        other = copy(self)
+        object.__setattr__(other, "query", link)  # a new object, though it is frozen
+        return other
+
     def of_node(self, node: int) -> IntArray:
         """All rows of a node, in order."""
         rows = self.graph.history(node, self.query.before)
@@ -116,6 +128,26 @@ def recent(
     order = np.where(rows >= 0, graph.time_rank(rows), -1)
     latest = np.argsort(-order, axis=1, kind="stable")[:, :count]
     return np.take_along_axis(rows, latest, axis=1)
+
+
+def tied_with(graph: TemporalGraph, times: NDArray[Any], grid: Grid, rows: IntArray) -> IntArray:
+    """Events before a batch with the time of its first event: one of their messages may count as the last one.
+
+    Args:
+        graph: The log of events.
+        times: The time of each row, as the model counts it.
+        grid: The batches.
+        rows: Those of the batch.
+    """
+    if not len(rows):
+        return rows
+    line = grid.line(int(graph.next_real(rows[:1])[0]))
+    earlier = np.arange(np.searchsorted(times[: graph.num_events], times[rows[0]]), line)
+    if graph.imagined is None:
+        return earlier
+    imagined = np.arange(graph.num_events, graph.num_rows)
+    same = (times[imagined] == times[rows[0]]) & (graph.next_real(imagined) < line)
+    return np.concatenate([earlier, imagined[same]])
 
 
 def _in_order(graph: TemporalGraph, rows: IntArray) -> IntArray:

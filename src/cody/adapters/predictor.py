@@ -25,26 +25,29 @@ LARGE, TRIED = 1e3, 64  # numbers and rows that a predictor is tried with
 
 
 class LogitPredictor:
-    """Calls a link predictor and returns one logit per link.
+    """Calls a link predictor and returns one logit per link, or one score per link and class.
 
     If it ends with a sigmoid (`probabilities`), the logits are the inputs of the sigmoid: nothing is lost where
     probabilities round to 0 or 1. If they cannot be observed (TorchScript, another function than a sigmoid) they are
     computed from the probabilities.
     """
 
-    def __init__(self, module: Any, call: str, *, probabilities: bool = False) -> None:
-        self.module, self.call, self.probabilities = module, call, probabilities
+    def __init__(self, module: Any, call: str, *, probabilities: bool = False, outputs: int = 1) -> None:
+        self.module, self.call, self.probabilities, self.outputs = module, call, probabilities, outputs
         self.noticed = False  # probabilities were detected, not declared by the user
 
     def __call__(self, links: int, *given: Tensor, **named: Tensor) -> FloatArray:
-        """One logit per link. [links]"""
+        """One logit per link, [links], or one score per link and class. [links, C]"""
         sigmoids = SigmoidInputs()
         with sigmoids if self.probabilities else nullcontext():
             answers = self.module(*given, **named)
-        if answers.numel() != links:
-            raise ModelError(
-                f"{self.call} returned {tuple(answers.shape)} for {links} links; it must return one number per link"
-            )
+        if answers.numel() != links * self.outputs:
+            wanted = "one number per link (for class scores, pass classes=…)"
+            if self.outputs > 1:
+                wanted = f"{self.outputs} numbers per link, one per class"
+            raise ModelError(f"{self.call} returned {tuple(answers.shape)} for {links} links; it must return {wanted}")
+        if self.outputs > 1:
+            return np.asarray(_as_array(answers), dtype=np.float64).reshape(links, self.outputs)
         fed = sigmoids.behind(answers) if self.probabilities else answers
         if fed is None:
             return to_logits(_as_array(answers))
@@ -65,6 +68,8 @@ class LogitPredictor:
             like: embeddings of nodes, which the predictor takes. [n, d]
             names: the names of its two arguments, if it needs them.
         """
+        if self.outputs > 1:  # classes are compared with one another: their scores decide the same on any scale
+            return True
         large = np.random.default_rng(0).normal(0, LARGE, (2, TRIED, like.shape[-1]))
         ends = torch.as_tensor(large).to(like)
         answers = self.module(**dict(zip(names, ends, strict=True))) if names else self.module(*ends)

@@ -22,11 +22,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from cody.adapters.grid import make_grid, usual_splits
+from cody.utils.extras import needed_by
+
+with needed_by("cody.adapters.pyg", "pyg"):
+    import torch
+    from torch import Tensor, nn
+
 from cody.adapters.history import SNAPSHOT_BYTES, Feeding, HistoryModel
 from cody.adapters.modules import check_modules, copied, evaluating, warn_of_half_precision
 from cody.adapters.past import Events, Past, recent
@@ -34,12 +37,16 @@ from cody.adapters.predictor import LogitPredictor
 from cody.adapters.pyg_ways import Frame, choose_way, updater
 from cody.adapters.sourced import SourcedModel
 from cody.errors import CallError, ModelError, SlowModelWarning
-from cody.graph import BoolArray, Difference, FloatArray, IntArray, Query, TemporalGraph
+from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph
+from cody.graph.grid import make_grid, usual_splits
 from cody.models.contract import fingerprint
+from cody.models.labels import label_task_of
 from cody.utils.words import count
 
 STATE = ("memory", "last_update", "_assoc")  # buffers of a TGNMemory that are not weights
 ROW_BY_ROW = ("time_enc", "msg_s_module", "msg_d_module", "gru", "memory_updater")  # parts of a TGNMemory
+LINKS_AT_ONCE = 1024  # bounds the temporary memory
+GRU_WEIGHTS = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}
 PLACE_OF_A_STORE = 64  # bytes of an entry of a message store; its tensors are shared
 
 
@@ -57,6 +64,9 @@ def wrap(
     hops: int = 1,
     start: float = 0.0,
     message: float | None = None,
+    classes: Sequence[str] | None = None,
+    about: str = "event",
+    threshold: float | None = None,
     probabilities: bool | None = None,
     fast: bool = True,
     snapshot_bytes: int = SNAPSHOT_BYTES,
@@ -68,7 +78,8 @@ def wrap(
 
     Args:
         gnn: called as `gnn(z, last_update, edge_index, t, msg)`, as in the library's TGN example.
-        link_predictor: called as `link_predictor(z_src, z_dst)`; returns logits.
+        link_predictor: called as `link_predictor(z_src, z_dst)`; returns logits. With more than two classes, it returns
+            one score per class.
         data: the `TemporalData` that the model was trained on, or a graph of the same events, which has names and
             dates. Its `src` and `dst` are indices of the memory, its features are the messages.
         memory: a `TGNMemory`, or anything with its methods. Without one, `z` are the `node_features` of the nodes, and
@@ -84,6 +95,10 @@ def wrap(
         hops: radius of the events that the GNN sees: 1, those of the query's nodes; 2, also those of their neighbours.
         start: the time in `data` that the model counts as 0.
         message: the message of every event, if `data` has no features.
+        classes: names of the classes, if the model labels events or nodes instead of predicting links. Of two, the
+            second one is predicted where the logit is above 0.
+        about: what is labelled: "event" or "node"; of a node, both arguments of `link_predictor` are its `z`.
+        threshold: with two classes, the probability above which the second one is predicted. Default: 0.5.
         probabilities: whether the link predictor ends with a sigmoid, as TGB's does; logits are then its inputs. None:
             this is detected, and a `ProbabilityWarning` is issued.
         fast: compute only what a change affects. It needs a memory that keeps the last message of each node, as
@@ -96,11 +111,13 @@ def wrap(
     warn_of_half_precision(memory, gnn, link_predictor)
     options = Options(neighbours, hops, float(start), None if message is None else float(message))
     _check(modules, graph, node_features, options)
-    steps = PygSteps(modules, _rows_of_nodes(node_features), options)
+    labels = label_task_of(classes, about, threshold)
+    steps = PygSteps(modules, _rows_of_nodes(node_features), options, 1 if labels is None else labels.outputs)
     gives_logits = steps.gives_logits(graph, probabilities)
     steps.predict.warn()
     feeding = Feeding(make_grid(batch, usual_splits(graph) if splits is None else splits), bool(sees_own_batch))
     given = {"identity": _identity(steps, feeding), "hops": hops, "gives_logits": gives_logits}
+    given |= {"classes": classes, "about": about, "threshold": threshold}
     frame = Frame(steps, feeding, given, snapshot_bytes)
     if memory is None:
         return frame.without_memory(graph)
@@ -143,13 +160,13 @@ class PygMemoryState(NamedTuple):
 
 
 class Subgraph(NamedTuple):
-    """The input of a GNN for B histories at once: the parts of different histories share no edges."""
+    """The input of a GNN for m links in each of B histories: the parts of different links share no edges."""
 
-    nodes: IntArray  # [n] sorted within each history
+    nodes: IntArray  # [n] sorted within each part
     of: IntArray  # [n] the history that each belongs to, sorted
     edges: IntArray  # [2, m] from neighbour to node, by their places in `nodes`
     rows: IntArray  # [m] the event of each edge
-    ends: IntArray  # [2, B] places of the query's nodes
+    ends: IntArray  # [2, B·m] places of the nodes of all links, those of the first history first
 
 
 def twice(subgraph: Subgraph) -> Subgraph:
@@ -163,10 +180,10 @@ def twice(subgraph: Subgraph) -> Subgraph:
 class PygSteps:
     """The functions of `from_steps`, on top of the user's modules."""
 
-    def __init__(self, modules: Modules, node_features: Tensor | None, options: Options) -> None:
+    def __init__(self, modules: Modules, node_features: Tensor | None, options: Options, outputs: int = 1) -> None:
         self.memory, self.gnn, self.link_predictor = modules
         self.node_features, self.options = node_features, options
-        self.predict = LogitPredictor(self.link_predictor, "link_predictor(z_src, z_dst)")
+        self.predict = LogitPredictor(self.link_predictor, "link_predictor(z_src, z_dst)", outputs=outputs)
         self.first_counts = False
         some = next(iter([*self.gnn.parameters(), *self.link_predictor.parameters()]), torch.zeros(0))
         self.device, self.dtype = some.device, some.dtype
@@ -191,12 +208,18 @@ class PygSteps:
         self.memory.msg_s_store, self.memory.msg_d_store = dict(saved.msg_s_store), dict(saved.msg_d_store)
 
     def reads(self, query: Query, past: Past) -> IntArray:
-        return self.subgraph(query, [past]).nodes
+        return self.subgraph([query], [past]).nodes
+
+    def score(self, query: Query, past: Past) -> FloatArray:
+        scores: FloatArray = self.score_links([query], past)[0]
+        return scores
 
     @torch.no_grad()
-    def score(self, query: Query, past: Past) -> float:
-        subgraph = self.subgraph(query, [past])
-        return float(self.answers(subgraph, past.graph, *self.state_of(query, subgraph))[0])
+    def score_links(self, links: Sequence[Query], past: Past) -> FloatArray:
+        """Many links of one moment at once. [m]"""
+        parts = [links[first : first + LINKS_AT_ONCE] for first in range(0, len(links), LINKS_AT_ONCE)]
+        subgraphs = (self.subgraph(part, [past]) for part in parts)
+        return np.concatenate([self.answers(each, past.graph, *self.state_of(links[0], each)) for each in subgraphs])
 
     def state_of(self, query: Query, subgraph: Subgraph) -> tuple[Tensor, Tensor]:
         """`z` and the last update of the nodes of a subgraph, from the current memory, or without one."""
@@ -210,18 +233,22 @@ class PygSteps:
     @torch.no_grad()
     def score_many(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
         """Many at once, for a model without memory."""
-        subgraph = self.subgraph(query, pasts)
+        subgraph = self.subgraph([query], pasts)
         return self.answers(subgraph, pasts[0].graph, *self._without_memory(query, subgraph))
 
-    def subgraph(self, query: Query, pasts: Sequence[Past]) -> Subgraph:
-        """The recent events of the query's nodes, and of their neighbours, as `LastNeighborLoader` gives them."""
+    def subgraph(self, links: Sequence[Query], pasts: Sequence[Past]) -> Subgraph:
+        """The recent events of the nodes of links, and of their neighbours, as `LastNeighborLoader` gives them.
+
+        Each link has a part of its own: a GNN of several layers would let it see the events of other links.
+        """
         graph, count = pasts[0].graph, pasts[0].graph.num_nodes
-        ends = np.arange(len(pasts)) * count + np.array([[query.src], [query.dst]])  # [2, B] past · N + node
+        pairs = np.array([[link.src, link.dst] for link in links]).T  # [2, m]
+        ends = np.arange(len(pasts) * len(links)) * count + np.tile(pairs, len(pasts))  # [2, B·m] part · N + node
         front = nodes = np.unique(ends)
         edges: list[IntArray] = []
         rows: list[IntArray] = []
         for _ in range(self.options.hops):
-            latest = recent(pasts, front // count, front % count, self.options.neighbours)  # [n, K]
+            latest = recent(pasts, front // count // len(links), front % count, self.options.neighbours)  # [n, K]
             of, some = _as_inserted(graph, latest)
             towards = front[of]
             others = graph.other_end(some, towards % count) + towards // count * count
@@ -230,10 +257,11 @@ class PygSteps:
             front = np.setdiff1d(others, nodes)
             nodes = np.union1d(nodes, front)
         places = np.searchsorted(nodes, np.concatenate(edges, axis=1))
-        return Subgraph(nodes % count, nodes // count, places, np.concatenate(rows), np.searchsorted(nodes, ends))
+        of = nodes // count // len(links)
+        return Subgraph(nodes % count, of, places, np.concatenate(rows), np.searchsorted(nodes, ends))
 
     def answers(self, subgraph: Subgraph, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> FloatArray:
-        """The logit of each history, from the inputs of its nodes. [B]
+        """The logit of each link in each history, [B·m]; with more than two classes, the score of each. [B·m, C]
 
         Args:
             subgraph: Nodes and edges of the histories.
@@ -271,7 +299,7 @@ class PygSteps:
         if not graph.num_events:
             return False
         query = graph.query(0)
-        subgraph = self.subgraph(query, [Past(graph, query, Difference(frozenset(), ()))])
+        subgraph = self.subgraph([query], [Past(graph, query, Difference(frozenset(), ()))])
         embedded = self.embed(subgraph, graph, *self.state_of(query, subgraph))
         surely = self.predict.settle(probabilities, embedded)
         self.options = self.options._replace(probabilities=self.predict.probabilities)
@@ -281,7 +309,7 @@ class PygSteps:
         return np.asarray(torch.tensor(graph.time - self.options.start).to(self.time_dtype))
 
     def remember(
-        self, graph: TemporalGraph, own: Tensor, other: Tensor, rows: IntArray, target: BoolArray, elapsed: NDArray[Any]
+        self, graph: TemporalGraph, own: Tensor, other: Tensor, rows: IntArray, sources: int, elapsed: NDArray[Any]
     ) -> Tensor:
         """The memories that `TGNMemory` writes from the last message of each node.
 
@@ -290,36 +318,56 @@ class PygSteps:
             own: Memory of the updated nodes.
             other: Memory of the nodes at the other end of the events.
             rows: The event of each message.
-            target: Whether the updated node is the destination of its event.
+            sources: Number of events, the first ones, whose source is updated; of the others it is the destination.
             elapsed: Time since the previous update.
         """
         memory = self.memory
-        raw = self._messages(Events(graph, rows))
-        encoded = memory.time_enc(torch.as_tensor(elapsed, device=self.device).to(raw.dtype))
-        messages: Tensor | None = None
-        for module, side in ((memory.msg_s_module, ~target), (memory.msg_d_module, target)):
-            places = torch.as_tensor(np.flatnonzero(side), device=self.device)
-            if len(places):
-                some = module(own[places], other[places], raw[places], encoded[places])
-                messages = some.new_empty((len(rows), some.size(-1))) if messages is None else messages
-                messages[places] = some
-        assert messages is not None
-        written: Tensor = updater(memory)(messages, own)
+        raw, encoded = self._messages(Events(graph, rows)), self._encoded(elapsed)
+        messages = [
+            module(own[some], other[some], raw[some], encoded[some])
+            for module, some in (
+                (memory.msg_s_module, slice(sources)),
+                (memory.msg_d_module, slice(sources, None)),
+            )
+            if len(rows[some])
+        ]
+        written: Tensor = updater(memory)(torch.cat(messages), own)
         return written
 
-    def reachable(self, query: Query, graph: TemporalGraph, rows: Sequence[int]) -> IntArray:
-        """The nodes that the GNN may read for this query when rows are changed.
+    def _encoded(self, elapsed: NDArray[Any]) -> Tensor:
+        distinct, places = np.unique(elapsed, return_inverse=True)  # the cosine of a large number takes time
+        encoded: Tensor = self.memory.time_enc(torch.as_tensor(distinct, device=self.device).to(self.dtype))
+        return encoded[self._long(places)]
+
+    @torch.no_grad()
+    def encode(self, elapsed: NDArray[Any]) -> NDArray[Any]:
+        return self._encoded(elapsed).cpu().numpy()
+
+    def raw_messages(self, graph: TemporalGraph, rows: IntArray) -> NDArray[Any]:
+        return self._messages(Events(graph, rows)).cpu().numpy()
+
+    def gru(self) -> dict[str, NDArray[Any]] | None:
+        weights = dict(updater(self.memory).named_parameters())
+        if weights.keys() != GRU_WEIGHTS:
+            return None
+        return {f"memory.{name}": weight.detach().cpu().numpy() for name, weight in weights.items()}
+
+    def tensor(self, numbers: FloatArray) -> Tensor:
+        return torch.as_tensor(numbers, dtype=self.dtype, device=self.device)
+
+    def reachable(self, links: Sequence[Query], graph: TemporalGraph, rows: Sequence[int]) -> IntArray:
+        """The nodes that the GNN may read for these links when rows are changed.
 
         Args:
-            query: The link that is scored.
+            links: The links that are scored, all of one moment.
             graph: The log of events.
             rows: Rows that may be changed.
         """
-        nodes = np.array([query.src, query.dst], dtype=np.int64)
+        nodes = np.unique(np.array([[link.src, link.dst] for link in links], dtype=np.int64))
         imagined = np.array([row for row in rows if row >= graph.num_events], dtype=np.int64)
         added = np.concatenate([graph.src[imagined], graph.dst[imagined]])
         for _ in range(self.options.hops):
-            recent = graph.recent(nodes, query.before, self.options.neighbours + len(rows))
+            recent = graph.recent(nodes, links[0].before, self.options.neighbours + len(rows))
             recent = recent[recent >= 0]
             nodes = np.unique(np.concatenate([nodes, graph.src[recent], graph.dst[recent], added])).astype(np.int64)
         return nodes
@@ -331,7 +379,7 @@ class PygSteps:
             graph: The log of events.
             memory: The memory of each node.
             updated: The time of its last update.
-            last: The row of its last message as source and as destination, -1 if there is none.
+            last: The row of its last message as source and as destination, -1 if none can still count.
         """
         self.memory.reset_state()
         stores = dict(self.memory.msg_s_store), dict(self.memory.msg_d_store)

@@ -12,21 +12,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-from torch_geometric.nn import TGNMemory, TransformerConv
-from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator
+from cody.utils.extras import needed_by
+
+with needed_by("a TGN of PyTorch Geometric", "pyg"):
+    import torch
+    from torch import Tensor, nn
+    from torch_geometric.nn import TGNMemory, TransformerConv
+    from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator
 
 from cody.adapters import pyg
-from cody.adapters.grid import make_grid, usual_splits
 from cody.engine import reference_model
 from cody.errors import CallError, ModelError
 from cody.graph import TemporalGraph
+from cody.graph.grid import make_grid, usual_splits
 from cody.models.contract import Model
 from cody.models.folder import SavedModel, check_free, write_model
-from cody.models.pyg_sizes import PygSizes, pyg_shapes
-from cody.models.shapes import check_shapes
-from cody.models.sizes import edge_width
+from cody.models.sizes import PygSizes, check_shapes, edge_width, pyg_shapes
 from cody.train.checkpoint import as_arrays, as_numbers, read_foreign_weights
 from cody.utils.words import count
 

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from cody.adapters.grid import Grid
 from cody.adapters.history import Feeding, HistoryModel, from_steps
 from cody.adapters.memory_table import MemoryLog, memory_after
 from cody.adapters.past import Past
 from cody.adapters.sourced import SourcedModel
 from cody.errors import first_line
 from cody.graph import Difference, Query, TemporalGraph
+from cody.graph.grid import Grid
 from cody.graph.neighbourhood import candidates
 from cody.models.contract import Change
 
@@ -44,7 +44,8 @@ class Frame(NamedTuple):
         """The HistoryModel of the user's modules, with functions that depend on the method."""
         grid, steps = self.feeding.grid, self.steps
         fed: dict[str, Any] = {"batch": grid.size, "splits": grid.splits, "sees_own_batch": self.feeding.sees_own_batch}
-        made = from_steps(graph, score=steps.score, snapshot_bytes=self.snapshot_bytes, **fed, **self.given, **more)
+        scoring = {"score": steps.score, "score_links": steps.score_links}
+        made = from_steps(graph, **scoring, snapshot_bytes=self.snapshot_bytes, **fed, **self.given, **more)
         made.modules = steps
         return made
 
@@ -149,7 +150,7 @@ def why_not_sourced(frame: Frame, graph: TemporalGraph) -> str:
         return f"{frame.name} does something else with the last message of a node than the library's"
     query = graph.query(stop)
     pasts = [Past(graph, query, Difference(frozenset(range(first, stop)), ())) for first in (stop, stop // 2)]
-    together = steps.answers(steps.subgraph(query, pasts), graph, *steps.read(steps.subgraph(query, pasts).nodes))
+    together = steps.answers(steps.subgraph([query], pasts), graph, *steps.read(steps.subgraph([query], pasts).nodes))
     if not np.allclose(together, [steps.score(query, past) for past in pasts], atol=CLOSE):
         return f"{type(steps.gnn).__name__} mixes parts of a graph that no edge joins, so sets cannot be batched"
     return ""

@@ -6,61 +6,81 @@ going backward once more which states are needed. There may be too many of them,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from cody.adapters.memory_table import NONE, MemoryLog, StateTable
-from cody.graph import BoolArray, IntArray, Query, TemporalGraph
-from cody.graph.edits import NOTHING
+from cody.engine.masks import EditableEvents
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.utils.deadline import check_deadline
 
 UNKNOWN = 2**20  # no number of a state; the numbers of all are smaller in size
 
 
-class Parents(NamedTuple):
-    """Where the states of some nodes before a batch are found. [n] each"""
-
-    slot: IntArray  # its index, NONE if no change can reach the state
-    number: IntArray  # of the state with nothing changed
-
-    def states(self, known: IntArray) -> IntArray:
-        """The number of each under each change. [slots, B] → [n, B]"""
-        return np.where(self.slot[:, None] == NONE, self.number[:, None], known[self.slot])
-
-
 class OpenSlot:
     """A slot in which changes may choose the message that counts."""
 
-    __slots__ = ("choosing", "chosen", "ends", "node", "others", "parents", "place", "rows")
+    __slots__ = ("choosing", "chosen", "ends", "node", "rows")
 
-    def __init__(self, place: int, node: int, rows: list[int], choosing: int, ends: IntArray) -> None:
-        self.place = place  # among the slots of its batch
+    def __init__(self, node: int, rows: list[int], choosing: int, ends: IntArray) -> None:
         self.node = node
         self.rows = rows  # of the node's events in the batch that the query may see; imagined ones among them
         self.choosing = choosing  # which of them may change; a bit each
         self.ends = ends  # the nodes whose states may count, ascending; itself is one of them
-        self.parents: Parents  # their states before the batch
         self.chosen: dict[int, tuple[int, int]] = {}  # by changed rows: the last that happened, as source and target
-        self.others: dict[tuple[int, int], int] = {}  # by last rows: the place of the other end among the ends
 
-    def end(self, node: int) -> int:
-        """The place of a node among the ends."""
-        return int(np.searchsorted(self.ends, node))
+
+class OpenSlots:
+    """The open slots of one batch, with the nodes whose states before the batch may count in each, as arrays."""
+
+    def __init__(self, slots: list[OpenSlot], universe: IntArray, num_nodes: int) -> None:
+        self.slots = slots
+        self.num_nodes = num_nodes
+        of = np.repeat(np.arange(len(slots)), [len(slot.ends) for slot in slots])
+        self.nodes = np.concatenate([np.zeros(0, dtype=np.int64), *(slot.ends for slot in slots)])  # [E]
+        self.keys = of * num_nodes + self.nodes  # [E] ascending
+        self.begins = np.searchsorted(of, np.arange(len(slots)))  # [O] where the ends of each begin
+        self.own = self.place(np.arange(len(slots)), np.array([slot.node for slot in slots], dtype=np.int64))
+        self.choosing = np.array([np.isin(universe, slot.rows) for slot in slots], dtype=np.float32)  # [O, universe]
+        self.states: IntArray  # [E] where the states of the ends are found
+
+    def place(self, of: IntArray, nodes: IntArray) -> IntArray:
+        """The places of ends of slots among all. [n], [n] → [n]"""
+        return np.searchsorted(self.keys, of * self.num_nodes + nodes)
+
+    def touched(self, differs: BoolArray, changed: FloatArray) -> BoolArray:
+        """In which slots each change has an effect: on the state of an end, or on the rows of the slot. [O, B]"""
+        reached: BoolArray = np.logical_or.reduceat(differs[self.states], self.begins, axis=0)
+        return reached | (self.choosing @ changed > 0)
 
 
 class BatchSlots(NamedTuple):
-    """The slots of one batch that a query needs, those that are settled before those that are open."""
+    """The slots of one batch that a query needs, those that are settled before those that are open.
 
-    slots: IntArray  # [A] their indices
-    usual: IntArray  # [A] the numbers of their states with nothing changed, if these are in the table
-    own: Parents  # [S] of those that are settled, as all that follows
-    other: Parents  # [S] of the node at the other end
+    The states after all slots stand in one list, in the order of batches; those of the table that are referred to
+    stand behind them. So a state before a batch is given by its place in the list.
+    """
+
+    first: int  # place of the state after the first of its slots
+    own: IntArray  # [S] states before the batch, of those that are settled, as all that follows
+    other: IntArray  # [S] of the node at the other end
     row: IntArray  # [S] of the message that counts
     target: BoolArray  # [S] whether the node is its target
     last: IntArray  # [S, 2] the node's last rows in the batch as source and as target
-    open: list[OpenSlot]
+    open: OpenSlots
+
+
+class Before(NamedTuple):
+    """Where the states of some nodes before a batch are found. [n] each"""
+
+    slot: IntArray  # its place in the list, NONE if no change can reach the state
+    standing: IntArray  # its slot in the table, NONE if there is none
+
+    def places(self, count: int, standing: IntArray) -> IntArray:
+        """Their places in the list, in which the states of the table that are referred to follow those of slots."""
+        return np.where(self.slot == NONE, count + np.searchsorted(standing, self.standing), self.slot)
 
 
 class Draft(NamedTuple):
@@ -72,32 +92,32 @@ class Draft(NamedTuple):
     row: IntArray
     target: BoolArray
     last: IntArray
-    open: list[OpenSlot]
+    open: OpenSlots
 
     @property
     def all_nodes(self) -> IntArray:
-        return np.concatenate([self.nodes, np.array([slot.node for slot in self.open], dtype=np.int64)])
+        return np.concatenate([self.nodes, self.open.nodes[self.open.own]])
 
 
 class SlotLineage:
     """The slots on which an answer can depend and which changes can reach."""
 
-    def __init__(self, table: StateTable, log: MemoryLog, query: Query, rows: Iterable[int]) -> None:
+    def __init__(self, table: StateTable, log: MemoryLog, links: Sequence[Query], rows: Iterable[int]) -> None:
+        query = links[0]  # all are of the same moment
         self.table, self.log, self.query, graph = table, log, query, log.graph
-        self.universe = _seen(graph, query, rows)
-        self.bit = {row: 1 << place for place, row in enumerate(self.universe.tolist())}
-        self.imagined = self.universe[self.universe >= graph.num_events]
+        editable = EditableEvents(graph, query, rows)
+        self.universe, self.bit, self.imagined = editable.events, editable.bit, editable.imagined
         self.cut = log.grid.number(query.before)  # the batch that the query cuts; of no rows, if it stands at a line
         self.oldest = min([self.cut, *log.grid.number(graph.next_real(self.universe)).tolist()])
-        self.nodes = log.steps.reachable(query, graph, self.universe.tolist())  # ascending
+        self.nodes = log.steps.reachable(links, graph, self.universe.tolist())  # ascending
         drafts = self._drafts(self._rows_that_matter())
-        self.count = sum(len(draft.all_nodes) for draft in drafts)
-        self.standing, self.batches, self.at_query = self._joined(drafts)
+        self.count = sum(len(draft.all_nodes) for draft in drafts)  # of the slots
+        self._join(drafts)
 
     def states_at_query(self, nodes: IntArray, known: IntArray, of: IntArray) -> IntArray:
-        """The numbers of the states of nodes, each under one of the changes. [n], [slots, B], [n] → [n]"""
-        slot, number = (column[np.searchsorted(self.nodes, nodes)] for column in self.at_query)
-        return np.where(slot == NONE, number, known[slot, of])
+        """The numbers of the states of nodes, each under one of the changes. [n], [states, B], [n] → [n]"""
+        found: IntArray = known[self.at_query[np.searchsorted(self.nodes, nodes)], of]
+        return found
 
     def _rows(self, batch: int) -> tuple[IntArray, IntArray]:
         """The rows of a batch that the query may see; and earlier ones whose messages may count in it once more.
@@ -140,8 +160,7 @@ class SlotLineage:
             check_deadline()
             nodes, (rows, earlier) = reached[batch - self.oldest], rows_of_batches[batch - self.oldest]
             draft = self._draft(batch, nodes[needed[nodes]], rows, earlier, last)
-            for ends in (draft.other, *(slot.ends for slot in draft.open)):
-                needed[ends] = True
+            needed[draft.other] = needed[draft.open.nodes] = True
             drafts.append(draft)
         return drafts[::-1]
 
@@ -172,62 +191,44 @@ class SlotLineage:
         older = np.isin(nodes, _ends(graph, tied)) & (own == NONE).any(axis=0)  # where a message from before may count
         settled = ~chosen & ~older
         row, target = log.counts(*own[:, settled])
-        first = int(settled.sum())
-        open_slots = [
-            self._open(first + place, node, rows, earlier) for place, node in enumerate(nodes[~settled].tolist())
-        ]
-        return Draft(batch, nodes[settled], log.other_end(row, target), row, target, own[:, settled].T, open_slots)
+        open_slots = [self._open(node, rows, earlier) for node in nodes[~settled].tolist()]
+        opened = OpenSlots(open_slots, self.universe, graph.num_nodes)
+        return Draft(batch, nodes[settled], log.other_end(row, target), row, target, own[:, settled].T, opened)
 
-    def _open(self, place: int, node: int, rows: IntArray, earlier: IntArray) -> OpenSlot:
+    def _open(self, node: int, rows: IntArray, earlier: IntArray) -> OpenSlot:
         graph = self.log.graph
         own, before = (some[(graph.src[some] == node) | (graph.dst[some] == node)] for some in (rows, earlier))
         choosing = sum(self.bit.get(row, 0) for row in own.tolist())
-        return OpenSlot(place, node, own.tolist(), choosing, _ends(graph, np.concatenate([own, before])))
+        return OpenSlot(node, own.tolist(), choosing, _ends(graph, np.concatenate([own, before])))
 
-    def _joined(self, drafts: list[Draft]) -> tuple[IntArray, list[BatchSlots], Parents]:
-        """The slots of the table that are referred to; the slots of the batches, and the nodes at the query, joined.
+    def _join(self, drafts: list[Draft]) -> None:
+        """Find the place of every state that another one is computed from, or that is read at the query."""
+        table, current = self.table, np.full(self.log.graph.num_nodes, NONE)  # the place of each node's state so far
 
-        The number of a state in the table is minus the place of its slot among the first.
-        """
-        current = np.full(self.log.graph.num_nodes, NONE)  # the index of each node's last slot so far
+        def before(nodes: IntArray, batch: int) -> Before:
+            return Before(current[nodes], table.before(nodes, batch))
 
-        def parents(nodes: IntArray, batch: int) -> Parents:
-            return Parents(current[nodes], self.table.before(nodes, batch))  # slots of the table; numbers come later
-
-        count, found = 0, []
+        count, found, usual = 0, [], []
         for draft in drafts:
-            nodes, asked = draft.all_nodes, (draft.nodes, draft.other, *(slot.ends for slot in draft.open))
-            found.append([parents(some, draft.batch) for some in asked])
+            nodes, asked = draft.all_nodes, (draft.nodes, draft.other, draft.open.nodes)
+            found.append([before(some, draft.batch) for some in asked])
+            usual.append(table.before(nodes, draft.batch + 1))
             current[nodes] = np.arange(count, count + len(nodes))
             count += len(nodes)
-        at_query = parents(self.nodes, self.cut)
-        usual = [self.table.before(draft.all_nodes, draft.batch + 1) for draft in drafts]
-        referred = [np.array([NONE]), at_query.number, *usual, *(one.number for some in found for one in some)]
-        standing = np.unique(np.concatenate(referred))
-        batches, count = [], 0
-        for draft, states, some in zip(drafts, usual, found, strict=True):
-            own, other, *ends = (each._replace(number=-np.searchsorted(standing, each.number)) for each in some)
-            for slot, each in zip(draft.open, ends, strict=True):
-                slot.parents = each
-            slots = np.arange(count, count + len(states))
-            count += len(states)
-            numbers = -np.searchsorted(standing, states) if draft.batch < self.cut else np.full(len(states), UNKNOWN)
-            batches.append(BatchSlots(slots, numbers, own, other, draft.row, draft.target, draft.last, draft.open))
-        at_query = at_query._replace(number=-np.searchsorted(standing, at_query.number))
-        return standing, batches, at_query
+        at_query = before(self.nodes, self.cut)
+        referred = [np.array([NONE]), at_query.standing, *usual, *(one.standing for some in found for one in some)]
+        self.standing = np.unique(np.concatenate(referred))  # the number of each is minus its place here
+        self.usual = -np.searchsorted(self.standing, np.concatenate([*usual, self.standing]))
+        self.at_query = at_query.places(count, self.standing)
+        self.batches, first = [], 0
+        for draft, some in zip(drafts, found, strict=True):
+            own, other, draft.open.states = (one.places(count, self.standing) for one in some)
+            self.batches.append(BatchSlots(first, own, other, draft.row, draft.target, draft.last, draft.open))
+            first += len(draft.all_nodes)
+            if draft.batch == self.cut:  # the table has the state after all of this batch
+                self.usual[self.batches[-1].first : first] = UNKNOWN
 
 
 def _ends(graph: TemporalGraph, rows: IntArray) -> IntArray:
     """The nodes of some rows, ascending."""
     return np.unique(np.concatenate([graph.src[rows], graph.dst[rows]])).astype(np.int64)
-
-
-def _seen(graph: TemporalGraph, query: Query, rows: Iterable[int]) -> IntArray:
-    """What a query sees of some rows, and of the real rows that imagined ones among them stand for, in their order."""
-    rows = set(rows)
-    seen = {row for row in rows if row < query.before}
-    if graph.imagined is not None:
-        seen |= rows.intersection(graph.imagined_before(query).tolist())
-        replaced = graph.imagined.replaces[[row - graph.num_events for row in rows if row >= graph.num_events]]
-        seen |= {row for row in replaced.tolist() if row != NOTHING and row < query.before}
-    return graph.in_time_order(np.array(sorted(seen), dtype=np.int64))

@@ -13,7 +13,7 @@ only as long as it differs from the one in the table. Where many slots can chang
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -24,42 +24,43 @@ from torch import Tensor
 
 from cody.adapters.history import HistoryModel, HistoryReference
 from cody.adapters.memory_table import NONE, MemoryLog, MemorySteps, StateTable
-from cody.adapters.past import Past
 from cody.adapters.slots import UNKNOWN, BatchSlots, OpenSlot, SlotLineage
-from cody.engine.fast import REFINED
+from cody.adapters.versioned import FollowedMemory, VersionWorkspace, gru_weights
+from cody.adapters.workspace import Workspace
 from cody.engine.selfcheck import SelfCheck
-from cody.engine.tgn import FINER
 from cody.engine.vectors import NearDuplicates
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
-from cody.models.contract import Change, check_changes
+from cody.models.contract import Change, Margin, check_changes, first_score
+from cody.models.labels import add_labels
 from cody.utils.deadline import check_deadline
 
-STATES_KEPT = 2**25  # numbers that a session remembers; then it starts afresh
 SETS_AT_ONCE = 64
+LINKS_AT_ONCE = 4096  # in all sets together
 VECTORS_OF_A_STATE = 4  # that are computed for it: itself, and a message of two memories and a time encoding
 MOST_STATES = 2 * UNKNOWN  # of a session; a pair of them and the number of a slot fit into 64 bits
-MANY_SLOTS = 500  # that changes may concern: then states are taken for the same if they differ by less than …
-SMALL_CHANGE = 1e-4  # … this, in every number; see `engine/selfcheck.py`
 
 
-class Message(NamedTuple):
-    """What makes a state of a node: its state before, that of the node at the other end, its last rows."""
+class Messages(NamedTuple):
+    """What makes states of nodes, which are given by their numbers, as all states are. [n] each"""
 
-    own: int
-    other: int
-    source: int
-    target: int
+    own: IntArray  # the node's state before
+    other: IntArray  # that of the node at the other end
+    row: IntArray  # of the message that counts
+    target: BoolArray  # whether the node is its target
+    last: IntArray  # [n, 2] the node's last rows as source and as target
+    place: IntArray  # of the state after it in the list of a lineage
+
+    def some(self, which: IntArray) -> Messages:
+        own, other, row, target, last, place = self
+        return Messages(own[which], other[which], row[which], target[which], last[which], place[which])
 
 
-class Recipes(NamedTuple):
-    """How states are computed from others, which are given by their numbers. [n] each"""
+class Found(NamedTuple):
+    """The numbers of some states. [n] each"""
 
+    place: IntArray  # in the list of a lineage
+    of: IntArray  # the change, by its place
     number: IntArray
-    own: IntArray
-    other: IntArray
-    row: IntArray
-    target: BoolArray
-    elapsed: NDArray[Any]
 
 
 class States:
@@ -83,86 +84,89 @@ class States:
         self.same = np.zeros(room, dtype=np.int64)  # the number of the state that stands for it
         self.same[number] = number
         self._near = NearDuplicates(width, most)
-        self._of_message: dict[int | Message, int] = {}
-        self._to_compute: list[Recipes] = []
+        self._of_message: dict[Any, int] = {}
+        self._to_compute: list[Messages] = []
 
     @property
     def size(self) -> int:
         """How many numbers it holds."""
         return self.count * self.memory.shape[1]
 
-    def after(self, messages: Sequence[Message]) -> list[int]:
-        """The numbers of the states that nodes have after messages."""
-        new = [message for message in dict.fromkeys(messages) if message not in self._of_message]
-        if new:
-            own, other, source, target = np.array(new, dtype=np.int64).T
-            numbers = self._add(own, other, *self.log.counts(source, target), np.stack([source, target], axis=1))
-            self._of_message.update(zip(new, numbers.tolist(), strict=True))
-        return [self._of_message[message] for message in messages]
+    def after(self, keys: IntArray | Sequence[Any], messages: Callable[[IntArray], Messages]) -> IntArray:
+        """The numbers of the states that nodes have after messages; those with the same key are the same. [n]
 
-    def after_settled(self, own: IntArray, other: IntArray, batch: BatchSlots, place: IntArray) -> IntArray:
-        """The same for slots in which no change can choose the message. [n] each → [n]"""
-        keys = (batch.slots[place] * MOST_STATES + own + UNKNOWN) * MOST_STATES + other + UNKNOWN
-        distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        numbers = np.array([self._of_message.get(key, NONE) for key in distinct.tolist()])
+        Args:
+            keys: One for each message.
+            messages: The messages at some places among them.
+        """
+        distinct, first, inverse = _distinct(keys)
+        numbers = np.array([self._of_message.get(key, NONE) for key in distinct], dtype=np.int64)
         new = np.flatnonzero(numbers == NONE)
         if len(new):
-            own, other, place = own[first[new]], other[first[new]], place[first[new]]
-            last = np.where(batch.last[place] == NONE, self.last[own], batch.last[place])
-            numbers[new] = self._add(own, other, batch.row[place], batch.target[place], last)
-            self._of_message.update(zip(distinct[new].tolist(), numbers[new].tolist(), strict=True))
-        found: IntArray = numbers[inverse.reshape(-1)]
-        return found
+            numbers[new] = np.arange(self.count, self.count + len(new))
+            self._of_message.update((distinct[place], int(numbers[place])) for place in new.tolist())
+            self._add(messages(first[new]))
+        return numbers[inverse]
 
-    def _add(self, own: IntArray, other: IntArray, row: IntArray, target: BoolArray, last: IntArray) -> IntArray:
-        """Numbers for states that are computed from others."""
-        self._reserve(len(row))
-        numbers = np.arange(self.count, self.count + len(row))
-        self.count += len(row)
-        self.updated[numbers], self.same[numbers] = self.log.times[row], numbers
-        self.last[numbers] = self._that_may_count(last, self.updated[numbers])
-        elapsed = self.updated[numbers] - self.updated[own]
-        self._to_compute.append(Recipes(numbers, own, other, row, target, elapsed))
-        return numbers
+    def _add(self, messages: Messages) -> None:
+        """Give the next numbers to states; they are computed later."""
+        first, self.count = self.count, self.count + len(messages.own)
+        self._reserve()
+        self.updated[first : self.count] = updated = self.log.times[messages.row]
+        self.same[first : self.count] = np.arange(first, self.count)
+        self.last[first : self.count] = self._that_may_count(messages.last, updated)
+        self._to_compute.append(messages)
 
     def _that_may_count(self, last: IntArray, updated: NDArray[Any]) -> IntArray:
         """Last rows, without those older than the last update: every later message comes before them. [n, 2]"""
         may_count: IntArray = np.where(self.log.times[last] < updated[:, None], NONE, last)
         return may_count
 
-    def _reserve(self, more: int) -> None:
-        """Make room."""
-        front, back, needed = self.count, self._standing, self.count + more + self._standing
+    def _reserve(self) -> None:
+        """Make room for as many as there are."""
+        back, needed = self._standing, self.count + self._standing
         if needed > len(self.same):
+            front = len(self.same) - back
             wider = self.memory.new_zeros((2 * needed, self.memory.shape[1]))
-            wider[:front], wider[2 * needed - back :] = self.memory[:front], self.memory[len(self.memory) - back :]
+            wider[:front], wider[2 * needed - back :] = self.memory[:front], self.memory[front:]
             self.memory = wider
             self.updated, self.last, self.same = (
-                _wider(column, 2 * needed, front, back) for column in (self.updated, self.last, self.same)
+                _wider(column, 2 * needed, front) for column in (self.updated, self.last, self.same)
             )
 
-    def compute(self) -> None:
-        """Fill in the memory of the states that were added; none of them is computed from another one."""
-        if self._to_compute:
-            recipes = Recipes(*map(np.concatenate, zip(*self._to_compute, strict=True)))
-            parents = self.memory[torch.as_tensor(recipes.own)], self.memory[torch.as_tensor(recipes.other)]
-            written = self.log.remember(*parents, recipes.row, recipes.target, recipes.elapsed)
-            self.memory[torch.as_tensor(recipes.number)] = written
-            self._to_compute = []
+    def compute(self, usual: IntArray) -> None:
+        """Fill in the memory of the states that were added; none of them is computed from another one.
 
-    def share(self, numbers: IntArray, slots: IntArray, usual: IntArray) -> None:
-        """Replace each new state by the one of its slot with nothing changed, or by another, if they are the same."""
+        `usual` has the number of the state with nothing changed at each place, UNKNOWN if it is not in the table. Each
+        new state is replaced by that one, or by another of its place, if they are the same.
+        """
+        if not self._to_compute:
+            return
+        messages = Messages(*map(np.concatenate, zip(*self._to_compute, strict=True)))
+        self._to_compute = []
+        order = np.argsort(messages.target, kind="stable")  # of sources before those of targets
+        numbers = self.count - len(order) + order
+        own, other, row, target, _, place = messages.some(order)
+        parents = self.memory[torch.as_tensor(own)], self.memory[torch.as_tensor(other)]
+        elapsed = self.updated[numbers] - self.updated[own]
+        values = self.log.remember(*parents, row, len(row) - int(np.count_nonzero(target)), elapsed)
+        self.memory[torch.as_tensor(numbers)] = values
+        if usual[place[0]] != UNKNOWN:
+            self._share(numbers, place, usual[place], values)
+
+    def _share(self, numbers: IntArray, places: IntArray, usual: IntArray, values: Tensor) -> None:
         alike = (self.updated[numbers] == self.updated[usual]) & (self.last[numbers] == self.last[usual]).all(axis=1)
-        numbers, slots, usual = numbers[alike], slots[alike], usual[alike]
-        values = self.memory[torch.as_tensor(numbers)]
-        difference = (values - self.memory[torch.as_tensor(usual)]).abs().amax(dim=1).cpu().numpy()
-        back = difference <= self.most
+        difference = (values - self.memory[torch.as_tensor(usual)]).abs_().amax(dim=1).cpu().numpy()
+        back = alike & (difference <= self.most)
         self.same[numbers[back]] = usual[back]
         if self.most:
-            rest = ~back & (values.abs().amax(dim=1).cpu().numpy() <= 1.0)  # what `NearDuplicates` can tell apart
-            self._share_among(numbers[rest], slots[rest], values.cpu().numpy()[rest])
+            rest = np.flatnonzero(alike & ~back)
+            different = values.cpu().numpy()[rest]
+            inside = np.abs(different).max(axis=1, initial=0.0) <= 1.0  # what `NearDuplicates` can tell apart
+            self._share_among(numbers[rest[inside]], places[rest[inside]], different[inside])
 
     def _share_among(self, numbers: IntArray, slots: IntArray, values: FloatArray) -> None:
+        """Replace each state by another one of its slot that is nearly the same."""
         found = self._near.find(slots, values, self.memory.cpu().numpy())
         self.same[numbers[found != NONE]] = found[found != NONE]
         numbers, slots, values = (column[found == NONE] for column in (numbers, slots, values))
@@ -172,167 +176,134 @@ class States:
         self._near.add(slots[new], values[new], numbers[new])
 
     def share_from_now_on(self) -> None:
-        """Let what was added be found by `share`."""
+        """Let new states be replaced by those that were added so far."""
         self._near.sort()
 
 
-def _wider(column: NDArray[Any], room: int, front: int, back: int) -> NDArray[Any]:
+def _distinct(keys: IntArray | Sequence[Any]) -> tuple[list[Any], IntArray, IntArray]:
+    """The distinct keys, where each of them is first, and which of them each key is."""
+    if isinstance(keys, np.ndarray):
+        distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        return distinct.tolist(), first, inverse
+    places: dict[Any, int] = {}
+    inverse = np.array([places.setdefault(key, len(places)) for key in keys], dtype=np.int64)
+    return list(places), np.unique(inverse, return_index=True)[1], inverse
+
+
+def _wider(column: NDArray[Any], room: int, front: int) -> NDArray[Any]:
     wider = np.zeros((room, *column.shape[1:]), dtype=column.dtype)
-    wider[:front], wider[room - back :] = column[:front], column[len(column) - back :]
+    wider[:front], wider[room - len(column) + front :] = column[:front], column[front:]
     return wider
 
 
-class SlotWorkspace:
-    """All that is known about one query, for changes of some rows. It only grows."""
+class SlotWorkspace(Workspace):
+    """A workspace that follows the states after slots, computed by the user's modules."""
 
-    def __init__(self, table: StateTable, log: MemoryLog, query: Query, rows: frozenset[int]) -> None:
-        self.table, self.log, self.query, self.rows = table, log, query, rows
-        self.lineage = SlotLineage(table, log, query, rows)
-        self.refined = 0  # how often estimates were made less rough
-        self._begin(0.0 if self.lineage.count <= MANY_SLOTS else SMALL_CHANGE)
+    def __init__(self, table: StateTable, log: MemoryLog, links: Sequence[Query], rows: frozenset[int]) -> None:
+        self.table = table
+        self.lineage = SlotLineage(table, log, links, rows)
+        super().__init__(log, links, rows, self.lineage.count)
 
     def _begin(self, most: float) -> None:
-        """Nothing is computed yet; states that differ by `most` are taken for the same."""
         self.states = States(self.table, self.log, self.lineage.standing, most)
 
     @property
-    def exact(self) -> bool:
-        """Whether its answers are exact, not estimates."""
-        return self.states.most == 0.0
-
-    @cached_property
-    def exactly(self) -> SlotWorkspace:
-        """The same without approximation. It has its own states, and the rest in common."""
-        return self._with(0.0)
-
-    @cached_property
-    def finer(self) -> SlotWorkspace:
-        """The same with estimates that are less rough; those of the finest are exact."""
-        if self.refined == REFINED:
-            return self.exactly
-        other = self._with(self.states.most / FINER)
-        other.refined += 1
-        return other
-
-    def afresh(self) -> SlotWorkspace:
-        """The same with nothing computed."""
-        other = self._with(self.states.most)
-        for less_rough in ("finer", "exactly"):
-            vars(other).pop(less_rough, None)
-        return other
-
-    def _with(self, most: float) -> SlotWorkspace:
-        other = copy.copy(self)
-        other._begin(most)
-        return other
-
-    @property
-    def size(self) -> int:
-        """How many numbers are remembered."""
-        return self.states.size + (self.exactly.states.size if "exactly" in vars(self) else 0)
+    def own_size(self) -> int:
+        return self.states.size
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be remembered."""
-        return self.size <= STATES_KEPT and self.states.count <= MOST_STATES // 4
+        return super().has_room and self.states.count <= MOST_STATES // 4
 
-    def answer(self, changes: Sequence[Change]) -> list[float]:
-        """One logit for each change. [B]"""
-        graph, steps, query = self.log.graph, self.log.steps, self.query
-        outcomes = [graph.difference(change, query) for change in changes]
-        subgraph = steps.subgraph(query, [Past(graph, query, outcome) for outcome in outcomes])
-        masks = [sum(self.lineage.bit[row] for row in (*outcome.absent, *outcome.present)) for outcome in outcomes]
-        known = self._follow(masks)
-        numbers = self.lineage.states_at_query(subgraph.nodes, known, subgraph.of)
-        updated = torch.tensor(self.states.updated[numbers])
-        memory = self.states.memory[torch.as_tensor(numbers)]
-        logits: list[float] = steps.answers(subgraph, graph, memory, updated).tolist()
-        return logits
+    def _states(self, nodes: IntArray, of: IntArray, changes: Sequence[Change]) -> tuple[Tensor, NDArray[Any]]:
+        outcomes = (self.log.graph.difference(change, self.links[0]) for change in changes)
+        known = self._follow([frozenset((*outcome.absent, *outcome.present)) for outcome in outcomes])
+        numbers = self.lineage.states_at_query(nodes, known, of)
+        return self.states.memory[torch.as_tensor(numbers)], self.states.updated[numbers]
 
-    def _follow(self, masks: list[int]) -> IntArray:
-        """The number of the state after each slot that is needed, under each change. [slots, B]"""
-        states = self.states
-        known = np.zeros((self.lineage.count + 1, len(masks)), dtype=np.int64)  # the last one is for NONE
-        for batch in self.lineage.batches:
+    def _follow(self, changes: list[Change]) -> IntArray:
+        """The number of each state of the lineage under each change. [states, B]"""
+        states, lineage = self.states, self.lineage
+        happens = [[row in change for change in changes] for row in lineage.universe.tolist()]
+        changed = np.array(happens, dtype=np.float32).reshape(-1, len(changes))  # [universe, B]
+        masks = [sum(lineage.bit[row] for row in change) for change in changes]
+        known = np.repeat(lineage.usual[:, None], len(changes), axis=1)
+        differs = known == UNKNOWN  # from what it is with nothing changed
+        for batch in lineage.batches:
             check_deadline()
-            first = states.count
-            found = np.repeat(batch.usual[:, None], len(masks), axis=1)  # [A, B]
-            self._after_settled(batch, found[: len(batch.row)], known)
-            self._after_open(batch, found, masks, known)
-            states.compute()
-            if states.count > first and batch.usual[0] != UNKNOWN:
-                new, where = np.unique(found, return_index=True)
-                places = where[new >= first] // len(masks)
-                states.share(new[new >= first], batch.slots[places], batch.usual[places])
-            known[batch.slots] = states.same[found]
+            settled = self._after_settled(batch, known, differs)
+            opened = self._after_open(batch, changed, masks, known, differs) if batch.open.slots else ()
+            states.compute(lineage.usual)
+            for place, of, number in filter(None, (settled, opened)):
+                known[place, of] = numbers = states.same[number]
+                differs[place, of] = numbers != lineage.usual[place]
         states.share_from_now_on()
         return known
 
-    def _after_settled(self, batch: BatchSlots, found: IntArray, known: IntArray) -> None:
-        """Enter the numbers of the states after slots in which no change can choose the message. [S, B]"""
-        own, other = batch.own.states(known), batch.other.states(known)
-        changed = (own != batch.own.number[:, None]) | (other != batch.other.number[:, None]) | (found == UNKNOWN)
-        if changed.any():
-            found[changed] = self.states.after_settled(own[changed], other[changed], batch, np.nonzero(changed)[0])
+    def _after_settled(self, batch: BatchSlots, known: IntArray, differs: BoolArray) -> Found | None:
+        """The numbers of the states after slots in which no change can choose the message, if they may differ."""
+        stop = batch.first + len(batch.row)
+        which, of = np.nonzero(differs[batch.own] | differs[batch.other] | differs[batch.first : stop])
+        if not len(which):
+            return None
+        own, other, place = known[batch.own[which], of], known[batch.other[which], of], batch.first + which
 
-    def _after_open(self, batch: BatchSlots, found: IntArray, masks: list[int], known: IntArray) -> None:
-        """Enter the numbers of the states after slots in which a change may choose the message. [A, B]"""
-        asked: list[tuple[int, int]] = []
-        messages: list[Message] = []
-        for slot in batch.open:
-            states = slot.parents.states(known)  # [ends, B]
-            changed = (states != slot.parents.number[:, None]).any(axis=0) | (batch.usual[slot.place] == UNKNOWN)
-            touched = changed | [bool(mask & slot.choosing) for mask in masks]
-            own = states[slot.end(slot.node)]
-            last = self.states.last[own].tolist()
-            for of in np.flatnonzero(touched).tolist():
-                message = self._message(slot, masks[of], last[of], states[:, of], int(own[of]))
-                if message is None:
-                    found[slot.place, of] = own[of]
-                else:
-                    asked.append((slot.place, of))
-                    messages.append(message)
-        if asked:
-            places, changes = np.array(asked).T
-            found[places, changes] = self.states.after(messages)
+        def messages(some: IntArray) -> Messages:
+            slot = which[some]
+            last = np.where(batch.last[slot] == NONE, self.states.last[own[some]], batch.last[slot])
+            return Messages(own[some], other[some], batch.row[slot], batch.target[slot], last, place[some])
 
-    def _message(self, slot: OpenSlot, mask: int, before: list[int], states: IntArray, own: int) -> Message | None:
-        """What happens to a node in a slot, given its last rows before and the states of all ends; None: nothing."""
+        keys = (place * MOST_STATES + own + UNKNOWN) * MOST_STATES + other + UNKNOWN
+        return Found(place, of, self.states.after(keys, messages))
+
+    def _after_open(
+        self, batch: BatchSlots, changed: FloatArray, masks: list[int], known: IntArray, differs: BoolArray
+    ) -> Found | None:
+        """The numbers of the states after slots in which a change may choose the message, if they may differ."""
+        opened, first = batch.open, batch.first + len(batch.row)
+        touched = opened.touched(differs, changed) | differs[first : first + len(opened.slots)]
+        which, of = np.nonzero(touched)
+        if not len(which):
+            return None
+        number = known[opened.states[opened.own[which]], of]  # the state before, where nothing happens to the node
+        pairs = zip(which.tolist(), of.tolist(), strict=True)
+        chosen = np.array([self._last(opened.slots[slot], masks[change]) for slot, change in pairs])  # [n, 2]
+        some = np.flatnonzero((chosen != NONE).any(axis=1))
+        own, chosen = number[some], chosen[some]
+        last = np.where(chosen == NONE, self.states.last[own], chosen)
+        row, target = self.log.counts(*last.T)
+        other = known[opened.states[opened.place(which[some], self.log.other_end(row, target))], of[some]]
+        messages = Messages(own, other, row, target, last, first + which[some])
+        keys = list(zip(own.tolist(), other.tolist(), *last.T.tolist(), strict=True))
+        number[some] = self.states.after(keys, messages.some)
+        return Found(first + which, of, number)
+
+    def _last(self, slot: OpenSlot, mask: int) -> tuple[int, int]:
+        """The node's last rows that happen in a slot, as source and as target; NONE where there are none."""
         bits = mask & slot.choosing
         chosen = slot.chosen.get(bits)
         if chosen is None:
-            chosen = slot.chosen[bits] = self._last(slot, bits)
-        if chosen == (NONE, NONE):
-            return None
-        source, target = (old if new == NONE else new for new, old in zip(chosen, before, strict=True))
-        place = slot.others.get((source, target))
-        if place is None:
-            counts = self.log.counts(np.array([source]), np.array([target]))
-            place = slot.others[source, target] = slot.end(int(self.log.other_end(*counts)[0]))
-        return Message(own, int(states[place]), source, target)
-
-    def _last(self, slot: OpenSlot, bits: int) -> tuple[int, int]:
-        """The node's last rows that happen in a slot, as source and as target; NONE where there are none."""
-        graph, bit = self.log.graph, self.lineage.bit
-        happened = [row for row in slot.rows if bool(bits & bit.get(row, 0)) == (row >= graph.num_events)]
-        rows = np.array(happened, dtype=np.int64)
-        last = np.full((2, graph.num_nodes), NONE)
-        self.log.enter(last, rows)
-        source, target = last[:, slot.node].tolist()
-        return source, target
+            graph, bit = self.log.graph, self.lineage.bit
+            happened = [row for row in slot.rows if bool(bits & bit.get(row, 0)) == (row >= graph.num_events)]
+            last = np.full((2, graph.num_nodes), NONE)
+            self.log.enter(last, np.array(happened, dtype=np.int64))
+            source, target = last[:, slot.node].tolist()
+            chosen = slot.chosen[bits] = source, target
+        return chosen
 
 
 class SourcedSession:
-    """A model with event-sourced memory asked about one query.
+    """A model with event-sourced memory asked about one link, or about several of the same moment.
 
     What it knows is taken out while it changes: if a call fails or is interrupted, the next one starts afresh.
+    `margin` tells where an estimate could change a decision: there, scores are exact.
     """
 
-    def __init__(self, model: SourcedModel, query: Query, rows: Iterable[int]) -> None:
-        self.model, self.query = model, query
+    def __init__(self, model: SourcedModel, links: Sequence[Query], margin: Margin, rows: Iterable[int]) -> None:
+        self.model, self.links = model, links
         self.rows = frozenset(rows)
-        self._workspace: SlotWorkspace | None = None
-        self._check = SelfCheck()
+        self._workspace: Workspace | None = None
+        self._check = SelfCheck(margin)
 
     @property
     def size(self) -> int:
@@ -343,31 +314,42 @@ class SourcedSession:
     def weight(self) -> int:
         """How many numbers one answer computes at most, roughly: the states that may change, and their messages."""
         self._workspace = self._take(frozenset())
-        return self._workspace.lineage.count * VECTORS_OF_A_STATE * int(self.model.like.shape[1])
+        return self._workspace.count * VECTORS_OF_A_STATE * int(self.model.like.shape[1])
 
     @property
     def corrections(self) -> Mapping[Change, float]:
         """The exact answers to what it had answered before it found that it must not approximate."""
+        return {change: float(logit[0]) for change, logit in self._check.corrections.items()}
+
+    @property
+    def corrected_scores(self) -> Mapping[Change, FloatArray]:
+        """The same with the scores of all links. [m]"""
         return self._check.corrections
 
-    @torch.no_grad()
     def logits(self, changes: Sequence[Change]) -> FloatArray:
-        """One logit for each change. [B]"""
+        """One logit for each change, [B]; with more than two classes, the score of each. [B, C]"""
+        scores = self.scores(changes)
+        return scores[:, 0] if self.model.outputs == 1 else scores
+
+    @torch.no_grad()
+    def scores(self, changes: Sequence[Change]) -> FloatArray:
+        """The scores of all links for each change. [B, m]"""
         changes = check_changes(self.model.graph, changes)
-        answers: list[float] = []
-        for first in range(0, len(changes), SETS_AT_ONCE):
-            some = changes[first : first + SETS_AT_ONCE]
+        answers: list[FloatArray] = []
+        at_once = max(1, min(SETS_AT_ONCE, LINKS_AT_ONCE // len(self.links)))
+        for first in range(0, len(changes), at_once):
+            some = changes[first : first + at_once]
             workspace = self._take(frozenset[int]().union(*some))
             answers += self._check.answer(workspace, some)
             self._workspace = self._check.trusted(workspace)
-        return np.array(answers, dtype=np.float64)
+        return np.array(answers, dtype=np.float64).reshape(len(changes), len(self.links) * self.model.outputs)
 
-    def _take(self, asked: frozenset[int]) -> SlotWorkspace:
+    def _take(self, asked: frozenset[int]) -> Workspace:
         workspace, self._workspace = self._workspace, None
         if workspace is not None and asked <= workspace.rows:
             return workspace if workspace.has_room else workspace.afresh()
         self.rows |= asked
-        return self._check.trusted(SlotWorkspace(self.model.table, self.model.log, self.query, self.rows))
+        return self._check.trusted(self.model.workspace(self.links, self.rows))
 
 
 class SourcedModel:
@@ -377,6 +359,12 @@ class SourcedModel:
         self.frame, self.steps, self.like = plain, steps, like
         self.graph, self.identity, self.hops, self.grid = plain.graph, plain.identity, plain.hops, plain.grid
         self.log = MemoryLog(steps, self.graph, self.grid)
+        add_labels(self, plain.steps.labels)
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers there are for a link: 1, or one for each class."""
+        return self.frame.steps.outputs
 
     @property
     def gives_logits(self) -> bool:
@@ -388,38 +376,77 @@ class SourcedModel:
         with torch.no_grad():
             return StateTable(self.log, self.like)
 
+    @cached_property
+    def followed(self) -> FollowedMemory | None:
+        """The memory for our own engine, if it is a GRU as in the libraries' examples."""
+        with torch.no_grad():
+            weights = gru_weights(self.steps, self.graph, self.like.shape[1])
+        return None if weights is None else FollowedMemory(self.table, self.log, weights)
+
+    def workspace(self, links: Sequence[Query], rows: frozenset[int]) -> Workspace:
+        """What is to be known about links of one moment, for changes of some rows."""
+        known = None if self.followed is None else VersionWorkspace.of(self.followed, links, rows)
+        return known or SlotWorkspace(self.table, self.log, links, rows)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.identity} on {self.graph})"
 
     def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
-        """One logit for each change. [B]"""
+        """One logit for each change, [B]; with more than two classes, the score of each. [B, C]"""
         return self.session(query).logits(changes)
 
     def session(self, query: Query, rows: Iterable[int] = ()) -> SourcedSession:
-        """A session about a query; `rows` will probably be otherwise."""
-        return SourcedSession(self, self.frame.as_fed(query), rows)
+        """A session about a query; `rows` will probably be changed."""
+        return self.session_of_links([query], first_score, rows)
+
+    def session_of_links(self, links: Sequence[Query], margin: Margin, rows: Iterable[int] = ()) -> SourcedSession:
+        """A session about links of one moment: each state that a change leads to is computed once for all of them.
+
+        Args:
+            links: All with the same time and visible past.
+            margin: Of the decision that their scores lead to: where it is close to 0, scores are exact.
+            rows: Rows that will probably be changed.
+        """
+        return SourcedSession(self, [self.frame.as_fed(link) for link in links], margin, rows)
 
     def sees_before(self, query: Query) -> int:
         """The row from which on nothing matters to a query."""
         return self.frame.sees_before(query)
 
     def reference(self, query: Query, change: Change, *, full: bool = False) -> HistoryReference:
-        """The user's own modules, fed event by event: from row 0 if `full`, else from the last line before a change."""
-        if not full:
-            (change,) = check_changes(self.graph, [change])
-            seen = self.frame.as_fed(query)
-            line = self.frame.line_before(seen, self.graph.difference(change, seen))
-            with self.frame.borrowed():
-                if line and line not in self.frame.snapshots:
-                    self.frame.snapshots.keep(line, self.steps.state(self.graph, *self.table.at(line, self.like)))
-        return self.frame.reference(query, change, full=full)
+        """The user's own modules, fed event by event: all events from row 0 if `full`, else those that can matter.
+
+        Args:
+            query: The link that is scored.
+            change: The edited rows: a real row is removed, an imagined row is added.
+            full: Replay every event from row 0 instead of from the last line before the change.
+        """
+        if full:
+            return self.frame.reference(query, change, full=True)
+        (change,) = check_changes(self.graph, [change])
+        seen = self.frame.as_fed(query)
+        line = self.frame.line_before(seen, self.graph.difference(change, seen))
+        with self.frame.borrowed():
+            if line and line not in self.frame.snapshots:
+                self.frame.snapshots.keep(line, self.steps.state(self.graph, *self.table.at(line, self.like)))
+        return HistoryReference(self.frame, self.frame.snapshots.last_line(line), self.log.needed)
+
+    def reference_of_links(self, links: Sequence[Query], change: Change, *, full: bool = False) -> HistoryReference:
+        """The same for links of one moment."""
+        return self.reference(links[0], change, full=full)
 
     def on(self, graph: TemporalGraph) -> Self:
         """The same model on another log of the same nodes."""
         other = copy.copy(self)
         other.frame, other.graph, other.log = self.frame.on(graph), graph, MemoryLog(self.steps, graph, self.grid)
+        for name in ("table", "followed"):
+            vars(other).pop(name, None)
         if graph.base_identity == self.graph.base_identity:
             vars(other)["table"] = self.table
-        else:
-            vars(other).pop("table", None)
+            vars(other)["followed"] = None if self.followed is None else self.followed.on(other.log)
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            name: value for name, value in vars(self).items() if name != "followed"
+        }  # another process makes its own

@@ -14,6 +14,7 @@ The learned ones need torch, which is imported when the first of their names is 
 from typing import TYPE_CHECKING, Any
 
 from cody.baselines.tgnnexplainer import Explored, Level, explore, tgnnexplainer
+from cody.utils.extras import needed_by
 
 if TYPE_CHECKING:
     from cody.baselines.checkpoint import (
@@ -24,10 +25,9 @@ if TYPE_CHECKING:
         shipped_explainers,
         trained_policy,
     )
-    from cody.baselines.pgexplainer import Scorer, learned_order
-    from cody.baselines.tempme import MotifScorer, motif_order
-    from cody.baselines.train import ScorerSettings, train_explainer
-    from cody.baselines.train_tempme import MotifSettings, settings_of
+    from cody.baselines.pgexplainer import Scorer, ScorerSettings, learned_order
+    from cody.baselines.tempme import MotifScorer, MotifSettings, motif_order
+    from cody.baselines.train import settings_of, train_explainer
 
 __all__ = [
     "Explored",
@@ -57,8 +57,9 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from cody.baselines import checkpoint, pgexplainer, tempme, train, train_tempme
+        with needed_by(f"cody.baselines.{name}"):
+            from cody.baselines import checkpoint, pgexplainer, tempme, train
 
-        modules = (checkpoint, pgexplainer, tempme, train, train_tempme)
+        modules = (checkpoint, pgexplainer, tempme, train)
         return next(getattr(module, name) for module in modules if hasattr(module, name))
     raise AttributeError(f"module 'cody.baselines' has no attribute {name!r}")

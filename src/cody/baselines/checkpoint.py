@@ -91,7 +91,9 @@ def _load(kind: type[AnyScorer], name: str | Path, model: SoftModel, allow_data_
     if type(hidden) is not int or not 1 <= hidden <= 1_000_000:
         found = sanitize(repr(hidden))
         raise ModelError(f"{notes} is damaged: hidden must be a number from 1 to 1,000,000, not {found}")
-    arrays = read_weights(weights_of(notes.parent, kind.FILES), kind.shapes(model.network.sizes, hidden), document)
+    with torch.device("meta"):  # the shapes of its weights take no memory
+        shapes = {name: tuple(weight.shape) for name, weight in kind(model.network.sizes, hidden).state_dict().items()}
+    arrays = read_weights(weights_of(notes.parent, kind.FILES), shapes, document)
     scorer = kind(model.network.sizes, hidden)
     scorer.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     return scorer.requires_grad_(False)
@@ -152,10 +154,7 @@ def pgexplainer(
     events: IntArray,
     oracle: Oracle,
     rng: np.random.Generator,
-    *,
-    scorer: str,
-    identity: str | None = None,
-    allow_data_mismatch: bool = False,
+    **scorer: Any,
 ) -> IntArray:
     """The candidates in the order of a trained PGExplainer.
 
@@ -168,12 +167,10 @@ def pgexplainer(
         events: Candidate rows to order.
         oracle: Evaluates changes of the query, and counts the evaluations.
         rng: Source of randomness.
-        scorer: Folder of the trained scorer, or the name of the shipped model it belongs to.
-        identity: Expected identity of the weights; others are rejected.
-        allow_data_mismatch: Accept data other than those the weights were trained on.
+        scorer: Options of `trained_policy`: `scorer`, the folder of the trained scorer or the name of the shipped model
+            it belongs to; `identity`, that of the weights, others are rejected; `allow_data_mismatch`.
     """
-    policy = _policy(PGEXPLAINER, scorer, identity, allow_data_mismatch, oracle.model)  # type: ignore[arg-type]  # it is hashable
-    return policy(graph, query, events, oracle, rng)
+    return _policy(PGEXPLAINER, oracle.model, **scorer)(graph, query, events, oracle, rng)  # type: ignore[arg-type]
 
 
 def tempme(
@@ -182,10 +179,7 @@ def tempme(
     events: IntArray,
     oracle: Oracle,
     rng: np.random.Generator,
-    *,
-    scorer: str,
-    identity: str | None = None,
-    allow_data_mismatch: bool = False,
+    **scorer: Any,
 ) -> IntArray:
     """The candidates in the order of a trained TempME.
 
@@ -198,12 +192,9 @@ def tempme(
         events: Candidate rows to order.
         oracle: Evaluates changes of the query, and counts the evaluations.
         rng: Source of randomness.
-        scorer: Folder of the trained scorer, or the name of the shipped model it belongs to.
-        identity: Expected identity of the weights; others are rejected.
-        allow_data_mismatch: Accept data other than those the weights were trained on.
+        scorer: As those of `pgexplainer`.
     """
-    policy = _policy(TEMPME, scorer, identity, allow_data_mismatch, oracle.model)  # type: ignore[arg-type]  # it is hashable
-    return policy(graph, query, events, oracle, rng)
+    return _policy(TEMPME, oracle.model, **scorer)(graph, query, events, oracle, rng)  # type: ignore[arg-type]
 
 
 class Learned(NamedTuple):
@@ -220,11 +211,11 @@ LEARNED = {learned.policy.__name__: learned for learned in (PGEXPLAINER, TEMPME)
 
 
 @lru_cache(maxsize=4)
-def _policy(learned: Learned, scorer: str, identity: str | None, allow_data_mismatch: bool, model: Model) -> Policy:
+def _policy(
+    learned: Learned, model: Model, *, scorer: str, identity: str | None = None, allow_data_mismatch: bool = False
+) -> Policy:
     if identity not in (None, scorer_identity(scorer, learned.scorer)):
-        raise ModelError(
-            f"explainer {scorer!r} has other weights than at the start of this run: it was trained again meanwhile"
-        )
+        raise ModelError(f"explainer {scorer!r} was retrained after this run started: its weights have changed")
     return learned.load(scorer, model, allow_data_mismatch=allow_data_mismatch)
 
 

@@ -31,6 +31,7 @@ from cody.engine.versions import index_of, latest_event
 from cody.engine.weights import Weights
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
+from cody.graph.grid import Grid
 from cody.models.contract import Model
 from cody.train.architectures import ARCHITECTURES, Network
 from cody.train.plan import EmbeddingPlan, plan
@@ -212,9 +213,9 @@ def _soft_memory(
     for number, (query, rows) in enumerate(zip(queries, events, strict=True)):
         places = {row: first + place for place, row in enumerate(rows.tolist())}
         first += len(rows)
-        asked = np.flatnonzero(plan_.question == number)
-        lineage = _SoftLineage(model, query, number, plan_.nodes[asked], places, certain)
-        for place, version in zip(asked.tolist(), lineage.lineage.latest.tolist(), strict=True):
+        own = np.flatnonzero(plan_.question == number)
+        lineage = _SoftLineage(model, query, number, plan_.nodes[own], places, certain)
+        for place, version in zip(own.tolist(), lineage.lineage.latest.tolist(), strict=True):
             latest[place] = lineage.chain(version)
         lineage.add_to(generations)
     return _assemble(model.graph, generations, latest, dtype)
@@ -226,8 +227,8 @@ class _SoftLineage:
     def __init__(
         self, model: FastTGN, query: Query, number: int, nodes: IntArray, places: dict[int, int], certain: int
     ) -> None:
-        universe = EditableEvents(model.graph, query, places)
-        self.lineage = Lineage.of(model.graph, model.weights.sizes.batch, query, universe, nodes)
+        editable = EditableEvents(model.graph, query, places)
+        self.lineage = Lineage.of(model.graph, Grid(model.weights.sizes.batch), query, editable, nodes)
         self.number = number
         self.places = places  # row of a candidate → place of its weight
         self.certain = certain  # place of the weight 1

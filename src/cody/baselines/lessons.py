@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -17,9 +17,6 @@ from cody.errors import CallError, DataError, ModelError
 from cody.graph import IntArray, Query
 from cody.graph.neighbourhood import candidates, events_on_paths
 from cody.models.sizes import Sizes
-
-Lesson = TypeVar("Lesson")
-
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +36,9 @@ class Training:
     temperature: tuple[float, float] = (5.0, 1.0)  # of the gates, in the first and in the last epoch
     seed: int = 0
 
+    scorer: ClassVar[Any]  # the class of network that is trained
+    smaller: ClassVar[str]  # what to lower if the loss is not finite
+
     def __post_init__(self) -> None:
         for name in ("links", "candidates", "epochs", "batch", "hidden"):
             if getattr(self, name) < 1:
@@ -50,14 +50,78 @@ class Training:
             raise CallError(f"temperature must be above 0 from first to last, not {self.temperature}")
 
     def new_scorer(self, sizes: Sizes) -> Any:
-        """A scorer that is not trained yet."""
-        raise NotImplementedError
+        """A scorer with random weights; the same seed gives the same ones."""
+        return new_scorer(self.scorer, sizes, self.hidden, self.seed)
 
     def train(
-        self, model: SoftModel, scorer: Any, optimizer: torch.optim.Optimizer, finished: int
+        self, model: SoftModel, scorer: Any, optimizer: torch.optim.Optimizer | None = None, finished: int = 0
     ) -> Iterator[EpochProgress]:
-        """Train it in place, after the finished epochs; yields after each epoch."""
+        """Train a scorer in place, on all lessons in each epoch, in a new order; yields after each.
+
+        Args:
+            model: The model that is explained.
+            scorer: The scorer to train.
+            optimizer: Its optimiser; by default, a new one.
+            finished: Number of epochs that are already done.
+        """
+        optimizer = optimizer or new_optimizer(scorer, self)
+        lessons = self.lessons(model)
+        if not finished:
+            scorer.fit_scale([lesson.described for lesson in lessons])
+        for epoch in range(finished, self.epochs):
+            generator = torch.Generator().manual_seed(seed_of(self.seed, 2, epoch))
+            order = torch.randperm(len(lessons), generator=generator).tolist()
+            sums = np.zeros(4)
+            for number in order:
+                sums += self._learn(scorer, optimizer, lessons[number], epoch, generator)
+            progress = EpochProgress(epoch + 1, *(sums[:3] / sums[3]).tolist())
+            logger.info("epoch %d: loss %.4f", progress.epoch, progress.loss)
+            yield progress
+
+    def lessons(self, model: SoftModel) -> list[Lesson]:
+        """The links to learn from, with everything about them that does not depend on the scorer."""
         raise NotImplementedError
+
+    def _event_weights(self, gates: Tensor, lesson: Lesson) -> Tensor:
+        """The weights of the candidates, from the gates of what the scorer scores. [m]"""
+        raise NotImplementedError
+
+    def _penalty(self, scores: Tensor, gates: Tensor, lesson: Lesson) -> Tensor:
+        """What open gates cost. []"""
+        raise NotImplementedError
+
+    def _learn(
+        self,
+        scorer: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        lesson: Lesson,
+        epoch: int,
+        generator: torch.Generator,
+    ) -> Sums:
+        """One step: with the candidates weighted, the model should decide as before, at a small penalty."""
+        scores = scorer(lesson.described)
+        gates = relaxed_gates(scores, temperature_in(self.temperature, epoch, self.epochs), generator)
+        logits = lesson.links.logits(self._event_weights(gates, lesson))  # [Q]
+        wrong = nn.functional.binary_cross_entropy_with_logits(logits, lesson.decided)
+        loss = wrong + self._penalty(scores, gates, lesson)
+        if not torch.isfinite(loss):
+            raise ModelError(f"the loss is {loss.item()} in epoch {epoch + 1}: try a lower {self.smaller}")
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        links, kept = len(lesson.decided), (torch.sigmoid(scores.detach()) * lesson.share).sum()
+        same = int(((logits > 0) == (lesson.decided > 0)).sum())
+        return Sums(loss.item() * links, same, kept.item() * links, links)
+
+
+class Lesson(NamedTuple):
+    """Some links, with everything about them that does not depend on the scorer."""
+
+    links: SoftLinks
+    described: Any  # what the scorer reads
+    decided: Tensor  # [Q] 1 where the model predicts the link, else 0
+    share: Tensor  # of each scored event or motif; every link that has any counts the same, and they sum to 1
+    frequencies: Tensor = torch.ones(0)  # of the kinds of motifs by chance; empty where there are no motifs [KINDS]
 
 
 class EpochProgress(NamedTuple):
@@ -104,39 +168,26 @@ def draw_links(
     near = [candidates(graph, query, hops, size, near=events_on_paths) for query in queries]  # as in the paper
     known = [number for number, events in enumerate(near) if len(events)]
     if not known:
-        raise DataError("none of the links to learn from has a past event that could explain it")
+        raise DataError("none of the links to learn from has any candidate events")
     if len(known) < settings.links:
-        logger.warning("learning from %d of %d links: there are no more with a past event", len(known), settings.links)
+        logger.warning("learning from %d of %d links: the others have no candidate events", len(known), settings.links)
     for start in range(0, len(known), settings.batch):
         part = known[start : start + settings.batch]
         yield [queries[number] for number in part], [near[number] for number in part]
 
 
-def run_epochs(
-    settings: Training,
-    lessons: Sequence[Lesson],
-    learn: Callable[[Lesson, int, torch.Generator], Sums],
-    finished: int,
-) -> Iterator[EpochProgress]:
-    """Learn from all lessons in each epoch, in a new order; yields after each."""
-    for epoch in range(finished, settings.epochs):
-        generator = torch.Generator().manual_seed(seed_of(settings.seed, 2, epoch))
-        order = torch.randperm(len(lessons), generator=generator).tolist()
-        sums = np.zeros(4)
-        for number in order:
-            sums += learn(lessons[number], epoch, generator)
-        progress = EpochProgress(epoch + 1, *(sums[:3] / sums[3]).tolist())
-        logger.info("epoch %d: loss %.4f", progress.epoch, progress.loss)
-        yield progress
+def new_scorer(kind: Any, sizes: Sizes, hidden: int, seed: int) -> Any:
+    """A scorer with random weights.
 
-
-def take_step(optimizer: torch.optim.Optimizer, loss: Tensor, epoch: int, advice: str) -> None:
-    """One step down the gradient of the loss."""
-    if not torch.isfinite(loss):
-        raise ModelError(f"the loss is {loss.item()} in epoch {epoch + 1}: try {advice}")
-    optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
+    Args:
+        kind: Its class: `Scorer` or `MotifScorer`.
+        sizes: Sizes of the explained network.
+        hidden: Width of its hidden layers.
+        seed: The same seed gives the same weights.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return kind(sizes, hidden)
 
 
 def new_optimizer(scorer: nn.Module, settings: Training) -> torch.optim.Adam:
@@ -159,11 +210,6 @@ def decisions(links: SoftLinks) -> Tensor:
     """1 where the model predicts a link, else 0. [Q]"""
     with torch.no_grad():
         return (links.logits(torch.ones(sum(links.sizes))) > 0).float()
-
-
-def unchanged(logits: Tensor, decided: Tensor) -> int:
-    """The number of unchanged decisions."""
-    return int(((logits > 0) == (decided > 0)).sum())
 
 
 def seed_of(*parts: int) -> int:

@@ -2,21 +2,27 @@
 
 Reference: Luo et al., "Parameterized explainer for graph neural network", NeurIPS 2020. The scorer reads a candidate
 event and the explained link: the model's own embeddings of the four nodes at the explained time, the event's features,
-and the encoding of the time since. `train.py` trains it.
+and the encoding of the time since.
+
+It is trained on links of the training period and the model's own decisions. Each candidate of a link gets a random
+gate: the higher its score, the more often it is open. With the candidates weighted by their gates, the model should
+decide as it does with all of them, with as few open gates as possible, and gates that are clearly open or closed. The
+gates are relaxed (concrete distribution), less and less from epoch to epoch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from cody.baselines.differentiable import SoftModel
+from cody.baselines.lessons import Lesson, Training, check_costs, decisions, draw_links
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.models.shapes import Shapes, linear
 from cody.models.sizes import Sizes
 from cody.search.oracle import Oracle
 from cody.search.policies import Policy
@@ -39,34 +45,26 @@ class Scorer(nn.Module):
         self.hidden = nn.Linear(width, hidden)
         self.out = nn.Linear(hidden, 1)
 
-    @staticmethod
-    def shapes(sizes: Sizes, hidden: int) -> Shapes:
-        """The shapes of its weights, known without building it."""
-        width = 5 * sizes.dimension + sizes.edge_features
-        return {"mean": (width,), "scale": (width,), **linear("hidden", width, hidden), **linear("out", hidden, 1)}
-
     def forward(self, described: Tensor) -> Tensor:
         scaled = (described - self.mean) / self.scale
         score: Tensor = self.out(torch.relu(self.hidden(scaled))).squeeze(-1)
         return score
 
-    def fit_scale(self, described: Tensor) -> None:
-        """Bring embeddings, features and encodings to one scale. Columns that hardly vary are not magnified."""
-        self.mean.copy_(described.mean(0))
-        self.scale.copy_(described.std(0, correction=0).clamp_min(0.01))
+    def fit_scale(self, described: Sequence[Tensor]) -> None:
+        """Bring embeddings, features and encodings to one scale."""
+        standardize(torch.cat(list(described)), self.mean, self.scale)
 
 
-def new_scorer(sizes: Sizes, hidden: int, seed: int) -> Scorer:
-    """A scorer with random weights.
+def standardize(values: Tensor, mean: Tensor, scale: Tensor) -> None:
+    """Set mean and scale to those of the columns. Columns that hardly vary are not magnified.
 
     Args:
-        sizes: Sizes of the explained network.
-        hidden: Width of the hidden layer.
-        seed: The same seed gives the same weights.
+        values: One row for each thing that is read. [n, width]
+        mean: Is set. [width]
+        scale: Is set. [width]
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return Scorer(sizes, hidden)
+    mean.copy_(values.mean(0))
+    scale.copy_(values.std(0, correction=0).clamp_min(0.01))
 
 
 def learned_order(model: SoftModel, scorer: Scorer) -> Policy:
@@ -78,7 +76,7 @@ def learned_order(model: SoftModel, scorer: Scorer) -> Policy:
         check_graph(graph, model)
         recent = np.sort(events)[::-1]
         with torch.no_grad():
-            scores = scorer(describe(model, [query], [recent])).numpy()
+            scores = scorer(scorer_inputs(model, [query], [recent])).numpy()
         return recent[np.argsort(-np.round(scores, 5), kind="stable")]
 
     return pgexplainer
@@ -91,7 +89,7 @@ def check_graph(graph: TemporalGraph, model: SoftModel) -> None:
 
 
 @torch.no_grad()
-def describe(model: SoftModel, queries: Sequence[Query], events: Sequence[IntArray]) -> Tensor:
+def scorer_inputs(model: SoftModel, queries: Sequence[Query], events: Sequence[IntArray]) -> Tensor:
     """The inputs of the scorer for the candidates of some links, link by link. [m, 5d + F]
 
     Args:
@@ -132,3 +130,38 @@ def embed_ends(model: SoftModel, queries: Sequence[Query], events: Sequence[IntA
     embeddings = model.embed(queries, nodes)  # [Q, R, d]
     own = torch.stack([embeddings[link, 2 + 2 * place], embeddings[link, 3 + 2 * place]], dim=1)
     return embeddings[:, :2], own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorerSettings(Training):
+    """How to train PGExplainer's scorer."""
+
+    scorer = Scorer
+    smaller = "learning rate, size or entropy"
+
+    size: float = 2.0  # weight of the mean gate in the loss
+    entropy: float = 0.1  # weight of the gates' entropy in the loss: they should be open or closed
+
+    def __post_init__(self) -> None:
+        Training.__post_init__(self)
+        check_costs(self, "size", "entropy")
+
+    def lessons(self, model: SoftModel) -> list[Lesson]:
+        lessons = []
+        for queries, events in draw_links(model, self):
+            links, sizes = model.links(queries, events), torch.tensor([len(rows) for rows in events])
+            share = torch.repeat_interleave(1 / (sizes * len(sizes)), sizes)
+            lessons.append(Lesson(links, scorer_inputs(model, queries, events), decisions(links), share))
+        return lessons
+
+    def _event_weights(self, gates: Tensor, lesson: Lesson) -> Tensor:
+        return gates
+
+    def _penalty(self, scores: Tensor, gates: Tensor, lesson: Lesson) -> Tensor:
+        return ((self.size * gates + self.entropy * _entropy(gates)) * lesson.share).sum()
+
+
+def _entropy(gates: Tensor) -> Tensor:
+    """The entropy of an event that happens with the gate's value as its probability, in nats."""
+    gates = gates.clamp(1e-6, 1 - 1e-6)
+    return -(gates * gates.log() + (1 - gates) * (1 - gates).log())

@@ -1,18 +1,32 @@
 """TempME: a small network that scores temporal motifs, and through them the events of a link, trained once for a model.
 
 Reference: Chen and Ying, "TempME: towards the explainability of temporal graph neural networks via motif discovery",
-NeurIPS 2023. `motifs.py` samples the motifs, `train_tempme.py` trains the network.
+NeurIPS 2023. `motifs.py` samples the motifs.
 
     event     x = both directions of step(a + ReLU(b + W·event)); a, b: the embeddings of the event's two nodes
     motif     y = ReLU(merge[x₁, attention of x₁ over x₂ and x₃])
     score     of a motif: out·ReLU(hidden[y, kind]); its probability p is the sigmoid of that
     event     its importance is the largest p of the motifs that contain it, 0 if there are none
+
+The network is trained on links of the training period and the model's own decisions. Each motif of a link gets a random
+gate: the higher its score, the more often it is open. An event has the weight of the widest gate among its motifs, and
+those in no motif have none. With the candidates weighted so, the model should decide as it does with all of them. What
+keeps the gates from all being open is a null model:
+
+    loss = cross-entropy(logit with these weights, decision) + cost · KL
+    KL   = (1 - s) · log((1 - s) / (1 - prior)) + Σ_c q_c · log(q_c / (prior · f_c))
+
+p is the probability that a motif's gate is open; s = mean p; q_c = the sum of p over the motifs of kind c, divided by
+the number of motifs, so that s = Σ q_c; f_c = the frequency of kind c by chance (`null_frequencies`). In all means,
+every link of a batch counts the same. The divergence is 0 if a share `prior` of the gates is open, of each kind as many
+as expected by chance.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -20,10 +34,11 @@ import torch
 from torch import Tensor, nn
 
 from cody.baselines.differentiable import SoftModel
-from cody.baselines.motifs import KINDS, MISSING, Motifs, sample_motifs
-from cody.baselines.pgexplainer import check_graph, embed_ends
+from cody.baselines.lessons import Lesson, Training, check_costs, decisions, draw_links
+from cody.baselines.motifs import KINDS, MISSING, Motifs, null_frequencies, sample_motifs
+from cody.baselines.pgexplainer import check_graph, embed_ends, standardize
+from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.models.shapes import Shapes, linear
 from cody.models.sizes import Sizes
 from cody.search.oracle import Oracle
 from cody.search.policies import Policy
@@ -67,26 +82,6 @@ class MotifScorer(nn.Module):
         self.hidden = nn.Linear(hidden + KINDS, hidden)
         self.out = nn.Linear(hidden, 1)
 
-    @staticmethod
-    def shapes(sizes: Sizes, hidden: int) -> Shapes:
-        """The shapes of its weights, known without building it."""
-        width = sizes.dimension + sizes.edge_features + 3
-        return {
-            "mean": (width,),
-            "scale": (width,),
-            "node_mean": (sizes.dimension,),
-            "node_scale": (sizes.dimension,),
-            **linear("event", width, hidden),
-            **linear("node", sizes.dimension, hidden),
-            **linear("step", hidden, hidden),
-            **linear("query", 2 * hidden, hidden),
-            **linear("key", 2 * hidden, hidden),
-            **linear("value", 2 * hidden, hidden),
-            **linear("merge", 3 * hidden, hidden),
-            **linear("hidden", hidden + KINDS, hidden),
-            **linear("out", hidden, 1),
-        }
-
     def forward(self, described: Described) -> Tensor:
         events = self.embed_events(described)  # [m, 2h]
         events = torch.cat([events, events.new_zeros(1, events.shape[1])])  # the last stands for a missing one
@@ -107,21 +102,10 @@ class MotifScorer(nn.Module):
         ways = [self.step(one + torch.relu(other + event)) for one, other in ((src, dst), (dst, src))]
         return torch.relu(torch.cat(ways, dim=-1))
 
-    def fit_scale(self, event: Tensor, ends: Tensor) -> None:
-        """Bring all that it reads to one scale. Columns that hardly vary are not magnified."""
-        for values, mean, scale in (
-            (event, self.mean, self.scale),
-            (ends.flatten(0, 1), self.node_mean, self.node_scale),
-        ):
-            mean.copy_(values.mean(0))
-            scale.copy_(values.std(0, correction=0).clamp_min(0.01))
-
-
-def new_motif_scorer(sizes: Sizes, hidden: int, seed: int) -> MotifScorer:
-    """A scorer with random weights; the same seed gives the same ones."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return MotifScorer(sizes, hidden)
+    def fit_scale(self, described: Sequence[Described]) -> None:
+        """Bring all that it reads to one scale."""
+        standardize(torch.cat([one.event for one in described]), self.mean, self.scale)
+        standardize(torch.cat([one.ends for one in described]).flatten(0, 1), self.node_mean, self.node_scale)
 
 
 def motif_order(model: SoftModel, scorer: MotifScorer) -> Policy:
@@ -180,3 +164,60 @@ def describe_motifs(
         kind=torch.from_numpy(kind),
         link=torch.from_numpy(np.repeat(np.arange(len(queries)), sizes)),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MotifSettings(Training):
+    """How to train TempME's network. Every other link has a destination that was drawn at random."""
+
+    scorer = MotifScorer
+    smaller = "learning rate or divergence"
+
+    hidden: int = 32
+    prior: float = 0.05  # share of open gates that costs nothing
+    divergence: float = 0.5  # weight of the divergence from the null model in the loss
+    temperature: tuple[float, float] = (1.0, 0.3)
+
+    def __post_init__(self) -> None:
+        Training.__post_init__(self)
+        check_costs(self, "divergence")
+        if not 0 < self.prior < 1:
+            raise CallError(f"prior must be above 0 and below 1, not {self.prior}")
+
+    def lessons(self, model: SoftModel) -> list[Lesson]:
+        """Each knows also how frequent the kinds of motifs would be by chance, which all of them share."""
+        batches = list(draw_links(model, self, strangers=True))
+        rng = np.random.default_rng([self.seed, 3])
+        lessons = [_lesson(model, queries, events, rng) for queries, events in batches]
+        queries = [query for some, _ in batches for query in some]
+        events = [rows for _, some in batches for rows in some]
+        by_chance = null_frequencies(model.graph, queries, events, rng)
+        frequencies = torch.from_numpy(by_chance.astype(np.float32))
+        return [lesson._replace(frequencies=frequencies) for lesson in lessons]
+
+    def _event_weights(self, gates: Tensor, lesson: Lesson) -> Tensor:
+        return importance(gates, lesson.described)
+
+    def _penalty(self, scores: Tensor, gates: Tensor, lesson: Lesson) -> Tensor:
+        return self.divergence * divergence(scores, lesson, self.prior)
+
+
+def _lesson(model: SoftModel, queries: list[Query], events: list[IntArray], rng: np.random.Generator) -> Lesson:
+    motifs = [sample_motifs(model.graph, query, rows, rng) for query, rows in zip(queries, events, strict=True)]
+    links, described = model.links(queries, events), describe_motifs(model, queries, events, motifs)
+    counts = torch.bincount(described.link, minlength=len(queries))  # [Q]
+    share = 1 / (counts[described.link] * max(1, int((counts > 0).sum())))
+    return Lesson(links, described, decisions(links), share)
+
+
+def divergence(scores: Tensor, lesson: Lesson, prior: float) -> Tensor:
+    """The divergence of the open gates from the null model, in nats. [M] → []"""
+    if not len(scores):
+        return scores.sum()  # 0, and its gradient too
+    probability = torch.sigmoid(scores).clamp(1e-6, 1 - 1e-6) * lesson.share  # [M]
+    of_kind = probability.new_zeros(KINDS).index_add(0, lesson.described.kind, probability)  # [KINDS]
+    closed = 1 - of_kind.sum()
+    expected = prior * lesson.frequencies  # [KINDS]
+    present = of_kind > 0  # a kind that does not occur adds nothing
+    opened = of_kind[present] * torch.log(of_kind[present] / expected[present])
+    return closed * torch.log(closed / (1 - prior)) + opened.sum()

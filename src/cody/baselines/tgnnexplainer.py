@@ -27,7 +27,7 @@ from typing import NamedTuple
 from cody.errors import BudgetError, CallError
 from cody.graph import IntArray, whole_number
 from cody.models.contract import Change
-from cody.models.decision import shift
+from cody.models.margins import shift
 from cody.search.oracle import Oracle
 from cody.search.result import EXHAUSTED, FOUND, ITERATIONS, SearchResult, result
 

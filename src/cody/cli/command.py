@@ -6,6 +6,9 @@ A command is a function under `@command`, `@option` and the decorators of `cody.
     @option("--open", "open_", is_flag=True, help="Show the page in the browser.")
     def view(open_: bool) -> None: …
 
+A command with many options gets them as one object: `@bundled("options", ViewOptions)`, a dataclass whose fields
+say what each option is (`option_fields`, `given_by`).
+
 It works with every click since 8.1.
 """
 
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import field, fields
 from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
@@ -123,9 +126,27 @@ def argument(name: str, about: str, **settings: Any) -> Decorator[Any]:
     return click.argument(name, cls=Argument, about=about, **settings)
 
 
+def option_fields(title: str) -> Callable[..., Any]:
+    """What makes fields of a dataclass (`bundled`) whose values are given by options of their names, in one section."""
+
+    def given(**settings: Any) -> Any:
+        return field(metadata={"option": lambda name: option(f"--{name}", section=title, **settings)})
+
+    return given
+
+
+def given_by(shared: Decorator[Any]) -> Any:
+    """A field of a dataclass (`bundled`) whose value is given by an option that several commands have."""
+    return field(metadata={"option": lambda _: shared})
+
+
 def bundled(name: str, kind: type, *options: Decorator[Any]) -> Decorator[Any]:
-    """A decorator that adds options to a command, which gets them as one object: `name`, of a dataclass."""
-    names = [field.name for field in fields(kind)]
+    """A decorator that adds options to a command, which gets them as one object: `name`, of a dataclass.
+
+    Without `options`, they are those of its fields.
+    """
+    names = [each.name for each in fields(kind)]
+    options = options or tuple(each.metadata["option"](each.name.replace("_", "-")) for each in fields(kind))
 
     def decorate(function: Function) -> Function:
         @wraps(function)
@@ -262,38 +283,9 @@ FILE = click.Path(path_type=Path)  # to be read
 # Endings that say what a file is. One that is not listed may mean anything.
 ENDINGS = frozenset(
     [
-        ".html",
-        ".htm",
-        ".jsonl",
-        ".json",
-        ".ndjson",
-        ".txt",
-        ".csv",
-        ".tsv",
-        ".parquet",
-        ".xlsx",
-        ".gz",
-        ".zip",
-        ".png",
-        ".jpg",
-        ".jpeg",
-        ".gif",
-        ".svg",
-        ".webp",
-        ".pdf",
-        ".md",
-        ".tex",
-        ".py",
-        ".ipynb",
-        ".toml",
-        ".yaml",
-        ".npy",
-        ".npz",
-        ".pt",
-        ".pth",
-        ".ckpt",
-        ".safetensors",
-        ".pkl",
+        *(".html", ".htm", ".jsonl", ".json", ".ndjson", ".txt", ".csv", ".tsv", ".parquet", ".xlsx", ".gz", ".zip"),
+        *(".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".pdf", ".md", ".tex", ".py", ".ipynb", ".toml", ".yaml"),
+        *(".npy", ".npz", ".pt", ".pth", ".ckpt", ".safetensors", ".pkl"),
     ]
 )
 
@@ -323,4 +315,5 @@ class Output(click.Path):
 FOLDER = Output("a folder")
 PAGE = Output("a page", ".html .htm")
 LINES = Output("lines of JSON", ".jsonl .json .ndjson .txt .gz")  # .gz is refused with its own reason
+FIGURE = Output("a figure", ".pdf .svg .png")
 TABLE = Output("a table", ".csv .parquet")

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cody.cli.command import COUNT, FOLDER, TABLE, CommandGroup, argument, option, section, whole
+from cody.cli.command import COUNT, FOLDER, TABLE, CommandGroup, argument, bundled, option, option_fields, whole
 from cody.cli.messages import print_json, say
 from cody.cli.options import DataSource, EditOptions, data_argument, edit_options, file_argument, json_option
 from cody.cli.progress import progress
-from cody.data import data_directory, datasets, save_graph, summarise, verify_graph
+from cody.data import data_directory, datasets, summarise, verify_graph
 from cody.data import fetch as download
 from cody.data.named import pin_note
 from cody.data.readers import unused_columns
 from cody.data.writer import write_events
 from cody.graph import IntArray, TemporalGraph
-from cody.models.contract import check_changes
 from cody.utils import words
 from cody.utils.tables import TextTable
 
 data = CommandGroup("data", help="List, inspect, import and export data sets.")
-_columns = section("Columns")
+_columns = option_fields("Columns")
 
 
 @data.command("list")
@@ -72,11 +71,13 @@ def event_table(graph: TemporalGraph, rows: IntArray) -> TextTable:
     nodes = np.unique([graph.src[rows], graph.dst[rows]]).tolist()
     names = {node: words.sanitize(graph.name(node), 26) for node in nodes}
     when = words.heading_of_times(float(graph.time[rows[0]])) if len(rows) else "when"
-    table = TextTable("#row", "from", "to", when, whole=range(4))
+    labels = [] if graph.labels is None else ["label"]
+    table = TextTable("#row", "from", "to", when, *labels, whole=range(4))
     for row, src, dst, time in zip(
         *(column.tolist() for column in (rows, graph.src[rows], graph.dst[rows], graph.time[rows])), strict=True
     ):
-        table.add_row(str(row), names[src], names[dst], words.moment(time))
+        label = [words.sanitize(graph.label_of(row) or "–", 26)] if labels else []
+        table.add_row(str(row), names[src], names[dst], words.moment(time), *label)
     return table
 
 
@@ -91,36 +92,49 @@ def fetch(name: str) -> None:
         print(note)
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnOptions:
+    """Which columns of a file are what, and what to call it; None: as usual."""
+
+    src: str | None = _columns(metavar="COLUMN", help="Column of the sources.")
+    dst: str | None = _columns(metavar="COLUMN", help="Column of the destinations.")
+    time: str | None = _columns(metavar="COLUMN", help="Column of the times.")
+    features: str | None = _columns(metavar="COLUMNS", help="Columns of event features, separated by commas.")
+    label: str | None = _columns(metavar="COLUMN", help='Column of the labels, or a comparison such as "rating<0".')
+    label_name: str | None = _columns(metavar="NAME", help='Name of the second of two classes, such as "distrust".')
+    label_names: str | None = _columns(
+        metavar="NAMES", help="Names of all classes, in the order of their values, with commas."
+    )
+    event_name: str | None = _columns(metavar="NAME", help='What one event is: "message", "payment", …')
+    no_header: bool = _columns(
+        is_flag=True, help="Line 1 is an event: columns are 1, 2, 3, …: source, destination, time."
+    )
+
+
 @data.command("import")
 @file_argument
-@_columns("--src", metavar="COLUMN", help="Column of the sources.")
-@_columns("--dst", metavar="COLUMN", help="Column of the destinations.")
-@_columns("--time", metavar="COLUMN", help="Column of the times.")
-@_columns("--features", metavar="COLUMNS", help="Columns of event features, separated by commas.")
-@_columns("--no-header", is_flag=True, help="Line 1 is an event: columns are 1, 2, 3, …: source, destination, time.")
+@bundled("columns", ColumnOptions)
 @option("--out", type=FOLDER, required=True, help="Folder for the graph; it opens at once, whatever its size.")
-def import_(
-    source: DataSource,
-    src: str | None,
-    dst: str | None,
-    time: str | None,
-    features: str | None,
-    no_header: bool,
-    out: Path,
-) -> None:
+def import_(source: DataSource, columns: ColumnOptions, out: Path) -> None:
     """Read a file of events and save it as a graph."""
-    names = None if features is None else [name.strip() for name in features.split(",")]
-    columns: dict[str, Any] = {"src": src, "dst": dst, "time": time, "features": names} | (
-        {"header": False} if no_header else {}
-    )
-    graph = source.load(**columns)
+    from cody.data import save_graph  # only here: what describes a saved graph takes time to import
+
+    given: dict[str, Any] = {name: getattr(columns, name) for name in ("src", "dst", "time", "label")}
+    given["features"] = _listed(columns.features)
+    given |= {"header": False} if columns.no_header else {}
+    names = {"label_name": columns.label_name, "event_name": columns.event_name}
+    graph = source.load(**given, **names, label_names=_listed(columns.label_names))
     save_graph(graph, out)
     from cody.cli import show
 
     show.print_parts([show.summary(str(out), graph, summarise(graph))])
-    unused = [words.sanitize(name, 40) for name in unused_columns(source.data, **columns)]
+    unused = [words.sanitize(name, 40) for name in unused_columns(source.data, **given)]
     if unused:
         say(f"columns that were left out: {', '.join(unused)} (--features keeps those that hold numbers)")
+
+
+def _listed(names: str | None) -> list[str] | None:
+    return None if names is None else [name.strip() for name in names.split(",")]
 
 
 @data.command("export")
@@ -131,7 +145,7 @@ def export(source: DataSource, edits: EditOptions, out: Path) -> None:
     """Write events as a table, with or without changes."""
     graph = source.load()
     changes = edits.edits(graph)
-    (removed,) = check_changes(graph, [edits.removed])
+    removed = edits.removed(graph).rows
     if removed or changes or edits.new_node:
         longer = graph.imagine(changes, new_nodes=edits.new_node)
         graph = longer.with_change(removed | set(range(longer.num_events, longer.num_rows)))

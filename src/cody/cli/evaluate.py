@@ -2,89 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from cody import search
-from cody.cli.command import COUNT, LINES, bundled, command, section
+from cody.cli import options as shared
+from cody.cli.command import COUNT, LINES, bundled, command, given_by, option_fields
 from cody.cli.messages import print_json
-from cody.cli.options import (
-    ModelSource,
-    allow_option,
-    json_option,
-    kinds_option,
-    model_options,
-    names_in,
-    near_option,
-    parse_edits,
-    parse_period,
-    parse_protected,
-    period_option,
-    protect_option,
-    ray_option,
-    scorer_option,
-    seed_option,
-    workers_option,
-)
 from cody.cli.progress import status
 from cody.cli.running import failures_of, finish, records_of, say_failures, way_to_evaluate
+from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
 from cody.graph.neighbourhood import SIZE
-from cody.models.contract import Model
+from cody.models.contract import Model, subject_of
+from cody.models.decided import LINK_PREDICTED
 from cody.search.proposals import Proposer
 from cody.study import metrics
 from cody.study import run as evaluation
+from cody.study.decisions import KindWords, kind_in_words
 from cody.study.explainers import COMPARED, EXPLAINERS, NEAR, SEARCHES, Entry, Explainer, explainer, find
 from cody.study.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD
 
 ALL = "all"
+_links, _space = option_fields("Which links"), option_fields("The search space")
+_search, _output = option_fields("The search"), option_fields("Output")
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationOptions:
     """Which links, which explainers with which options, and who does the work."""
 
-    instances: int
-    kinds: str
-    period: str | None
-    margin: float | None
-    seed: int
-    paper: bool
-    explainers: str
-    candidates: int | None
-    near: str | None
-    allow: str | None
-    protect: Sequence[str]
-    iterations: int
-    alpha: float
-    evaluations: int | None
-    share_answers: bool
-    scorer: str | None
-    workers: int
-    ray: str | None
-    out: Path
+    instances: int = _links(type=COUNT, default=100, help="Number of links of each kind.")
+    kinds: str = given_by(shared.kinds_option)
+    period: str | None = given_by(shared.period_option)
+    margin: float | None = _links(
+        type=float, help="Leave out links whose logit, or margin to the decision, is closer to 0. Default: 0."
+    )
+    seed: int = given_by(shared.seed_option)
+    paper: bool = _links(is_flag=True, help="As in the published tables: --period 0.2..0.6 --margin 0.2 --near nodes.")
+    explainers: str = _search(
+        default=",".join(COMPARED),
+        metavar="NAMES",
+        help=f"{', '.join(f'{name}-POLICY' for name in SEARCHES)}, factual ones, or all.",
+    )
+    candidates: int | None = _space(
+        type=COUNT, help="Maximum number of candidate events. Default: 64; T-GNNExplainer: 30."
+    )
+    near: str | None = given_by(shared.near_option)
+    allow: str | None = given_by(shared.allow_option)
+    protect: Sequence[str] = given_by(shared.protect_option)
+    iterations: int = _search(type=COUNT, default=300, help="Iterations of tree searches.")
+    alpha: float = _search(
+        type=float, default=search.ALPHA, show_default="2/3", help="Tree searches: 0 explores, 1 exploits."
+    )
+    evaluations: int | None = _search(type=COUNT, help="Maximum number of model evaluations of each explainer.")
+    share_answers: bool = _search(
+        was="--share", is_flag=True, help="Evaluate a set once for all explainers: faster, but without timings."
+    )
+    scorer: str | None = given_by(shared.scorer_option)
+    workers: int = given_by(shared.workers_option)
+    ray: str | None = given_by(shared.ray_option)
+    out: Path = _output(type=LINES, required=True, help="File for the records, JSON Lines; resumes an existing file.")
 
     @property
     def sample(self) -> evaluation.Sample:
         return evaluation.Sample(
             self.instances,
-            tuple(dict.fromkeys(names_in(self.kinds))),
-            parse_period(self.period) if self.period is not None else PAPER_PERIOD if self.paper else TEST_PERIOD,
+            tuple(dict.fromkeys(shared.names_in(self.kinds))),
+            shared.parse_period(self.period)
+            if self.period is not None
+            else PAPER_PERIOD
+            if self.paper
+            else TEST_PERIOD,
             self.margin if self.margin is not None else PAPER_MARGIN if self.paper else 0.0,
         )
 
     @property
     def edits(self) -> tuple[Proposer, ...]:
-        edits = parse_edits(self.allow)
-        if self.paper and edits != parse_edits(None):
+        edits = shared.parse_edits(self.allow)
+        if self.paper and edits != shared.parse_edits(None):
             raise CallError(f"--paper compares removals, as the paper does: leave out --allow {self.allow}")
         return edits
 
     @property
     def entries(self) -> list[Entry]:
         """The explainers that are named, in the catalogue."""
-        names = names_in(self.explainers)
+        names = shared.names_in(self.explainers)
         named = [find(name) for name in names if name != ALL]
         entries = list(EXPLAINERS.values()) if ALL in names else named
         if self.scorer is not None and not any(entry.needs_scorer for entry in entries):
@@ -92,7 +96,7 @@ class EvaluationOptions:
             raise CallError(f"{self.explainers!r} has no option --scorer: only these use one: {learned}")
         return entries
 
-    def chosen(self, source: ModelSource) -> list[Explainer]:
+    def chosen(self, source: shared.ModelSource) -> list[Explainer]:
         edits = self.edits
         return [
             explainer(
@@ -109,86 +113,64 @@ class EvaluationOptions:
         ]
 
 
-_links, _space = section("Which links"), section("The search space")
-_search, _output = section("The search"), section("Output")
-evaluation_options = bundled(
-    "options",
-    EvaluationOptions,
-    _links("--instances", type=COUNT, default=100, help="Number of links of each kind."),
-    kinds_option,
-    period_option,
-    _links("--margin", type=float, help="Leave out links whose logit is closer to 0. Default: 0."),
-    seed_option,
-    _links("--paper", is_flag=True, help="As in the published tables: --period 0.2..0.6 --margin 0.2 --near nodes."),
-    _search(
-        "--explainers",
-        default=",".join(COMPARED),
-        metavar="NAMES",
-        help=f"{', '.join(f'{name}-POLICY' for name in SEARCHES)}, factual ones, or all.",
-    ),
-    _space("--candidates", type=COUNT, help="Maximum number of candidate events. Default: 64; T-GNNExplainer: 30."),
-    near_option,
-    allow_option,
-    protect_option,
-    _search("--iterations", type=COUNT, default=300, help="Iterations of tree searches."),
-    _search(
-        "--alpha", type=float, default=search.ALPHA, show_default="2/3", help="Tree searches: 0 explores, 1 exploits."
-    ),
-    _search("--evaluations", type=COUNT, help="Maximum number of model evaluations of each explainer."),
-    _search(
-        "--share-answers",
-        was="--share",
-        is_flag=True,
-        help="Evaluate a set once for all explainers: faster, but without timings.",
-    ),
-    scorer_option,
-    workers_option,
-    ray_option,
-    _output("--out", type=LINES, required=True, help="File for the records, JSON Lines; resumes an existing file."),
-)
-
-
 @command(
     "evaluate",
     examples={
         "cody evaluate --instances 100 --out run.jsonl": "CoDy and GreeDy; rerun to resume",
         "cody evaluate --explainers all --workers 4 --out run.jsonl": "all explainers, in four processes",
+        "cody evaluate --top 10 --out ranks.jsonl": "what keeps links among the ten best",
     },
 )
-@model_options
-@evaluation_options
-@json_option
-def evaluate(source: ModelSource, options: EvaluationOptions, as_json: bool) -> None:
+@shared.model_options
+@shared.decision_options
+@bundled("options", EvaluationOptions)
+@unit_options
+@shared.json_option
+def evaluate(
+    source: shared.ModelSource,
+    decide: shared.DecisionOptions,
+    options: EvaluationOptions,
+    units: UnitOptions,
+    as_json: bool,
+) -> None:
     """Run explainers on the same links and record every answer. Rerun a command that was stopped to resume it."""
     if not 0 <= options.alpha <= 1:
         raise CallError(f"--alpha must lie between 0 and 1, not {options.alpha}")
+    decision = decide.decision()
+    if options.paper and decision not in (None, LINK_PREDICTED):
+        raise CallError("--paper compares predicted links, as the paper does: leave out the decision")
     chosen, sample = options.chosen(source), options.sample
     with status("Loading the data ..."):
         named = source.named()
-        protect = parse_protected(named.graph, options.protect)
-        chosen = [replace(each, protect=protect) for each in chosen]
+        protect = shared.parse_protected(named.graph, options.protect)
+        chosen = [replace(each, protect=protect, by=units.kind, dependants=units.rule) for each in chosen]
         data = named.data(source.data)
-        plan = evaluation.EvaluationPlan(data, source.model, tuple(chosen), options.seed, options.share_answers)
+        answers = options.share_answers
+        plan = evaluation.EvaluationPlan(data, source.model, tuple(chosen), options.seed, answers, decision)
     model = source.open(named)
+    settled = evaluation.check_plan(model, named.graph, plan)
     for learned in dict.fromkeys(entry.learned for entry in options.entries if entry.needs_scorer):
         _check_scorer(learned, options.scorer or source.model, model, source.allow_data_mismatch)
     with way_to_evaluate(data, named.graph, source, options.workers, options.ray) as way:
         steps = evaluation.run(options.out, model, named.graph, plan, sample, evaluate=way)
-        links = finish(steps, sample, kept=options.out, nothing="nothing was done yet")
+        words = {kind: kind_in_words(kind, settled, subject_of(model)) for kind in sample.kinds}
+        links = finish(steps, sample, words, kept=options.out, nothing="nothing was done yet")
     failures = failures_of(options.out, plan, links)
-    _print(metrics.summaries(records_of(options.out, plan, links), failures), as_json=as_json)
+    _print(metrics.summaries(records_of(options.out, plan, links), failures), words, as_json=as_json)
     say_failures(failures)
-    if not as_json and options.edits != parse_edits(None):
+    if not as_json and options.edits != shared.parse_edits(None):
         print(f"--allow {options.allow}: do not compare this with explainers that only remove events.")
 
 
-def _print(summaries: dict[metrics.Group, metrics.MetricSummary], *, as_json: bool) -> None:
+def _print(
+    summaries: dict[metrics.Group, metrics.MetricSummary], words: Mapping[str, KindWords], *, as_json: bool
+) -> None:
     if as_json:
         print_json([group._asdict() | asdict(summary) for group, summary in summaries.items()])
         return
-    from cody.cli import show
+    from cody.cli.show_evaluation import print_evaluation
 
-    show.print_parts(show.evaluation(summaries))
+    print_evaluation(summaries, words)
 
 
 def _check_scorer(policy: str, scorer: str, model: Model, allow_data_mismatch: bool) -> None:

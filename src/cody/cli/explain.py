@@ -9,19 +9,22 @@ from typing import Any, NamedTuple
 
 import click
 
-from cody.cli.command import COUNT, LINES, bundled, command, section, whole
+from cody.cli.command import COUNT, FIGURE, LINES, bundled, command, real, section, whole
 from cody.cli.messages import print_csv, print_json, say
 from cody.cli.options import (
     WHY_NOT,
+    DecisionOptions,
     LinkOptions,
     ModelSource,
     allow_option,
     candidates_option,
     check_formats,
     csv_option,
+    decision_options,
     explainer_option,
     hops_option,
     html_option,
+    is_left_out,
     json_option,
     link_options,
     model_options,
@@ -35,6 +38,7 @@ from cody.cli.options import (
     workers_option,
 )
 from cody.cli.progress import progress
+from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
 from cody.explain.explanation import Explanation
 from cody.explain.pipeline import explain as explain_link
@@ -116,6 +120,8 @@ class ResultOptions:
     workers: int
     out: Path | None
     html: Path | None
+    figure: Path | None
+    figure_width: float
     as_csv: bool
     as_json: bool
 
@@ -126,18 +132,25 @@ class ResultOptions:
             raise CallError(f"{option} is for several links: give --events ROWS, or leave it out")
         check_formats(self.as_csv, self.as_json)
 
-    def check_page(self, events: str | None) -> None:
-        if self.html is None:
-            return
-        if events is not None:
-            raise CallError("--html shows one link; leave out --events, or make pages of its lines with cody view")
-        from cody.web import check_page_file
+    def check_pictures(self, events: str | None) -> None:
+        """Refuse to search for what could not be drawn."""
+        if events is not None and (self.html is not None or self.figure is not None):
+            option = "--html" if self.html is not None else "--figure"
+            raise CallError(f"{option} shows one link; leave out --events, or make pages of its lines with cody view")
+        if self.html is not None:
+            from cody.web import check_page_file
 
-        check_page_file(self.html)
+            check_page_file(self.html)
+        if self.figure is None and not is_left_out("figure_width"):
+            raise CallError(f"--figure-width {self.figure_width:g} is the width of a figure: give --figure FILE, too")
+        if self.figure is not None:
+            from cody.web import check_figure_file
+
+            check_figure_file(self.figure)
 
 
 _link, _space, _search = section("The link"), section("The search space"), section("The search")
-_own, _output = section("Options of single explainers"), section("Output")
+_own, _output, _even = section("Options of single explainers"), section("Output"), section("The question")
 
 search_options = bundled(
     "search",
@@ -183,6 +196,10 @@ result_options = bundled(
     workers_option,
     _output("--out", type=LINES, help="With --events: write the lines to this file; rerun to resume."),
     html_option,
+    _output("--figure", type=FIGURE, help="Write a figure for a paper: .pdf, .svg or .png."),
+    _output(
+        "--figure-width", type=real(1, 40), default=3.3, help="Its width in inches: 3.3 for one column, 7 for two."
+    ),
     csv_option,
     json_option,
 )
@@ -193,33 +210,71 @@ result_options = bundled(
     examples={
         "cody explain --event 53854": "why the model expects this message",
         "cody explain --src 1772 --dst 9 --time now --why-not": "why it does not expect that one",
+        "cody explain --event 53851 --top 10": "why 105 is among the ten most likely recipients",
+        "cody explain --event 53851 --rather-than 942": "why 105 rather than 942",
+        "cody explain --event 53007 --by pair": "which conversations decide",
+        "cody explain --event 53869 --even-if": "what could be missing without any effect",
         "cody explain --events rows.txt --workers 4 --out why.jsonl": "many links; rerun to resume",
     },
 )
 @link_options
 @_link("--events", metavar="ROWS", help="Several links: rows 10,20,30, or a file of rows; one JSON line each.")
+@_even(
+    "--even-if",
+    is_flag=True,
+    help="What could be missing instead, with the decision still standing, and the fewest events on which it rests.",
+)
+@_even("--alone", is_flag=True, help="With --even-if: all other events are missing too, not only other candidates.")
+@decision_options
 @model_options
 @search_options
+@unit_options
 @result_options
 def explain(
-    link: LinkOptions, events: str | None, source: ModelSource, search: SearchChoice, result: ResultOptions
+    link: LinkOptions,
+    events: str | None,
+    even_if: bool,
+    alone: bool,
+    decide: DecisionOptions,
+    source: ModelSource,
+    search: SearchChoice,
+    units: UnitOptions,
+    result: ResultOptions,
 ) -> None:
     """Find the smallest change to the history that flips a prediction.
 
     By default, past events are removed; --allow and --why-not also add or move events.
     """
     result.check(events)
-    chosen = search.chosen(source)
-    result.check_page(events)
+    chosen, decision = search.chosen(source), decide.decision()
+    chosen = replace(chosen, by=units.kind, dependants=units.rule)
+    result.check_pictures(events)
+    if even_if:
+        from cody.cli.even_if import answer_even_if, answer_even_if_of_many, check_even_if
+
+        given = {"--html": result.html is not None, "--csv": result.as_csv and events is None}
+        given |= {"--out": result.out is not None, "--workers": result.workers > 1}
+        given |= {"--count": search.count is not None, "--with-dependants": chosen.dependants is not None}
+        given["--figure"] = result.figure is not None
+        check_even_if(chosen, others=given)
+    elif alone:
+        raise CallError("--alone belongs to --even-if: give both")
     named = source.named()
     chosen = replace(chosen, protect=parse_protected(named.graph, search.protect))
     queries = _queries(named.graph, link, events)
-    request = Request(chosen, search.request_options, {"data": named.data(source.data), "model": source.model})
+    names = {"data": named.data(source.data), "model": source.model}
+    request = Request(chosen, search.request_options, names, decision)
     question = ExplainRequest(source.open(named), named.graph, request)
     if search.prove > 1 and search.seconds is None and search.evaluations is None:
         from cody.cli.proof import check_proof
 
         check_proof(question.model, question.graph, chosen, queries, search.prove)
+    if even_if and events is not None:
+        answer_even_if_of_many(*question, queries, alone=alone, as_csv=result.as_csv)
+        return
+    if even_if:
+        answer_even_if(*question, queries[0], alone=alone, as_json=result.as_json)
+        return
     if events is not None:
         from cody.cli.explain_many import explain_many
 
@@ -265,16 +320,22 @@ def _queries(graph: TemporalGraph, link: LinkOptions, events: str | None) -> lis
 
 def _say_if_predicted(why: Explanation) -> None:
     if why.original > 0:
-        say(f"the model does predict {why.src} → {why.dst}; this is what would have led to the contrary")
+        what = "the model does predict" if why.subject == "link" else f"the model does expect {why.outcome} for"
+        say(f"{what} {why.src} → {why.dst}; this is what would have led to the contrary")
 
 
 def _show(why: Explanation, question: ExplainRequest, result: ResultOptions) -> None:
-    """Print an explanation, and write its page."""
+    """Print an explanation, and write its page and its figure."""
     if result.html is not None:
         from cody.web import write_page
 
         write_page(why, result.html)
         say(f"Page: {words.sanitize(result.html, 200)}")
+    if result.figure is not None:
+        from cody.web import write_figure
+
+        write_figure(why, result.figure, result.figure_width)
+        say(f"Figure: {words.sanitize(result.figure, 200)}")
     if result.as_json:
         print_json(why.to_dict())
         return
@@ -289,7 +350,7 @@ def _show(why: Explanation, question: ExplainRequest, result: ResultOptions) -> 
     if _wants_hint(why):
         seconds = question.request.options["seconds"]
         left = None if seconds is None else seconds - why.seconds
-        show.print_parts(show.addition(why, _addition(question.model, question.graph, why.query, left)))
+        show.print_parts(show.addition(why, _addition(question, why.query, left)))
 
 
 def _wants_hint(why: Explanation) -> bool:
@@ -297,11 +358,20 @@ def _wants_hint(why: Explanation) -> bool:
     return not (why.is_counterfactual or why.is_unverified or why.factual or why.allows_more)
 
 
-def _addition(model: Model, graph: TemporalGraph, query: Query, seconds: float | None) -> Explanation | None:
+def _addition(question: ExplainRequest, query: Query, seconds: float | None) -> Explanation | None:
     """Whether adding one event flips it, from a few evaluations. None: no time is left, or the model supports none."""
     if seconds is not None and seconds <= 0:
         return None
     try:
-        return explain_link(model, graph, query, edits=(additions,), size=HINTS, evaluations=HINTS + 1, seconds=seconds)
+        return explain_link(
+            question.model,
+            question.graph,
+            query,
+            decision=question.request.decision,
+            edits=(additions,),
+            size=HINTS,
+            evaluations=HINTS + 1,
+            seconds=seconds,
+        )
     except CallError:  # a model that supports removals only
         return None

@@ -44,7 +44,7 @@ def explain_many(
     as_csv: bool,
     allow_data_mismatch: bool,
 ) -> None:
-    """Explain links, and print or write each explanation as soon as it is known. `remark` is told each of them."""
+    """Explain links, and print or write each explanation as soon as it is known. `remark` is called with each."""
     outcome = Outcomes(graph, remark)
     with _way_to_explain(model, graph, request, workers, allow_data_mismatch) as explain:
         if out is None:
@@ -54,8 +54,8 @@ def explain_many(
             with stoppable(out, "nothing was done yet"):
                 _write(out, explain_into(out, model, graph, queries, request, explain), outcome)
     if out is not None and as_csv:
-        asked = set(queries)
-        rows = {why.query: row_of(why) for why in read_explanations(out) if why.query in asked}
+        wanted = set(queries)
+        rows = {why.query: row_of(why) for why in read_explanations(out) if why.query in wanted}
         print_csv(COLUMNS, (rows[query] for query in queries if query in rows))
     outcome.end(len(queries))
 
@@ -70,7 +70,7 @@ class Outcomes:
     failed: int = 0
 
     def explained(self, answers: Iterable[Answer]) -> Iterator[Explanation]:
-        """The explanations among the answers; of the others, it is said why there is none."""
+        """The explanations among the answers; for the others, the reason is printed."""
         for answer in answers:
             self.seen += 1
             if isinstance(answer, Unexplained):
@@ -84,12 +84,14 @@ class Outcomes:
         self.failed += 1
         src, dst = (words.sanitize(self.graph.name(node)) for node in (answer.query.src, answer.query.dst))
         if self.failed == self.seen == NOTHING_WORKS:
-            raise ModelError(f"the first {self.failed} links could not be explained, the last one: {answer.reason}")
+            raise ModelError(
+                f"the first {self.failed} predictions could not be explained, the last one: {answer.reason}"
+            )
         say(f"{src} → {dst}, before row {answer.query.before}, is not explained: {answer.reason}")
 
     def end(self, total: int) -> None:
         if self.failed:
-            raise ModelError(f"{self.failed:,} of {words.count(total, 'link')} could not be explained; see above")
+            raise ModelError(f"{self.failed:,} of {words.count(total, 'prediction')} could not be explained; see above")
 
 
 @contextmanager

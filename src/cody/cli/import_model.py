@@ -6,41 +6,30 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cody.cli.command import COUNT, FILE, FOLDER, argument, bundled, command, option, section
+from cody.cli.command import COUNT, FILE, FOLDER, argument, bundled, command, option, option_fields, section
 from cody.cli.options import DataSource, required_data_options
 from cody.errors import CallError, did_you_mean
 from cody.explain.what_if import parse_rows
 from cody.graph import TemporalGraph
+
+_model, _pyg = section("The model"), option_fields("Models of PyTorch Geometric (--from pyg)")
 
 
 @dataclass(frozen=True, slots=True)
 class PygOptions:
     """How a model of PyTorch Geometric was fed."""
 
-    start: str | None
-    message: float | None
-    splits: str | None
-    sees_own_batch: bool | None
-
-
-_model, _pyg = section("The model"), section("Models of PyTorch Geometric (--from pyg)")
-pyg_options = bundled(
-    "pyg",
-    PygOptions,
-    _pyg("--start", help="The time that the model counts as 0, or 'first', that of the first event."),
-    _pyg("--message", type=float, help="The message of every event, if the data have no features."),
-    _pyg(
-        "--splits",
+    start: str | None = _pyg(help="The time that the model counts as 0, or 'first', that of the first event.")
+    message: float | None = _pyg(type=float, help="The message of every event, if the data have no features.")
+    splits: str | None = _pyg(
         help="Rows at which your loop starts a new batch because it has a loader for each part of the data, "
-        "such as 24914,30253, or 'none'. Default: the first rows of the library's 70/15/15 % split by time.",
-    ),
-    _pyg(
-        "--sees-own-batch",
+        "such as 24914,30253, or 'none'. Default: the first rows of the library's 70/15/15 % split by time."
+    )
+    sees_own_batch: bool | None = _pyg(
         is_flag=True,
         default=None,
         help="A link sees earlier events of its own batch; in the library's loop it does not.",
-    ),
-)
+    )
 
 
 @command("import-model")
@@ -53,7 +42,7 @@ pyg_options = bundled(
 @_model("--heads", type=COUNT, required=True, help="Number of attention heads (n_head).")
 @_model("--neighbours", type=COUNT, required=True, help="Number of recent events that a node attends to (n_degree).")
 @_model("--batch", type=COUNT, required=True, help="Number of events between two updates of the memory (bs).")
-@pyg_options
+@bundled("pyg", PygOptions)
 @option("--out", type=FOLDER, required=True, help="Folder for the model.")
 def import_model(
     weights: Path, source: DataSource, origin: str, layers: int | None, pyg: PygOptions, out: Path, **sizes: int

@@ -53,7 +53,7 @@ LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)  # without -v, with one,
 
 @contextmanager
 def logged(verbosity: int) -> Iterator[None]:
-    """What the package logs is said, as long as the block runs: warnings, with -v what is done, with -vv in detail."""
+    """Print what the package logs while the block runs: warnings; with -v also what is done, with -vv in detail."""
     logger, handler = logging.getLogger("cody"), _Saying()
     before = logger.level
     logger.addHandler(handler)

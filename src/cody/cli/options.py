@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from cody.cli.command import COUNT, PAGE, argument, bundled, section, whole
+from cody.cli.command import COUNT, PAGE, argument, bundled, option_fields, section, whole
 from cody.cli.messages import say
 from cody.cli.progress import progress
 from cody.errors import CallError, CodyError, ModelError
 from cody.explain.what_if import parse_add, parse_alter, parse_move, parse_rows, read_rows
+from cody.explain.without import Removal, without
 from cody.graph import Query
 from cody.graph.protected import Protected
 from cody.study.explainers import (
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from cody.graph import TemporalGraph
     from cody.graph.edits import Edit
     from cody.models.contract import Model
+    from cody.models.deciding import ByLabel
+    from cody.models.decision import Decision
     from cody.search.proposals import Proposer
 
 DEFAULT_DATA, DEFAULT_MODEL = "collegemsg", "tgn-collegemsg"
@@ -174,14 +177,20 @@ def is_left_out(option: str) -> bool:
 # Which links.
 
 
+_link = option_fields("The link")
+
+
 @dataclass(frozen=True, slots=True)
 class LinkOptions:
     """One link: that of an event, or any other."""
 
-    event: int | None
-    src: str | None
-    dst: str | None
-    time: str | None
+    event: int | None = _link(type=int, metavar="ROW", help="Row of the event whose link is scored.")
+    src: str | None = _link(metavar="NODE", help="Source of a link that need not have happened.")
+    dst: str | None = _link(metavar="NODE", help="Destination of that link.")
+    time: str | None = _link(
+        help="When: a date like '2004-07-28 05:08' (UTC unless CODY_TIMEZONE names a zone), a number, or now, the end "
+        "of the log."
+    )
 
     @property
     def is_given(self) -> bool:
@@ -198,23 +207,11 @@ class LinkOptions:
         query = graph.link(self.src, self.dst, str(self.time))
         if not query.before:
             began = words.moment_and_zone(float(graph.time[0]))
-            raise CallError(f"--time {self.time!r} is before the first event ({began}): the link has no history")
+            raise CallError(f"--time {self.time!r} is before the first event ({began}): there is no history")
         return query
 
 
-_link = section("The link")
-link_options = bundled(
-    "link",
-    LinkOptions,
-    _link("--event", type=int, metavar="ROW", help="Row of the event whose link is scored."),
-    _link("--src", metavar="NODE", help="Source of a link that need not have happened."),
-    _link("--dst", metavar="NODE", help="Destination of that link."),
-    _link(
-        "--time",
-        help="When: a date like '2004-07-28 05:08' (UTC unless CODY_TIMEZONE names a zone), a number, or now, the end "
-        "of the log.",
-    ),
-)
+link_options = bundled("link", LinkOptions)
 
 _links = section("Which links")
 node_option = _links("--node", help="Only links of this node.")
@@ -256,8 +253,8 @@ def named_rows(events: str) -> list[int]:
 
 
 def rows_of_node(graph: TemporalGraph, rows: Any, node: str, *, by_default: bool) -> Any:
-    """Those of the rows that are events of a node. `by_default`: the user did not choose this period, so it is said."""
-    from cody.models.predict import of_node
+    """Those of the rows that are events of a node. `by_default`: the period is the default one, so it is named."""
+    from cody.models.predictions import of_node
 
     chosen = of_node(graph, rows, node)
     if not len(chosen):
@@ -269,26 +266,106 @@ def rows_of_node(graph: TemporalGraph, rows: Any, node: str, *, by_default: bool
     return chosen
 
 
+# The decision.
+
+
+_decision = option_fields("The decision")
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionOptions:
+    """What is to flip. At most one of them is given, but --label may have a threshold."""
+
+    threshold: float | None = _decision(type=float, metavar="P", help="Predicted above this probability. Default: 0.5.")
+    top: int | None = _decision(type=COUNT, metavar="K", help="Is the destination among the K best for the source?")
+    among: str | None = _decision(
+        metavar="NODES", help="With --top: the rivals. Default: all that have been a destination by then."
+    )
+    rather_than: str | None = _decision(metavar="NODE", help="Is the destination ranked above this one?")
+    label: str | None = _decision(metavar="NAME", help="Is this the predicted label? For models of labels.")
+    between: str | None = _decision(metavar="LOW..HIGH", help="Is the predicted number within this range?")
+
+    def decision(self) -> Decision | ByLabel | None:
+        """The decision that the options name; None: the one that the model makes by itself."""
+        from cody.models import deciding
+
+        names = ("threshold", "top", "rather_than", "label", "between")
+        given = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) is not None]
+        if len(given) > 1 and set(given) != {"--threshold", "--label"}:
+            raise CallError(f"{' and '.join(given)} are different decisions: give one of them")
+        if self.among is not None and self.top is None:
+            raise CallError("--among names the rivals of --top K: give both")
+        if self.threshold is not None and not 0 < self.threshold < 1:
+            raise CallError(f"--threshold {self.threshold:g}: a threshold is a probability between 0 and 1")
+        if self.label is not None:
+            return deciding.labelled(self.label, threshold=self.threshold)
+        if self.threshold is not None:
+            return deciding.above(self.threshold)
+        if self.top is not None:
+            return deciding.in_top(self.top, None if self.among is None else names_in(self.among))
+        if self.rather_than is not None:
+            return deciding.rather_than(self.rather_than)
+        return None if self.between is None else deciding.between(*_range(self.between))
+
+
+def _range(text: str) -> tuple[float, float]:
+    try:
+        low, high = (float(end) for end in text.split(".."))
+    except ValueError:
+        raise CallError(f"--between {text!r} is not understood; write two numbers: 2..5") from None
+    return low, high
+
+
+decision_options = bundled("decide", DecisionOptions)
+
+
 # A modified history.
+
+
+_edit = option_fields("Changes to the history")
+_edits = partial(_edit, multiple=True)
 
 
 @dataclass(frozen=True, slots=True)
 class EditOptions:
     """Changes to the history."""
 
-    without: str
-    add: Sequence[str]
-    move: Sequence[str]
-    alter: Sequence[str]
-    new_node: Sequence[str]
+    without: str = _edit(default="", show_default=False, metavar="ROWS", help="Remove these events: 3,7,9")
+    without_node: Sequence[str] = _edits(metavar="NODE", help="Remove all events of a node. Repeatable.")
+    without_pair: Sequence[str] = _edits(
+        metavar="NODES", help='Remove all events between two nodes: "A B". Repeatable.'
+    )
+    without_day: Sequence[str] = _edits(metavar="DATE", help="Remove all events of a day: 2004-07-27. Repeatable.")
+    without_after: str | None = _edit(metavar="TIME", help="Remove all events after this time.")
+    without_before: str | None = _edit(metavar="TIME", help="Remove all events before this time.")
+    add: Sequence[str] = _edits(
+        metavar="EVENT", help='Add an event: "SRC DST TIME", with a date, a number or now. Repeatable.'
+    )
+    move: Sequence[str] = _edits(
+        metavar="EVENT", help='Move an event to another time: "ROW TIME", or "ROW 1 day earlier". Repeatable.'
+    )
+    alter: Sequence[str] = _edits(
+        metavar="EVENT",
+        help='Change features of an event: "ROW FEATURE=NUMBER", with one feature or several. Repeatable.',
+    )
+    new_node: Sequence[str] = _edits(metavar="NAME", help="A node without history, for --add. Repeatable.")
 
     @property
     def are_given(self) -> bool:
-        return bool(self.without or self.add or self.move or self.alter)
+        given = (self.without, self.without_node, self.without_pair, self.without_day, self.add, self.move, self.alter)
+        return any(given) or self.without_after is not None or self.without_before is not None
 
-    @property
-    def removed(self) -> frozenset[int]:
-        return frozenset(parse_rows(self.without))
+    def removed(self, graph: TemporalGraph) -> Removal:
+        """The events that are removed."""
+        return without(
+            graph,
+            events=parse_rows(self.without),
+            nodes=self.without_node,
+            pairs=self.without_pair,
+            days=self.without_day,
+            after=self.without_after,
+            before=self.without_before,
+        )
 
     def edits(self, graph: TemporalGraph) -> tuple[Edit, ...]:
         return (
@@ -298,31 +375,7 @@ class EditOptions:
         )
 
 
-_edit = section("Changes to the history")
-edit_options = bundled(
-    "edits",
-    EditOptions,
-    _edit("--without", default="", show_default=False, metavar="ROWS", help="Remove these events: 3,7,9"),
-    _edit(
-        "--add",
-        multiple=True,
-        metavar="EVENT",
-        help='Add an event: "SRC DST TIME", with a date, a number or now. Repeatable.',
-    ),
-    _edit(
-        "--move",
-        multiple=True,
-        metavar="EVENT",
-        help='Move an event to another time: "ROW TIME", or "ROW 1 day earlier". Repeatable.',
-    ),
-    _edit(
-        "--alter",
-        multiple=True,
-        metavar="EVENT",
-        help='Change features of an event: "ROW FEATURE=NUMBER", with one feature or several. Repeatable.',
-    ),
-    _edit("--new-node", multiple=True, metavar="NAME", help="A node without history, for --add. Repeatable."),
-)
+edit_options = bundled("edits", EditOptions)
 
 
 # The search space.
@@ -338,7 +391,7 @@ protect_option = _space(
     multiple=True,
     metavar="WHAT",
     help="Events that may not be removed: events=3,7 or nodes=105 or times=2004-07-01..2004-07-28, or simultaneous, "
-    "those at the very time of the link. Repeatable.",
+    "those at the very time of the prediction. Repeatable.",
 )
 candidates_option = _space(
     "--candidates", type=COUNT, help="Number of candidate events. Default: 64, up to 256 where nothing is found."

@@ -1,4 +1,4 @@
-"""cody predict: scores of many links, which predictions are right, and the most likely partners of a node."""
+"""cody predict: scores of many links or labels, which are right, and the most likely partners of a node."""
 
 from __future__ import annotations
 
@@ -7,47 +7,42 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cody.cli.command import COUNT, FILE, bundled, command, option, section
+from cody.cli import options as shared
+from cody.cli.command import COUNT, FILE, bundled, command, given_by, option_fields, real
 from cody.cli.messages import print_csv, print_json, say
-from cody.cli.options import (
-    DEFAULT_DATA,
-    DEFAULT_MODEL,
-    DataSource,
-    ModelSource,
-    check_formats,
-    csv_option,
-    events_option,
-    json_option,
-    model_options,
-    named_rows,
-    node_option,
-    parse_period,
-    period_option,
-    rows_of_node,
-)
 from cody.cli.progress import progress
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
-from cody.models.predict import PERIOD, Prediction, Predictions, rows_between, rows_of_links
-from cody.models.predict import predict as predict_links
+from cody.models.contract import Model, label_task
+from cody.models.predict import Predictions, rows_of_links
+from cody.models.predict import predict as score
+from cody.models.predict_ranks import predict_ranks
+from cody.models.predictions import PERIOD, PredictionList, rows_between
 from cody.utils import words
 
 SHOWN = 20  # links in a table
 OF_LINKS = ("event", "happened", "right")  # columns that mean nothing for forecasts
 
 
+_links, _decision, _shown = option_fields("Which links"), option_fields("The decision"), option_fields("")
+
+
 @dataclass(frozen=True, slots=True)
 class PredictOptions:
     """Which links are scored."""
 
-    node: str | None
-    period: str | None
-    since: str | None
-    until: str | None
-    events: str | None
-    links: Path | None
-    next: int | None
-    time: str | None
+    node: str | None = given_by(shared.node_option)
+    period: str | None = given_by(shared.period_option)
+    since: str | None = _links(metavar="TIME", help="Events from this time on.")
+    until: str | None = _links(metavar="TIME", help="Events up to this time; a day is included.")
+    events: str | None = given_by(shared.events_option)
+    links: Path | None = _links(
+        type=FILE,
+        help="Links in a file of events, as --data reads it. Those that did not happen count as false alarms if "
+        "predicted.",
+    )
+    next: int | None = _links(type=COUNT, metavar="N", help="The N most likely partners of --node instead.")
+    time: str | None = _links(help="With --next: a date, a number, or now, the end of the log. Default: now.")
 
     @property
     def by_default(self) -> bool:
@@ -72,39 +67,53 @@ class PredictOptions:
 
     def queries(self, graph: TemporalGraph, links: TemporalGraph | None) -> Sequence[int | Query]:
         if self.events is not None:
-            return named_rows(self.events)
+            return shared.named_rows(self.events)
         if links is not None:
             return rows_of_links(graph, links)
         if self.since is None and self.until is None:
-            rows = rows_between(graph, PERIOD if self.period is None else parse_period(self.period))
+            rows = rows_between(graph, PERIOD if self.period is None else shared.parse_period(self.period))
         else:
             since = None if self.since is None else graph.when(self.since)
             rows = graph.rows_within(since, None if self.until is None else words.end_of(self.until, graph.when))
         if self.node is not None:
-            rows = rows_of_node(graph, rows, self.node, by_default=self.by_default)
+            rows = shared.rows_of_node(graph, rows, self.node, by_default=self.by_default)
         if not len(rows):
             raise CallError("there are no events in this period")
         return list(rows.tolist())
 
 
-_links = section("Which links")
-predict_options = bundled(
-    "links",
-    PredictOptions,
-    node_option,
-    period_option,
-    _links("--since", metavar="TIME", help="Events from this time on."),
-    _links("--until", metavar="TIME", help="Events up to this time; a day is included."),
-    events_option,
-    _links(
-        "--links",
-        type=FILE,
-        help="Links in a file of events, as --data reads it. Those that did not happen count as false alarms if "
-        "predicted.",
-    ),
-    _links("--next", type=COUNT, metavar="N", help="The N most likely partners of --node instead."),
-    _links("--time", help="With --next: a date, a number, or now, the end of the log. Default: now."),
-)
+@dataclass(frozen=True, slots=True)
+class ScoreOptions:
+    """When a link or a label is predicted."""
+
+    threshold: float | None = _decision(
+        type=real(0, 1), help="Predicted above this probability. Default: the model's, else 0.5."
+    )
+    top: int | None = _decision(
+        type=COUNT, metavar="K", help="Rank the destination of each link: is it among the K best?"
+    )
+    among: str | None = _decision(metavar="NODES", help="With --top: the rivals. Default: all destinations by then.")
+
+    def check(self, *, forecast: bool) -> None:
+        """Refuse options that contradict each other."""
+        if self.top is not None and (forecast or self.threshold is not None):
+            raise CallError(f"--top ranks links that are given; leave out {'--next' if forecast else '--threshold'}")
+        if self.among is not None and self.top is None:
+            raise CallError("--among names the rivals of --top K: give both")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOptions:
+    """Which predictions are shown, and in what form."""
+
+    wrong: bool = _shown(is_flag=True, help="Show only wrong predictions.")
+    last: int | None = _shown(type=COUNT, metavar="N", help=f"Show the last N. Default: {SHOWN} in a table, else all.")
+    as_csv: bool = given_by(shared.csv_option)
+    as_json: bool = given_by(shared.json_option)
+
+    def most(self, number: int) -> int:
+        """How many of so many are shown."""
+        return min(number, self.last or (number if self.as_csv or self.as_json else SHOWN))
 
 
 @command(
@@ -112,62 +121,88 @@ predict_options = bundled(
     examples={
         "cody predict --wrong": "links of the test period that the model misses",
         "cody predict --node 1118 --next 10": "the 10 nodes that 1118 will most likely write to next",
+        "cody predict --top 10 --last 50": "where the recipients of the last 50 messages ranked",
+        "cody predict --data bitcoin-otc --model tgn-bitcoin-otc --threshold 0.5": "labels, which ratings are distrust",
     },
 )
-@predict_options
-@model_options
-@option("--wrong", is_flag=True, help="Show only wrong predictions: missed links and false alarms.")
-@option("--last", type=COUNT, metavar="N", help=f"Show the last N. Default: {SHOWN} in a table, else all.")
-@csv_option
-@json_option
-def predict(
-    links: PredictOptions, source: ModelSource, wrong: bool, last: int | None, as_csv: bool, as_json: bool
-) -> None:
-    """Score links, and see which predictions are right: in the test period, of a node, or who is likely to be next."""
-    links.check(wrong=wrong)
-    check_formats(as_csv, as_json)
+@bundled("links", PredictOptions)
+@shared.model_options
+@bundled("decide", ScoreOptions)
+@bundled("shown", ShownOptions)
+def predict(links: PredictOptions, source: shared.ModelSource, decide: ScoreOptions, shown: ShownOptions) -> None:
+    """Score links or labels, and see which predictions are right, in the test period or of a node; or who is next."""
     forecast = links.next is not None
-    given = None if links.links is None else DataSource(str(links.links), True, source.unit).load()
+    links.check(wrong=shown.wrong)
+    shared.check_formats(shown.as_csv, shown.as_json)
+    decide.check(forecast=forecast)
+    given = None if links.links is None else shared.DataSource(str(links.links), True, source.unit).load()
     if given is not None and not Path(source.data).is_file():
         source = replace(source, unit=None)  # it is that of the links alone
     named = source.named()
-    graph = named.graph
-    queries = None if forecast else links.queries(graph, given)
+    queries = None if forecast else links.queries(named.graph, given)
     model = source.open(named)
-    with progress("links", None if queries is None else len(queries)) as move:
-        found = predict_links(
-            model,
-            graph,
-            queries,
-            node=links.node if forecast else None,
-            next=links.next,
-            time=links.time or "now",
-            watch=lambda done, total: move(completed=done, total=total),
-        )
+    if label_task(model) is not None and forecast:
+        raise CallError("--next ranks the partners of a node; this model predicts labels: leave it out")
+    if decide.top is not None and queries is not None:  # a rank takes the scores of all rivals: only what is shown
+        queries = queries[len(queries) - shown.most(len(queries)) :]
+    found = _scored(model, named.graph, queries, links, decide)
     if links.next is not None and len(found) < links.next:
         say(f"{words.sanitize(links.node)} has only {words.count(len(found), 'possible partner')} at that time")
-    listed = found.wrong if wrong else found
-    most = last or (len(listed) if as_csv or as_json or forecast else SHOWN)
-    shown = listed.at(range(max(0, len(listed) - most), len(listed)))
-    if as_json:
+    _print(found, links, source, shown)
+
+
+def _scored(
+    model: Model,
+    graph: TemporalGraph,
+    queries: Sequence[int | Query] | None,
+    links: PredictOptions,
+    decide: ScoreOptions,
+) -> PredictionList[Any]:
+    """Score links, labels or ranks, and show how far that is."""
+    unit = "link" if label_task(model) is None else graph.name_of_event()
+    with progress(f"{unit}s", None if queries is None else len(queries)) as move:
+
+        def watch(done: int, total: int) -> None:
+            move(completed=done, total=total)
+
+        if decide.top is not None:
+            rivals = None if decide.among is None else shared.names_in(decide.among)
+            return predict_ranks(model, graph, queries, k=decide.top, among=rivals, watch=watch)
+        if queries is not None:
+            return score(model, graph, queries, threshold=decide.threshold, watch=watch)
+        partners: dict[str, Any] = {"node": links.node, "next": links.next, "time": links.time or "now"}
+        return score(model, graph, **partners, threshold=decide.threshold, watch=watch)
+
+
+def _print(
+    found: PredictionList[Any], links: PredictOptions, source: shared.ModelSource, options: ShownOptions
+) -> None:
+    forecast = links.next is not None
+    listed = found.wrong if options.wrong else found
+    most = len(listed) if forecast and options.last is None else options.most(len(listed))
+    shown = listed.at(range(len(listed) - most, len(listed)))
+    if options.as_json:
         print_json(_rows(shown, forecast=forecast))
-    elif as_csv:
-        _print_csv(_rows(shown, forecast=forecast), forecast=forecast)
+    elif options.as_csv:
+        _print_csv(shown, forecast=forecast)
     else:
         from cody.cli import show
 
-        options = _as_options(source)
+        again = _as_options(source)
         show.print_parts(
-            show.partners(shown, str(links.node), options)
-            if forecast
-            else show.predictions(found, listed, shown, options)
+            show.partners(shown, str(links.node), again)
+            if isinstance(shown, Predictions) and forecast
+            else show.predictions(found, listed, shown, again)
         )
 
 
-def _rows(shown: Predictions, *, forecast: bool) -> list[dict[str, Any]]:
+def _rows(shown: PredictionList[Any], *, forecast: bool) -> list[dict[str, Any]]:
     # Batches of other sizes round the last digits differently; six decimals are the same in all of them.
-    rows = [each._asdict() | {"logit": round(each.logit, 6), "score": round(each.score, 6)} for each in shown]
-    if forecast:
+    rows = [
+        {name: round(value, 6) if name in ("logit", "score") else value for name, value in each._asdict().items()}
+        for each in shown
+    ]
+    if forecast and isinstance(shown, Predictions):
         for place, row in enumerate(rows):
             for name in OF_LINKS:
                 del row[name]
@@ -175,16 +210,17 @@ def _rows(shown: Predictions, *, forecast: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def _print_csv(rows: list[dict[str, Any]], *, forecast: bool) -> None:
-    names = [name for name in Prediction._fields if not (forecast and name in OF_LINKS)]
-    times = [name for name in ("time", "last", "next") if forecast or name == "time"]
+def _print_csv(shown: PredictionList[Any], *, forecast: bool) -> None:
+    names = [name for name in shown.columns if not (forecast and name in OF_LINKS)]
+    times = ["time", "last", "next"] if forecast else ["time"]
+    rows = _rows(shown, forecast=forecast)
     dated = (row | {name: words.timestamp(row[name]) for name in times if row[name] is not None} for row in rows)
     print_csv([*names, *times[1:]], dated)
 
 
-def _as_options(source: ModelSource) -> str:
+def _as_options(source: shared.ModelSource) -> str:
     """The options that a further command needs for the same data and model."""
-    defaults = {"--data": (source.data, DEFAULT_DATA), "--model": (source.model, DEFAULT_MODEL)}
+    defaults = {"--data": (source.data, shared.DEFAULT_DATA), "--model": (source.model, shared.DEFAULT_MODEL)}
     given = [f"{name} {words.sanitize(value)}" for name, (value, default) in defaults.items() if value != default]
     given += ["--sort"] * source.sort + ([] if source.unit is None else [f"--unit {source.unit}"])
     return "".join(f" {option}" for option in given)

@@ -70,7 +70,7 @@ class Work:
         return f"{self.description}: {', '.join(filter(None, parts))}"
 
 
-_under_way: list[Work | None] = []  # the innermost last; None: nothing is to be said about it
+_under_way: list[Work | None] = []  # the innermost last; None: nothing is printed about it
 
 
 def on_terminal() -> bool:
@@ -79,7 +79,7 @@ def on_terminal() -> bool:
 
 @contextmanager
 def command(name: str) -> Iterator[None]:
-    """A whole command. Where there is no terminal, what it is at is said every minute, whatever that is."""
+    """A whole command. Where there is no terminal, what it is doing is printed every minute."""
     ended = threading.Event()
 
     def speak() -> None:
@@ -100,7 +100,7 @@ def command(name: str) -> Iterator[None]:
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Nothing is said about a command that waits for its user, as long as it does."""
+    """Print nothing about a command while it waits for its user."""
     with _entered(None):
         yield
 

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec import structs
 
 from cody.cli.messages import say
 from cody.cli.progress import progress, status
 from cody.data import save_graph
-from cody.data.storage import is_saved_graph
+from cody.data.readers import is_saved_graph
 from cody.engine.named import is_factory, load_factory
 from cody.errors import CallError
 from cody.graph import TemporalGraph
 from cody.study import run as evaluation
+from cody.study.decisions import KindWords
 from cody.study.failure import Failure, in_words
-from cody.study.record import Record
+from cody.study.instances import Link
+from cody.study.record import Key, Record, key_of
 from cody.study.record_file import iterate_records, read_failures
 from cody.utils import start, words
 from cody.utils.files import scratch_folder
@@ -33,13 +35,26 @@ if TYPE_CHECKING:
 
 
 def finish(
-    steps: Iterator[evaluation.RunProgress], sample: evaluation.Sample, *, kept: Path | None, nothing: str
-) -> Sequence[evaluation.Link]:
-    """Do the work, and show how far it is. Returns the links. `kept`: the file that a later run goes on with."""
+    steps: Iterator[evaluation.RunProgress],
+    sample: evaluation.Sample,
+    names: Mapping[str, KindWords],
+    *,
+    kept: Path | None,
+    nothing: str,
+) -> Sequence[Link]:
+    """Do the work, and show how far it is. Returns the links.
+
+    Args:
+        steps: The run.
+        sample: Which links are drawn.
+        names: What predictions of each kind are called.
+        kept: The file that a later run goes on with.
+        nothing: What to say if there is none.
+    """
     with stoppable(kept, nothing):
-        with status("Drawing links ..."):
+        with status("Drawing predictions ..."):
             first = next(steps)
-        say_what_is_missing(first.links, sample)
+        say_what_is_missing(first.links, sample, names)
         follow(first, steps)
     return first.links
 
@@ -61,19 +76,23 @@ def stop(left: str = "") -> NoReturn:
 
 
 def records_of(
-    file: Path, plan: evaluation.EvaluationPlan, links: Sequence[evaluation.Link], *, documents: bool = False
+    file: Path, plan: evaluation.EvaluationPlan, links: Sequence[Link], *, documents: bool = False
 ) -> Iterator[Record]:
     """The records of a run. A file may hold those of others, and several spellings of the same data and model."""
-    wanted = {evaluation.key(each.name, link) for each in plan.explainers for link in links}
+    wanted = _keys(plan, links)
     for record in iterate_records(file, documents=documents):
-        if evaluation.key_of(record) in wanted:
+        if key_of(record) in wanted:
             yield replace(record, data=plan.data, model=plan.model)
 
 
-def failures_of(file: Path, plan: evaluation.EvaluationPlan, links: Sequence[evaluation.Link]) -> list[Failure]:
+def _keys(plan: evaluation.EvaluationPlan, links: Sequence[Link]) -> set[Key]:
+    return set().union(*(evaluation.keys_of(link, plan) for link in links))
+
+
+def failures_of(file: Path, plan: evaluation.EvaluationPlan, links: Sequence[Link]) -> list[Failure]:
     """What a run could not explain."""
-    wanted = {evaluation.key(each.name, link) for each in plan.explainers for link in links}
-    failed = (failure for failure in read_failures(file) if evaluation.key_of(failure) in wanted)
+    wanted = _keys(plan, links)
+    failed = (failure for failure in read_failures(file) if key_of(failure) in wanted)
     return [structs.replace(failure, data=plan.data, model=plan.model) for failure in failed]
 
 
@@ -82,17 +101,17 @@ def say_failures(failures: Sequence[Failure]) -> None:
         say(sentence)
 
 
-def say_what_is_missing(links: Sequence[evaluation.Link], sample: evaluation.Sample) -> None:
-    """Say which links that were asked for are not explained: too few exist, or too many were named."""
+def say_what_is_missing(links: Sequence[Link], sample: evaluation.Sample, names: Mapping[str, KindWords]) -> None:
+    """Say which of the requested predictions are not explained: too few exist, or too many were named."""
     if sample.events is not None:
         if len(links) < len(sample.events):
             limits = f"at most {sample.instances:,} of each kind (--instances), {' and '.join(sample.kinds)} (--kinds)"
-            say(f"{len(links):,} of {words.count(len(sample.events), 'link')} are explained: {limits}")
+            say(f"{len(links):,} of {words.count(len(sample.events), 'prediction')} are explained: {limits}")
         return
     for kind in sample.kinds:
         found = sum(link.kind == kind for link in links)
         if found < sample.instances:
-            exist = f"only {found:,} of the {words.count(sample.instances, f'{kind} link')} requested"
+            exist = f"only {found:,} of the {names[kind].counted(sample.instances)} requested"
             say(f"{exist} {'exists' if found == 1 else 'exist'} in this period with this margin")
 
 
@@ -125,6 +144,39 @@ def worker_opener(data: str, graph: TemporalGraph, model: str, allow_data_mismat
     with scratch_folder("cody-workers-") as folder:
         saved = Path(data) if is_saved_graph(Path(data)) else save_graph(graph, folder / "graph")
         yield partial(open_model, saved, model, allow_data_mismatch, Path.cwd())
+
+
+def follow_training(
+    steps: Iterator[Any],
+    waiting: str,
+    position: Callable[[Any], tuple[str, int, int]],
+    line: Callable[[Any], str],
+    *,
+    at_most: bool = False,
+) -> None:
+    """Train, and show how far it is. Ctrl-C ends the command with a note on how to resume.
+
+    Args:
+        steps: Do the work.
+        waiting: What is shown before the first of them.
+        position: What is counted, how much of it is done, and of how much.
+        line: What is printed at the end of an epoch; empty within one.
+        at_most: It may end before everything is done.
+    """
+    finished = None
+    try:
+        with progress(waiting, None, at_most=at_most) as move:
+            for step in steps:
+                if finished is None and step.epoch > 1:
+                    say(f"resuming after epoch {step.epoch - 1}")
+                text = line(step)
+                finished = step.epoch if text else step.epoch - 1
+                description, completed, total = position(step)
+                move(description=description, completed=completed, total=total)
+                if text:
+                    say(text)
+    except KeyboardInterrupt:
+        stop(f"{finished} epochs are done; rerun to resume" if finished else "")
 
 
 def follow(first: evaluation.RunProgress, steps: Iterator[evaluation.RunProgress]) -> None:

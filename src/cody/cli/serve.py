@@ -10,8 +10,16 @@ from collections.abc import Sequence
 
 from cody.cli.command import command, option, whole
 from cody.cli.messages import say
-from cody.cli.options import ModelSource, model_options, parse_protected, protect_option
+from cody.cli.options import (
+    DecisionOptions,
+    ModelSource,
+    decision_options,
+    model_options,
+    parse_protected,
+    protect_option,
+)
 from cody.cli.progress import waiting
+from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
 from cody.utils.words import sanitize
 
@@ -21,6 +29,8 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 @command("serve")
 @model_options
 @protect_option
+@decision_options
+@unit_options
 @option("--host", default="127.0.0.1", help="Address to listen on. Beyond this machine, a token is needed.")
 @option("--port", type=whole(0, 65535), default=8765, help="Port to listen on; 0 picks a free port.")
 @option(
@@ -36,6 +46,8 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 def serve(
     source: ModelSource,
     protect: Sequence[str],
+    decide: DecisionOptions,
+    units: UnitOptions,
     host: str,
     port: int,
     allowed_host: Sequence[str],
@@ -46,15 +58,31 @@ def serve(
     """Explore a model in the browser: choose links, switch events on and off, add others, run searches."""
     import uvicorn
 
+    from cody.models.decided import decision_of
     from cody.utils.deadline import check_seconds
     from cody.web.app import create_app
     from cody.web.live import Limits, Live
 
     check_seconds(seconds)
+    decision = decide.decision()
     named = source.named()
     model, graph = source.open(named), named.graph
+    if decision is not None and graph.num_events:  # one that the model cannot answer is an error now, not for each link
+        last = graph.query(graph.num_events - 1)
+        decision_of(model, last, decision).applies_to(graph, last)  # looks up the nodes that it names
     limits = Limits(searches=searches, seconds=seconds)
-    live = Live(graph, model, source.data, source.model, limits, protect=parse_protected(graph, protect))
+    protected = parse_protected(graph, protect)
+    live = Live(
+        graph,
+        model,
+        source.data,
+        source.model,
+        limits,
+        protect=protected,
+        decision=decision,
+        by=units.kind,
+        dependants=units.rule,
+    )
     token = "" if _is_loopback(host) else secrets.token_urlsafe(24)
     listener = listen(host, port)
     address = _address(listener)

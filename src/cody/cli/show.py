@@ -11,30 +11,30 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil, comb
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from cody.cli.messages import styled
-from cody.cli.proof import LONGEST
 from cody.data import Dataset, DataSummary, is_here
+from cody.explain.advice import NextStep, next_steps
 from cody.explain.explanation import Explanation
-from cody.explain.what_if import Effects, Scenario
+from cody.explain.what_if import DecidedCase, Scenario
 from cody.explain.wording import AnswerTable, alternatives_table, answer_table
 from cody.graph import TemporalGraph
 from cody.graph.edits import Add, Alter, Move
-from cody.models.decision import decision, flips, probability, scores, shift
-from cody.models.predict import Prediction, Predictions
-from cody.search.result import SECONDS
-from cody.search.widening import WIDTHS
-from cody.study.explainers import DEFAULT_SEARCH
+from cody.models.decided import LINK_PREDICTED
+from cody.models.decision import LINK, NO_LINK, Above
+from cody.models.margins import flips, probability, shift
+from cody.models.predict import Predictions
+from cody.models.predict_labels import LabelPrediction, LabelPredictions
+from cody.models.predict_ranks import RankPrediction, RankPredictions
+from cody.models.predictions import PredictionList
 from cody.utils.tables import TextTable
 from cody.utils.words import (
     ago,
     count,
-    duration,
     earlier,
     from_to,
     heading_of_times,
@@ -47,8 +47,6 @@ from cody.utils.words import (
 
 if TYPE_CHECKING:
     from cody.cli.demo import Demo
-    from cody.study.metrics import Group
-    from cody.study.metrics import MetricSummary as GroupSummary
     from cody.train.training import TrainingProgress
 
 WRONG = click.style(" (wrong)", fg="red")
@@ -87,7 +85,7 @@ def _as_text(part: ShownPart, width: int | None) -> str:
 
 def _green(text: str, changed: bool = True) -> str:
     """What stands out on a terminal."""
-    return click.style(text, fg="green", bold=True) if changed else text
+    return click.style(text, fg="green", bold=True) if changed and text else text
 
 
 def datasets(known: Iterable[Dataset]) -> TextTable:
@@ -111,11 +109,28 @@ def summary(name: str, graph: TemporalGraph, facts: DataSummary) -> TextTable:
     rows.add_row("kind", facts.kind)
     rows.add_row("event features", str(facts.event_features))
     rows.add_row("node features", str(facts.node_features))
+    if graph.event_name is not None:
+        rows.add_row("an event is called", sanitize(graph.event_name, 40))
+    if facts.labels is not None:
+        rows.add_row("labels", _labels(facts.labels, facts.events))
     if graph.names is not None:
         first = [sanitize(graph.name(node), 24) for node in range(min(2, graph.num_nodes))]
         rows.add_row("node names", f"{', '.join(first)}, …")
     rows.add_row("identity", graph.identity)
     return rows
+
+
+def _labels(counts: Mapping[str, int], events: int) -> str:
+    """How many events each class has."""
+    known = sum(counts.values())
+    shares = (f"{sanitize(name, 40)} {number:,} ({_share(number, known)})" for name, number in counts.items())
+    unknown = f"; {events - known:,} unknown" if known < events else ""
+    return ", ".join(shares) + unknown
+
+
+def _share(part: int, whole: int) -> str:
+    share = 100 * part / max(1, whole)
+    return f"{share:.1f} %" if share >= 1 or not part else f"{share:.2g} %"
 
 
 def _simultaneous(share: float) -> str:
@@ -125,37 +140,63 @@ def _simultaneous(share: float) -> str:
 
 
 def epoch(step: TrainingProgress) -> str:
-    assert step.validation is not None
+    """The result of an epoch; empty within one."""
+    if step.validation is None:
+        return ""
     precision = _percent(step.validation.average_precision)
     unseen = _percent(step.validation.inductive_average_precision)
-    best = "  best so far" if step.best else ""
+    best = "  best" if step.best else ""
     return f"epoch {step.epoch:>3}  loss {step.loss:.4f}  validation AP {precision}, unseen nodes {unseen}{best}"
 
 
 def trained(folder: Path, document: dict[str, Any]) -> TextTable:
-    origin = document["origin"]
-    rows = TextTable(
-        f"test period ({origin['events']['test']:,} links)",
-        "#AP",
-        "#AUC",
-        title=click.style(f"Saved in {sanitize(folder)}", bold=True),
-    )
-    test = origin["test"]
-    rows.add_row("all of them", _percent(test["average_precision"]), _percent(test["auc"]))
-    unseen = (_percent(test["inductive_average_precision"]), _percent(test["inductive_auc"]))
-    rows.add_row("those of nodes unseen in training", *unseen)
+    """The quality of a model on its test period; that of labels, side by side with what needs no model."""
+    origin, title = document["origin"], click.style(f"Saved in {sanitize(folder)}", bold=True)
+    tested, names = f"{origin['events']['test']:,} links", ("all of them", "those of nodes unseen in training")
+    if "baselines" in origin:
+        labels, last = origin["test_labels"], sanitize(document["classes"][-1], 30)
+        of_what = f", {labels[document['classes'][-1]]:,} {last}" if len(labels) == 2 else ""
+        tested, names = (
+            f"{origin['events']['test']:,} labels{of_what}",
+            ("this model", "  for nodes unseen in training"),
+        )
+        if document["threshold"] is not None:
+            title += f"\n{last} from a score of {document['threshold']:.3g} on (best F1, validation period)"
+    rows = TextTable(f"test period ({tested})", "#AP", "#AUC", title=title)
+    for name, prefix in zip(names, ("", "inductive_"), strict=True):
+        found = origin["test"]
+        rows.add_row(name, _percent(found[f"{prefix}average_precision"]), _percent(found[f"{prefix}auc"]))
+    for name, found in origin.get("baselines", {}).items():
+        rows.add_row(name, _percent(found["average_precision"]), _percent(found["auc"]))
     return rows
 
 
-def answers(graph: TemporalGraph, cases: Sequence[Scenario], logits: Sequence[float]) -> TextTable:
-    """The scenarios and their scores. Scores that differ have digits enough to tell."""
+def answers(graph: TemporalGraph, cases: Sequence[Scenario], decided: Sequence[DecidedCase], pair: str) -> TextTable:
+    """The scenarios and what is decided in each, with the digits that tell the first from the last.
+
+    Args:
+        graph: The log.
+        cases: The scenarios.
+        decided: What is decided in each.
+        pair: What two nodes are called: a link, or the event that is labelled.
+    """
     heading = "change" if any(case.edits for case in cases) else "without"
-    rows = TextTable("#event", "link", heading, "#logit", "#score", "predicted")
-    for case, logit, score in zip(cases, logits, scores(*logits), strict=True):
+    rows = TextTable("#event", pair, heading, *(f"#{name}" for name in decided[0].decision.headings), "predicted")
+    for case, answer, figures in zip(cases, decided, _figures(decided), strict=True):
         event = "" if case.event is None else str(case.event)
-        link = " → ".join(sanitize(_name(graph, node), 20) for node in (case.query.src, case.query.dst))
-        rows.add_row(event, link, _changes(graph, case), f"{logit:.4f}", score, decision(logit))
+        ends = dict.fromkeys((case.query.src, case.query.dst))  # a node that is labelled stands at both
+        link = " → ".join(sanitize(_name(graph, node), 20) for node in ends)
+        rows.add_row(event, link, _changes(graph, case), *figures, answer.decision.cell(answer.margin))
     return rows
+
+
+def _figures(decided: Sequence[DecidedCase]) -> list[tuple[str, str]]:
+    """The two figures that a table shows of each case."""
+    first = decided[0].decision
+    if not isinstance(first, Above):
+        return [each.decision.cells([each.state])[0] for each in decided]
+    written = first.written(*(each.margin for each in decided))
+    return [(f"{each.margin + first.line:.4f}", score) for each, score in zip(decided, written, strict=True)]
 
 
 def _name(graph: TemporalGraph, node: int) -> str:
@@ -171,40 +212,63 @@ def _changes(graph: TemporalGraph, case: Scenario) -> str:
         elif isinstance(edit, Move):
             parts.append(f"{edit.row} moved to {moment_and_zone(edit.time)}")
         elif isinstance(edit, Alter):
-            said = graph.imagine([edit]).carried(graph.num_events)
-            parts.append(f"{edit.row} altered" + (f": {sanitize(said)}" if said else ""))
+            features = graph.imagine([edit]).carried(graph.num_events)
+            parts.append(f"{edit.row} altered" + (f": {sanitize(features)}" if features else ""))
     return "\n".join(parts)
 
 
-def predictions(found: Predictions, listed: Predictions, shown: Predictions, options: str) -> Iterable[ShownPart]:
-    """Scored links, the wrong predictions marked; of long lists the end, and how to see the rest.
+def predictions(
+    found: PredictionList[Any], listed: PredictionList[Any], shown: PredictionList[Any], options: str
+) -> Iterable[ShownPart]:
+    """Scored links, labels or ranks, the wrong predictions marked; of long lists the end, and how to see the rest.
 
     Args:
-        found: All links that were scored.
+        found: All that were scored.
         listed: Those that the user wants to see: all, or the wrong predictions.
         shown: The last of these.
         options: Options of the command that asks why.
     """
-    yield Prose(found.sentence)
+    yield Prose(sanitize(found.sentence, 2000))
+    if isinstance(found, LabelPredictions):
+        yield Prose(sanitize(found.rule, 400))
     if not len(shown):
         return
     yield ""
-    rows = TextTable("#event", "link", heading_of_times(shown[0].time), "#score", "predicted")
+    rows = TextTable(*_headings(shown))
     for each in shown:
-        verdict = decision(each.logit) + (WRONG if each.right is False else "")
         event = "" if each.event is None else str(each.event)
         link = f"{sanitize(each.src, 20)} → {sanitize(each.dst, 20)}"
-        rows.add_row(event, link, moment(each.time), f"{each.score:.2f}", verdict)
+        rows.add_row(event, link, moment(each.time), f"{each.score:.2f}", *_verdict(each))
     yield rows
     yield ""
     if len(shown) < len(listed):
-        kind, wrong = ("link", ", --wrong the wrong ones") if listed is found else ("wrong prediction", "")
+        kind, wrong = (found.unit, ", --wrong the wrong ones") if listed is found else ("wrong prediction", "")
         yield Prose(f"{len(shown):,} of {count(len(listed), kind)} shown: --last N shows more{wrong}, --csv all.")
     latest = min(reversed(list(shown)), key=lambda each: each.event is None)  # of events, if there are any
-    yield f"Explain it:  cody explain {_asked(latest)}{options}"
+    decision = f" --top {found.k}" if isinstance(found, RankPredictions) else ""
+    yield f"Explain it:  cody explain {_link_options(latest)}{decision}{options}"
 
 
-def _asked(link: Prediction) -> str:
+def _headings(shown: PredictionList[Any]) -> tuple[str, ...]:
+    when = heading_of_times(shown[0].time)
+    if isinstance(shown, LabelPredictions):
+        return "#row", sanitize(shown.unit, 24), when, "#score", "predicted", "label"
+    if isinstance(shown, RankPredictions):
+        return "#event", "link", when, "#score", "#rank", "#of", f"top {shown.k}"
+    return "#event", "link", when, "#score", "predicted"
+
+
+def _verdict(each: Any) -> tuple[str, ...]:
+    """What is predicted, and whether that is wrong."""
+    if isinstance(each, RankPrediction):
+        return f"{each.rank:,}", f"{each.of:,}", "yes" if each.in_top else "no"
+    wrong = WRONG if each.right is False else ""
+    if isinstance(each, LabelPrediction):
+        return sanitize(each.predicted, 24) + wrong, "–" if each.label is None else sanitize(each.label, 24)
+    return ((LINK if each.predicted else NO_LINK) + wrong,)
+
+
+def _link_options(link: Any) -> str:
     """The options that name a link."""
     if link.event is not None:
         return f"--event {link.event}"
@@ -228,37 +292,62 @@ def partners(shown: Predictions, node: str, options: str) -> Iterable[ShownPart]
         before = "never" if contact.last is None else f"{earlier(contact.last, when)} before"
         after = "never" if contact.next is None else f"{earlier(when, contact.next)} later"
         link = f"{sanitize(each.src, 20)} → {sanitize(each.dst, 20)}"
-        rows.add_row(link, f"{each.score:.2f}", decision(each.logit), before, *([] if now else [after]))
+        rows.add_row(link, f"{each.score:.2f}", LINK_PREDICTED.outcome(each.logit), before, *([] if now else [after]))
     yield rows
     yield ""
     src, dst = (shlex.quote(sanitize(shown.graph.name(end))) for end in (first.src, first.dst))
-    asked = f"--src {src} --dst {dst} --time {'now' if now else shlex.quote(timestamp(when))}"
-    yield f"Explain it:  cody explain {asked}{options}"
+    link_again = f"--src {src} --dst {dst} --time {'now' if now else shlex.quote(timestamp(when))}"
+    yield f"Explain it:  cody explain {link_again}{options}"
 
 
-def effects(graph: TemporalGraph, found: Effects, most: int) -> Iterable[ShownPart]:
-    """The events whose absence would move the score most, strongest first."""
-    before = found.logit
-    without = list(zip(found.candidates.tolist(), found.without.tolist(), strict=True))
-    strongest = sorted(without, key=lambda pair: -shift(before, pair[1]))[:most]
-    rows = TextTable("#without event", "link", "how long before", "#logit", "#score", "predicted")
-    rows.add_row("(none)", "", "", f"{before:.3f}", f"{probability(before):.2f}", decision(before))
-    for row, logit in strongest:
-        verdict = _green(decision(logit), flips(before, logit))
-        numbers = (f"{logit:.3f}", f"{probability(logit):.2f}")
-        rows.add_row(str(row), _link(graph, row), earlier(float(graph.time[row]), found.query.time), *numbers, verdict)
+def effects(
+    graph: TemporalGraph, cases: Sequence[Scenario], decided: Sequence[DecidedCase], most: int, pair: str
+) -> Iterable[ShownPart]:
+    """The events whose absence would move the decision most, strongest first.
+
+    Args:
+        graph: The log.
+        cases: Nothing changed, then one event removed in each.
+        decided: What is decided in each case.
+        most: How many are shown.
+        pair: What two nodes are called.
+    """
+    before = decided[0].margin
+    event = graph.name_of_event()
+    without = sorted(zip(cases[1:], decided[1:], strict=True), key=lambda pair: -shift(before, pair[1].margin))
+    headings = (f"#{name}" for name in decided[0].decision.headings)
+    rows = TextTable(f"#without {event}", pair, "how long before", *headings, "predicted")
+    shown = [decided[0], *(answer for _, answer in without[:most])]
+    cells = [each.decision.cells([each.state])[0] for each in shown]
+    rows.add_row("(none)", "", "", *cells[0], decided[0].decision.cell(before))
+    for (case, answer), figures in zip(without[:most], cells[1:], strict=True):
+        outcome = _green(answer.decision.cell(answer.margin), flips(before, answer.margin))
+        rows.add_row(*_removed(graph, case), *figures, outcome)
     yield rows
-    if len(strongest) < len(without):
-        yield f"\nThe {len(strongest)} strongest of {len(without)}; --top {len(without)} shows all."
-    alone = sum(flips(before, logit) for _, logit in without)
-    past = f"{alone or 'None'} of {len(found.candidates)} past events"
-    yield f"\n{past} would alone, by not happening, have changed the prediction."
+    if len(shown) <= len(without):
+        yield f"\nThe {len(shown) - 1} strongest of {len(without)}; --strongest {len(without)} shows all."
+    alone = sum(flips(before, answer.margin) for _, answer in without)
+    units = any(case.names for case in cases)
+    past = f"{alone or 'none'} of {count(len(without), 'unit' if units else f'past {event}')}"
+    yield f"\nRemoved alone, {past} would change the prediction."
+
+
+def _removed(graph: TemporalGraph, case: Scenario) -> tuple[str, str, str]:
+    """What a scenario removes: an event, or a unit with the number of its events; and how long before the link."""
+    own = sorted(case.removed - case.dependants)
+    when = earlier(float(graph.time[own[-1]]), case.query.time)
+    along = f" + {len(case.dependants):,}" if case.dependants else ""
+    if case.names:
+        return f"{count(len(own), graph.name_of_event())}{along}", case.names[0], when
+    return f"{own[0]}{along}", _link(graph, own[0]), when
 
 
 def explanation(why: Explanation) -> Iterable[ShownPart]:
     """The question, the answer, the events it is about, and how far it can be trusted."""
     yield Prose(why.question)
-    yield Prose(why.sentence, bold=True)
+    if why.reason and not why.units:  # of units, the sentence says it all
+        yield Prose(why.reason, bold=True)
+    yield Prose(why.sentence, bold=not why.reason or bool(why.units))
     if why.rows:
         yield ""
         yield answer(why)
@@ -266,16 +355,16 @@ def explanation(why: Explanation) -> Iterable[ShownPart]:
     if why.alternatives:
         yield others(why)
         yield ""
-    for note in (why.leeway, why.certainty):
+    for note in (why.togetherness, why.leeway, why.certainty):
         if note:
             yield Prose(note)
     yield Prose(" ".join(part for part in (why.effort, why.considered, why.protection) if part))
     if why.simultaneity:
         yield ""
         yield Prose(why.simultaneity)
-    if why.verdict in ("none within the budget", "none found") and why.candidates:
+    if steps := next_steps(why):
         yield ""
-        yield advice(why)
+        yield advice(steps)
 
 
 def addition(why: Explanation, other: Explanation | None) -> Iterable[ShownPart]:
@@ -290,25 +379,11 @@ def addition(why: Explanation, other: Explanation | None) -> Iterable[ShownPart]
         )
 
 
-def advice(why: Explanation) -> TextTable:
-    """What to try next after a search that found nothing, and what that would cost, from what was asked."""
-    size, number, each = why.proven, len(why.candidates), why.seconds / max(1, why.evaluations)
-    left = comb(number, size) - sum(len(rows) == size for rows, _ in why.evaluated)
-    kind = {1: "single events", 2: "pairs", 3: "triples"}.get(size, f"sets of {size}")
+def advice(steps: Iterable[NextStep]) -> TextTable:
+    """What to try next after a search that found nothing, and what that would cost."""
     rows = TextTable("try next", "")
-    if why.ended == SECONDS:  # until there is more time, nothing else would help
-        rows.add_row(f"--seconds {ceil(10 * why.seconds)}", "to look further")
-        return rows
-    if why.parameters["search"]["name"] != DEFAULT_SEARCH:
-        rows.add_row(f"--explainer {DEFAULT_SEARCH}", "to search further with the same budget")
-    else:
-        larger = 10 * why.evaluations
-        rows.add_row(f"--evaluations {larger}", f"to look further (within {duration(larger * each)})")
-    if 0 < left * each < LONGEST:
-        rows.add_row(f"--prove {size + 1}", f"to try the other {left:,} {kind}, too (within {duration(left * each)})")
-    looked_at = number if why.wider is None else why.wider.events
-    if looked_at in (why.parameters["candidates"]["size"], *WIDTHS):  # if it is less, there are no others
-        rows.add_row(f"--candidates {4 * looked_at}", "to consider older events, too")
+    for step in steps:
+        rows.add_row(*step)
     return rows
 
 
@@ -324,7 +399,7 @@ def answer(why: Explanation) -> TextTable:
     """The edits of the answer, one after the other, with the prediction then."""
     rows = _edits(edits := answer_table(why))
     for line in edits.lines:
-        changed = line.predicted not in ("–", decision(why.original))
+        changed = line.predicted not in ("–", why.decision.cell(why.original))
         rows.add_row(*line[:-1], _green(line.predicted, changed))
     return rows
 
@@ -342,7 +417,7 @@ def demo(result: Demo, page: Path | None) -> Iterable[ShownPart]:
     yield "Would these later messages be sent? The model sees everything before each.\n"
     links = TextTable("#event", "link", heading_of_times(float(graph.time[0])), "#score", "predicted")
     for number, logit in zip(result.rows.tolist(), result.logits.tolist(), strict=True):
-        verdict = decision(logit) + ("" if logit > 0 else WRONG)
+        verdict = LINK_PREDICTED.outcome(logit) + ("" if logit > 0 else WRONG)
         when = moment(float(graph.time[number]))
         links.add_row(str(number), _link(graph, number), when, f"{probability(logit):.2f}", verdict)
     yield links
@@ -374,32 +449,14 @@ def _link(graph: TemporalGraph, row: int) -> str:
 
 
 def _rows(case: Scenario) -> str:
-    rows = [str(row) for row in sorted(case.removed)]
-    return ", ".join(rows) if len(rows) <= 4 else f"{', '.join(rows[:3])}, … ({len(rows)} events)"
+    """What a scenario removes: by name, else by rows; and how many events went along."""
+    along = f" and {count(len(case.dependants), 'dependant')}" if case.dependants else ""
+    if case.names:
+        return "\n".join(case.names) + along
+    rows = [str(row) for row in sorted(case.removed - case.dependants)]
+    named = ", ".join(rows) if len(rows) <= 4 else f"{', '.join(rows[:3])}, … ({len(rows)} events)"
+    return named + along
 
 
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.2f} %"
-
-
-def evaluation(summaries: Mapping[Group, GroupSummary]) -> Iterable[ShownPart]:
-    """Means for each explainer, one table for each kind of prediction."""
-    kinds: dict[str, TextTable] = {}
-    for group, row in summaries.items():
-        title = count(row.links, f"{group.kind} link")
-        if title not in kinds:
-            names = ("explainer", "#fid+", "#fid-", "#sparsity", "#AUFSC+", "#sets", "#seconds")
-            kinds[title] = TextTable(*names, title="\n" * bool(kinds) + click.style(title, bold=True), whole=[0])
-        shares = (row.fidelity_plus, row.fidelity_minus, row.sparsity, row.aufsc_plus)
-        asked = row.evaluations or 0.0
-        sets = f"{asked:,.{1 if asked < 1000 else 0}f}"
-        seconds = "–" if row.seconds is None else f"{row.seconds:.3f}"
-        kinds[title].add_row(group.explainer, *(f"{share:.3f}" for share in shares), sets, seconds)
-    yield from kinds.values()
-    if kinds:
-        yield ""
-        yield Prose(
-            "fid+: share of links whose decision changes without the events named; fid-: share whose decision stays "
-            "with these events alone; sparsity: mean share of the candidates that is named; AUFSC+: area under fid+ "
-            "over sparsity; sets: mean number of sets that were evaluated."
-        )

@@ -10,48 +10,25 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from cody.cli.command import COUNT, FILE, FOLDER, LINES, argument, bundled, command, section
+from msgspec import UNSET
+
+from cody.cli import options as shared
+from cody.cli.command import COUNT, FILE, FOLDER, LINES, argument, bundled, command, given_by, option_fields
 from cody.cli.messages import print_csv, print_json, say
-from cody.cli.options import (
-    DEFAULT_MODEL,
-    SEARCH_NAMES,
-    DataSource,
-    ModelSource,
-    allow_option,
-    candidates_option,
-    check_formats,
-    csv_option,
-    data_options,
-    events_option,
-    html_option,
-    is_left_out,
-    json_option,
-    kinds_option,
-    mismatch_option,
-    named_rows,
-    names_in,
-    node_option,
-    parse_edits,
-    parse_period,
-    parse_protected,
-    period_option,
-    protect_option,
-    ray_option,
-    rows_of_node,
-    seed_option,
-    use_threads,
-    workers_option,
-)
 from cody.cli.progress import progress
 from cody.cli.running import failures_of, finish, records_of, say_failures, way_to_evaluate
 from cody.cli.show import Prose, print_parts
+from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError, ModelError
 from cody.graph import TemporalGraph
-from cody.models.predict import rows_between
-from cody.study import ExplainedLink, ModelComparison, Part, Survey, cases, compare, survey_of
+from cody.models.contract import subject_of
+from cody.models.predictions import rows_between
+from cody.study import ExplainedLink, ModelComparison, Part, Survey, cases, compare_models, survey_of
 from cody.study import run as evaluation
+from cody.study.comparison import SurveyOutput
+from cody.study.decisions import kind_in_words
 from cody.study.explainers import DEFAULT_SEARCH, explainer, find
-from cody.study.instances import TEST_PERIOD
+from cody.study.instances import TEST_PERIOD, Link
 from cody.study.merge import records_of_models
 from cody.study.record import REMOVALS
 from cody.study.report import LISTED, Decider, Example
@@ -60,33 +37,44 @@ from cody.utils import words
 from cody.utils.tables import TextTable
 
 INSTANCES = 50  # predictions of each kind
+_links, _model = option_fields("Which links"), option_fields("Data and model")
+_search, _output = option_fields("The search"), option_fields("Output")
 
 
 @dataclass(frozen=True, slots=True)
 class SurveyOptions:
     """Which predictions are explained, how, and by whom."""
 
-    model: Sequence[str]
-    allow_data_mismatch: bool
-    instances: int | None
-    kinds: str
-    period: str | None
-    node: str | None
-    events: str | None
-    seed: int
-    explainer: str
-    allow: str | None
-    protect: Sequence[str]
-    candidates: int | None
-    evaluations: int | None
-    workers: int
-    ray: str | None
-    out: Path | None
-    pages: Path | None
+    model: Sequence[str] = _model(
+        multiple=True,
+        help=f"As in explain; repeat it to compare a second model on the same links. Default: {shared.DEFAULT_MODEL}.",
+    )
+    allow_data_mismatch: bool = given_by(shared.mismatch_option)
+    instances: int | None = _links(
+        type=COUNT, help=f"Number of predictions of each kind. Default: {INSTANCES}; with --events, all of them."
+    )
+    kinds: str = given_by(shared.kinds_option)
+    period: str | None = given_by(shared.period_option)
+    node: str | None = given_by(shared.node_option)
+    events: str | None = given_by(shared.events_option)
+    seed: int = given_by(shared.seed_option)
+    explainer: str = _search(metavar="NAME", default=DEFAULT_SEARCH, help=f"A search: {shared.SEARCH_NAMES}.")
+    allow: str | None = given_by(shared.allow_option)
+    protect: Sequence[str] = given_by(shared.protect_option)
+    candidates: int | None = given_by(shared.candidates_option)
+    evaluations: int | None = _search(
+        type=COUNT, help="Maximum number of model evaluations for each link. Default: 300."
+    )
+    workers: int = given_by(shared.workers_option)
+    ray: str | None = given_by(shared.ray_option)
+    out: Path | None = _output(
+        type=LINES, help="File for the records, as cody evaluate writes them; resumes an existing file."
+    )
+    pages: Path | None = _output(type=FOLDER, help="With --html: a page of each explanation in this folder, linked.")
 
     @property
     def models(self) -> Sequence[str]:
-        return self.model or (DEFAULT_MODEL,)
+        return self.model or (shared.DEFAULT_MODEL,)
 
     def check(self) -> None:
         """Refuse options that contradict each other."""
@@ -103,59 +91,26 @@ class SurveyOptions:
 
     def check_none_is_given(self) -> None:
         """Options that say what to explain, and how, do not apply to records that were written before."""
-        for name in SurveyOptions.__slots__:
-            if name not in ("explainer", "pages") and not is_left_out(name):
+        for name in (*SurveyOptions.__slots__, *UnitOptions.__slots__, *shared.DecisionOptions.__slots__):
+            if name not in ("explainer", "pages") and not shared.is_left_out(name):
                 option = f"--{name.replace('_', '-')}"
                 raise CallError(f"{option} is for a new survey; records in files are counted as they are")
 
     def sample(self, graph: TemporalGraph) -> evaluation.Sample:
         """Which links are drawn. Events that are named one by one are all explained, unless --instances limits them."""
-        shares = TEST_PERIOD if self.period is None else parse_period(self.period)
+        shares = TEST_PERIOD if self.period is None else shared.parse_period(self.period)
         rows: tuple[int, ...] | None = None
         if self.events is not None:
-            shares, rows = (0.0, 1.0), tuple(sorted(named_rows(self.events)))
+            shares, rows = (0.0, 1.0), tuple(sorted(shared.named_rows(self.events)))
             for row in rows:
                 graph.query(row)  # raises an error if there is no such event
         elif self.node is not None:
-            chosen = rows_of_node(graph, rows_between(graph, shares), self.node, by_default=self.period is None)
+            chosen = shared.rows_of_node(graph, rows_between(graph, shares), self.node, by_default=self.period is None)
             rows = tuple(chosen.tolist())
         most = INSTANCES if self.events is None or rows is None else len(rows)
         return evaluation.Sample(
-            self.instances or most, tuple(dict.fromkeys(names_in(self.kinds))), shares, events=rows
+            self.instances or most, tuple(dict.fromkeys(shared.names_in(self.kinds))), shares, events=rows
         )
-
-
-_links, _model = section("Which links"), section("Data and model")
-_search, _output = section("The search"), section("Output")
-survey_options = bundled(
-    "options",
-    SurveyOptions,
-    _model(
-        "--model",
-        multiple=True,
-        help=f"As in explain; repeat it to compare a second model on the same links. Default: {DEFAULT_MODEL}.",
-    ),
-    mismatch_option,
-    _links(
-        "--instances",
-        type=COUNT,
-        help=f"Number of predictions of each kind. Default: {INSTANCES}; with --events, all of them.",
-    ),
-    kinds_option,
-    period_option,
-    node_option,
-    events_option,
-    seed_option,
-    _search("--explainer", metavar="NAME", default=DEFAULT_SEARCH, help=f"A search: {SEARCH_NAMES}."),
-    allow_option,
-    protect_option,
-    candidates_option,
-    _search("--evaluations", type=COUNT, help="Maximum number of model evaluations for each link. Default: 300."),
-    workers_option,
-    ray_option,
-    _output("--out", type=LINES, help="File for the records, as cody evaluate writes them; resumes an existing file."),
-    _output("--pages", type=FOLDER, help="With --html: a page of each explanation in this folder, linked."),
-)
 
 
 class SurveyedModel(NamedTuple):
@@ -174,42 +129,54 @@ class SurveyedModel(NamedTuple):
     },
 )
 @argument("files", "Records of earlier surveys (--out), counted together. Default: explain now.", nargs=-1, type=FILE)
-@data_options
-@survey_options
-@html_option
-@csv_option
-@json_option
+@shared.data_options
+@shared.decision_options
+@bundled("options", SurveyOptions)
+@unit_options
+@shared.html_option
+@shared.csv_option
+@shared.json_option
 def survey(
-    files: Sequence[Path], source: DataSource, options: SurveyOptions, html: Path | None, as_csv: bool, as_json: bool
+    files: Sequence[Path],
+    source: shared.DataSource,
+    decide: shared.DecisionOptions,
+    options: SurveyOptions,
+    units: UnitOptions,
+    html: Path | None,
+    as_csv: bool,
+    as_json: bool,
 ) -> None:
     """Explain many predictions and summarize what decides them."""
-    check_formats(as_csv, as_json)
+    shared.check_formats(as_csv, as_json)
     if files:
         options.check_none_is_given()
         _check_pages(html, options.pages)
-        wanted = None if is_left_out("explainer") else options.explainer
+        wanted = None if shared.is_left_out("explainer") else options.explainer
         read = _read(files, source.data, source.load(), wanted)
         _report(read, html, options.pages, as_json=as_json, as_csv=as_csv)
         return
     options.check()
     _check_pages(html, options.pages)
-    edits = parse_edits(options.allow)
+    edits, decision = shared.parse_edits(options.allow), decide.decision()
     chosen = explainer(options.explainer, size=options.candidates, evaluations=options.evaluations, edits=edits)
-    use_threads(1)
+    chosen = replace(chosen, by=units.kind, dependants=units.rule)
+    shared.use_threads(1)
     surveyed: list[SurveyedModel] = []
     with tempfile.TemporaryDirectory(prefix="cody-survey-") as scratch:
         for number, name in enumerate(options.models):
-            subject = ModelSource(**asdict(source), model=name, allow_data_mismatch=options.allow_data_mismatch)
+            subject = shared.ModelSource(**asdict(source), model=name, allow_data_mismatch=options.allow_data_mismatch)
             graph = (named := subject.named()).graph
             sample = _same_links(surveyed[0]) if surveyed else options.sample(graph)
-            chosen = replace(chosen, protect=parse_protected(graph, options.protect))
-            plan = evaluation.EvaluationPlan(named.data(source.data), name, (chosen,), options.seed)
+            chosen = replace(chosen, protect=shared.parse_protected(graph, options.protect))
+            plan = evaluation.EvaluationPlan(named.data(source.data), name, (chosen,), options.seed, decision=decision)
             file = _file(options.out or Path(scratch) / "records.jsonl", number)
             model = subject.open(named)
             with way_to_evaluate(plan.data, graph, subject, options.workers, options.ray) as way:
                 steps = evaluation.run(file, model, graph, plan, sample, evaluate=way)
                 kept, nothing = (file if options.out else None), "nothing was saved (use --out FILE)"
-                links = finish(steps, sample, kept=kept, nothing=nothing)
+                settled = evaluation.check_plan(model, graph, plan)
+                words_of = {kind: kind_in_words(kind, settled, subject_of(model)) for kind in sample.kinds}
+                links = finish(steps, sample, words_of, kept=kept, nothing=nothing)
             surveyed.append(SurveyedModel(graph, _explained(file, graph, plan, links)))
     _report(surveyed, html, options.pages, as_json=as_json, as_csv=as_csv)
 
@@ -231,7 +198,7 @@ def _read(files: Sequence[Path], data: str, graph: TemporalGraph, wanted: str | 
 
 
 def _report(
-    asked: Sequence[SurveyedModel],
+    surveyed: Sequence[SurveyedModel],
     html: Path | None,
     pages: Path | None,
     *,
@@ -239,17 +206,18 @@ def _report(
     as_csv: bool,
 ) -> None:
     """Print what the explained links have in common, and write its page."""
-    found = [survey_of(each.explained, each.graph) for each in asked]
-    comparison = compare(asked[0].explained, asked[1].explained, asked[0].graph) if len(asked) == 2 else None
+    found = [survey_of(each.explained, each.graph) for each in surveyed]
+    comparison = (
+        compare_models(surveyed[0].explained, surveyed[1].explained, surveyed[0].graph) if len(surveyed) == 2 else None
+    )
     if html is not None:
-        _write_page(html, pages, found, comparison, asked)
+        _write_page(html, pages, found, comparison, surveyed)
     _print(found, comparison, as_json=as_json, as_csv=as_csv)
 
 
 def _print(found: Sequence[Survey], comparison: ModelComparison | None, *, as_json: bool, as_csv: bool) -> None:
     if as_json:
-        document: dict[str, Any] = {"surveys": [each.to_dict() for each in found]}
-        print_json(document | {"comparison": None if comparison is None else comparison.to_dict()})
+        print_json(SurveyOutput(tuple(found), comparison).to_dict())
     elif as_csv:
         columns = ["data", "model", "kind", "figure", "value", "low", "high", "of"]
         print_csv(columns, (row for each in found for row in each.rows()))
@@ -257,7 +225,7 @@ def _print(found: Sequence[Survey], comparison: ModelComparison | None, *, as_js
         for each in found:
             print_parts(_shown(each))
         if comparison is not None:
-            print_parts(_compared(comparison))
+            print_parts(_compared(comparison, found[0].subject))
         print_parts(_meanings(found[0]))
 
 
@@ -278,7 +246,7 @@ def _write_page(
     pages: Path | None,
     found: Sequence[Survey],
     comparison: ModelComparison | None,
-    asked: Sequence[SurveyedModel],
+    surveyed: Sequence[SurveyedModel],
 ) -> None:
     """The survey's page, and if they are wanted, the pages of its explanations."""
     from cody.web import write_html, write_page
@@ -292,7 +260,7 @@ def _write_page(
     else:
         folder = pages.absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        wanted = [(place, case) for place, each in enumerate(asked) for case in each.explained]
+        wanted = [(place, case) for place, each in enumerate(surveyed) for case in each.explained]
         with progress("pages", len(wanted)) as move:
             for number, (place, case) in enumerate(wanted):
                 why = case.record.explanation
@@ -320,7 +288,7 @@ def _file(first: Path, number: int) -> Path:
 
 
 def _explained(
-    file: Path, graph: TemporalGraph, plan: evaluation.EvaluationPlan, links: Sequence[evaluation.Link]
+    file: Path, graph: TemporalGraph, plan: evaluation.EvaluationPlan, links: Sequence[Link]
 ) -> list[ExplainedLink]:
     """What a run explained; what it could not explain is said."""
     failures = failures_of(file, plan, links)
@@ -358,7 +326,10 @@ def _shown(found: Survey) -> Iterable[Any]:
     """A survey for a person, one kind of prediction after the other."""
     for part in found.parts:
         name = f"{words.sanitize(found.model, 30)} on {words.sanitize(found.data, 30)}"
-        yield f"{name}: {words.count(part.links, f'{part.kind} prediction')}, {part.explained} with a counterfactual"
+        which = words.count(part.links, f"{part.kind} prediction")
+        if found.decision is not UNSET:
+            which = f"{part.links:,} {words.sanitize(part.title, 60)}"
+        yield f"{name}: {which}, {part.explained} with a counterfactual"
         yield from ([found.protected] if found.protected else [])
         yield ""
         yield from _fragility(part, found)
@@ -366,7 +337,7 @@ def _shown(found: Survey) -> Iterable[Any]:
             yield from _decisive(part)
         if part.simultaneous.advice:
             yield from (Prose(part.simultaneous.advice), "")
-        yield from _deciders("Nodes that decide for links of others", "node", part.nodes)
+        yield from _deciders(f"Nodes that decide for {found.subject}s of others", "node", part.nodes)
         yield from _deciders("Events that decide more than once", "event", part.events)
         fragile = [each for each in part.most_fragile if each.rows]
         robust = [*part.most_robust, *(each for each in reversed(part.most_fragile) if not each.rows)]
@@ -392,7 +363,7 @@ def _decisive(part: Part) -> Iterable[Any]:
         rows.add_row(contrast.what, _percent(contrast.decisive), _percent(contrast.candidates), *_ratio(contrast))
     yield rows
     now = part.most_fragile[0].time
-    old, usual = (words.earlier(now - age, now) for age in part.age)
+    old, usual = (words.earlier(now - age, now) for age in (part.age.decisive, part.age.candidates))
     yield Prose(f"Half of the decisive events are at most {old} old; of all candidates, {usual}.")
     if part.caution:
         yield Prose(part.caution)
@@ -412,17 +383,23 @@ def _deciders(title: str, heading: str, deciders: Sequence[Decider]) -> Iterable
 def _examples(title: str, examples: Sequence[Example], found: Survey) -> Iterable[Any]:
     if not examples:
         return
-    rows = TextTable("#event", "link", "#score", _changes(found))
+    rows = TextTable("#event", _heading(found.subject), f"#{found.figure}", _changes(found))
     for each in examples:
         link = f"{words.sanitize(each.src, 20)} → {words.sanitize(each.dst, 20)}"
-        rows.add_row(str(each.event), link, f"{each.score:.2f}", _rows(each.rows))
+        shown = words.sanitize(each.figure, 24) if each.score is None else f"{each.score:.2f}"
+        rows.add_row(str(each.event), link, shown, _rows(each.rows))
     yield from (f"{title}:", rows, "")
 
 
-def _compared(found: ModelComparison) -> Iterable[Any]:
+def _heading(subject: str) -> str:
+    """Of the column that names the two nodes."""
+    return "link" if subject == "link" else "nodes"
+
+
+def _compared(found: ModelComparison, subject: str) -> Iterable[Any]:
     """Two surveys side by side."""
     one, other = (words.sanitize(name, 30) for name in found.models)
-    yield f"{one} and {other} on {words.count(found.links, 'link')}:"
+    yield f"{one} and {other} on {words.count(found.links, subject)}:"
     yield f"the same decision on {_percent(found.same_decision)} ({_between(found.same_decision)})"
     if found.overlap is not None and found.same_reason is not None:
         yield (
@@ -430,7 +407,7 @@ def _compared(found: ModelComparison) -> Iterable[Any]:
             f"{found.both_explained} that both explain; mean overlap |X ∩ Y| / |X ∪ Y| {found.overlap.value:.2f}\n"
         )
         for title, pairs in (("They agree most on", found.agree), ("They differ most on", found.differ)):
-            rows = TextTable("#event", "link", one, other)
+            rows = TextTable("#event", _heading(subject), one, other)
             for pair in pairs:
                 link = f"{words.sanitize(pair.src, 20)} → {words.sanitize(pair.dst, 20)}"
                 rows.add_row(str(pair.event), link, _rows(pair.rows), _rows(pair.others))

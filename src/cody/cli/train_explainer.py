@@ -5,48 +5,39 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cody.cli.command import COUNT, FOLDER, bundled, command, option, real, section
-from cody.cli.messages import print_json, say
+from cody.cli.command import COUNT, FOLDER, bundled, command, given_by, option, option_fields, real
+from cody.cli.messages import print_json
 from cody.cli.options import ModelSource, json_option, model_options, naming_what_was_left_out, use_threads
-from cody.cli.progress import progress, status
-from cody.cli.running import stop
-from cody.cli.train import resumable, seed_option
+from cody.cli.progress import status
+from cody.cli.running import follow_training
+from cody.cli.train import TRAINING, seed_option
 from cody.errors import CallError, did_you_mean
 from cody.study.explainers import TRAINED
 from cody.utils import words
 
+if TYPE_CHECKING:
+    from cody.baselines.lessons import EpochProgress
+
 NAMES = ", ".join(TRAINED)
+_training, _own = option_fields(TRAINING), option_fields("Options of single explainers")
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainerTraining:
     """How an explainer is trained; None: its own default."""
 
-    links: int
-    epochs: int
-    learning_rate: float
-    seed: int
-    size: float | None
-    entropy: float | None
-    prior: float | None
-    divergence: float | None
-
-
-_training, _own = section("Training"), section("Options of single explainers")
-explainer_training = bundled(
-    "training",
-    ExplainerTraining,
-    _training("--links", type=COUNT, default=1000, help="Number of links of the training period to learn from."),
-    _training("--epochs", type=COUNT, default=30, help="Number of passes over these links."),
-    _training("--learning-rate", type=real(0, 1), default=1e-3, help="Step size of Adam."),
-    seed_option,
-    _own("--size", type=real(0), help="PGExplainer: weight of the size penalty. Default: 2."),
-    _own("--entropy", type=real(0), help="PGExplainer: weight of the entropy penalty. Default: 0.1."),
-    _own("--prior", type=real(0, 1), help="TempME: prior share of motifs that are kept. Default: 0.05."),
-    _own("--divergence", type=real(0), help="TempME: weight of the divergence from that prior. Default: 0.5."),
-)
+    links: int = _training(type=COUNT, default=1000, help="Number of links of the training period to learn from.")
+    epochs: int = _training(type=COUNT, default=30, help="Number of passes over these links.")
+    learning_rate: float = _training(type=real(0, 1), default=1e-3, help="Step size of Adam.")
+    seed: int = given_by(seed_option)
+    size: float | None = _own(type=real(0), help="PGExplainer: weight of the size penalty. Default: 2.")
+    entropy: float | None = _own(type=real(0), help="PGExplainer: weight of the entropy penalty. Default: 0.1.")
+    prior: float | None = _own(type=real(0, 1), help="TempME: prior share of motifs that are kept. Default: 0.05.")
+    divergence: float | None = _own(
+        type=real(0), help="TempME: weight of the divergence from that prior. Default: 0.5."
+    )
 
 
 @command("train-explainer")
@@ -57,7 +48,7 @@ explainer_training = bundled(
     help=f"Which one: {NAMES}. The first also guides T-GNNExplainer.",
 )
 @model_options
-@explainer_training
+@bundled("training", ExplainerTraining)
 @option("--out", type=FOLDER, required=True, help="Folder for the explainer; resumes an interrupted training.")
 @json_option
 def train_explainer(explainer: str, source: ModelSource, training: ExplainerTraining, out: Path, as_json: bool) -> None:
@@ -77,26 +68,20 @@ def train_explainer(explainer: str, source: ModelSource, training: ExplainerTrai
         with naming_what_was_left_out(source.model, graph):
             model = SoftModel(load_model(source.model, graph, allow_data_mismatch=source.allow_data_mismatch))
         steps = train(model, settings, out)
-    finished = None
-    try:
-        with progress("Preparing the links ...", None) as move:
-            for step in steps:
-                if finished is None and step.epoch > 1:
-                    say(f"resuming after epoch {step.epoch - 1}")
-                finished = step.epoch
-                move(description="epochs", completed=finished, total=training.epochs)
-                say(
-                    f"epoch {step.epoch:>3}  loss {step.loss:.4f}  same decision {step.agreement:.1%}, "
-                    f"events kept {step.weight:.1%}"
-                )
-    except KeyboardInterrupt:
-        stop(resumable(finished))
+    follow_training(
+        steps, "Preparing the links ...", lambda step: ("epochs", step.epoch, training.epochs), _result_of_epoch
+    )
     notes = out / f"{settings.new_scorer(model.network.sizes).FILES}.json"
     document = json.loads(notes.read_text(encoding="utf-8"))
     if as_json:
         print_json(document)
     else:
         print(f"Saved in {words.sanitize(out)}.\nFor model {document['model']}\nand data  {document['data']}.")
+
+
+def _result_of_epoch(step: EpochProgress) -> str:
+    kept = f"same decision {step.agreement:.1%}, events kept {step.weight:.1%}"
+    return f"epoch {step.epoch:>3}  loss {step.loss:.4f}  {kept}"
 
 
 def _settings(kind: Any, explainer: str, given: dict[str, Any]) -> Any:

@@ -29,8 +29,8 @@ def view(file: Path, out: Path | None, line: int | None, every: bool, open_brows
         raise CallError("an explanation from standard input needs --out FILE")
     if every and line is not None:
         raise CallError("give --line or --all, not both")
-    page = file.with_suffix(".html") if out is None else out
-    documents = _read(file)
+    page = _page_beside(file) if out is None else out
+    documents = read_documents(file)
     if every:
         _write_all(documents, file, page)
     else:
@@ -38,6 +38,16 @@ def view(file: Path, out: Path | None, line: int | None, every: bool, open_brows
     say(f"Page: {sanitize(page, 200)}")
     if open_browser:
         webbrowser.open(page.absolute().as_uri())
+
+
+def _page_beside(file: Path) -> Path:
+    """The page that is named like the file, unless that is the page of a survey whose records these are."""
+    from cody.web.file import is_survey_page
+
+    page = file.with_suffix(".html")
+    if is_survey_page(page):
+        raise CallError(f"{page} is the page of a survey and would be overwritten; choose another name with --out FILE")
+    return page
 
 
 def _write_all(documents: Sequence[str], file: Path, page: Path) -> None:
@@ -50,7 +60,7 @@ def _write_all(documents: Sequence[str], file: Path, page: Path) -> None:
 
 
 def _write_one(documents: Sequence[str], line: int | None, file: Path, page: Path) -> None:
-    """A page of one explanation. If there are several and none was chosen, that is said."""
+    """A page of one explanation; a note if there are several and none was chosen."""
     from cody.web import write_page
 
     chosen = line or 1
@@ -61,7 +71,7 @@ def _write_one(documents: Sequence[str], line: int | None, file: Path, page: Pat
         say(f"line 1 of {len(documents):,}: --line N makes a page of another, --all one of each")
 
 
-def _read(file: Path) -> list[str]:
+def read_documents(file: Path) -> list[str]:
     """The documents in a file that has one, or one a line."""
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")

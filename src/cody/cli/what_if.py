@@ -11,19 +11,27 @@ import click
 from cody.cli.command import COUNT, FILE, command, section
 from cody.cli.messages import print_json, say
 from cody.cli.options import (
+    DecisionOptions,
     EditOptions,
     LinkOptions,
     ModelSource,
+    decision_options,
     edit_options,
     json_option,
     link_options,
     model_options,
 )
+from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
-from cody.explain.what_if import Scenario, answer_cases, effects, read_cases, unseen
-from cody.graph import Query, TemporalGraph
+from cody.explain.what_if import DecidedCase, Scenario, decide_cases, each_unit, near, read_cases, unseen
+from cody.explain.without import Removal
+from cody.explain.wording import occasion
+from cody.graph import TemporalGraph
+from cody.graph.dependants import Rule
 from cody.graph.edits import Add, Alter, Edit, Move
-from cody.models.decision import probability
+from cody.graph.units import EVENT, Unit
+from cody.models.contract import subject_of
+from cody.models.decision import LINK, Above
 from cody.utils.words import count
 
 _link, _edit, _model = section("The link"), section("Changes to the history"), section("Data and model")
@@ -35,6 +43,8 @@ _link, _edit, _model = section("The link"), section("Changes to the history"), s
         "cody what-if --event 53854 --without 53852": "had this message not been sent",
         'cody what-if --event 53854 --move "53852 1 day earlier"': "had it been sent a day earlier",
         'cody what-if --event 53852 --add "1395 1772 2004-07-28 03:54"': "had there been one more",
+        "cody what-if --event 53854 --without 53852 --top 10": "and where would 1395 rank then?",
+        'cody what-if --event 53007 --without-pair "474 1285"': "had these two never written to each other",
     },
 )
 @link_options
@@ -44,8 +54,17 @@ _link, _edit, _model = section("The link"), section("Changes to the history"), s
     help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …, "altered": …}.',
 )
 @edit_options
-@_edit("--each", is_flag=True, help="Remove candidate events, one at a time.")
-@_edit("--top", was="--most", type=COUNT, default=10, metavar="N", help="With --each: show the N strongest effects.")
+@unit_options
+@_edit("--each", is_flag=True, help="Remove candidate events, or units (--by), one at a time.")
+@_edit(
+    "--strongest",
+    was="--most",
+    type=COUNT,
+    default=10,
+    metavar="N",
+    help="With --each: show the N strongest effects.",
+)
+@decision_options
 @model_options
 @_model(
     "--engine",
@@ -58,8 +77,10 @@ def what_if(
     link: LinkOptions,
     cases: Path | None,
     edits: EditOptions,
+    units: UnitOptions,
     each: bool,
-    top: int,
+    strongest: int,
+    decide: DecisionOptions,
     source: ModelSource,
     engine: str,
     as_json: bool,
@@ -71,54 +92,79 @@ def what_if(
         )
     if each and edits.are_given:
         raise CallError("--each removes one event at a time; leave out --without, --add, --move and --alter")
-    removed, new_nodes = edits.removed, edits.new_node
+    if units.by != EVENT and not each:
+        raise CallError(f"--by {units.by} says what --each removes at a time; to remove one of them, --without-pair, …")
+    new_nodes, decision, rule = edits.new_node, decide.decision(), units.rule
     named = source.named()
     graph = named.graph
     if cases is not None:
         scenarios = read_cases(cases, graph)
-        _say_which_cases_are_too_late(graph, scenarios, new_nodes)
     else:
-        query, changes = link.query(graph), edits.edits(graph)
-        scenarios = [Scenario(query, link.event)]
-        scenarios += [Scenario(query, link.event, removed, changes)] if removed or changes else []
-        _say_what_is_too_late(graph, query, link.event, removed, changes, new_nodes)
+        query, removal, changes = link.query(graph), edits.removed(graph), edits.edits(graph)
+        scenarios = _scenarios(graph, Scenario(query, link.event), removal, changes, rule)
     model = source.open(named, reference=engine == "replay")
-    if each:
-        found = effects(model, graph, scenarios[0].query)
-        scenarios += [scenarios[0]._replace(removed=frozenset({row})) for row in found.candidates.tolist()]
-        logits = [found.logit, *found.without.tolist()]
+    about = f"the {occasion(subject_of(model), graph.name_of_event())}"
+    if cases is not None:
+        _say_which_cases_are_too_late(graph, scenarios, new_nodes, about)
     else:
-        logits = answer_cases(model, graph, scenarios, new_nodes=new_nodes)
+        changed = Scenario(query, link.event, removal.rows, changes)
+        _say_what_is_too_late(graph, changed, new_nodes, about)
+    if each and (rule is not None or units.by != EVENT):
+        some = each_unit(model, graph, query, units.kind, rule)
+        scenarios += [_without_unit(scenarios[0], unit) for unit in some]
+    elif each:
+        scenarios += [scenarios[0]._replace(removed=frozenset({row})) for row in near(model, graph, query).tolist()]
+    answers = decide_cases(model, graph, scenarios, decision, new_nodes=new_nodes)
     if as_json:
-        print_json([_answer(graph, case, logit) for case, logit in zip(scenarios, logits, strict=True)])
+        print_json([_answer(graph, case, answer) for case, answer in zip(scenarios, answers, strict=True)])
         return
     from cody.cli import show
 
-    show.print_parts(show.effects(graph, found, top) if each else [show.answers(graph, scenarios, logits)])
+    pair = "link" if subject_of(model) == "link" else graph.name_of_event()
+    if each:
+        show.print_parts(show.effects(graph, scenarios, answers, strongest, pair))
+    else:
+        show.print_parts([show.answers(graph, scenarios, answers, pair)])
 
 
-def _say_what_is_too_late(
-    graph: TemporalGraph,
-    query: Query,
-    event: int | None,
-    removed: frozenset[int],
-    edits: Sequence[Edit],
-    new_nodes: Sequence[str],
-) -> None:
+def _scenarios(
+    graph: TemporalGraph, unchanged: Scenario, removal: Removal, edits: tuple[Edit, ...], rule: Rule | None
+) -> list[Scenario]:
+    """Nothing changed, then what is removed and edited; by a rule, then with what goes along."""
+    if not removal.rows and not edits:
+        return [unchanged]
+    literal = unchanged._replace(removed=removal.rows, edits=edits, names=removal.names)
+    along = removal.dependants(graph, rule, unchanged.query.before)
+    if not along:
+        return [unchanged, literal]
+    return [unchanged, literal, literal._replace(removed=removal.rows | along, dependants=along)]
+
+
+def _without_unit(unchanged: Scenario, unit: Unit) -> Scenario:
+    names = (unit.name,) if unit.name else ()
+    along = unit.change.difference(unit.rows.tolist())
+    return unchanged._replace(removed=unit.change, names=names, dependants=along)
+
+
+def _say_what_is_too_late(graph: TemporalGraph, case: Scenario, new_nodes: Sequence[str], about: str) -> None:
     """Say which changes the question does not see, because they lie after it."""
-    later = sorted(row for row in removed if query.before <= row < graph.num_events)
-    what = f"event {event}" if event is not None else "the link"
+    later = sorted(row for row in case.removed if case.query.before <= row < graph.num_events)
+    if case.event in case.removed and len(later) > 1:
+        say(f"event {case.event} itself is one of them: it is what is scored, whether it happens or not")
+    what = about if case.event is None else f"event {case.event}"
     if len(later) == 1:
         say(f"event {later[0]} does not lie before {what}: leaving it out changes nothing")
     elif later:
-        some = f"{len(later):,} of {count(len(removed), 'event')}, from {later[0]} on,"
+        some = f"{len(later):,} of {count(len(case.removed), 'event')}, from {later[0]} on,"
         say(f"{some} do not lie before {what}: leaving them out changes nothing")
-    for edit in edits:
-        if said := unseen(graph, query, edit, new_nodes):
+    for edit in case.edits:
+        if said := unseen(graph, case.query, edit, new_nodes, what):
             say(said)
 
 
-def _say_which_cases_are_too_late(graph: TemporalGraph, cases: Sequence[Scenario], new_nodes: Sequence[str]) -> None:
+def _say_which_cases_are_too_late(
+    graph: TemporalGraph, cases: Sequence[Scenario], new_nodes: Sequence[str], what: str
+) -> None:
     """Say in how many cases something is changed that the question does not see, and name the first."""
     late = [
         number
@@ -128,15 +174,17 @@ def _say_which_cases_are_too_late(graph: TemporalGraph, cases: Sequence[Scenario
     ]
     if late:
         of_all = f"{len(late):,} of {count(len(cases), 'case')}, the first of them case {late[0]}"
-        say(f"{of_all}, change something that does not lie before the link: that has no effect")
+        say(f"{of_all}, change something that does not lie before {what}: that has no effect")
 
 
-def _answer(graph: TemporalGraph, case: Scenario, logit: float) -> dict[str, Any]:
+def _answer(graph: TemporalGraph, case: Scenario, decided: DecidedCase) -> dict[str, Any]:
     # Batches of other sizes round the last digits differently; six decimals are the same in all of them.
     answer: dict[str, Any] = {"event": case.event}
     if case.event is None:
         answer |= {"src": graph.name(case.query.src), "dst": graph.name(case.query.dst), "time": case.query.time}
     answer["removed"] = sorted(case.removed)
+    answer |= {"named": list(case.names)} if case.names else {}
+    answer |= {"dependants": sorted(case.dependants)} if case.dependants else {}
     for name, kind in (("added", Add), ("moved", Move)):
         if any(isinstance(edit, kind) for edit in case.edits):
             answer[name] = [edit._asdict() for edit in case.edits if isinstance(edit, kind)]
@@ -145,8 +193,17 @@ def _answer(graph: TemporalGraph, case: Scenario, logit: float) -> dict[str, Any
         answer["altered"] = [
             {"row": edit.row, "features": dict(zip(names, edit.features, strict=True))} for edit in altered
         ]
-    return answer | {
-        "logit": round(logit, 6),
-        "score": round(probability(logit), 6),
-        "predicted": logit > 0,
-    }
+    return answer | _figures(decided)
+
+
+def _figures(decided: DecidedCase) -> dict[str, Any]:
+    """What is decided, and its numbers."""
+    decision, margin, standing = decided.decision, decided.margin, decided.state.standing
+    if isinstance(decision, Above):
+        figures = {"logit": round(margin + decision.line, 6), "score": round(decision.score(margin), 6)}
+        usual = decision.threshold == 0.5 and decision.positive == LINK
+        return figures | {"predicted": margin > 0} | ({} if usual else {"outcome": decision.outcome(margin)})
+    known = {} if standing is None else {name: value for name, value in standing._asdict().items() if value}
+    if "leaders" in known:
+        known["leaders"] = [leader._asdict() for leader in known["leaders"]]
+    return {"margin": round(margin, 6)} | known | {"predicted": margin > 0, "outcome": decision.outcome(margin)}

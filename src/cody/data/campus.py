@@ -14,7 +14,8 @@ a post in the forum of that topic is likely, and without it only noise leads the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,23 +40,7 @@ class Campus:
     causes: tuple[frozenset[int], ...]
 
 
-@dataclass(slots=True)
-class _GeneratedEvents:
-    """Events in the order in which they are generated; sorted at the end."""
-
-    src: list[Nodes] = field(default_factory=list)
-    dst: list[Nodes] = field(default_factory=list)
-    time: list[Times] = field(default_factory=list)
-    cause: list[Nodes] = field(default_factory=list)  # position of the cause in this log, -1: none
-
-    def add(self, src: Nodes, dst: Nodes, time: Times, cause: Nodes | None = None) -> Nodes:
-        start = sum(len(times) for times in self.time)
-        positions = np.arange(start, start + len(time))
-        self.src.append(src)
-        self.dst.append(dst)
-        self.time.append(time)
-        self.cause.append(np.full(len(time), -1) if cause is None else cause)
-        return positions
+Add = Callable[..., Nodes]  # source, destination, time and, if known, cause → the positions of these events in the log
 
 
 def campus(
@@ -89,38 +74,44 @@ def campus(
     """
     forums = courses if forums is None else forums
     _check_sizes(students, courses, forums, days, enrolments, noise)
-    rng, log = np.random.default_rng(seed), _GeneratedEvents()
+    rng = np.random.default_rng(seed)
     first_forum, first_course = students, students + forums
+    log: list[tuple[Nodes, Nodes, Times, Nodes]] = []  # sources, destinations, times, positions of causes (-1: none)
+
+    def add(src: Nodes, dst: Nodes, time: Times, cause: Nodes | None = None) -> Nodes:
+        start = sum(len(src) for src, *_ in log)
+        log.append((src, dst, time, np.full(len(time), -1) if cause is None else cause))
+        return np.arange(start, start + len(time))
 
     every_course = np.tile(np.arange(courses), days)
     announced = np.repeat(np.arange(days), courses) * DAY + rng.uniform(0, DAY / 2, days * courses)
-    log.add(first_course + every_course, first_forum + every_course, announced)
+    add(first_course + every_course, first_forum + every_course, announced)
 
     student = np.repeat(np.arange(students), enrolments)
     course = np.concatenate([rng.permutation(courses)[:enrolments] for _ in range(students)])
     enrolled = rng.uniform(DAY, days * DAY - POST_DELAY[1] - ANSWER_DELAY[1], len(student))
-    rows = log.add(student, first_course + course, enrolled)
+    rows = add(student, first_course + course, enrolled)
     posted = enrolled + rng.uniform(*POST_DELAY, len(student))
-    rows = log.add(student, first_forum + course, posted, cause=rows)
-    log.add(first_course + course, student, posted + rng.uniform(*ANSWER_DELAY, len(student)), cause=rows)
+    rows = add(student, first_forum + course, posted, cause=rows)
+    add(first_course + course, student, posted + rng.uniform(*ANSWER_DELAY, len(student)), cause=rows)
 
-    _noise(log, rng, students, first_forum, forums, days, round(noise * 3 * len(student)))
+    _noise(add, rng, students, first_forum, forums, days, round(noise * 3 * len(student)))
     return _finish(log, students, forums, courses)
 
 
 def _noise(
-    log: _GeneratedEvents, rng: np.random.Generator, students: int, first_forum: int, forums: int, days: int, count: int
+    add: Add, rng: np.random.Generator, students: int, first_forum: int, forums: int, days: int, count: int
 ) -> None:
     visits = count // 2
     visitor, forum = rng.integers(students, size=visits), first_forum + rng.integers(forums, size=visits)
-    log.add(visitor, forum, rng.uniform(0, days * DAY, visits))
+    add(visitor, forum, rng.uniform(0, days * DAY, visits))
     sender = rng.integers(students, size=count - visits)
     receiver = (sender + rng.integers(1, students, size=count - visits)) % students
-    log.add(sender, receiver, rng.uniform(0, days * DAY, count - visits))
+    add(sender, receiver, rng.uniform(0, days * DAY, count - visits))
 
 
-def _finish(log: _GeneratedEvents, students: int, forums: int, courses: int) -> Campus:
-    src, dst, time, cause = (np.concatenate(parts) for parts in (log.src, log.dst, log.time, log.cause))
+def _finish(log: Sequence[tuple[Nodes, Nodes, Times, Nodes]], students: int, forums: int, courses: int) -> Campus:
+    src, dst, time, cause = (np.concatenate(parts) for parts in zip(*log, strict=True))
     order = np.argsort(time, kind="stable")
     row_of = np.empty_like(order)
     row_of[order] = steps = np.arange(len(order))

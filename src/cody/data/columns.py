@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cody.errors import CallError, DataError, TimeWarning, first_line
-from cody.graph import LONGEST_NAME, check_room_for_names, reject_long_texts
+from cody.graph.columns import LONGEST_NAME, check_room_for_names, first_row, reject_long_texts
 from cody.utils.words import is_date, moment_and_zone, sanitize
 
 UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -35,8 +35,7 @@ def id_column(column: Any, name: str) -> Any:
     column = column.combine_chunks()
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    empty = first_row(column.is_null().to_numpy(zero_copy_only=False))
-    if empty is not None:
+    if (empty := first_row(column.is_null().to_numpy(zero_copy_only=False))) is not None:
         raise DataError(f"column {name!r} has no id in row {empty}")
     if types.is_decimal(kind):
         return _whole_decimals(column, name)
@@ -107,8 +106,7 @@ def whole_numbers(values: NDArray[Any], name: str) -> Integers:
         raise DataError(f"{name!r} must hold integer node ids, not {values.dtype} of shape {values.shape}")
     # Up to this number every integer has its own value: 2^53 - 1 for float64.
     exact = 2 ** (np.finfo(values.dtype).nmant + 1) - 1 if values.dtype.kind == "f" else 2**63 - 1
-    bad = first_row(~((values == np.round(values)) & (values <= exact) & (values >= -exact)))
-    if bad is not None:
+    if (bad := first_row(~((values == np.round(values)) & (values <= exact) & (values >= -exact)))) is not None:
         size = f" up to {exact} (the limit of {values.dtype})" if np.abs(values[bad]) > exact else ""
         raise DataError(f"{name!r} must hold integer node ids{size}; row {bad} has {values[bad]}")
     return values.astype(np.int64)
@@ -117,8 +115,7 @@ def whole_numbers(values: NDArray[Any], name: str) -> Integers:
 def counted_from(least: int, ids: Any, name: str) -> Integers:
     if not isinstance(ids, np.ndarray):
         raise DataError(f"{name!r} must hold integer ids, but it holds text, such as {ids[0].as_py()!r}")
-    bad = first_row(ids < least)
-    if bad is not None:
+    if (bad := first_row(ids < least)) is not None:
         raise DataError(f"{name!r} must hold ids from {least} on; row {bad} has {ids[bad]}")
     return ids
 
@@ -179,8 +176,7 @@ def time_column(column: Any, name: str, unit: str | None = None) -> Floats:
         column = column.dictionary_decode()
     if is_text(column.type):
         column = _moments(column)
-    missing = first_row(column.is_null().to_numpy(zero_copy_only=False))
-    if missing is not None:
+    if (missing := first_row(column.is_null().to_numpy(zero_copy_only=False))) is not None:
         raise DataError(f"time must be finite; row {missing} has none (column {name!r})")
     if types.is_date(column.type):
         column = column.cast(pa.timestamp("s" if types.is_date32(column.type) else "ms"))
@@ -289,14 +285,12 @@ def _feature_columns(column: Any, name: str) -> NDArray[np.float32]:
     import pyarrow as pa
     from pyarrow import compute
 
-    missing = first_row(column.is_null().to_numpy(zero_copy_only=False))
-    if missing is not None:
+    if (missing := first_row(column.is_null().to_numpy(zero_copy_only=False))) is not None:
         raise DataError(f"features must be finite numbers; row {missing} of column {name!r} has none")
     rows = len(column)
     if is_list(column.type):
         lengths = compute.list_value_length(column).to_numpy(zero_copy_only=False)
-        odd = first_row(lengths != lengths[0])
-        if odd is not None:
+        if (odd := first_row(lengths != lengths[0])) is not None:
             raise DataError(
                 f"all rows must have equally many features; row {odd} has {lengths[odd]}, row 0 has {lengths[0]}"
             )
@@ -305,8 +299,7 @@ def _feature_columns(column: Any, name: str) -> NDArray[np.float32]:
         values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).reshape(rows, -1)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise DataError(f"features must be numbers; column {name!r} holds {column.type}{_example(column)}") from None
-    bad = first_row(~np.isfinite(values).all(axis=1))
-    if bad is not None:
+    if (bad := first_row(~np.isfinite(values).all(axis=1))) is not None:
         raise DataError(f"features must be finite numbers; row {bad} of column {name!r} has a NaN or an infinity")
     return np.asarray(values, dtype=np.float32)
 
@@ -314,10 +307,6 @@ def _feature_columns(column: Any, name: str) -> NDArray[np.float32]:
 def is_list(kind: Any) -> bool:
     views = ("is_list_view", "is_large_list_view")
     return _is_one_of(kind, "is_list", "is_large_list", "is_fixed_size_list", *views)
-
-
-def first_row(mask: NDArray[np.bool_]) -> int | None:
-    return int(np.argmax(mask)) if mask.any() else None
 
 
 def to_numpy(value: Any, name: str) -> NDArray[Any]:

@@ -12,7 +12,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,23 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cody.data.campus import campus
-from cody.data.readers import (
-    ByteStream,
-    at_most_bytes,
-    errors_about,
-    exists,
-    files_to_suggest,
-    from_table,
-    from_temporal_data,
-    read_events,
-    read_text_columns,
-    two_sided,
-    unpack_gzip,
-)
+from cody.data.readers import exists, files_to_suggest, from_table, from_temporal_data, read_events, two_sided
+from cody.data.streams import ByteStream, at_most_bytes, errors_about, read_text_columns, unpack_gzip
 from cody.data.summary import summarise
 from cody.errors import CallError, DataError, did_you_mean, first_line
 from cody.graph import TemporalGraph
-from cody.utils.files import cache_directory, replacing
+from cody.utils.files import cache_directory, load_array, replacing
 from cody.utils.signatures import readable_help
 from cody.utils.words import sanitize
 
@@ -59,13 +48,17 @@ class Dataset:
     nodes: int
     events: int
     unique_edges: int
-    file: str  # our form of it, in the data directory; "": synthetic, there is no file
-    published: str  # the public file, under its name in the data directory
-    url: str
-    sha256: str | None  # of the public file; None: unknown, the first download is pinned
-    largest: int  # bytes that the public file may have
-    content: str  # identity of the graph without features, whichever file it is read from; "": there is no file
     read_published: Callable[[Path], TemporalGraph]
+    file: str = ""  # our form of it, in the data directory; "": synthetic, there is no file
+    published: str = ""  # the public file, under its name in the data directory
+    url: str = ""  # "": part of the package, or synthetic
+    sha256: str | None = None  # of the public file; None: unknown, the first download is pinned
+    largest: int = 4 * 2**20  # bytes that the public file may have
+    content: str = ""  # identity of the graph without features, whichever file it is read from; "": there is no file
+    read_file: Callable[[Path], TemporalGraph] | None = None  # for our form of it; None: `read_events`
+    event_name: str | None = None
+    about: str = ""  # in a few words, for the line above an explanation
+    add_labels: Callable[[TemporalGraph, Path], TemporalGraph] | None = None  # those beside the file of events
 
 
 def datasets() -> tuple[Dataset, ...]:
@@ -94,7 +87,8 @@ def is_here(dataset: Dataset) -> bool:
 def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
     """A temporal graph from a name, a file, a saved graph folder, a DataFrame, an Arrow table or a PyG TemporalData.
 
-    `columns` are those of `cody.data.read_events`: src, dst, time, features, unit, sort.
+    `columns` are those of `cody.data.read_events`: src, dst, time, features, unit, sort, label, label_name,
+    label_names, event_name.
 
     >>> load("collegemsg")
     TemporalGraph(1,899 nodes, 59,835 events)
@@ -230,13 +224,15 @@ def _check_content(dataset: Dataset, graph: TemporalGraph) -> TemporalGraph:
 
 def _load_named(dataset: Dataset) -> TemporalGraph:
     if not dataset.file:
-        return dataset.read_published(Path())
+        return replace(dataset.read_published(Path()), event_name=dataset.event_name)
     file, read = _locate(dataset)
     graph = read(file)
     try:
-        return _check_content(dataset, graph)
+        _check_content(dataset, graph)
     except DataError as error:
         raise DataError(f"{file} is not the data set {dataset.name!r}: {error}") from None
+    graph = replace(graph, event_name=dataset.event_name)
+    return graph if dataset.add_labels is None else dataset.add_labels(graph, file)
 
 
 def _locate(dataset: Dataset) -> tuple[Path, Callable[[Path], TemporalGraph]]:
@@ -244,7 +240,7 @@ def _locate(dataset: Dataset) -> tuple[Path, Callable[[Path], TemporalGraph]]:
     if not dataset.url:
         return Path(__file__).parent / "shipped" / dataset.file, dataset.read_published
     folder = data_directory()
-    for file, read in ((dataset.published, dataset.read_published), (dataset.file, read_events)):
+    for file, read in ((dataset.published, dataset.read_published), (dataset.file, dataset.read_file or read_events)):
         if (folder / file).is_file():
             return folder / file, read
     raise DataError(
@@ -288,6 +284,61 @@ def _read_network_repository_forums(file: Path) -> TemporalGraph:
     return TemporalGraph.from_arrays(src, dst, time, names=names, sort=True)
 
 
+def _read_bitcoin(file: Path) -> TemporalGraph:
+    """Columns src, dst, t and rating; traders are numbered as they appear."""
+    graph = read_events(file, src="src", dst="dst", time="t", features=["rating"])
+    assert graph.features is not None
+    return _rated(graph.src, graph.dst, graph.time, graph.features[:, 0], graph.names)
+
+
+def _read_snap_bitcoin(file: Path) -> TemporalGraph:
+    """SNAP's lines `source,target,rating,time`; traders are numbered as they appear, and keep SNAP's ids as names."""
+    import pyarrow as pa
+
+    types = {"src": pa.int64(), "dst": pa.int64(), "rating": pa.int64(), "time": pa.float64()}
+    with errors_about(file), unpack_gzip(file, LARGEST_TEXT) as stream:
+        table = read_text_columns(stream, list(types), ",", types=types)
+    src, dst, rating, time = (table[name].to_numpy() for name in types)
+    order = np.argsort(time, kind="stable")
+    ends = np.stack([src[order], dst[order]], axis=1).ravel()
+    known, first, rank = np.unique(ends, return_index=True, return_inverse=True)
+    appearance = np.argsort(first)  # of the known ids
+    number = np.empty(len(known), dtype=np.int64)
+    number[appearance] = np.arange(len(known))
+    ids = number[rank.ravel()].reshape(-1, 2)
+    return _rated(ids[:, 0], ids[:, 1], time[order], rating[order], known[appearance])
+
+
+def _rated(
+    src: NDArray[Any], dst: NDArray[Any], time: NDArray[Any], rating: NDArray[Any], names: NDArray[Any] | None
+) -> TemporalGraph:
+    """Ratings from -10 to 10 as a feature, divided by 10, and as a label: below 0 is distrust."""
+    return TemporalGraph.from_arrays(
+        src,
+        dst,
+        time,
+        names=names,
+        features=rating[:, None] / 10,
+        feature_names=["rating"],
+        labels=rating < 0,
+        label_names=("trust", "distrust"),
+    )
+
+
+def _with_bans(graph: TemporalGraph, file: Path) -> TemporalGraph:
+    """Whether an edit was the user's last before a ban: from the csv, or from `wikipedia_label.npy` beside the file."""
+    beside = file.with_name("wikipedia_label.npy")
+    labels = graph.labels
+    if labels is None and beside.is_file():
+        labels = load_array(beside, mapped=False)
+    if labels is None:
+        return graph
+    try:
+        return graph.with_labels(labels, ("no ban", "ban"))
+    except DataError as error:
+        raise DataError(f"{beside}: {error}") from None
+
+
 def _three_columns(stream: ByteStream, delimiter: str) -> Any:
     import pyarrow as pa
 
@@ -326,12 +377,10 @@ DATASETS = (
         events=59_835,
         unique_edges=20_296,
         file="collegemsg.npz",  # made by reproduce/collegemsg.py
-        published="",
-        url="",  # part of the package: shipped/
-        sha256=None,
-        largest=0,
         content="3f19a3edac4135b3e489b3c2d6557eec",
         read_published=_read_collegemsg,
+        event_name="message",
+        about="private messages between students, UC Irvine 2004",
     ),
     Dataset(
         name="uci-messages",
@@ -344,10 +393,10 @@ DATASETS = (
         file="uci_messages.parquet",
         published="CollegeMsg.txt.gz",
         url="https://snap.stanford.edu/data/CollegeMsg.txt.gz",
-        sha256=None,
-        largest=4 * 2**20,
         content="1ddff3c62197855a98a34f41972efefe",
         read_published=_read_snap_messages,
+        event_name="message",
+        about="private messages between students, UC Irvine 2004",
     ),
     Dataset(
         name="uci-forums",
@@ -360,10 +409,28 @@ DATASETS = (
         file="uci_forums.parquet",
         published="fb-forum.zip",
         url="https://nrvis.com/download/data/dynamic/fb-forum.zip",
-        sha256=None,
-        largest=4 * 2**20,
         content="e452eb2b4130abb8039c8b315aeccd57",
         read_published=_read_network_repository_forums,
+        event_name="post",
+        about="forum posts of students, UC Irvine 2004",
+    ),
+    Dataset(
+        name="bitcoin-otc",
+        title="Bitcoin OTC",
+        description="Who rates whom, from -10 to 10, on a bitcoin trading platform. Label: distrust, a rating below 0.",
+        kind="unipartite",
+        nodes=5_881,
+        events=35_592,
+        unique_edges=35_592,
+        file="bitcoin_otc.parquet",
+        published="soc-sign-bitcoinotc.csv.gz",
+        url="https://snap.stanford.edu/data/soc-sign-bitcoinotc.csv.gz",
+        largest=16 * 2**20,
+        content="cd55aa9e162b7059993adf55e51702ef",
+        read_published=_read_snap_bitcoin,
+        read_file=_read_bitcoin,
+        event_name="rating",
+        about="ratings between traders, 2010 to 2016",
     ),
     Dataset(
         name="wikipedia",
@@ -376,10 +443,12 @@ DATASETS = (
         file="wikipedia.parquet",
         published="wikipedia.csv",
         url="https://snap.stanford.edu/jodie/wikipedia.csv",
-        sha256=None,
         largest=2**30,
         content="a1e8b7b0bcc147d724aa20c60a44dd9f",
         read_published=read_events,
+        event_name="edit",
+        add_labels=_with_bans,
+        about="page edits of one month",
     ),
     Dataset(
         name="campus",
@@ -389,12 +458,7 @@ DATASETS = (
         nodes=220,
         events=4_200,
         unique_edges=3_446,
-        file="",
-        published="",
-        url="",
-        sha256=None,
-        largest=0,
-        content="",
         read_published=lambda _: campus().graph,
+        about="synthetic, with known causes",
     ),
 )

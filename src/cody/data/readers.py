@@ -8,19 +8,23 @@ row.
 from __future__ import annotations
 
 import csv
-import gzip
-import io
 import os
 import re
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cody.data.choice import (
+    NO_HEADER,
+    EventColumns,
+    GivenColumns,
+    TableHead,
+    choose_columns,
+    rule_of_labels,
+)
 from cody.data.columns import (
     Integers,
     counted_from,
@@ -36,36 +40,20 @@ from cody.data.columns import (
     to_numpy,
     whole_numbers,
 )
-from cody.data.storage import clear_up, is_saved_graph, open_graph
+from cody.data.labels import LabelOptions, LabelRule, Labels, check_no_names, read_labels
+from cody.data.streams import errors_about, largest_unpacked, open_text, read_text_columns, starts_with, too_large
 from cody.errors import CallError, DataError, did_you_mean, first_line
 from cody.graph import TemporalGraph
+from cody.graph.columns import first_row
 from cody.utils.files import load_array
 
-SRC_WORDS = ("src", "source", "u", "user", "user_id", "from", "sender")
-DST_WORDS = ("dst", "target", "destination", "i", "item", "item_id", "to", "receiver", "recipient")
-TIME_WORDS = ("t", "time", "ts", "timestamp", "unixts", "date", "datetime", "date_time", "created_at", "sent_at")
-FEATURE_LIST_WORDS = ("features", "msg")
-FEATURE_COLUMN = re.compile(r"(?:f|feature_?|feat_?)(\d+)", re.IGNORECASE)
 JODIE_COLUMNS = ["user_id", "item_id", "timestamp", "state_label", "comma_separated_list_of_features"]
 ML_COLUMNS = ["", "u", "i", "ts", "label", "idx"]
-NO_HEADER = "if line 1 is already an event: header=False in Python, `cody data import --no-header` on the command line"
 READABLE = "events are read from Parquet and csv files (cody.load also takes a pandas DataFrame)"
 
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet")  # of most files of events; others are read, too
 
 BATCH = 1 << 14  # rows of a Parquet file that are read at once
-ASSUMED_MEMORY = 8 * 2**30  # bytes, for a machine that does not say how many it has
-
-ByteStream = IO[bytes] | io.BufferedReader
-
-
-class EventColumns(NamedTuple):
-    """The columns of a table that make events."""
-
-    src: str
-    dst: str
-    time: str
-    features: list[str]
 
 
 def read_events(
@@ -78,6 +66,10 @@ def read_events(
     unit: str | None = None,
     sort: bool = False,
     header: bool = True,
+    label: str | None = None,
+    label_name: str | None = None,
+    label_names: Sequence[str] | None = None,
+    event_name: str | None = None,
 ) -> TemporalGraph:
     """The events of a file, or a saved graph, as a TemporalGraph.
 
@@ -97,60 +89,52 @@ def read_events(
         sort: Sort events that are not in time order instead of raising an error.
         header: False for text without column names: the columns are then called 1, 2, 3, …, the first three are source,
             destination and time unless given, and leading lines that start with # or % are skipped.
+        label: Name of the column with the label of each event, or a comparison of a column with a number, such as
+            "rating<0". By default, a column `label` or `state_label`. Empty cells are unknown labels. No model sees
+            labels as inputs.
+        label_name: Name of the second of two classes; the first is then called "no " and this.
+        label_names: Names of all classes, in the order of their values.
+        event_name: What one event is called: message, rating, payment, …
     """
-    file = Path(path)
+    file, given = Path(path), GivenColumns(src, dst, time, features)
+    labels = LabelOptions(label, label_name, label_names, event_name)
     if not exists(file):
         raise _missing_file(file)
     if file.is_dir():
-        return _open_folder(file, named=any((src, dst, time, features)), unit=unit)
+        return _open_folder(file, named=labels.given or any(given), unit=unit)
     with errors_about(file):
         if file.stat().st_size == 0:
             raise DataError("the file is empty")
-        if _starts_with(file, b"PAR1"):
-            return _read_parquet(file, src, dst, time, features, unit, sort)
-        names, delimiter, skip = _header(file) if header else _no_header(file)
-        if names == ML_COLUMNS and not any((src, dst, time, features)):
-            return _read_ml(file, unit, sort)
-        if names == JODIE_COLUMNS and not any((src, dst, time, features)):
-            return _read_jodie(file, unit, sort)
-        with _open_text(file) as stream:
-            chosen = _choose(names, [], src, dst, time, features, header)
-            return _graph(_csv_table(stream, names, delimiter, skip, chosen), chosen, unit, sort)
+        if starts_with(file, b"PAR1"):
+            return _read_parquet(file, given, unit, sort, labels)
+        head = _header(file) if header else _no_header(file)
+        if head.names == ML_COLUMNS and not any(given):
+            return _read_ml(file, unit, sort, labels)
+        if head.names == JODIE_COLUMNS and not any(given):
+            return _read_jodie(file, unit, sort, labels)
+        chosen = choose_columns(head, given, label, header=header)
+        return _graph(_csv_table(file, head, chosen), chosen, unit, sort, labels)
 
 
 def unused_columns(
-    path: str | os.PathLike[str],
-    *,
-    src: str | None = None,
-    dst: str | None = None,
-    time: str | None = None,
-    features: Sequence[str] | None = None,
-    header: bool = True,
+    path: str | os.PathLike[str], *, label: str | None = None, header: bool = True, **columns: Any
 ) -> list[str]:
     """The columns of a file that `read_events` leaves out.
 
     Args:
         path: A file.
-        src: Name of the source column.
-        dst: Name of the destination column.
-        time: Name of the time column.
-        features: Names of the feature columns.
+        label: Name of the label column, or a comparison.
         header: Whether the first line has the column names.
+        columns: Names of columns, as in `read_events`: src, dst, time, features.
     """
-    file = Path(path)
+    file, given = Path(path), GivenColumns(*(columns.get(name) for name in GivenColumns._fields))
     if not file.is_file():
         return []
-    if _starts_with(file, b"PAR1"):
-        from pyarrow import parquet
-
-        schema = parquet.read_schema(file)
-        names, lists = schema.names, [field.name for field in schema if is_list(field.type)]
-    else:
-        names, lists = (_header(file) if header else _no_header(file))[0], []
-    if names in (ML_COLUMNS, JODIE_COLUMNS) and not any((src, dst, time, features)):
+    head = _parquet_head(file) if starts_with(file, b"PAR1") else _header(file) if header else _no_header(file)
+    if head.names in (ML_COLUMNS, JODIE_COLUMNS) and not any(given):
         return []
-    chosen = _choose(names, lists, src, dst, time, features, header)
-    return [name for name in names if name not in (*chosen[:3], *chosen.features)]
+    chosen = choose_columns(head, given, label, header=header)
+    return [name for name in head.names if name not in chosen.needed]
 
 
 def from_table(
@@ -162,6 +146,10 @@ def from_table(
     features: Sequence[str] | None = None,
     unit: str | None = None,
     sort: bool = False,
+    label: str | None = None,
+    label_name: str | None = None,
+    label_names: Sequence[str] | None = None,
+    event_name: str | None = None,
 ) -> TemporalGraph:
     """Events from a pandas DataFrame, a pyarrow Table or any other table that can be exported to Arrow.
 
@@ -175,6 +163,10 @@ def from_table(
         features: Names of the feature columns.
         unit: Unit of numeric times: s, ms, us or ns. By default, seconds.
         sort: Sort events that are not in time order instead of raising an error.
+        label: Name of the column with the label of each event, or a comparison such as "rating<0".
+        label_name: Name of the second of two classes.
+        label_names: Names of all classes, in the order of their values.
+        event_name: What one event is called: message, rating, payment, …
 
     >>> import pandas as pd
     >>> graph = from_table(pd.DataFrame({"sender": ["ann", "bob"], "receiver": ["bob", "eve"], "time": [1, 2]}))
@@ -182,19 +174,29 @@ def from_table(
     (TemporalGraph(3 nodes, 2 events), 'ann')
     """
     arrow = _as_arrow(table)
-    lists = [field.name for field in arrow.schema if is_list(field.type)]
-    chosen = _choose(arrow.column_names, lists, src, dst, time, features)
-    return _graph(arrow, chosen, unit, sort)
+    chosen = choose_columns(_head(arrow.schema), GivenColumns(src, dst, time, features), label)
+    return _graph(arrow, chosen, unit, sort, LabelOptions(label, label_name, label_names, event_name))
 
 
-def from_temporal_data(data: Any, *, unit: str | None = None, sort: bool = False) -> TemporalGraph:
-    """Events from a PyTorch Geometric `TemporalData`: anything with `src`, `dst`, `t` and optionally `msg`.
+def from_temporal_data(
+    data: Any,
+    *,
+    unit: str | None = None,
+    sort: bool = False,
+    label_name: str | None = None,
+    label_names: Sequence[str] | None = None,
+    event_name: str | None = None,
+) -> TemporalGraph:
+    """Events from a PyTorch Geometric `TemporalData`: anything with `src`, `dst`, `t`, optionally `msg` and labels `y`.
 
     Args:
         data: The object.
         unit: Unit of the times: s, ms, us or ns. A model that was trained on these times expects them unchanged:
             `unit="s"`.
         sort: Sort events that are not in time order instead of raising an error.
+        label_name: Name of the second of two classes.
+        label_names: Names of all classes, in the order of their values.
+        event_name: What one event is called: message, rating, payment, …
     """
     missing = [name for name in ("src", "dst", "t") if getattr(data, name, None) is None]
     if missing:
@@ -208,7 +210,37 @@ def from_temporal_data(data: Any, *, unit: str | None = None, sort: bool = False
     times = to_numpy(data.t, "t")
     if times.dtype.kind in "iuf" and times.ndim == 1:  # from_arrays rejects everything else
         times = in_seconds(times.astype(np.float64), "t", unit)
-    return TemporalGraph.from_arrays(sources, destinations, times, features=features, names=names, sort=sort)
+    labels = _labels_of_data(data, LabelOptions(None, label_name, label_names, event_name))
+    return TemporalGraph.from_arrays(
+        sources, destinations, times, features=features, names=names, sort=sort, event_name=event_name, **labels
+    )
+
+
+def _labels_of_data(data: Any, options: LabelOptions) -> dict[str, Any]:
+    """The labels `y` of a TemporalData, where they are one class for each event."""
+    given = getattr(data, "y", None)
+    values = None if given is None else to_numpy(given, "y")
+    if values is None or values.ndim != 1 or values.dtype.kind not in "iufb" or len(values) != len(data.src):
+        check_no_names(options)
+        return {}
+    import pyarrow as pa
+
+    return _label_columns(read_labels(pa.chunked_array([values]), LabelRule("label", guessed=True), options), options)
+
+
+def _label_columns(found: Labels | None, options: LabelOptions) -> dict[str, Any]:
+    """Labels as arguments of `from_arrays`."""
+    if found is None:
+        check_no_names(options)
+        return {}
+    return {"labels": found.classes, "label_names": found.names}
+
+
+def _labels_in(table: Any, rule: LabelRule | None, options: LabelOptions) -> dict[str, Any]:
+    if rule is None:
+        return _label_columns(None, options)
+    named = table[rule.names_in] if rule.names_in else None
+    return _label_columns(read_labels(table[rule.column], rule, options, named), options)
 
 
 def two_sided(src: Integers, dst: Integers, words: tuple[str, str]) -> tuple[Integers, Integers, list[str]]:
@@ -225,67 +257,21 @@ def two_sided(src: Integers, dst: Integers, words: tuple[str, str]) -> tuple[Int
     return src_rank, dst_rank + len(sources), names
 
 
-def read_text_columns(
-    stream: ByteStream, names: list[str], delimiter: str, *, skip: int = 0, types: dict[str, Any] | None = None
-) -> Any:
-    """A pyarrow Table from delimited text. Ragged rows, damaged text and empty tables raise a DataError.
-
-    Args:
-        stream: The text, as bytes.
-        names: Names of the columns.
-        delimiter: What separates two columns.
-        skip: Number of leading lines to skip.
-        types: Arrow types of some columns.
-    """
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    try:
-        table = arrow_csv.read_csv(
-            stream,
-            # One thread: only then can the parser say which row is wrong.
-            read_options=arrow_csv.ReadOptions(column_names=names, skip_rows=skip, use_threads=False),
-            parse_options=arrow_csv.ParseOptions(delimiter=delimiter),
-            convert_options=arrow_csv.ConvertOptions(column_types=types or {}),
-        )
-    except pa.ArrowInvalid as error:
-        if "Empty CSV" in str(error):
-            raise DataError("there are no events") from None
-        raise DataError(f"the text cannot be read as a table: {first_line(error)}") from None
-    if not table.num_rows:
-        raise DataError("there are no events")
-    return table
-
-
 def exists(path: Path) -> bool:
-    """Whether a path exists, if need be after restoring a graph whose replacement was interrupted."""
+    """Whether a path exists; one that cannot be looked up is an error."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        clear_up(path)
-        return path.exists()
+        return False
     except (OSError, ValueError) as error:  # too long, with a zero byte, no permission
         text = str(path) if len(str(path)) <= 60 else f"{str(path)[:60]}…"
         raise CallError(f"{text!r} cannot be used as a path: {first_line(error)}") from None
     return True
 
 
-@contextmanager
-def errors_about(file: Path) -> Iterator[None]:
-    """Prefix every error with the name of the file."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"{file}: {error}") from error.__cause__
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{file}: the gzip file is truncated or damaged ({first_line(error)})") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{file}: the text is not UTF-8; convert it first") from None
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read: {first_line(error)}") from None
-
-
 def _open_folder(folder: Path, named: bool, unit: str | None) -> TemporalGraph:
+    from cody.data.storage import open_graph  # only where a graph was saved: what describes it takes time to import
+
     if not is_saved_graph(folder):
         raise DataError(
             f"{folder} is a directory, but not a saved graph (it has no graph.json); did you mean a file in it?"
@@ -295,6 +281,11 @@ def _open_folder(folder: Path, named: bool, unit: str | None) -> TemporalGraph:
     if unit is not None:
         raise CallError(f"{folder} is a saved graph: give the unit, {str(unit)!r}, when its file is imported")
     return open_graph(folder)
+
+
+def is_saved_graph(folder: Path) -> bool:
+    """Whether `save_graph` wrote this folder; `graph.json` is written last."""
+    return (folder / "graph.json").is_file()
 
 
 def _missing_file(file: Path) -> DataError:
@@ -310,83 +301,29 @@ def files_to_suggest(folder: Path) -> tuple[list[str], list[str]]:
     return visible, [name for name in visible if name.endswith(ENDINGS) or is_saved_graph(folder / name)]
 
 
-def _starts_with(file: Path, magic: bytes) -> bool:
-    with file.open("rb") as stream:
-        return stream.read(len(magic)) == magic
-
-
-def _open_text(file: Path) -> ByteStream:
-    return unpack_gzip(file, largest_unpacked()) if _starts_with(file, b"\x1f\x8b") else file.open("rb")
-
-
-def largest_unpacked() -> int:
-    """How many bytes a compressed file may unpack to: a quarter of the machine's memory, as reading makes copies."""
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        memory = ASSUMED_MEMORY
-    return memory // 4
-
-
-def unpack_gzip(file: Path, at_most: int) -> io.BufferedReader:
-    return at_most_bytes(gzip.open(file), at_most)
-
-
-def at_most_bytes(stream: IO[bytes] | gzip.GzipFile, at_most: int) -> io.BufferedReader:
-    """The stream; reading beyond `at_most` bytes raises a DataError."""
-    return io.BufferedReader(_Limited(stream, at_most), buffer_size=1 << 20)
-
-
-class _Limited(io.RawIOBase):
-    def __init__(self, stream: IO[bytes] | gzip.GzipFile, at_most: int) -> None:
-        self._stream, self._at_most, self._read = stream, at_most, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        block = self._stream.read(len(buffer))
-        self._read += len(block)
-        if self._read > self._at_most:
-            raise _too_large(self._at_most)
-        buffer[: len(block)] = block
-        return len(block)
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-
-def _too_large(at_most: int) -> DataError:
-    return DataError(
-        f"it unpacks to more than {at_most:,} bytes, the limit for a compressed file on this machine; if that is "
-        "right, unpack it first, or use a machine with more memory"
-    )
-
-
 def _first_lines(file: Path) -> list[bytes]:
     """The first lines, whatever their line endings."""
-    with _open_text(file) as stream:
+    with open_text(file) as stream:
         return stream.read(10**6).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
 
 
-def _header(file: Path) -> tuple[list[str], str, int]:
-    """The names of a csv's columns, the delimiter between them, and how many lines they take."""
+def _header(file: Path) -> TableHead:
+    """The head of a csv whose first line names the columns."""
     text = _text_line(_first_lines(file)[0])
     names, delimiter = _cells(text, "line 1, which must name the columns,")
     if all(re.fullmatch(r"[-+.\deE]*", name) for name in names):
         raise DataError(f"line 1 must name the columns (src,dst,time), but it is {text[:80]!r}; {NO_HEADER}")
-    return names, delimiter, 1
+    return TableHead(names, delimiter=delimiter, skip=1)
 
 
-def _no_header(file: Path) -> tuple[list[str], str, int]:
-    """Numbers as names of the columns, the delimiter, and how many lines of comments come first."""
+def _no_header(file: Path) -> TableHead:
+    """The head of a csv without names: columns are called 1, 2, 3, …, and lines of comments may come first."""
     lines = _first_lines(file)
     skip = next((number for number, line in enumerate(lines) if not line.startswith((b"#", b"%"))), len(lines))
     if skip == len(lines) or not lines[skip]:
         raise DataError("there are no events")
     cells, delimiter = _cells(_text_line(lines[skip]), f"line {skip + 1}")
-    return [str(number) for number in range(1, len(cells) + 1)], delimiter, skip
+    return TableHead([str(number) for number in range(1, len(cells) + 1)], delimiter=delimiter, skip=skip)
 
 
 def _text_line(line: bytes) -> str:
@@ -407,28 +344,28 @@ def _cells(text: str, what: str) -> tuple[list[str], str]:
         raise DataError(f"{what} cannot be read: {first_line(error)}") from None
 
 
-def _read_parquet(
-    file: Path,
-    src: str | None,
-    dst: str | None,
-    time: str | None,
-    features: Sequence[str] | None,
-    unit: str | None,
-    sort: bool,
-) -> TemporalGraph:
+def _parquet_head(file: Path) -> TableHead:
+    from pyarrow import parquet
+
+    return _head(parquet.read_schema(file))
+
+
+def _head(schema: Any) -> TableHead:
+    return TableHead(schema.names, [field.name for field in schema if is_list(field.type)])
+
+
+def _read_parquet(file: Path, given: GivenColumns, unit: str | None, sort: bool, labels: LabelOptions) -> TemporalGraph:
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
-        schema = parquet.read_schema(file)
-        lists = [field.name for field in schema if is_list(field.type)]
-        chosen = _choose(schema.names, lists, src, dst, time, features)
+        chosen = choose_columns(_parquet_head(file), given, labels.label)
         # Ids as dictionaries: a file of a few bytes can repeat a long word in any number of rows.
         with parquet.ParquetFile(file, read_dictionary=[chosen.src, chosen.dst]) as opened:
-            table = _read_batches(opened, list(dict.fromkeys([*chosen[:3], *chosen.features])), largest_unpacked())
+            table = _read_batches(opened, chosen.needed, largest_unpacked())
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"the Parquet file is truncated or damaged ({first_line(error)})") from None
-    return _graph(table, chosen, unit, sort)
+    return _graph(table, chosen, unit, sort, labels)
 
 
 def _read_batches(opened: Any, columns: list[str], at_most: int) -> Any:
@@ -436,12 +373,12 @@ def _read_batches(opened: Any, columns: list[str], at_most: int) -> Any:
     import pyarrow as pa
 
     if _declared_size(opened.metadata, columns) > at_most:
-        raise _too_large(at_most)
+        raise too_large(at_most)
     before, batches = pa.total_allocated_bytes(), []
     for batch in opened.iter_batches(BATCH, columns=columns):
         batches.append(batch)
         if pa.total_allocated_bytes() - before > at_most:
-            raise _too_large(at_most)
+            raise too_large(at_most)
     return pa.Table.from_batches(batches, schema=None if batches else opened.schema_arrow)
 
 
@@ -455,23 +392,26 @@ def _declared_size(metadata: Any, columns: list[str]) -> int:
     return size
 
 
-def _csv_table(stream: ByteStream, header: list[str], delimiter: str, skip: int, chosen: EventColumns) -> Any:
+def _csv_table(file: Path, head: TableHead, chosen: EventColumns) -> Any:
     import pyarrow as pa
     from pyarrow import compute
 
     ids_as_text = {chosen.src: pa.string(), chosen.dst: pa.string()}  # "007" is not 7
-    table = read_text_columns(stream, header, delimiter, skip=skip, types=ids_as_text)
-    for name in (chosen.src, chosen.dst):
+    names_as_text = {chosen.label.names_in: pa.string()} if chosen.label and chosen.label.names_in else {}
+    types = ids_as_text | names_as_text
+    with open_text(file) as stream:
+        table = read_text_columns(stream, head.names, head.delimiter, skip=head.skip, types=types)
+    for name in ids_as_text:
         ids = integers_if_possible(compute.utf8_trim_whitespace(table[name]))
-        table = table.set_column(header.index(name), name, ids)
+        table = table.set_column(head.names.index(name), name, ids)
     return table
 
 
-def _read_jodie(file: Path, unit: str | None, sort: bool) -> TemporalGraph:
+def _read_jodie(file: Path, unit: str | None, sort: bool, labels: LabelOptions) -> TemporalGraph:
     """Users and items both count from 0, and each row has more fields than the header: the features."""
     width = max(b"".join(_first_lines(file)[1:2]).count(b",") + 1 - 4, 0)
     names = [*JODIE_COLUMNS[:4], *(f"f{number}" for number in range(width))]
-    with _open_text(file) as stream:
+    with open_text(file) as stream:
         table = read_text_columns(stream, names, ",", skip=1)
     users, items = (counted_from(0, id_column(table[name], name), name) for name in ("user_id", "item_id"))
     src, dst, node_names = two_sided(users, items, ("u", "i"))
@@ -482,18 +422,19 @@ def _read_jodie(file: Path, unit: str | None, sort: bool) -> TemporalGraph:
         features=feature_table(table, names[4:]),
         names=node_names,
         sort=sort,
+        event_name=labels.event_name,
+        **_labels_in(table, rule_of_labels(labels.label, names, ()), labels),
     )
 
 
-def _read_ml(file: Path, unit: str | None, sort: bool) -> TemporalGraph:
+def _read_ml(file: Path, unit: str | None, sort: bool, labels: LabelOptions) -> TemporalGraph:
     """Ids, events and the rows of both npy files count from 1; row 0 of the npy files is padding."""
-    with _open_text(file) as stream:
+    with open_text(file) as stream:
         table = read_text_columns(stream, ["", *ML_COLUMNS[1:]], ",", skip=1)
     src, dst = (counted_from(1, id_column(table[name], name), name) - 1 for name in ("u", "i"))
     order = id_column(table["idx"], "idx")
-    wrong = np.flatnonzero(order != np.arange(1, len(order) + 1))
-    if wrong.size:
-        raise DataError(f"idx must count 1, 2, 3, …; row {wrong[0]} has {order[wrong[0]]}")
+    if (wrong := first_row(order != np.arange(1, len(order) + 1))) is not None:
+        raise DataError(f"idx must count 1, 2, 3, …; row {wrong} has {order[wrong]}")
     stem = file.with_name(file.name.removesuffix(".gz").removesuffix(".csv"))
     return TemporalGraph.from_arrays(
         src,
@@ -502,6 +443,8 @@ def _read_ml(file: Path, unit: str | None, sort: bool) -> TemporalGraph:
         features=_padded_table(Path(f"{stem}.npy"), rows=len(src)),
         node_features=_padded_table(Path(f"{stem}_node.npy"), rows=None),
         sort=sort,
+        event_name=labels.event_name,
+        **_labels_in(table, rule_of_labels(labels.label, ML_COLUMNS[1:], ()), labels),
     )
 
 
@@ -513,9 +456,8 @@ def _padded_table(file: Path, rows: int | None) -> NDArray[Any] | None:
         raise DataError(f"{file.name} must be a table of numbers, not {table.dtype} of shape {table.shape}")
     if rows is not None and len(table) != rows + 1:
         raise DataError(f"{file.name} must have {rows + 1} rows (row 0 is padding), not {len(table)}")
-    bad = np.flatnonzero(~np.isfinite(table[1:]).all(axis=1))
-    if bad.size:
-        raise DataError(f"{file.name} must hold finite numbers; row {bad[0] + 1} has a NaN or an infinity")
+    if (bad := first_row(~np.isfinite(table[1:]).all(axis=1))) is not None:
+        raise DataError(f"{file.name} must hold finite numbers; row {bad + 1} has a NaN or an infinity")
     return table[1:]
 
 
@@ -530,83 +472,7 @@ def _as_arrow(table: Any) -> Any:
         raise DataError(f"the table cannot be used: {'; '.join(map(first_line, error.args))}") from None
 
 
-def _choose(
-    names: Sequence[str],
-    list_columns: Sequence[str],
-    src: str | None,
-    dst: str | None,
-    time: str | None,
-    features: Sequence[str] | None,
-    header: bool = True,
-) -> EventColumns:
-    twice = sorted({name for name in names if list(names).count(name) > 1})
-    if twice:
-        raise DataError(f"column names must differ; {twice[0]!r} occurs more than once")
-    wanted = [features] if isinstance(features, str) else features
-    usual = (SRC_WORDS, DST_WORDS, TIME_WORDS) if header else (("1",), ("2",), ("3",))
-    roles = {"src": (src, usual[0]), "dst": (dst, usual[1]), "time": (time, usual[2])}
-    found = {role: _pick(role, given, words, names) for role, (given, words) in roles.items()}
-    missing = [role for role, name in found.items() if name is None]
-    if missing:
-        raise _missing_columns(missing, [word for role in missing for word in roles[role][1]], names)
-    listed = _guess_features(names, list_columns) if wanted is None else [_given(name, names) for name in wanted]
-    chosen = EventColumns(str(found["src"]), str(found["dst"]), str(found["time"]), listed)
-    used = [*chosen[:3], *listed]
-    twice = [name for name in used if used.count(name) > 1]
-    if twice:
-        raise CallError(f"column {twice[0]!r} can only be one of src, dst, time and the features, and only once")
-    return chosen
-
-
-def _pick(role: str, given: str | None, words: Sequence[str], names: Sequence[str]) -> str | None:
-    if given is not None:
-        return _given(given, names)
-    found = [name for name in names if name.casefold() in words]
-    if len(found) > 1:
-        raise DataError(
-            f"{role} could be {' or '.join(map(repr, found))}; choose one: {role}={found[0]!r} in Python, "
-            f"`cody data import --{role} {found[0]}` on the command line"
-        )
-    return found[0] if found else None
-
-
-def _missing_columns(missing: Sequence[str], words: Sequence[str], names: Sequence[str]) -> DataError:
-    hint = next(filter(None, (_closest(word, names) for word in words if len(word) > 2)), "")
-    if len(missing) == 3 or names[0].startswith("#"):
-        hint += (
-            f"; line 1 of a csv is taken as the header: is the header line missing, or a comment before it? {NO_HEADER}"
-        )
-    python, options = ", ".join(f"{role}='…'" for role in missing), " ".join(f"--{role} …" for role in missing)
-    called, them = ("column is called", "it") if len(missing) == 1 else ("columns are called", "them")
-    return DataError(
-        f"no {called} {', '.join(missing)} or similar (columns: {_listed(names)}); name {them}: {python} in Python, "
-        f"`cody data import {options}` on the command line{hint}"
-    )
-
-
-def _given(name: str, names: Sequence[str]) -> str:
-    if name in names:
-        return name
-    raise DataError(f"there is no column {name!r} (columns: {_listed(names)}){_closest(name, names)}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-
-
-def _closest(word: str, names: Sequence[str]) -> str:
-    hint = did_you_mean(word, names)
-    return hint if "did you mean" in hint else ""  # the message lists all columns already
-
-
-def _guess_features(names: Sequence[str], list_columns: Sequence[str]) -> list[str]:
-    numbered = {name: match for name in names if (match := FEATURE_COLUMN.fullmatch(name))}
-    if numbered:
-        return sorted(numbered, key=lambda name: int(numbered[name][1]))
-    return [name for name in list_columns if name.casefold() in FEATURE_LIST_WORDS][:1]
-
-
-def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool) -> TemporalGraph:
+def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool, labels: LabelOptions) -> TemporalGraph:
     if not table.num_rows:
         raise DataError("there are no events")
     src, dst = (id_column(table[name], name) for name in (chosen.src, chosen.dst))
@@ -629,4 +495,6 @@ def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool) -> Te
         feature_names=names_of_features(table, chosen.features),
         names=names,
         sort=sort,
+        event_name=labels.event_name,
+        **_labels_in(table, chosen.label, labels),
     )

@@ -6,30 +6,38 @@ replaces `graph.json`, so that the folder holds one complete graph at every mome
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
-import shutil
-import sys
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.data.intact import QUICKLY_READ, check_files
 from cody.errors import DataError, first_line
-from cody.graph import TemporalGraph, verify_graph
-from cody.utils.files import STALE, file_checksum, flush, is_as_written, load_array, with_checksum, write_atomically
+from cody.graph import TemporalGraph
+from cody.utils.files import (
+    STALE,
+    cache_directory,
+    file_checksum,
+    flush,
+    is_as_written,
+    load_array,
+    with_checksum,
+    write_atomically,
+)
+from cody.utils.forms import unknown_schema
 from cody.utils.words import sanitize
 
 SCHEMA = "cody/graph/2"
-WITHOUT_CHECKSUMS = "cody/graph/1"  # columns are called src.npy, dst.npy, …
 DESCRIPTION = "graph.json"
 COLUMN_TYPES = {
     "src": "<i4",
@@ -40,14 +48,57 @@ COLUMN_TYPES = {
     "names": "",  # whole numbers or text of a fixed width, as the user's ids were
     "offsets": "<i8",
     "incidence": "<i8",
+    "labels": "<i4",
 }
-OPTIONAL = {"features", "node_features", "names"}
+OPTIONAL = {"features", "node_features", "names", "labels"}
 TABLES = {"features", "node_features"}  # of two dimensions
 COLUMN_FILE = re.compile(rf"({'|'.join(COLUMN_TYPES)})-([0-9a-f]{{16}})\.npy")  # a column, and which save wrote it
 PARTIAL_DESCRIPTION = re.compile(rf"\.{re.escape(DESCRIPTION)}\.[0-9a-f]{{8}}\.partial")
 DESCRIPTION_START = re.compile(rb'\s*\{\s*"schema":\s*"cody/graph/[12]"')  # of a description that we wrote
 SAMPLES = 64  # rows that are checked when a graph is opened
+QUICKLY_READ = 64 << 20  # bytes; files up to this size are checked whenever a graph is opened
+VALID_FOR = 7 * 86_400.0  # seconds after which larger files are checked again: a disk can fail without any writing
+TICK = 2.0  # seconds: the coarsest clock of a file system; within it a file can change unnoticed
 ADVICE = "save the graph again, or import its events again (cody data import)"
+
+
+class ColumnDescription(msgspec.Struct, frozen=True):
+    """The file of one column."""
+
+    file: str
+    dtype: str
+    shape: list[int]
+    crc32: str
+
+
+class GraphDescription(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What `graph.json` says about the graph in its folder."""
+
+    schema: str
+    nodes: Annotated[int, msgspec.Meta(gt=0)]
+    events: Annotated[int, msgspec.Meta(gt=0)]
+    identity: str
+    columns: dict[str, ColumnDescription]
+    feature_names: tuple[str, ...] | None = None
+    label_names: tuple[str, ...] | None = None
+    event_name: str | None = None
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether the columns are those of a graph, each in a file of its own, with as many names as they need."""
+        features = self.columns.get("features")
+        width = features.shape[-1] if features is not None and features.shape else 0
+        files = {name: COLUMN_FILE.fullmatch(column.file) for name, column in self.columns.items()}
+        return (
+            set(COLUMN_TYPES) - OPTIONAL <= set(self.columns) <= set(COLUMN_TYPES)
+            and all(file is not None and file[1] == name for name, file in files.items())
+            and (self.feature_names is None or len(self.feature_names) == width)
+            and ("labels" in self.columns) == (self.label_names is not None and len(self.label_names) >= 2)
+        )
+
+    def paths(self, folder: Path) -> dict[str, Path]:
+        """The files of the columns."""
+        return {name: folder / column.file for name, column in self.columns.items()}
 
 
 def save_graph(graph: TemporalGraph, folder: str | os.PathLike[str]) -> Path:
@@ -58,7 +109,6 @@ def save_graph(graph: TemporalGraph, folder: str | os.PathLike[str]) -> Path:
     """
     try:
         target = Path(folder).resolve()
-        clear_up(target)
         _check_replaceable(target)
         _replace(graph, target)
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
@@ -70,10 +120,9 @@ def open_graph(folder: str | os.PathLike[str]) -> TemporalGraph:
     """A saved graph; its columns are memory-mapped and read only where they are used.
 
     Checksums reveal damage. Those of a large graph are checked when it is first opened, and again after its files have
-    changed. Graphs saved by earlier versions have no checksums: of large ones, samples are checked.
+    changed.
     """
     source = Path(folder)
-    clear_up(source)
     while True:
         description = _read_description(source)
         try:
@@ -81,36 +130,6 @@ def open_graph(folder: str | os.PathLike[str]) -> TemporalGraph:
         except DataError:
             if _read_description(source) == description:
                 raise  # else the graph was replaced while it was being opened
-
-
-def clear_up(folder: Path) -> None:
-    """After a save by an earlier version was killed, restore the old graph and remove leftovers.
-
-    Earlier versions wrote a folder next to this one, and swapped the two.
-    """
-    with suppress(OSError, RuntimeError, ValueError):  # no permission: leave it
-        folder = folder.resolve()
-        if not folder.exists() and _leftovers(folder, "old"):
-            time.sleep(0.1)  # a save in progress takes no longer between its two renames
-            for old in filter(is_saved_graph, _leftovers(folder, "old")):
-                if not folder.exists():
-                    old.rename(folder)
-        for leftover in [*_leftovers(folder, "old"), *_leftovers(folder, "partial")]:
-            latest = max(path.stat().st_mtime for path in (leftover, *leftover.iterdir()))
-            if time.time() - latest > STALE and (folder.exists() or leftover.suffix == ".partial"):
-                shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _leftovers(folder: Path, kind: str) -> list[Path]:
-    """The folders that saves to `folder` left next to it; only those that hold nothing but the files of a graph."""
-    pattern = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]{{8}}\.{kind}")
-    known = {DESCRIPTION, *(f"{name}.npy" for name in COLUMN_TYPES)}
-    found = [path for path in folder.parent.iterdir() if pattern.fullmatch(path.name) and path.is_dir()]
-    return [path for path in found if {file.name for file in path.iterdir()} <= known]
-
-
-def is_saved_graph(folder: Path) -> bool:
-    return (folder / DESCRIPTION).is_file()
 
 
 def _check_replaceable(target: Path) -> None:
@@ -159,24 +178,17 @@ def _write_columns(graph: TemporalGraph, folder: Path, save: str) -> dict[str, A
             file = folder / f"{name}-{save}.npy"
             np.save(file, column.astype(dtype or column.dtype, copy=False), allow_pickle=False)
             flush(file)
-            columns[name] = {"file": file.name, "dtype": dtype or column.dtype.str, "shape": list(column.shape)}
-            columns[name]["crc32"] = file_checksum(file)
-    description = {
-        "schema": SCHEMA,
-        "nodes": graph.num_nodes,
-        "events": graph.num_events,
-        "identity": graph.identity,
-        "columns": columns,
-    }
-    if graph.feature_names is not None:
-        description["feature_names"] = list(graph.feature_names)
-    return with_checksum(description)
+            kind = dtype or column.dtype.str
+            columns[name] = ColumnDescription(file.name, kind, list(column.shape), file_checksum(file))
+    names = (graph.feature_names, graph.label_names, graph.event_name)
+    described = GraphDescription(SCHEMA, graph.num_nodes, graph.num_events, graph.identity, columns, *names)
+    return with_checksum(msgspec.to_builtins(described))
 
 
 def _files_described(folder: Path) -> set[Path]:
     """The columns of the graph that is saved in `folder`, if there is one whose description can be read."""
     try:
-        return set(_column_paths(folder, _read_description(folder)).values())
+        return set(_read_description(folder).paths(folder).values())
     except DataError:
         return set()
 
@@ -207,114 +219,59 @@ def _remove(files: Iterable[Path]) -> None:
             file.unlink(missing_ok=True)
 
 
-def _read_description(folder: Path) -> dict[str, Any]:
+def _read_description(folder: Path) -> GraphDescription:
     file = folder / DESCRIPTION
     if not file.is_file():
         raise DataError(f"{folder} is not a saved graph: there is no {DESCRIPTION} in it")
     try:
-        description = json.loads(file.read_text(encoding="utf-8"))
-        schema = description["schema"]
+        document = json.loads(file.read_text(encoding="utf-8"))
+        schema = document["schema"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"{file} is damaged ({first_line(error)}); {ADVICE}") from None
-    if schema not in (SCHEMA, WITHOUT_CHECKSUMS):
-        _reject_schema(file, schema)
-    if schema == SCHEMA and not is_as_written(description):
+    if schema != SCHEMA:
+        raise DataError(f"{file}: {unknown_schema(schema, 'a saved graph', SCHEMA)}")
+    if not is_as_written(document):
         raise DataError(f"{file} is damaged: its checksum does not match; {ADVICE}")
-    if not _describes_a_graph(description):
+    try:
+        description = msgspec.convert(document, GraphDescription)
+    except msgspec.ValidationError:
+        description = None
+    if description is None or not description.is_consistent:
         raise DataError(f"{file} is damaged: it does not describe the columns of a graph; {ADVICE}")
-    return dict(description)
+    return description
 
 
-def _describes_a_graph(description: dict[str, Any]) -> bool:
-    counts, columns = [description.get("nodes"), description.get("events")], description.get("columns")
-    return (
-        all(type(count) is int and count > 0 for count in counts)
-        and isinstance(description.get("identity"), str)
-        and isinstance(columns, dict)
-        and set(COLUMN_TYPES) - OPTIONAL <= set(columns) <= set(COLUMN_TYPES)
-        and all(isinstance(column, dict) for column in columns.values())
-        and _are_feature_names(description.get("feature_names"), columns)
-        and (description["schema"] == WITHOUT_CHECKSUMS or all(map(_is_file_of, columns, columns.values())))
-    )
-
-
-def _are_feature_names(names: Any, columns: dict[str, Any]) -> bool:
-    if names is None:
-        return True
-    width = columns.get("features", {}).get("shape", [0, 0])[-1]
-    return isinstance(names, list) and len(names) == width and all(isinstance(name, str) for name in names)
-
-
-def _is_file_of(name: str, described: dict[str, Any]) -> bool:
-    found = COLUMN_FILE.fullmatch(str(described.get("file")))
-    return found is not None and found[1] == name
-
-
-def _column_paths(folder: Path, description: dict[str, Any]) -> dict[str, Path]:
-    columns = description["columns"]
-    if description["schema"] == WITHOUT_CHECKSUMS:
-        return {name: folder / f"{name}.npy" for name in columns}
-    return {name: folder / column["file"] for name, column in columns.items()}
-
-
-def _reject_schema(file: Path, schema: Any) -> None:
-    found = sanitize(repr(schema))
-    if str(schema).startswith(SCHEMA.rpartition("/")[0] + "/"):
-        raise DataError(f"{file} has the format {found}, this version of cody reads {SCHEMA!r}; update cody")
-    raise DataError(f"{file} has the format {found}, which is not a saved graph ({SCHEMA!r})")
-
-
-def _open_columns(folder: Path, description: dict[str, Any]) -> TemporalGraph:
-    described, files = description["columns"], _column_paths(folder, description)
+def _open_columns(folder: Path, description: GraphDescription) -> TemporalGraph:
+    described, files = description.columns, description.paths(folder)
     try:
         columns = {name: _map_column(name, file, described[name]) for name, file in files.items()}
         _check_shapes(files, description, columns)
-        if description["schema"] == SCHEMA:
-            check_files({file: str(described[name].get("crc32")) for name, file in files.items()})
-        _check_samples(files, columns)
-        every: dict[str, Any] = {name: columns.get(name) for name in COLUMN_TYPES}
-        named = description.get("feature_names")
-        graph = TemporalGraph(
-            **every, identity=description["identity"], feature_names=None if named is None else tuple(named)
-        )
-        if description["schema"] == WITHOUT_CHECKSUMS and _size(columns) <= QUICKLY_READ:
-            _verify(graph, folder)
+        check_files({file: described[name].crc32 for name, file in files.items()})
+        _check_samples(files, columns, len(description.label_names or ()))
     except DataError as error:
         raise DataError(f"{error}; {ADVICE}") from None
-    return graph
+    every: dict[str, Any] = {name: columns.get(name) for name in COLUMN_TYPES}
+    for name in ("identity", "feature_names", "label_names", "event_name"):
+        every[name] = getattr(description, name)
+    return TemporalGraph(**every)
 
 
-def _verify(graph: TemporalGraph, folder: Path) -> None:
-    """Check what can be checked without checksums: everything except the names, where only invalid characters show."""
-    try:
-        verify_graph(graph)
-    except DataError as error:
-        raise DataError(f"{folder}: {error}") from None
-    names = graph.names
-    if names is not None and names.dtype.kind == "U" and (names.view(f"{names.dtype.str[0]}u4") > sys.maxunicode).any():
-        raise DataError(f"{folder / 'names.npy'} is damaged: it holds invalid characters")
-
-
-def _size(columns: dict[str, NDArray[Any]]) -> int:
-    return sum(column.nbytes for column in columns.values())
-
-
-def _map_column(name: str, file: Path, described: dict[str, Any]) -> NDArray[Any]:
+def _map_column(name: str, file: Path, described: ColumnDescription) -> NDArray[Any]:
     column = load_array(file, mapped=True)
     expected = COLUMN_TYPES[name]
     right_type = column.dtype.str == expected if expected else column.dtype.kind in "iuU"
-    if not right_type or [column.dtype.str, list(column.shape)] != [described.get("dtype"), described.get("shape")]:
+    if not right_type or [column.dtype.str, list(column.shape)] != [described.dtype, described.shape]:
         raise DataError(
             f"{file} holds {column.dtype.str} {list(column.shape)}, but {DESCRIPTION} says "
-            f"{sanitize(described.get('dtype'))} {sanitize(described.get('shape'))}: the files do not belong together"
+            f"{sanitize(described.dtype)} {sanitize(described.shape)}: the files do not belong together"
         )
     return column
 
 
-def _check_shapes(files: dict[str, Path], description: dict[str, Any], columns: dict[str, NDArray[Any]]) -> None:
+def _check_shapes(files: dict[str, Path], description: GraphDescription, columns: dict[str, NDArray[Any]]) -> None:
     """Check that the shapes of the columns fit each other."""
-    nodes, events = description["nodes"], description["events"]
-    lengths = {"src": events, "dst": events, "time": events, "features": events}
+    nodes, events = description.nodes, description.events
+    lengths = {"src": events, "dst": events, "time": events, "features": events, "labels": events}
     lengths |= {"node_features": nodes, "names": nodes, "offsets": nodes + 1}
     for name, column in columns.items():
         if column.ndim != (2 if name in TABLES else 1):
@@ -324,7 +281,7 @@ def _check_shapes(files: dict[str, Path], description: dict[str, Any], columns: 
             raise DataError(f"{files[name]} has {len(column)} rows instead of {length}")
 
 
-def _check_samples(files: dict[str, Path], columns: dict[str, NDArray[Any]]) -> None:
+def _check_samples(files: dict[str, Path], columns: dict[str, NDArray[Any]], classes: int) -> None:
     """Check that a few rows, spread evenly, could be those of a graph."""
     offsets, incidence = columns["offsets"], columns["incidence"]
     nodes, events = len(offsets) - 1, len(columns["time"])
@@ -336,6 +293,8 @@ def _check_samples(files: dict[str, Path], columns: dict[str, NDArray[Any]]) -> 
     is_valid["time"] = np.isfinite(time).all() and (np.diff(time) >= 0).all()
     is_valid["offsets"] = limits[0] == 0 and limits[-1] == len(incidence) and (np.diff(limits) >= 0).all()
     is_valid["incidence"] = events <= len(incidence) <= 2 * events and ((listed >= 0) & (listed < events)).all()
+    if "labels" in columns:
+        is_valid["labels"] = ((columns["labels"][rows] >= -1) & (columns["labels"][rows] < classes)).all()
     is_valid |= {name: np.isfinite(columns[name][_spread(len(columns[name]))]).all() for name in TABLES & set(columns)}
     for name, valid in is_valid.items():
         if not valid:
@@ -344,3 +303,60 @@ def _check_samples(files: dict[str, Path], columns: dict[str, NDArray[Any]]) -> 
 
 def _spread(length: int) -> NDArray[np.int64]:
     return np.linspace(0, max(length - 1, 0), min(length, SAMPLES)).astype(np.int64)
+
+
+# Checksums of the files
+
+
+def check_files(checksums: Mapping[Path, str]) -> None:
+    """Reject files whose checksums do not match. Large files are read once, and again after they have changed."""
+    try:
+        if sum(file.stat().st_size for file in checksums) <= QUICKLY_READ:
+            _compare(checksums)
+            return
+        note = cache_directory() / "intact" / _state(checksums)
+        if not _is_recent(note):
+            settled = time.time() - TICK > max(_changed(file) for file in checksums)
+            _compare(checksums)
+            if settled:
+                _remember(note)
+    except OSError as error:
+        raise DataError(f"{error.filename or 'a column'} cannot be read: {first_line(error)}") from None
+
+
+def _compare(checksums: Mapping[Path, str]) -> None:
+    for file, checksum in checksums.items():
+        if file_checksum(file) != checksum:
+            raise DataError(f"{file} is damaged: its checksum does not match")
+
+
+def _state(checksums: Mapping[Path, str]) -> str:
+    """A hash that changes when one of the files is written to, moved or replaced."""
+    digest = hashlib.blake2b(digest_size=16)
+    for file, checksum in checksums.items():
+        status = file.stat()
+        where = (str(file.resolve()), status.st_dev, status.st_ino)
+        digest.update(repr((*where, status.st_size, status.st_mtime_ns, status.st_ctime_ns, checksum)).encode())
+    return digest.hexdigest()
+
+
+def _changed(file: Path) -> float:
+    status = file.stat()
+    return max(status.st_mtime, status.st_ctime)
+
+
+def _is_recent(note: Path) -> bool:
+    try:
+        return abs(time.time() - note.stat().st_mtime) < VALID_FOR
+    except OSError:
+        return False
+
+
+def _remember(note: Path) -> None:
+    """Leave an empty file whose name is the note, and remove outdated ones."""
+    with suppress(OSError):  # if the note cannot be written, the files are read each time
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.touch()
+        for other in note.parent.iterdir():
+            if not _is_recent(other):
+                other.unlink()

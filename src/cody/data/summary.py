@@ -23,6 +23,8 @@ class DataSummary:
     node_features: int
     first_time: float
     last_time: float
+    event_name: str  # what one event is called
+    labels: dict[str, int] | None  # events of each class; None: events have no labels
 
 
 def summarise(graph: TemporalGraph) -> DataSummary:
@@ -49,7 +51,16 @@ def summarise(graph: TemporalGraph) -> DataSummary:
         node_features=0 if graph.node_features is None else graph.node_features.shape[1],
         first_time=first,
         last_time=last,
+        event_name=graph.name_of_event(),
+        labels=_labels(graph),
     )
+
+
+def _labels(graph: TemporalGraph) -> dict[str, int] | None:
+    if graph.labels is None or graph.label_names is None:
+        return None
+    counts = np.bincount(graph.labels[graph.labels >= 0], minlength=len(graph.label_names))
+    return dict(zip(graph.label_names, counts.tolist(), strict=True))
 
 
 def _simultaneous(graph: TemporalGraph) -> float:

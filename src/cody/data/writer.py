@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cody.data.labels import NAME_OF_LABEL
 from cody.errors import CallError
 from cody.graph import TemporalGraph
 from cody.utils.files import replacing
@@ -17,10 +18,11 @@ FORMATS = (".csv", ".parquet")
 
 
 def write_events(graph: TemporalGraph, file: Path) -> None:
-    """Write the events as csv or Parquet, by the name of the file: src, dst, time, and features f0, f1, …
+    """Write the events as csv or Parquet, by the name of the file: src, dst, time, features f0, f1, …, and labels.
 
-    `cody.load` reads the same events back. Node features, and nodes without events, are not included. An existing file
-    is not overwritten.
+    `cody.load` reads the same events back. A label is the number of its class, with its name in the column label_name;
+    both are empty where it is unknown. Names of features, node features, and nodes and classes without events are not
+    included. An existing file is not overwritten.
     """
     if file.suffix not in FORMATS:
         raise CallError(f"{str(file)!r} must end in {' or '.join(FORMATS)}, which determines the format")
@@ -38,7 +40,8 @@ def write_events(graph: TemporalGraph, file: Path) -> None:
 
 def _names(graph: TemporalGraph) -> list[str]:
     width = 0 if graph.features is None else graph.features.shape[1]
-    return ["src", "dst", "time", *(f"f{number}" for number in range(width))]
+    label = [] if graph.labels is None else ["label", NAME_OF_LABEL]
+    return ["src", "dst", "time", *(f"f{number}" for number in range(width)), *label]
 
 
 def _rows(graph: TemporalGraph) -> Iterator[list[Any]]:
@@ -46,7 +49,10 @@ def _rows(graph: TemporalGraph) -> Iterator[list[Any]]:
     for row in range(graph.num_events):
         features = [] if graph.features is None else graph.features[row].tolist()
         time = float(graph.time[row])
-        yield [names[graph.src[row]], names[graph.dst[row]], int(time) if time.is_integer() else time, *features]
+        name = graph.label_of(row)
+        label = [] if graph.labels is None else ["", ""] if name is None else [int(graph.labels[row]), name]
+        ends = names[graph.src[row]], names[graph.dst[row]]
+        yield [*ends, int(time) if time.is_integer() else time, *features, *label]
 
 
 def _write_parquet(graph: TemporalGraph, file: Path) -> None:
@@ -56,6 +62,9 @@ def _write_parquet(graph: TemporalGraph, file: Path) -> None:
     names, real = _node_names(graph), slice(graph.num_events)
     columns: list[Any] = [names[graph.src[real]], names[graph.dst[real]], graph.time[real]]
     columns += [] if graph.features is None else list(graph.features.T)
+    if graph.labels is not None:
+        columns += [pa.array(graph.labels, mask=graph.labels < 0)]
+        columns += [pa.array([graph.label_of(row) for row in range(graph.num_events)], pa.string())]
     parquet.write_table(pa.table(dict(zip(_names(graph), columns, strict=True))), file)
 
 

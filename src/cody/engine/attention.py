@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from cody.engine.library import Number, Pointer, library, structure
 from cody.engine.products import matvec, vecmat
 from cody.engine.weights import Weights
 from cody.graph import FloatArray, IntArray
 
 NODES_AT_ONCE = 64  # what they attend to stays in the processor's cache
+
+Source = tuple[FloatArray, IntArray]  # a table of vectors, and where those of nodes stand in it: [≥ ids, width], [n, …]
+
+_Source = structure("_Source", table=Pointer, ids=Pointer, width=Number, ids_stride=Number)
 
 
 class Maps(NamedTuple):
@@ -41,8 +48,8 @@ class Maps(NamedTuple):
         d, heads, width = len(matrix), self.heads, self.width
         own, own_bias = matrix @ self.own, bias @ self.own + self.own_bias
         # The embedding comes first in an event. Its bias adds the same number to all scores of a node: left out.
-        for asked in (own, own_bias):
-            question = asked[..., : heads * width].reshape(*asked.shape[:-1], heads, width)
+        for questions in (own, own_bias):
+            question = questions[..., : heads * width].reshape(*questions.shape[:-1], heads, width)
             question[..., :d] = question[..., :d] @ matrix.T
         answer = self.answer.reshape(heads, width, -1).copy()
         answer_bias = self.answer_bias + bias @ answer[:, :d].sum(axis=0)  # the shares of a node add up to 1
@@ -94,10 +101,12 @@ class Decoder:
         hidden = weights["score.hidden.weight"].T  # [2d, d]
         self.source, self.target = matrix @ hidden[:d], matrix @ hidden[d:]
         self.bias = bias @ hidden[:d] + bias @ hidden[d:] + weights["score.hidden.bias"]
-        self.out, self.out_bias = weights["score.out.weight"][0], weights["score.out.bias"][0]
+        out, out_bias = weights["score.out.weight"], weights["score.out.bias"]  # [C, d], [C]
+        self.out: FloatArray = out[0] if len(out) == 1 else out.T  # [d], or [d, C]
+        self.out_bias: FloatArray = out_bias[0] if len(out) == 1 else out_bias
 
     def score(self, source: FloatArray, target: FloatArray) -> FloatArray:
-        """The logits of links from what both ends add. [n, d], [n, d] → [n]"""
+        """The logits of links from what both ends add. [n, d], [n, d] → [n], or [n, C] for C > 2 classes"""
         hidden = np.maximum(source + target + self.bias, 0)
         logits: FloatArray = hidden @ self.out + self.out_bias
         return logits
@@ -113,32 +122,39 @@ class Attention:
         self.maps = maps
         self.places = np.arange(places)  # K of them
         self.room: dict[int, FloatArray] = {}  # [NODES_AT_ONCE, K, width] by place among the parts of an event
+        self.shares = np.empty((maps.heads, places))
 
-    def __call__(self, asked: FloatArray, sources: list[tuple[FloatArray, IntArray]], length: IntArray) -> FloatArray:
+    def __call__(self, questions: Source, sources: list[Source], length: IntArray) -> FloatArray:
         """The hidden layers of nodes. → [n, d]
 
-        `asked` is what their own vectors map to, [n, H·W + d]. The sources are the parts of an event, side by side: a
-        table of vectors and where those of each node stand in it, [≥ ids, width] and [n, K]. Places beyond the length
-        of a node may hold anything.
+        Args:
+            questions: What vectors map to, [≥ ids, H·W + d], and where that of each node stands. [n]
+            sources: The parts of an event, side by side. Places beyond the length of a node may hold anything.
+            length: How many events each node has. [n]
         """
-        hidden = np.empty((len(asked), len(self.maps.answer_bias)), dtype=asked.dtype)
-        for first in range(0, len(asked), NODES_AT_ONCE):
+        table, which = questions
+        hidden = np.empty((len(which), len(self.maps.answer_bias)), dtype=table.dtype)
+        loaded = library() if table.dtype == np.float64 else None
+        look = self._look if loaded is None else partial(self._look_compiled, loaded)
+        for first in range(0, len(which), NODES_AT_ONCE):
             some = slice(first, first + NODES_AT_ONCE)
-            gathered = [self._gather(*source, some, number) for number, source in enumerate(sources)]
-            hidden[some] = self._attend(asked[some], gathered, length[some])
+            seen = look([(vectors, ids[some]) for vectors, ids in sources], (table, which[some]), length[some])
+            hidden[some] = self._finish(seen, (table, which[some]), length[some])
         return hidden
 
-    def _gather(self, table: FloatArray, ids: IntArray, some: slice, number: int) -> FloatArray:
-        ids = ids[some]
+    def _gather(self, table: FloatArray, ids: IntArray, number: int) -> FloatArray:
         if number not in self.room:
             self.room[number] = np.empty((NODES_AT_ONCE, len(self.places), table.shape[1]), dtype=table.dtype)
         room = self.room[number][: len(ids)]
         np.take(table, ids, axis=0, out=room, mode="clip")  # other modes make a copy first
         return room
 
-    def _attend(self, asked: FloatArray, parts: list[FloatArray], length: IntArray) -> FloatArray:
-        maps, n = self.maps, len(asked)
-        question = asked[:, : maps.heads * maps.width].reshape(n, maps.heads, maps.width)
+    def _look(self, sources: list[Source], questions: Source, length: IntArray) -> FloatArray:
+        """What nodes see of the events: a weighted sum for each head. → [n, H·W]"""
+        maps, (table, which) = self.maps, questions
+        n = len(which)
+        parts = [self._gather(*source, number) for number, source in enumerate(sources)]
+        question = table[which, : maps.heads * maps.width].reshape(n, maps.heads, maps.width)
         ends = np.cumsum([part.shape[-1] for part in parts])
         columns = [slice(end - part.shape[-1], end) for end, part in zip(ends, parts, strict=True)]
         scores = matvec(parts[0][:, None], question[..., columns[0]])  # [n, H, K]
@@ -149,11 +165,31 @@ class Attention:
         scores -= scores.max(axis=-1, keepdims=True)
         shares = np.exp(scores, out=scores)
         shares /= shares.sum(axis=-1, keepdims=True)
-        seen = np.empty((n, maps.heads, maps.width), dtype=asked.dtype)
+        seen = np.empty((n, maps.heads, maps.width), dtype=table.dtype)
         for part, column in zip(parts, columns, strict=True):
             vecmat(shares, part[:, None], out=seen[..., column])
-        hidden: FloatArray = seen.reshape(n, -1) @ maps.answer
-        hidden += maps.answer_bias
+        return seen.reshape(n, -1)
+
+    def _look_compiled(self, loaded: Any, sources: list[Source], questions: Source, length: IntArray) -> FloatArray:
+        """The same by the compiled library, which need not gather the events."""
+        maps, n = self.maps, len(length)
+        seen = np.empty((n, maps.heads * maps.width))
+        parts = (_Source * len(sources))(*(_Source(*_addresses(*source)) for source in sources))
+        sizes = n, maps.heads, maps.width, len(self.places)
+        others = length.ctypes.data, self.shares.ctypes.data, seen.ctypes.data
+        loaded.attend(*sizes, ctypes.byref(_Source(*_addresses(*questions))), parts, len(parts), *others)
+        return seen
+
+    def _finish(self, seen: FloatArray, questions: Source, length: IntArray) -> FloatArray:
+        """The hidden layers of nodes, from what they see of the events and from their own share. → [n, d]"""
+        table, which = questions
+        hidden: FloatArray = seen @ self.maps.answer
+        hidden += self.maps.answer_bias
         hidden[length == 0] = 0.0
-        hidden += asked[:, maps.heads * maps.width :]
+        hidden += table[:, self.maps.heads * self.maps.width :].take(which, axis=0)
         return np.maximum(hidden, 0, out=hidden)
+
+
+def _addresses(table: FloatArray, ids: IntArray) -> tuple[int, int, int, int]:
+    """Where both begin, and how far it is from one vector, and from the ids of one node, to the next."""
+    return table.ctypes.data, ids.ctypes.data, table.shape[1], ids.strides[0] // ids.itemsize

@@ -1,141 +1,66 @@
-"""Following changes through versions with the compiled library `follow.c`, where the installation has built it.
+"""Following changes through versions with the compiled library (`library.py`, `follow.c`).
 
-Without it, or with CODY_PURE=1 in the environment, `pure.py` does the same in numpy. Products of matrices are
-numpy's in both forms.
+Without it, `pure.py` does the same in numpy. Products of matrices are numpy's in both forms.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
-import struct
-import zlib
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cody.engine.library import DAMAGED, Number, Pointer, check_count, structure
 from cody.engine.masks import Masks
 from cody.engine.vectors import PRODUCTS_KEPT, NearDuplicates, Vectors
 from cody.engine.versions import checksum_weights
 from cody.errors import ModelError
 from cody.graph import IntArray, TemporalGraph, sorted_unique
+from cody.graph.grid import Grid
 from cody.utils.deadline import check_deadline
 
 if TYPE_CHECKING:
-    from cody.engine.memory import Gates, MemoryStore
-    from cody.engine.tgn import FastTGN
+    from cody.engine.memory import Gates, MemoryStore, VersionedMemory
 
-SOURCE = Path(__file__).with_name("follow.c")
 AT_ONCE = 1024  # versions that are computed at once
 EVENT_NUMBERS = 6_000_000  # of what events add to the gates, which is mostly the same for all changes: 48 MB
-NO_ROOM, DAMAGED = -1, -2  # what the library returns instead of a count
 UNCHANGED = 0  # what it returns instead of a slot; 0 is the slot of no version, whose memory never changes
 
 _DTYPES = {"src": np.int32, "dst": np.int32, "offsets": np.int64, "incidence": np.int64}  # as graphs have them
 _LINEAGE = ("own", "other", "previous", "bit", "usual_own", "usual_other", "index")
 
-_Pointer, _Number = ctypes.c_void_p, ctypes.c_int64
-
-
-def _structure(name: str, **fields: Any) -> type[ctypes.Structure]:
-    return type(name, (ctypes.Structure,), {"_fields_": list(fields.items())})
-
-
-_Setup = _structure(
+_Setup = structure(
     "_Setup",
-    **dict.fromkeys(("versions", "events", "dimensions", "levels", "capacity", "event_capacity", "at_once"), _Number),
-    **dict.fromkeys(("own", "other", "previous", "bit", "usual_own", "usual_other", "index", "time"), _Pointer),
-    **dict.fromkeys(("imagined", "children", "child_start", "child_count"), _Pointer),
-    **dict.fromkeys(("affected", "affected_start", "affected_count", "order", "level_start"), _Pointer),
-    **dict.fromkeys(("usual", "table"), _Pointer),
-    **dict.fromkeys(("row_words", "table_rows"), _Number),
-    checksum_weights=_Pointer,
+    **dict.fromkeys(("versions", "events", "dimensions", "levels", "capacity", "event_capacity", "at_once"), Number),
+    **dict.fromkeys(("own", "other", "previous", "bit", "usual_own", "usual_other", "index", "time"), Pointer),
+    **dict.fromkeys(("imagined", "children", "child_start", "child_count"), Pointer),
+    **dict.fromkeys(("affected", "affected_start", "affected_count", "order", "level_start"), Pointer),
+    **dict.fromkeys(("usual", "table"), Pointer),
+    **dict.fromkeys(("row_words", "table_rows"), Number),
+    checksum_weights=Pointer,
     key=ctypes.c_uint64,
-    **dict.fromkeys(("table_is_double", "memory_is_double", "gates_are_double", "shares"), _Number),
+    **dict.fromkeys(("table_is_double", "memory_is_double", "gates_are_double", "shares"), Number),
     most=ctypes.c_double,
-    **dict.fromkeys(("direction", "gathered_own", "gathered_other"), _Pointer),
-    **dict.fromkeys(("own_parts", "other_parts", "event_parts", "kept_bias"), _Pointer),
-    **dict.fromkeys(("new_versions", "new_elapsed"), _Pointer),
+    **dict.fromkeys(("direction", "gathered_own", "gathered_other"), Pointer),
+    **dict.fromkeys(("own_parts", "other_parts", "event_parts", "kept_bias"), Pointer),
+    **dict.fromkeys(("new_versions", "new_elapsed"), Pointer),
 )
-_Memories = _structure("_Memories", values=_Pointer, written=_Pointer, length=_Number, room=_Number)
-_Log = _structure(
+_Memories = structure("_Memories", values=Pointer, written=Pointer, length=Number, room=Number)
+_Log = structure(
     "_Log",
-    **dict.fromkeys(("src", "dst", "offsets", "incidence", "events"), _Pointer),
-    **dict.fromkeys(("event_count", "batch", "oldest"), _Number),
-    seen=_Pointer,
+    **dict.fromkeys(("src", "dst", "offsets", "incidence", "events"), Pointer),
+    **dict.fromkeys(("event_count", "batch", "oldest"), Number),
+    seen=Pointer,
 )
-_Missing = _structure(
+_Missing = structure(
     "_Missing",
-    **{f"{kind}_{what}": _Number for kind in ("own", "other", "event") for what in ("first", "count")},
+    **{f"{kind}_{what}": Number for kind in ("own", "other", "event") for what in ("first", "count")},
 )
 
 
-def form() -> str:
-    """Which form follows changes in this process."""
-    return "numpy" if library() is None else "compiled"
-
-
-def library() -> Any:
-    """The compiled library, or None where it is absent, cut off, of another source, or not wanted."""
-    return None if os.environ.get("CODY_PURE") == "1" else _library()
-
-
-@cache
-def _library() -> Any:
-    try:
-        file = next(SOURCE.parent.glob("follow.*.so"))
-        if not _is_whole(file):
-            return None
-        loaded = ctypes.CDLL(str(file))
-        loaded.follow_source.restype = _Number
-        if loaded.follow_source() != source_number():
-            return None  # left behind by an older version of the source
-    except (OSError, AttributeError, StopIteration):
-        return None
-    loaded.follow_open.restype = _Pointer
-    loaded.follow_close.argtypes = [_Pointer]
-    loaded.follow_table.argtypes = [_Pointer, _Pointer]
-    loaded.follow_begin.argtypes = [_Pointer, _Number, _Number, _Pointer, _Pointer, _Pointer, _Number]
-    loaded.follow_advance.argtypes = [_Pointer, _Pointer]
-    loaded.follow_prepare.argtypes = [_Pointer, _Pointer, _Pointer]
-    loaded.follow_compute.argtypes = [_Pointer, _Pointer]
-    loaded.follow_result.argtypes = [_Pointer, _Pointer, _Pointer, _Number, _Pointer]
-    loaded.lineage_trace.argtypes = [_Pointer, _Pointer, _Number, _Pointer, _Number]
-    loaded.lineage_trace.restype = _Number
-    loaded.lineage_depend.argtypes = [_Number, _Number, *[_Pointer] * 9]
-    for name in ("begin", "advance", "prepare", "compute"):
-        getattr(loaded, f"follow_{name}").restype = _Number
-    return loaded
-
-
-def _is_whole(file: Path) -> bool:
-    """Whether a library is there to its end: loading the beginning of one, left by an interrupted installation, kills.
-
-    The last thing in an ELF file is the table of its sections. Loaders of other formats check for themselves.
-    """
-    with file.open("rb") as opened:
-        header = opened.read(64)
-    if not header.startswith(b"\x7fELF"):
-        return True
-    if len(header) < 64:
-        return False
-    is_wide, order = header[4] == 2, "<" if header[5] == 1 else ">"
-    (start,) = struct.unpack_from(order + ("Q" if is_wide else "I"), header, 40 if is_wide else 32)
-    length, count = struct.unpack_from(order + "HH", header, 58 if is_wide else 46)
-    whole: bool = start + length * count <= file.stat().st_size
-    return whole
-
-
-def source_number() -> int:
-    """A number that changes with the source; what is built from it has it, too."""
-    return zlib.crc32(SOURCE.read_bytes())
-
-
-def trace(library: Any, graph: TemporalGraph, batch: int, found: IntArray, events: IntArray) -> IntArray:
+def trace(library: Any, graph: TemporalGraph, grid: Grid, found: IntArray, events: IntArray) -> IntArray:
     """What `lineage._trace` finds where no event is imagined: index, own, other and previous of versions. → [4, m]"""
     oldest = int(events[0]) if len(events) else 0
     found = sorted_unique(found[found >= 2 * oldest]) if len(events) else found[:0]
@@ -145,8 +70,8 @@ def trace(library: Any, graph: TemporalGraph, batch: int, found: IntArray, event
     arrays = {name: np.ascontiguousarray(column, dtype=_DTYPES[name]) for name, column in columns.items()}
     arrays |= {"events": np.ascontiguousarray(events, dtype=np.int64), "seen": seen}
     addresses = {name: array.ctypes.data for name, array in arrays.items()}
-    log = _Log(event_count=len(events), batch=batch, oldest=oldest, **addresses)
-    table, done, count = Vectors(4, np.int64), _Number(0), len(found)
+    log = _Log(event_count=len(events), batch=grid.size, oldest=oldest, **addresses)
+    table, done, count = Vectors(4, np.int64), Number(0), len(found)
     table.reserve(count)
     table.values[:count, 0] = found
     while done.value < count:
@@ -174,6 +99,20 @@ def depend(library: Any, versions: IntArray, columns: Sequence[IntArray], masks:
     return level
 
 
+def kept(library: Any, versions: IntArray, columns: Sequence[NDArray[Any]], masks: Masks) -> IntArray:
+    """What `VersionColumns.kept` finds, each version under its own mask. [n], [n, w] → [n]
+
+    Args:
+        library: the compiled library.
+        versions: as places.
+        columns: previous, bit and imagined of each version.
+        masks: of the changes.
+    """
+    versions, masks = np.array(versions), np.ascontiguousarray(masks)
+    library.lineage_kept(*masks.shape, *(array.ctypes.data for array in (*columns, masks, versions)))
+    return versions
+
+
 class CompiledFollow:
     """What `PureFollow` does, by the library, which remembers of which parents a value was made.
 
@@ -186,7 +125,7 @@ class CompiledFollow:
     """
 
     def __init__(
-        self, library: Any, model: FastTGN, store: MemoryStore, gates: Gates, duplicates: NearDuplicates | None
+        self, library: Any, model: VersionedMemory, store: MemoryStore, gates: Gates, duplicates: NearDuplicates | None
     ) -> None:
         self.library = library
         self.model, self.store, self.gates, self.lineage = model, store, gates, store.lineage
@@ -198,7 +137,7 @@ class CompiledFollow:
         self.parts = [np.empty(size, dtype) for size in sizes]  # of own, other, event
         self.new_versions, self.new_elapsed = np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE)
         self.arrays = self._arrays(duplicates)  # held, because the library has their addresses only
-        self.memories, self.missing, self.todo = _Memories(), _Missing(), _Number()
+        self.memories, self.missing, self.todo = _Memories(), _Missing(), Number()
         self.known_values: Any = None  # the arrays that `memories` has the addresses of
         self.handle = library.follow_open(ctypes.byref(self._setup(duplicates)))
         if not self.handle:
@@ -225,7 +164,7 @@ class CompiledFollow:
         }
         return {
             **{name: np.ascontiguousarray(column, dtype=np.int64) for name, column in integers.items()},
-            "time": np.ascontiguousarray(self.model.graph.time[lineage.row], dtype=np.float64),
+            "time": np.ascontiguousarray(self.model.times[lineage.row], dtype=np.float64),
             "imagined": np.ascontiguousarray(lineage.imagined).view(np.uint8),
             "table": words,
             "checksum_weights": checksum_weights(words.shape[1] - 2),
@@ -311,7 +250,7 @@ class CompiledFollow:
             np.matmul(self.gathered[1][:count], maps.other, out=other[first : first + count])
         if count := missing.event_count:
             first = missing.event_first
-            edge = self.gates.weights.edge(self.model.graph, self.lineage.row[self.new_versions[:count]])
+            edge = self.gates.weights.edge(self.model.graph, self.lineage.message[self.new_versions[:count]])
             event[first : first + count] = self.gates.events(edge, self.new_elapsed[:count])
 
     def _compute(self) -> int:
@@ -322,8 +261,6 @@ class CompiledFollow:
 
 
 def _check(returned: int) -> int:
-    if returned == NO_ROOM:
-        raise MemoryError
     if returned == DAMAGED:
         raise ModelError("the memory table stays damaged; check the machine's disk and memory")
-    return returned
+    return check_count(returned)

@@ -16,83 +16,62 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from cody.engine.attention import Attention, Decoder, Maps
-from cody.engine.kept_only import logit_of_kept
+from cody.engine.attention import Attention, Decoder, Maps, Source
+from cody.engine.kept_only import scores_of_kept
 from cody.engine.links import LinkScorer
-from cody.engine.masks import AttendedEvents, EditableEvents, Masks, Windows, distinct
+from cody.engine.masks import AttendedEvents, EditableEvents, Masks, Windows
 from cody.engine.replay import Replay
+from cody.engine.rows import numbered_rows
 from cody.engine.selfcheck import SelfCheck
 from cody.engine.threads import one_thread
 from cody.engine.vectors import Products, Vectors
 from cody.engine.weights import Weights
+from cody.engine.without import InputsWithout, LinksWithout, UsualInputs
 from cody.errors import CallError
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query, sorted_unique
-from cody.models.contract import Change, check_changes
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, check_query, sorted_unique
+from cody.models.contract import Change, Margin, check_changes, first_score
 from cody.utils.deadline import check_deadline
 
+SCORES_AT_ONCE = 65_536  # of all links together: bounds the temporary memory where many links are scored
 CHANGES_AT_ONCE = 256  # bounds the temporary memory of a large batch
 NUMBERS_KEPT = 100_000_000  # remembered about a query (0.8 GB) before it is started afresh
+NUMBERS_AT_ONCE = 12_000_000  # that a batch may add to the inputs, as far as that can be expected
 REFINED = 1  # how often estimates that are wrong are made less rough, before all answers are exact
 ON_THE_LINE = 2e-5  # a logit this close to 0 is computed by the reference: rounding could decide it
 
 
 class VectorRequest(NamedTuple):
-    """Vectors that were asked for, by node and mask: those that are there, and those that have to be made."""
+    """Vectors that are requested, by node and mask, and which of them have to be made."""
 
-    ids: IntArray  # [n] of the vector; ~k of the k-th one that is to be made
-    nodes: IntArray  # [m] to be made
+    numbers: IntArray  # [n] of node and mask
+    new: IntArray  # [m] where those stand that are to be made
+    nodes: IntArray  # [m]
     masks: Masks  # [m, w]
-    places: IntArray  # [m] where each was asked for; of those with nothing changed, anywhere
 
 
 class KnownVectors:
     """Which vectors there are, by node and mask."""
 
-    def __init__(self, nodes: int) -> None:
-        self.unchanged = np.full(nodes, -1)  # id of the vector with nothing changed
-        self.changed: dict[tuple[int, ...], int] = {}  # (node, mask) → id
+    def __init__(self, words: int) -> None:
+        self.rows = numbered_rows(1 + words)
+        self.ids = np.zeros(0, dtype=np.int64)  # of the vector, by number of node and mask
 
     def find(self, nodes: IntArray, masks: Masks) -> VectorRequest:
         """Look vectors up. [n], [n, w]"""
-        touched = np.flatnonzero(masks.any(axis=1))
-        ids = self.unchanged[nodes]
-        ids[touched] = 0
-        missing, fresh = np.flatnonzero(ids < 0), nodes[:0]
-        if len(missing):
-            fresh = sorted_unique(nodes[missing])
-            ids[missing] = ~np.searchsorted(fresh, nodes[missing])
-        touched_nodes, touched_masks = nodes[touched], masks[touched]
-        first, inverse = distinct(touched_nodes, touched_masks)
-        some_nodes, some_masks = touched_nodes[first], touched_masks[first]
-        keys = zip(some_nodes.tolist(), *some_masks.T.tolist(), strict=True)
-        found = np.array([self.changed.get(key, -1) for key in keys], dtype=np.int64)
-        new = found < 0
-        found[new] = ~np.arange(len(fresh), len(fresh) + np.count_nonzero(new))
-        ids[touched] = found[inverse]
-        zero = np.zeros((len(fresh), masks.shape[1]), dtype=np.uint64)
-        return VectorRequest(
-            ids,
-            np.concatenate([fresh, some_nodes[new]]),
-            np.concatenate([zero, some_masks[new]]),
-            np.concatenate([np.zeros_like(fresh), touched[first[new]]]),
-        )
+        numbers, new = self.rows.find(np.concatenate([nodes[:, None], masks.view(np.int64)], axis=1))
+        return VectorRequest(numbers, new, nodes[new], masks[new])
 
-    def add(self, asked: VectorRequest, made: IntArray) -> IntArray:
-        """Take the ids of what was made, [m], and give those of all that was asked for. → [n]"""
-        if len(made):
-            touched = asked.masks.any(axis=1)
-            self.unchanged[asked.nodes[~touched]] = made[~touched]
-            keys = zip(asked.nodes[touched].tolist(), *asked.masks[touched].T.tolist(), strict=True)
-            self.changed.update(zip(keys, made[touched].tolist(), strict=True))
-        ids, missing = asked.ids.copy(), asked.ids < 0
-        ids[missing] = made[~ids[missing]]
-        return ids
+    def add(self, request: VectorRequest, made: IntArray) -> IntArray:
+        """Take the ids of what was made, [m], and give those of all that was requested. → [n]"""
+        self.ids = np.concatenate([self.ids, made])
+        return self.ids[request.numbers]
 
 
 class Below(Protocol):
     """What an attention layer reads from: another layer, or the inputs of the lowest one.
 
-    Nothing is remembered before it is computed: a plan is a value, and a plan that is dropped leaves nothing behind.
+    Whatever is planned has to be computed before anything else is planned. After a failure in between, nothing of it
+    can be used any more.
     """
 
     depends: Masks  # [nodes, w] which events the vector of a node can depend on
@@ -175,7 +154,7 @@ class EventInputs:
 class LayerPlan(NamedTuple):
     """A plan of a layer."""
 
-    asked: VectorRequest
+    request: VectorRequest
     chosen: AttendedEvents  # what the vectors that are to be made attend to
     below: Any  # the plan of the layer below: for the nodes themselves, then for their neighbours
 
@@ -194,8 +173,8 @@ class Layer:
         self.reach = reach
         self.events = events
         self.depends = self._depends()
-        self.known = KnownVectors(len(reach.nodes))
-        self.made_of: dict[bytes, int] = {}  # ids of the vectors below and of the events → id
+        self.known = KnownVectors(self.depends.shape[1])
+        self.made_of = numbered_rows(1 + 2 * windows.count)  # ids of the vectors below and of the events → id
         self.vectors = Vectors(len(maps.answer_bias), maps.answer.dtype)
         self.own = Products(maps.own, maps.own_bias)  # many vectors of this layer share what a node has below
         self.attention = Attention(maps, windows.count)
@@ -210,63 +189,47 @@ class Layer:
 
     def _depends(self) -> Masks:
         """A node depends on its own events, and on what it and its possible neighbours depend on in the layer below."""
-        below, windows = self.below.depends, self.windows
+        below, nodes = self.below.depends, self.reach.attending
         depends = np.zeros_like(below)
-        nodes = self.reach.place(windows.nodes)
-        neighbours = np.bitwise_or.reduce(below[self.reach.place(windows.other)], axis=1)
-        depends[nodes] = windows.touching | below[nodes] | neighbours
+        neighbours = np.bitwise_or.reduce(below[self.reach.other], axis=1)
+        depends[nodes] = self.windows.touching | below[nodes] | neighbours
         return depends
 
     def plan(self, nodes: IntArray, masks: Masks, change: IntArray) -> LayerPlan:
         check_deadline()
-        asked = self.known.find(nodes, masks & self.depends[nodes])
-        change = change[asked.places]
-        chosen = self.windows.choose(self.reach.window[asked.nodes], asked.masks)
-        neighbours = self.reach.place(chosen.other[chosen.exists])
+        request = self.known.find(nodes, masks & self.depends[nodes])
+        nodes, masks, change = request.nodes, request.masks, change[request.new]
+        chosen = self.windows.choose(self.reach.window[nodes], masks)
         below = self.below.plan(
-            np.concatenate([asked.nodes, neighbours]),
-            np.concatenate([asked.masks, np.repeat(asked.masks, chosen.length, axis=0)]),
+            np.concatenate([nodes, self.reach.other.take(chosen.place)]),
+            np.concatenate([masks, np.repeat(masks, chosen.length, axis=0)]),
             np.concatenate([change, np.repeat(change, chosen.length)]),
         )
-        return LayerPlan(asked, chosen, below)
+        return LayerPlan(request, chosen, below)
 
     def compute(self, plan: LayerPlan) -> IntArray:
         ids = self.below.compute(plan.below)
-        made, exists = len(plan.asked.nodes), plan.chosen.exists
-        places = exists.shape[1]
+        made, places = len(plan.request.new), self.windows.count
+        exists = np.arange(places) < plan.chosen.length[:, None]  # [m, K]
         parts = np.full((made, 1 + 2 * places), -1)  # own vector, vectors of the neighbours, events
         parts[:, 0] = ids[:made]
         parts[:, 1 : 1 + places][exists] = ids[made:]
-        parts[:, 1 + places :][exists] = self.events.look_up(plan.chosen.event[exists])
-        return self.known.add(plan.asked, self._made_of(parts))
+        parts[:, 1 + places :][exists] = self.events.look_up(self.windows.event.take(plan.chosen.place))
+        ids, new = self.made_of.find(parts)
+        if len(new):
+            self._attend(parts[new], plan.chosen.length[new])
+        return self.known.add(plan.request, ids)
 
-    def _made_of(self, parts: IntArray) -> IntArray:
-        """The ids of vectors that are made of these parts. [m, 1 + 2K] → [m]"""
-        content, width, made_of = parts.tobytes(), parts.shape[1] * parts.itemsize, self.made_of
-        ids: list[int] = []
-        new: list[int] = []  # places
-        for place in range(len(parts)):
-            key = content[place * width : (place + 1) * width]
-            id_ = made_of.get(key)
-            if id_ is None:
-                id_ = made_of[key] = self.vectors.length + len(new)
-                new.append(place)
-            ids.append(id_)
-        if new:
-            self._attend(parts[new])
-        return np.array(ids, dtype=np.int64)
-
-    def _attend(self, parts: IntArray) -> None:
-        """Make vectors of these parts."""
+    def _attend(self, parts: IntArray, length: IntArray) -> None:
+        """Make vectors of these parts. [m, 1 + 2K], [m] how many neighbours there are"""
         below, places = self.below.values, parts.shape[1] // 2
-        length = (parts[:, 1 + places :] >= 0).sum(axis=1)
         sources = [(self.events.vectors.values, parts[:, 1 + places :])]
-        if below is None:  # all of them are zero
-            asked = np.broadcast_to(self.maps.own_bias, (len(parts), len(self.maps.own_bias)))
-        else:
-            asked = self.own.of(below, parts[:, 0])  # [m, H·W + d]
+        questions: Source = self.maps.own_bias[None], np.zeros(len(parts), dtype=np.int64)
+        if below is not None:  # else all of them are zero
+            slots = self.own.slots(below, parts[:, 0])
+            questions = self.own.vectors.values, slots
             sources.insert(0, (below, parts[:, 1 : 1 + places]))
-        self.vectors.append(len(parts))[:] = self.attention(asked, sources, length)
+        self.vectors.append(len(parts))[:] = self.attention(questions, sources, length)
 
 
 class Reach:
@@ -274,27 +237,36 @@ class Reach:
 
     def __init__(self, nodes: IntArray, windows: Windows) -> None:
         self.nodes = nodes  # ascending
+        self.attending = self.place(windows.nodes)  # [n] nodes with a window
+        self.other = self.place(windows.other)  # [n, L] the nodes at the other ends of the events in each window
         self.window = np.full(len(nodes), -1)  # which of the windows is the node's
-        self.window[np.searchsorted(nodes, windows.nodes)] = np.arange(len(windows.nodes))
+        self.window[self.attending] = np.arange(len(windows.nodes))
 
     def place(self, nodes: IntArray) -> IntArray:
         return np.searchsorted(self.nodes, nodes)
 
 
 class QueryWorkspace:
-    """All that is known about one query, for changes of one universe. It only grows, and no answer ever changes."""
+    """All that is known about links of one moment, for changes of one universe. It only grows; no answer ever changes.
 
-    def __init__(self, model: FastModel, query: Query, rows: Iterable[int]) -> None:
-        self.model, self.query = model, query
-        sizes = model.weights.sizes
+    With many links, whatever a change does not touch is computed once for all of them.
+    """
+
+    def __init__(
+        self, model: FastModel, links: Sequence[Query], rows: Iterable[int], margin: Margin = first_score
+    ) -> None:
+        self.model, self.links, self.margin = model, links, margin
+        query, sizes = links[0], model.weights.sizes
         self.universe = EditableEvents(model.graph, query, rows)
-        nodes = sorted_unique(np.array([query.src, query.dst]))
+        ends = np.array([[link.src, link.dst] for link in links])  # [n, 2]
+        nodes = roots = sorted_unique(ends.ravel())
         for _ in range(sizes.layers):  # one hop further with each layer
             check_deadline()
             windows = Windows(model.graph, query, self.universe, nodes, sizes.neighbours)
             nodes = sorted_unique(np.concatenate([nodes, windows.other.ravel()]))
         self.reach = Reach(nodes, windows)
-        self.roots = self.reach.place(np.array([query.src, query.dst]))
+        self.roots = self.reach.place(roots)
+        self.source_root, self.target_root = np.searchsorted(roots, ends).T  # [n], [n] which of the roots
         self.windows = windows
         self.events = EventInputs(model.weights, model.graph, query, windows.events)
         self.refined = 0  # how often estimates were made less rough
@@ -310,7 +282,8 @@ class QueryWorkspace:
         self.decoder = self.model.decoder
         self.source, self.target = Products(self.decoder.source), Products(self.decoder.target)
         self.largest: int | None = None  # how many numbers of inputs a change has added, in the mean of a batch
-        self.logits: dict[tuple[int, int], float] = {}  # ids of the two nodes' vectors → logit
+        self.scored = numbered_rows(len(self.roots))  # ids of the roots' vectors → number of their scores
+        self.scores = np.zeros((0, len(self.links) * self.model.outputs))  # [≥ numbers, m] of the links
 
     @property
     def exact(self) -> bool:
@@ -343,49 +316,51 @@ class QueryWorkspace:
     @property
     def changes_at_once(self) -> int:
         """Fewer where the past is long, so that memory is looked at in time."""
-        expected = self.inputs.most if self.largest is None else min(self.inputs.most, 4 * self.largest)
-        return max(1, min(CHANGES_AT_ONCE, NUMBERS_KEPT // (4 * expected + 1)))
+        expected = self.inputs.most if self.largest is None else min(self.inputs.most, 2 * self.largest)
+        several = max(1, SCORES_AT_ONCE // len(self.links))
+        return max(1, min(CHANGES_AT_ONCE, several, NUMBERS_AT_ONCE // (expected + 1)))
 
-    def answer(self, changes: Sequence[Change]) -> list[float]:
-        """The logits of the first of these changes: of as many as are computed at once."""
+    def answer(self, changes: Sequence[Change]) -> list[FloatArray]:
+        """The scores of the first of these changes, [m] each: of as many as are computed at once."""
         changes = changes[: self.changes_at_once]
         masks = self.universe.masks(changes)
         n, last, known = len(masks), self.layers[-1], self.inputs.size
         self.inputs.begin(masks)
-        roots, change = np.repeat(self.roots, n), np.tile(np.arange(n), 2)
-        ids = last.compute(last.plan(roots, np.concatenate([masks, masks]), change))
+        roots, change = np.repeat(self.roots, n), np.tile(np.arange(n), len(self.roots))
+        ids = last.compute(last.plan(roots, np.tile(masks, (len(self.roots), 1)), change))
         self.largest = max(self.largest or 0, -(-(self.inputs.size - known) // n))
-        pairs = list(zip(ids[:n].tolist(), ids[n:].tolist(), strict=True))
-        new = {pair: change for pair, change in zip(pairs, changes, strict=True) if pair not in self.logits}
-        if new:
-            self._score(new)
-        return [self.logits[pair] for pair in pairs]
+        vectors = ids.reshape(len(self.roots), n).T  # [n, roots]
+        numbers, new = self.scored.find(vectors)
+        if len(new):
+            scores = self._score(vectors[new], [changes[place] for place in new.tolist()])
+            self.scores = np.concatenate([self.scores, scores])
+        return list(self.scores[numbers])
 
-    def _score(self, pairs: dict[tuple[int, int], Change]) -> None:
-        """Score pairs of vectors; with each, a change of the past that leads to it."""
-        source, target = np.array(list(pairs)).T
-        values = self.layers[-1].values
-        logits = self.decoder.score(self.source.of(values, source), self.target.of(values, target))
-        self.logits.update(zip(pairs, logits.tolist(), strict=True))
-        for pair, change in pairs.items() if self.exact else ():
-            if abs(self.logits[pair]) < ON_THE_LINE:
-                reference = self.model.reference(self.query, change)
-                self.logits[pair] = float(reference.logits(self.query, [change])[0])
+    def _score(self, vectors: IntArray, changes: list[Change]) -> FloatArray:
+        """The scores of the links from the vectors of the roots; with each, a change that leads to it. → [n, m]"""
+        values, n = self.layers[-1].values, len(vectors)
+        source, target = vectors[:, self.source_root].ravel(), vectors[:, self.target_root].ravel()
+        scores = self.decoder.score(self.source.of(values, source), self.target.of(values, target)).reshape(n, -1)
+        if self.exact:
+            for place in np.flatnonzero(np.abs(self.margin(scores)) < ON_THE_LINE).tolist():
+                reference = self.model.reference_of_links(self.links, changes[place])
+                scores[place] = reference.scores(self.links, changes[place : place + 1])[0]
+        return scores
 
 
 class FastSession:
-    """A fast model asked about one query.
+    """A fast model asked about one link, or about several of the same moment.
 
     What it knows is taken out while it changes: if a call fails or is interrupted, that is gone, and the next call
-    starts afresh.
+    starts afresh. `margin` tells where an estimate could change a decision: there, scores are exact.
     """
 
-    def __init__(self, model: FastModel, query: Query, rows: Iterable[int]) -> None:
+    def __init__(self, model: FastModel, links: Sequence[Query], margin: Margin, rows: Iterable[int]) -> None:
         self.model = model
-        self.query = query
+        self.links, self.margin = tuple(links), margin
         self.rows = frozenset(rows)  # what will probably be changed: better to make the masks once
         self._workspace: QueryWorkspace | None = None
-        self._check = SelfCheck()
+        self._check = SelfCheck(margin)
 
     @property
     def size(self) -> int:
@@ -403,29 +378,39 @@ class FastSession:
     @property
     def corrections(self) -> Mapping[Change, float]:
         """The exact answers to what it had answered before it found that it must not approximate."""
+        return {change: float(scores[0]) for change, scores in self._check.corrections.items()}
+
+    @property
+    def corrected_scores(self) -> Mapping[Change, FloatArray]:
+        """The same with the scores of all links. [m]"""
         return self._check.corrections
 
     def logits(self, changes: Sequence[Change]) -> FloatArray:
-        """One logit for each change. [B]"""
+        """One logit for each change, [B]; of a model of more than two classes, the score of each class. [B, C]"""
+        scores = self.scores(changes)
+        return scores[:, 0] if self.model.outputs == 1 else scores
+
+    def scores(self, changes: Sequence[Change]) -> FloatArray:
+        """The scores of all links for each change. [B, m]"""
         changes = check_changes(self.model.graph, changes)
         if changes and not any(changes) and self._workspace is None:  # a link that is only scored needs no masks
-            return np.repeat(self.model.logits_of_links([self.query]), len(changes))
-        answers: list[float] = []
+            return np.tile(self.model.logits_of_links(self.links).ravel(), (len(changes), 1))
+        answers: list[FloatArray] = []
         with one_thread():
             while len(answers) < len(changes):
                 workspace = self._take(changes[len(answers) :])
                 answers += self._check.answer(workspace, changes[len(answers) :])
                 self._workspace = self._check.trusted(workspace)
-        return np.array(answers, dtype=np.float64)
+        return np.array(answers, dtype=np.float64).reshape(len(changes), len(self.links) * self.model.outputs)
 
     def _take(self, changes: Sequence[Change]) -> QueryWorkspace:
         """What is known, if that is enough for these changes and not too much."""
-        asked = frozenset[int]().union(*changes)
+        changed = frozenset[int]().union(*changes)
         workspace, self._workspace = self._workspace, None
-        if workspace is not None and asked <= workspace.universe.rows and workspace.size <= NUMBERS_KEPT:
+        if workspace is not None and changed <= workspace.universe.rows and workspace.size <= NUMBERS_KEPT:
             return workspace
-        self.rows = self.rows | asked
-        return self._check.trusted(QueryWorkspace(self.model, self.query, self.rows))
+        self.rows = self.rows | changed
+        return self._check.trusted(QueryWorkspace(self.model, self.links, self.rows, self.margin))
 
 
 class FastModel:
@@ -445,6 +430,11 @@ class FastModel:
         layers = range(self.weights.sizes.layers)
         self.maps = [Maps.of(self.weights, layer, with_embeddings=has_inputs or layer > 0) for layer in layers]
         self.decoder = Decoder(self.weights)
+
+    @property
+    def outputs(self) -> int:
+        """How many scores there are for a link: 1, or one for each class."""
+        return len(self.weights["score.out.weight"])
 
     @property
     def identity(self) -> str:
@@ -480,10 +470,30 @@ class FastModel:
             scorer = LinkScorer(self.weights, self.graph, self.maps, self.decoder, self.inputs_as_they_are)
             return scorer.logits(queries)
 
+    def links_without(self, removed: Change) -> LinksWithout:
+        """Scores links of the log without some events."""
+        return LinksWithout(self, removed)
+
+    def inputs_without(self, without: TemporalGraph, removed: BoolArray) -> InputsWithout:
+        """The inputs on a log without some events: its lists of events lack those that are `removed`. [rows]"""
+        return UsualInputs(self)
+
     def session(self, query: Query, rows: Iterable[int] = ()) -> FastSession:
         """A session about a query. `rows` will probably be changed, in one combination or another."""
         check_query(self.graph, query)
-        return FastSession(self, query, rows)
+        return FastSession(self, (query,), first_score, rows)
+
+    def session_of_links(self, links: Sequence[Query], margin: Margin, rows: Iterable[int] = ()) -> FastSession:
+        """A session about links of one moment, which shares everything that a change does not touch.
+
+        Args:
+            links: All with the same time and the same visible past.
+            margin: Of the decision that their scores lead to.
+            rows: What will probably be changed.
+        """
+        for link in links:
+            check_query(self.graph, link)
+        return FastSession(self, links, margin, rows)
 
     def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
         """One logit for each change. [B]"""
@@ -491,6 +501,10 @@ class FastModel:
 
     def reference(self, query: Query, change: Change, *, full: bool = False) -> Replay:
         """The definition of what this model answers: from row 0 if `full`, else from as late as it can."""
+        return self.reference_of_links([query], change, full=full)
+
+    def reference_of_links(self, links: Sequence[Query], change: Change, *, full: bool = False) -> Replay:
+        """The same for links of one moment."""
         return self.replay
 
     @cached_property
@@ -499,9 +513,14 @@ class FastModel:
 
     def only(self, query: Query, kept: Change) -> float:
         """The logit of a past that consists of the kept events only."""
-        check_query(self.graph, query)
+        return float(self.only_of_links([query], kept)[0])
+
+    def only_of_links(self, links: Sequence[Query], kept: Change) -> FloatArray:
+        """The scores of links of one moment, for a past that consists of the kept events only. [m]"""
+        for link in links:
+            check_query(self.graph, link)
         (kept,) = check_changes(self.graph, [kept])
-        return logit_of_kept(self.replay, query, kept)
+        return scores_of_kept(self.replay, links, kept)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.graph}, {self.weights.sizes.dimension} dimensions)"

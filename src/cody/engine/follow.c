@@ -8,21 +8,12 @@
    Nothing here may depend on the processor: no -march, no -ffast-math, no contraction of products and sums. */
 
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#include "numbers.h"
 
-/* The same function for several processors, chosen when the library is loaded; the numbers are the same. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
-#else
-#define FOR_EACH_PROCESSOR
-#endif
-
-enum { UNCHANGED = 0, PENDING = INT32_MIN, NONE = -1 };
-enum { NO_ROOM = -1, DAMAGED = -2 };  /* what functions return instead of a count */
+enum { UNCHANGED = 0, PENDING = INT32_MIN };
 enum { MOST_COMPARED = 256 };         /* values of a version that a new one is compared with, the latest first */
 
 /* What compiled.py passes, in the same order; every field takes 8 bytes. V = versions, d = dimensions of a memory. */
@@ -128,6 +119,7 @@ static int32_t *nones(int64_t count) {
 static int grow_slots(Follow *f, int64_t room) {
     int32_t **columns[] = {&f->own_slot, &f->other_slot, &f->alike_next};
     if (room <= f->slot_room) return 1;
+    if (room < 2 * f->slot_room) room = 2 * f->slot_room;
     for (int column = 0; column < 3; column++) {
         int32_t *moved = realloc(*columns[column], (size_t)room * sizeof(int32_t));
         if (!moved) return 0;
@@ -505,7 +497,7 @@ EXPORT int64_t follow_prepare(Follow *f, Memories *memories, Missing *missing) {
     const Content *contents = f->contents + f->computed;
     int64_t left = f->content_count - f->computed;
     f->chunk = left < f->s.at_once ? left : f->s.at_once;
-    if (!grow_slots(f, memories->room)) return NO_ROOM;
+    if (!grow_slots(f, memories->length + 3 * f->chunk)) return NO_ROOM;
     if (!all_right(f, contents)) return DAMAGED;
     forget_products(f, memories->length);
     *missing = (Missing){f->own_used, 0, f->other_used, 0, f->event_used, 0};
@@ -524,44 +516,6 @@ EXPORT int64_t follow_prepare(Follow *f, Memories *memories, Missing *missing) {
         f->event_slot[place] = slot_of_event(f, missing, contents[place].version, elapsed);
     }
     return f->chunk;
-}
-
-/* exp(x), to the last bit or two, in steps that compilers turn into vectors. x = n·ln 2 + r, and 2^n by its bits. */
-static inline float exp_float(float x) {
-    union { float number; uint32_t bits; } shifted, power;
-    x = x < 88.0f ? x : 88.0f;
-    x = x > -87.0f ? x : -87.0f;
-    shifted.number = x * 1.44269504f + 12582912.0f;
-    float n = shifted.number - 12582912.0f, r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    power.bits = (shifted.bits + 127u) << 23;
-    float sum = 1.0f / 720 + r * (1.0f / 5040);
-    sum = 1.0f / 120 + r * sum;
-    sum = 1.0f / 24 + r * sum;
-    sum = 1.0f / 6 + r * sum;
-    sum = 0.5f + r * sum;
-    return power.number * (1.0f + (r + r * r * sum));
-}
-
-static inline double exp_double(double x) {
-    union { double number; uint64_t bits; } shifted, power;
-    x = x < 709.0 ? x : 709.0;
-    x = x > -708.0 ? x : -708.0;
-    shifted.number = x * 1.4426950408889634 + 6755399441055744.0;
-    double n = shifted.number - 6755399441055744.0;
-    double r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
-    power.bits = (shifted.bits + 1023u) << 52;
-    double sum = 1.0 / 479001600 + r * (1.0 / 6227020800);
-    sum = 1.0 / 39916800 + r * sum;
-    sum = 1.0 / 3628800 + r * sum;
-    sum = 1.0 / 362880 + r * sum;
-    sum = 1.0 / 40320 + r * sum;
-    sum = 1.0 / 5040 + r * sum;
-    sum = 1.0 / 720 + r * sum;
-    sum = 1.0 / 120 + r * sum;
-    sum = 1.0 / 24 + r * sum;
-    sum = 1.0 / 6 + r * sum;
-    sum = 0.5 + r * sum;
-    return power.number * (1.0 + (r + r * r * sum));
 }
 
 /* The gates of a GRU, as in `Gates.remember`; tanh(x) = 1 - 2 / (1 + exp(2x)). `own`, `other`, `event`: what is added
@@ -723,6 +677,17 @@ EXPORT void lineage_depend(int64_t count, int64_t words, const int64_t *versions
         level[v] = 1 + (deepest[own[v]] > deepest[other[v]] ? deepest[own[v]] : deepest[other[v]]);
         deepest[v] = may_be_absent && deepest[before] > level[v] ? deepest[before] : level[v];
         if (!any) deepest[v] = NONE;
+    }
+}
+
+/* The latest version at or before each whose event happened, each under its own mask. [count] in and out */
+EXPORT void lineage_kept(int64_t count, int64_t words, const int64_t *previous, const int64_t *bit,
+                         const uint8_t *imagined, const uint64_t *masks, int64_t *versions) {
+    for (int64_t place = 0; place < count; place++) {
+        const uint64_t *mask = masks + place * words;
+        int64_t v = versions[place];
+        while (bit[v] >= 0 && (mask[bit[v] / 64] >> bit[v] % 64 & 1) != imagined[v]) v = previous[v];
+        versions[place] = v;
     }
 }
 

@@ -6,26 +6,27 @@ to skip events; here only the kept ones are looked at, so the cost does not grow
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from cody.engine.replay import MemoryState, Replay
 from cody.engine.weights import Weights
-from cody.graph import IntArray, Query, TemporalGraph, sorted_unique
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, sorted_unique
 
 
-def logit_of_kept(plain: Replay, query: Query, kept: Iterable[int]) -> float:
-    """The logit of a query that sees no events but `kept`; these may be imagined ones."""
-    graph = plain.graph
+def scores_of_kept(plain: Replay, links: Sequence[Query], kept: Iterable[int]) -> FloatArray:
+    """The scores of links of one moment that see no events but `kept`; these may be imagined ones. [m]"""
+    graph, query = plain.graph, links[0]
     seen = {row for row in kept if row < query.before} | set(graph.imagined_before(query).tolist()).intersection(kept)
     rows = graph.in_time_order(np.array(sorted(seen), dtype=np.int64))
-    nodes = sorted_unique(np.concatenate([graph.src[rows], graph.dst[rows], [query.src, query.dst]]))
+    ends = np.array([(link.src, link.dst) for link in links])  # [m, 2]
+    nodes = sorted_unique(np.concatenate([graph.src[rows], graph.dst[rows], ends.ravel()]))
     small = _small_graph(graph, query, rows, nodes)
     state = _replay(plain.weights, small, graph.next_real(rows) // plain.weights.sizes.batch)
-    same_link = Query(int(small.src[-1]), int(small.dst[-1]), query.time, len(rows))
-    (logit,) = plain.on(small, state).logits(same_link, [frozenset()])
-    return float(logit)
+    same = [Query(src, dst, query.time, len(rows)) for src, dst in np.searchsorted(nodes, ends).tolist()]
+    scores: FloatArray = plain.on(small, state).scores(same, [frozenset()])[0]
+    return scores
 
 
 def _small_graph(graph: TemporalGraph, query: Query, rows: IntArray, nodes: IntArray) -> TemporalGraph:

@@ -18,9 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody.engine import compiled
+from cody.engine.library import library
 from cody.engine.masks import EditableEvents, Masks
+from cody.engine.node_order import ORDER_OF_ROWS, NodeOrder
 from cody.engine.versions import index_of, latest_event
 from cody.graph import BoolArray, IntArray, Query, TemporalGraph, sorted_unique
+from cody.graph.grid import Grid
 from cody.utils.deadline import check_deadline
 
 NO_VERSION = -1  # before a node's first event: the memory is zero
@@ -61,6 +64,7 @@ class VersionColumns:
 
     index: IntArray  # [V]
     row: IntArray  # [V] of the event that wrote it
+    message: IntArray  # [V] the row whose message it is made of: the same, but for `NodeOrder.repeating`
     own: IntArray  # [V] the node's latest possible version at the start of the batch
     other: IntArray  # [V] the other node's
     previous: IntArray  # [V] what the node has if an event with a bit did not happen
@@ -68,6 +72,13 @@ class VersionColumns:
     imagined: BoolArray  # [V] whether the event happens only where a change names it
     latest: IntArray  # [nodes] the latest possible version of each node before the query
     traced: IntArray  # [m] the versions that changes may concern; the columns of all others are empty
+
+    def kept_each(self, versions: IntArray, masks: Masks) -> IntArray:
+        """The latest version at or before each whose event happened, each under its own mask. [n], [n, w] → [n]"""
+        loaded = library()
+        if loaded is None:
+            return self.kept(versions, masks, np.arange(len(versions)))
+        return compiled.kept(loaded, versions, (self.previous, self.bit, self.imagined), masks)
 
     def kept(self, versions: IntArray, masks: Masks, change: IntArray) -> IntArray:
         """The latest version at or before each whose event happened, under one of the masks. [m], [n, w], [m] → [m]"""
@@ -105,27 +116,36 @@ class Lineage(VersionColumns):
     usual_other: IntArray  # [V]
 
     @classmethod
-    def of(cls, graph: TemporalGraph, batch: int, query: Query, universe: EditableEvents, nodes: IntArray) -> Lineage:
+    def of(
+        cls,
+        graph: TemporalGraph,
+        grid: Grid,
+        query: Query,
+        universe: EditableEvents,
+        nodes: IntArray,
+        node_order: NodeOrder = ORDER_OF_ROWS,
+    ) -> Lineage:
         """The lineage of the memories of some nodes at a query.
 
         Args:
             graph: the log.
-            batch: how many rows are replayed together.
+            grid: which rows are replayed together.
             query: the link.
             universe: the events that may be changed.
             nodes: whose memories are needed.
+            node_order: which versions do not count in the order of rows.
         """
-        library = (
-            None if len(universe.imagined) else compiled.library()
-        )  # it goes by rows, which have no time order then
+        # It goes by rows, which have no time order with imagined ones, and counts batches from row 0.
+        by_rows = not len(universe.imagined) and not grid.splits and node_order.is_plain
+        loaded = library() if by_rows else None
         everything = np.full(len(nodes), AFTER_ALL)
-        latest = _latest(graph, universe, nodes, np.full(len(nodes), query.before), everything)
-        if library is None:
-            found = _trace(graph, batch, universe, nodes, latest)
+        latest = node_order.counting(_latest(graph, universe, nodes, np.full(len(nodes), query.before), everything))
+        if loaded is None:
+            found = _trace(graph, grid, universe, nodes, latest, node_order)
         else:
-            found = TracedVersions(*compiled.trace(library, graph, batch, latest, universe.events))
-        columns = _columns(graph, universe, latest, found)
-        depends = _dependencies(graph, batch, universe, columns, library)
+            found = TracedVersions(*compiled.trace(loaded, graph, grid, latest, universe.events))
+        columns = _columns(graph, universe, latest, found, node_order)
+        depends = _dependencies(graph, grid, universe.words, columns, node_order, loaded)
         order = np.argsort(depends.level, kind="stable")
         children = _children(columns, depends.memory)
         unchanged, first = np.zeros((1, universe.words), dtype=np.uint64), np.zeros(len(columns.index), dtype=np.int64)
@@ -155,7 +175,7 @@ class Lineage(VersionColumns):
 
 
 def _trace(
-    graph: TemporalGraph, batch: int, universe: EditableEvents, nodes: IntArray, found: IntArray
+    graph: TemporalGraph, grid: Grid, universe: EditableEvents, nodes: IntArray, found: IntArray, node_order: NodeOrder
 ) -> TracedVersions:
     """The versions `found` of `nodes`, and all that they may depend on, as far as changes may concern them.
 
@@ -174,19 +194,17 @@ def _trace(
         if not len(found):
             return TracedVersions(*(np.concatenate(column) for column in zip(*traced, strict=True)))
         seen[found] = True
-        rows, rank, next_real = found // 2, graph.time_rank(found // 2), graph.next_real(found // 2)
-        others, start = graph.other_end(rows, nodes), next_real // batch * batch
+        rows, places = found // 2, node_order.rows(found)
+        others, start = graph.other_end(node_order.messages(found), nodes), grid.line(graph.next_real(rows))
         start_rank = graph.first_rank(start)
-        own, other, previous = np.split(
-            _latest(
-                graph,
-                universe,
-                np.concatenate([nodes, others, nodes]),
-                np.concatenate([start, start, next_real]),
-                np.concatenate([start_rank, start_rank, rank]),
-            ),
-            3,
+        latest = _latest(
+            graph,
+            universe,
+            np.concatenate([nodes, others, nodes]),
+            np.concatenate([start, start, graph.next_real(places)]),
+            np.concatenate([start_rank, start_rank, graph.time_rank(places)]),
         )
+        own, other, previous = np.split(node_order.counting(latest), 3)
         may_be_absent = universe.columns(rows) < len(universe.events)
         previous[~may_be_absent] = NO_VERSION
         traced.append((found, own, other, previous))
@@ -197,15 +215,23 @@ def _latest(
     graph: TemporalGraph, universe: EditableEvents, nodes: IntArray, before: IntArray, rank: IntArray
 ) -> IntArray:
     """The latest possible version of each node, by index: of a real row < `before`, or an imagined one below `rank`."""
-    rows = latest_event(graph, nodes, before)
-    for row in universe.imagined.tolist():
-        own_rank = int(graph.time_rank(np.array([row]))[0])
-        touches = (nodes == graph.src[row]) | (nodes == graph.dst[row])
-        rows = np.where(touches & (own_rank < rank) & (own_rank > graph.time_rank(rows)), row, rows)
+    rows, imagined = latest_event(graph, nodes, before), universe.imagined
+    if len(imagined):
+        ends = np.concatenate([graph.src[imagined], graph.dst[imagined]]).astype(np.int64)
+        ranks = np.tile(graph.time_rank(imagined), 2)
+        span = int(ranks.max()) + 1  # so that the keys of a node lie between those of the nodes beside it
+        keys = ends * span + ranks
+        order = np.argsort(keys)
+        place = order[np.searchsorted(keys, nodes * span + np.minimum(rank, span), sorter=order) - 1]
+        found = np.tile(imagined, 2)[place]
+        is_later = (ends[place] == nodes) & (ranks[place] < rank) & (ranks[place] > graph.time_rank(rows))
+        rows = np.where(is_later, found, rows)
     return np.where(rows >= 0, index_of(graph, rows, nodes), NO_VERSION)
 
 
-def _columns(graph: TemporalGraph, universe: EditableEvents, latest: IntArray, found: TracedVersions) -> VersionColumns:
+def _columns(
+    graph: TemporalGraph, universe: EditableEvents, latest: IntArray, found: TracedVersions, node_order: NodeOrder
+) -> VersionColumns:
     """Number the versions that were found, and those that they are computed from."""
     index = sorted_unique(np.concatenate([[NO_VERSION], latest, *found]))
     traced = np.searchsorted(index, found.versions)
@@ -221,6 +247,7 @@ def _columns(graph: TemporalGraph, universe: EditableEvents, latest: IntArray, f
     return VersionColumns(
         index=index,
         row=row,
+        message=node_order.messages(index),
         own=column(found.own),
         other=column(found.other),
         previous=column(found.previous),
@@ -232,19 +259,19 @@ def _columns(graph: TemporalGraph, universe: EditableEvents, latest: IntArray, f
 
 
 def _dependencies(
-    graph: TemporalGraph, batch: int, universe: EditableEvents, versions: VersionColumns, library: Any
+    graph: TemporalGraph, grid: Grid, words: int, versions: VersionColumns, node_order: NodeOrder, loaded: Any
 ) -> Dependencies:
     """What versions can depend on. Parents are of earlier batches, so that batches go one after the other."""
-    parents: Masks = np.zeros((len(versions.index), universe.words), dtype=np.uint64)
+    parents: Masks = np.zeros((len(versions.index), words), dtype=np.uint64)
     memory = parents.copy()
-    if library is not None:
+    if loaded is not None:
         columns = (versions.own, versions.other, versions.previous, versions.bit)
-        return Dependencies(parents, memory, compiled.depend(library, versions.traced, columns, (parents, memory)))
+        return Dependencies(parents, memory, compiled.depend(loaded, versions.traced, columns, (parents, memory)))
     level = np.full(len(versions.index), -1)
     deepest = level.copy()  # [V] the highest level that the node's memory right after may have
     rows = versions.row[versions.traced]
-    order = np.argsort(graph.time_rank(rows))
-    batches = (graph.next_real(rows) // batch)[order]
+    order = np.argsort(graph.time_rank(node_order.rows(versions.index[versions.traced])))
+    batches = grid.number(graph.next_real(rows))[order]
     for some in np.split(versions.traced[order], np.flatnonzero(np.diff(batches, prepend=-1))[1:]):
         check_deadline()
         own, other = versions.own[some], versions.other[some]

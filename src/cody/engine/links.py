@@ -2,12 +2,12 @@
 
 A session is made for many questions about one link; its preparation would cost more than the answer. Here there are no
 masks: all links go through the layers together. A node is embedded once for each moment at which it is seen, so links
-asked about the same moment (one source, all possible destinations) share most of the work.
+of the same moment (one source, all possible destinations) share most of the work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +18,8 @@ from cody.engine.weights import Weights
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.utils.deadline import check_deadline
 
-LINKS_AT_ONCE = 128  # bounds the temporary memory
+MOMENTS_AT_ONCE = 128  # bounds the temporary memory: links of one moment share most of it
+LINKS_AT_ONCE = 2048
 
 # The layer-0 inputs of nodes, each before a row; None where all of them are zero. [n], [n] → [n, d]
 Inputs = Callable[[IntArray, IntArray], FloatArray | None]
@@ -26,7 +27,7 @@ Inputs = Callable[[IntArray, IntArray], FloatArray | None]
 
 @dataclass(frozen=True)
 class LinkScorer:
-    """A network asked about links of a graph as it is."""
+    """A network that scores links of a graph as it is."""
 
     weights: Weights
     graph: TemporalGraph
@@ -39,13 +40,12 @@ class LinkScorer:
         return [Attention(maps, self.weights.sizes.neighbours) for maps in self.maps]
 
     def logits(self, queries: Sequence[Query]) -> FloatArray:
-        """One logit for each query. [n]"""
-        logits = np.empty(len(queries))
-        for first in range(0, len(queries), LINKS_AT_ONCE):
+        """One logit for each query, [n]; of a network with C > 2 classes, the score of each class. [n, C]"""
+        logits = [np.empty((0, *self.decoder.out.shape[1:]))]
+        for some in _parts(queries):
             check_deadline()
-            some = slice(first, first + LINKS_AT_ONCE)
-            logits[some] = self._logits(queries[some])
-        return logits
+            logits.append(self._logits(queries[some]))
+        return np.concatenate(logits)
 
     def _logits(self, queries: Sequence[Query]) -> FloatArray:
         src, dst, time, before = (np.array(column) for column in zip(*queries, strict=True))
@@ -69,11 +69,11 @@ class LinkScorer:
         below, ids = np.unique(np.concatenate([keys, neighbours]), return_inverse=True)
         values = self._below(views, below, layer)
         if values is None:
-            asked = np.broadcast_to(maps.own_bias, (len(keys), len(maps.own_bias)))
+            questions = maps.own_bias[None], np.zeros(len(keys), dtype=np.int64)
         else:
-            asked = values[ids[: len(keys)]] @ maps.own + maps.own_bias
+            questions = values[ids[: len(keys)]] @ maps.own + maps.own_bias, np.arange(len(keys))
             sources.insert(0, (values, _filled(exists, ids[len(keys) :])))
-        return self.attention[layer - 1](asked, sources, exists.sum(axis=1))
+        return self.attention[layer - 1](questions, sources, exists.sum(axis=1))
 
     def _below(self, views: Views, keys: IntArray, layer: int) -> FloatArray | None:
         if layer > 1:
@@ -90,9 +90,21 @@ class LinkScorer:
         return encoded if features is None else np.concatenate([features, encoded], axis=1)
 
 
+def _parts(queries: Sequence[Query]) -> Iterator[slice]:
+    """The links in parts that are scored at once: of a few moments, or many of the same."""
+    first, moments = 0, set[tuple[float, int]]()
+    for place, query in enumerate(queries):
+        moments.add((query.time, query.before))
+        if len(moments) > MOMENTS_AT_ONCE or place - first == LINKS_AT_ONCE:
+            yield slice(first, place)
+            first, moments = place, {(query.time, query.before)}
+    if queries:
+        yield slice(first, len(queries))
+
+
 @dataclass(frozen=True)
 class Views:
-    """The moments at which links are asked about. A node or an event seen at a moment is one number, its key."""
+    """The moments at which links are scored. A node or an event seen at a moment is one number, its key."""
 
     graph: TemporalGraph
     time: FloatArray  # [m]

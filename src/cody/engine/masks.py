@@ -13,19 +13,17 @@ why.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cody.engine.library import library
 from cody.graph import BoolArray, IntArray, Query, TemporalGraph
 from cody.graph.edits import NOTHING
 from cody.models.contract import Change
 
 Masks = NDArray[np.uint64]  # [n, w] w machine words each; bit i of a mask is event `EditableEvents.events[i]`
-
-
-FACTOR, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)  # they mix the bits of a number
 
 
 class EditableEvents:
@@ -88,37 +86,11 @@ def as_words(numbers: Sequence[int], words: int) -> Masks:
     return np.frombuffer(content, dtype=np.uint64).reshape(len(numbers), words)
 
 
-def distinct(nodes: IntArray, masks: Masks) -> tuple[IntArray, IntArray]:
-    """Where each different pair of node and mask stands first, and which of these each pair is. [n], [n, w] → [m], [n]
-
-    Sorting one number for each pair is several times faster than comparing pairs. If two pairs should have the same
-    number, all are compared.
-    """
-    mixed = nodes.astype(np.uint64)
-    for word in masks.T:
-        mixed = (mixed * FACTOR ^ mixed >> SHIFT) + word
-    mixed *= FACTOR
-    order = np.argsort(mixed, kind="stable")
-    ordered = mixed[order]
-    is_first = np.ones(len(order), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    first = order[is_first]
-    inverse = np.empty(len(order), dtype=np.int64)
-    inverse[order] = np.cumsum(is_first) - 1
-    alike = first[inverse]
-    if not ((nodes[alike] == nodes).all() and (masks[alike] == masks).all()):
-        pairs = np.concatenate([nodes[:, None].astype(np.uint64), masks], axis=1)
-        _, first, inverse = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-    return first, inverse
-
-
 class AttendedEvents(NamedTuple):
-    """The events that n nodes attend to. Places beyond the length hold anything."""
+    """The events that n nodes attend to, one node after the other, the latest first."""
 
-    event: IntArray  # [n, K] which of `Windows.events`
-    other: IntArray  # [n, K] the node at the other end
-    length: IntArray  # [n] how many
-    exists: BoolArray  # [n, K] place < length
+    place: IntArray  # [m] in the tables of `Windows`, flat
+    length: IntArray  # [n] how many of them are a node's
 
 
 class Windows:
@@ -141,25 +113,31 @@ class Windows:
             rows = _with_imagined(graph, universe.imagined, nodes, rows)
         self.exists: BoolArray = rows >= 0  # [n, L]
         self.default: BoolArray = self.exists & (rows < graph.num_events)  # [n, L] what there is with nothing changed
-        self.column = universe.columns(rows)  # [n, L] its bit
-        self.column[~self.exists] = len(universe.events)
+        bits = universe.columns(rows)
+        self.column = np.where(self.exists & (bits < len(universe.events)), bits, -1)  # [n, L] its bit; -1: it has none
         self.other = np.where(self.exists, graph.other_end(rows, nodes[:, None]), nodes[:, None])  # [n, L]
         self.events, place = np.unique(np.where(self.exists, rows, rows.max()), return_inverse=True)
         self.event = place.reshape(rows.shape)  # [n, L] which of `events`
 
     def choose(self, node: IntArray, masks: Masks) -> AttendedEvents:
         """What nodes attend to under masks. [n], [n, w]"""
+        loaded = library()
+        return self._choose(node, masks) if loaded is None else self._choose_compiled(loaded, node, masks)
+
+    def _choose(self, node: IntArray, masks: Masks) -> AttendedEvents:
         flags = np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little").view(bool)
-        flags = np.concatenate([flags, np.zeros((len(flags), 1), dtype=bool)], axis=1)  # for events without a bit
+        flags = np.concatenate([flags, np.zeros((len(flags), 1), dtype=bool)], axis=1)  # the last: for -1, no bit
         happened = self.default[node] ^ np.take_along_axis(flags, self.column[node], axis=1)
-        rank = np.cumsum(happened, axis=1)
-        happened &= rank <= self.count
+        happened &= np.cumsum(happened, axis=1) <= self.count
         which, place = np.nonzero(happened)
-        chosen = np.zeros((len(node), self.count), dtype=np.int64)
-        chosen[which, rank[which, place] - 1] = place
-        length = np.minimum(rank[:, -1], self.count)
-        exists = np.arange(self.count) < length[:, None]
-        return AttendedEvents(self.event[node[:, None], chosen], self.other[node[:, None], chosen], length, exists)
+        return AttendedEvents(node[which] * happened.shape[1] + place, happened.sum(axis=1))
+
+    def _choose_compiled(self, loaded: Any, node: IntArray, masks: Masks) -> AttendedEvents:
+        masks, (n, words) = np.ascontiguousarray(masks), masks.shape
+        place, length = np.empty(n * self.count, dtype=np.int64), np.empty(n, dtype=np.int64)
+        arrays = self.default, self.column, node, masks, place, length
+        sizes = n, words, self.default.shape[1], self.count
+        return AttendedEvents(place[: loaded.windows_choose(*sizes, *(array.ctypes.data for array in arrays))], length)
 
 
 def _with_imagined(graph: TemporalGraph, imagined: IntArray, nodes: IntArray, rows: IntArray) -> IntArray:

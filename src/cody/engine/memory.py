@@ -2,17 +2,59 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cody.engine.lineage import Lineage
 from cody.engine.vectors import Products, Vectors
-from cody.engine.weights import Weights, gated
-from cody.graph import FloatArray, IntArray, sorted_unique
+from cody.engine.weights import gated
+from cody.graph import FloatArray, IntArray, TemporalGraph, sorted_unique
+from cody.models.sizes import Sizes
 
-if TYPE_CHECKING:
-    from cody.engine.tgn import FastTGN
+
+class MemoryWeights(Protocol):
+    """The weights of a memory: those of a GRU (`memory.…`), and what else makes its messages; see `Weights`."""
+
+    @property
+    def sizes(self) -> Sizes: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    def __getitem__(self, name: str) -> NDArray[Any]: ...
+    def edge(self, graph: TemporalGraph, rows: IntArray) -> FloatArray | None: ...
+    def encode(self, elapsed: FloatArray) -> FloatArray: ...
+
+
+class ReadsVersions(Protocol):
+    """The versions of memories with nothing changed; see `VersionTable`, which is one."""
+
+    dtype: np.dtype[Any]
+    words: NDArray[np.uint32]
+    key: np.uint64
+
+    def read(self, index: IntArray) -> FloatArray: ...
+
+
+class VersionedMemory(Protocol):
+    """A memory whose versions can be followed: that of our own TGN, or of another library's with the same GRU."""
+
+    @property
+    def graph(self) -> TemporalGraph: ...
+    @property
+    def times(self) -> NDArray[Any]:
+        """The time of each row, as the memory counts it. [rows]"""
+        ...
+
+    @property
+    def weights(self) -> MemoryWeights: ...
+    @property
+    def gates(self) -> GateMaps: ...
+    @property
+    def rough_gates(self) -> GateMaps: ...
+    @property
+    def table(self) -> ReadsVersions: ...
+    def read_versions(self, index: IntArray) -> FloatArray: ...
 
 
 class MemoryStore:
@@ -23,7 +65,7 @@ class MemoryStore:
     value in slot s, which a change has made. So a version is unchanged where its value has the number of the version.
     """
 
-    def __init__(self, model: FastTGN, lineage: Lineage) -> None:
+    def __init__(self, model: VersionedMemory, lineage: Lineage) -> None:
         self.model, self.lineage = model, lineage
         self.versions = len(lineage.index)  # V
         self.vectors = Vectors(model.weights.sizes.dimension, model.table.dtype)  # by slot; as precise as the table
@@ -52,14 +94,14 @@ class MemoryStore:
         """Keep the values of versions. [n], [n, d] → [n] their slots"""
         first, count = self.vectors.length, len(versions)
         self.vectors.append(count)[:] = vectors
-        self.written.append(count)[:, 0] = self.model.graph.time[self.lineage.row[versions]]
+        self.written.append(count)[:, 0] = self.model.times[self.lineage.row[versions]]
         return np.arange(first, first + count)
 
 
 class GateMaps:
     """The matrices of the gates, in the order in which they are used."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: MemoryWeights) -> None:
         self.weights = weights
         d = weights.sizes.dimension
         given, kept = weights["memory.weight_ih"].T, weights["memory.weight_hh"].T  # [3d + F, 3d], [d, 3d]

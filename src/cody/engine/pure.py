@@ -5,18 +5,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from cody.engine.masks import Masks, distinct
-from cody.engine.memory import Gates, MemoryStore
+from cody.engine.masks import Masks
+from cody.engine.memory import Gates, MemoryStore, VersionedMemory
+from cody.engine.rows import PureRows
 from cody.engine.vectors import NearDuplicates
 from cody.graph import BoolArray, FloatArray, IntArray
 from cody.utils.deadline import check_deadline
-
-if TYPE_CHECKING:
-    from cody.engine.tgn import FastTGN
 
 
 class PureFollow:
@@ -29,7 +25,9 @@ class PureFollow:
         duplicates: values that are nearly the same are taken for the same; None: only equal ones.
     """
 
-    def __init__(self, model: FastTGN, store: MemoryStore, gates: Gates, duplicates: NearDuplicates | None) -> None:
+    def __init__(
+        self, model: VersionedMemory, store: MemoryStore, gates: Gates, duplicates: NearDuplicates | None
+    ) -> None:
         self.model, self.store, self.gates, self.duplicates = model, store, gates, duplicates
         self.lineage = store.lineage
         self.made_of: dict[tuple[int, int, int], int] = {}  # version and the values of its parents → its value
@@ -94,9 +92,9 @@ class PureFollow:
         graph, table, lineage = self.model.graph, self.model.table, self.lineage
         own, other = self.store.slots(np.concatenate([own, other])).reshape(2, -1)
         rows, index = lineage.row[versions], lineage.index[versions]
-        elapsed = graph.time[rows] - self.store.written.values[own, 0]
-        first, which = distinct(versions, elapsed.view(np.uint64)[:, None])  # what events add is mostly the same
-        events = self.gates.events(self.gates.weights.edge(graph, rows[first]), elapsed[first])
+        elapsed = self.model.times[rows] - self.store.written.values[own, 0]
+        which, first = PureRows().find(np.stack([versions, elapsed.view(np.int64)], axis=1))  # most add the same
+        events = self.gates.events(self.gates.weights.edge(graph, lineage.message[versions[first]]), elapsed[first])
         vectors = self.gates.remember(own, other, events[which]).astype(table.dtype)  # as they stand in the table
         changed = lineage.imagined[versions]
         smallest = 0.0 if self.duplicates is None else self.duplicates.most

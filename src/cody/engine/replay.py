@@ -46,12 +46,9 @@ class Replay:
         graph: the log.
         start: a state to begin from instead of row 0, for changes that concern nothing before its row.
         dtype: precision of the arithmetic.
-
-    With `only_needed`, updates of memories that the answer cannot depend on are left out.
     """
 
     gives_logits = True
-    only_needed = False
 
     def __init__(
         self, network: Any, graph: TemporalGraph, *, start: MemoryState | None = None, dtype: Any = np.float32
@@ -59,16 +56,10 @@ class Replay:
         self.weights = Weights.of(network).astype(dtype)
         self.graph, self.start, self.features = graph, start, self._features(graph)
 
-    def on(self, graph: TemporalGraph, start: MemoryState | None = None, *, only_needed: bool = False) -> Replay:
-        """The same network, replayed on another graph or from another state.
-
-        Args:
-            graph: The other log.
-            start: The state to start from; by default, an empty memory.
-            only_needed: Skip memory updates that the answer cannot depend on.
-        """
+    def on(self, graph: TemporalGraph, start: MemoryState | None = None) -> Replay:
+        """The same network, replayed on another graph or from another state; by default, from an empty memory."""
         other = copy.copy(self)
-        other.start, other.only_needed = start, only_needed
+        other.start = start
         if graph is not self.graph:
             other.graph, other.features = graph, self._features(graph)
         return other
@@ -80,11 +71,11 @@ class Replay:
         return features
 
     def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
-        """One logit for each change. [B]"""
+        """One logit for each change, [B]; of a network with C > 2 classes, the score of each class. [B, C]"""
         check_query(self.graph, query)
         changes = check_changes(self.graph, changes)
         with one_thread():
-            return np.array([self._logit(query, change) for change in changes], dtype=np.float64)
+            return np.array([self._scores([query], change)[0] for change in changes], dtype=np.float64)
 
     def __repr__(self) -> str:
         return f"Replay({self.weights.kind.upper()} on {self.graph})"
@@ -118,32 +109,46 @@ class Replay:
         """The memory at the last grid line at or before `row`, with nothing changed."""
         batch = self.weights.sizes.batch
         nobody = Query(0, 0, np.inf, row // batch * batch)
-        return self._replay(nobody, Difference(frozenset(), ()))
+        return self._replay(nobody, Difference(frozenset(), ()), np.zeros(1, dtype=np.int64))
 
-    def _logit(self, query: Query, change: Change) -> float:
-        difference = self.graph.difference(change, query)
-        inputs = self.features + self._replay(query, difference).memory  # [N, d]
-        nodes = sorted_unique(np.array([query.src, query.dst]))
-        embeddings = self._embed(nodes, self.weights.sizes.layers, query, difference, inputs)
-        source, target = embeddings[np.searchsorted(nodes, [query.src, query.dst])]
-        return float(self.weights.score(source, target))
+    def scores(self, links: Sequence[Query], changes: Sequence[Change]) -> FloatArray:
+        """The scores of links of one moment, for each change. [B, m]"""
+        for link in links:
+            check_query(self.graph, link)
+        changes = check_changes(self.graph, changes)
+        with one_thread():
+            return np.array([self._scores(links, change).ravel() for change in changes], dtype=np.float64)
 
-    def _replay(self, query: Query, difference: Difference) -> MemoryState:
-        """The memory at the query, after every event that the query sees."""
+    def _scores(self, links: Sequence[Query], change: Change) -> FloatArray:
+        query, difference = links[0], self.graph.difference(change, links[0])
+        ends = np.array([[link.src, link.dst] for link in links])  # [n, 2]
+        nodes = sorted_unique(ends.ravel())
+        memory = self._replay(query, difference, nodes).memory  # [N, d]
+        embeddings = self._embed(nodes, self.weights.sizes.layers, query, difference, memory)
+        source, target = np.searchsorted(nodes, ends).T
+        return self.weights.score(embeddings[source], embeddings[target])
+
+    def _replay(self, query: Query, difference: Difference, roots: IntArray) -> MemoryState:
+        """The memory at the query, after every event that the query sees; `roots` are the nodes that are scored."""
         graph, weights, batch = self.graph, self.weights, self.weights.sizes.batch
         state = self._first_state(query, difference)
         if not weights.has_memory:
             return state._replace(row=query.before)  # nothing is ever written to the memory
         memory, updated = state.memory.copy(), state.updated.copy()
-        batches = [self._last_events(first, query, difference) for first in range(state.row, query.before + 1, batch)]
-        for nodes, rows in self._needed(batches, query, difference) if self.only_needed else batches:
-            check_deadline()
-            if len(nodes):
-                other = graph.other_end(rows, nodes)
-                elapsed = (graph.time[rows] - updated[nodes]).astype(weights.dtype)
-                memory[nodes] = weights.remember(memory[nodes], memory[other], weights.edge(graph, rows), elapsed)
-                updated[nodes] = graph.time[rows]
+        for first in range(state.row, query.before + 1, batch):
+            nodes, rows = self._last_events(first, query, difference)
+            memory[nodes] = self._updates(nodes, rows, memory, updated)
+            updated[nodes] = graph.time[rows]
         return MemoryState(query.before, memory, updated)
+
+    def _updates(self, nodes: IntArray, rows: IntArray, memory: FloatArray, updated: FloatArray) -> FloatArray:
+        """What events write into the memory of nodes, from all memories at the start of the batch. [n], [n] → [n, d]"""
+        graph, weights = self.graph, self.weights
+        if not len(nodes):
+            return memory[:0]
+        other = graph.other_end(rows, nodes)
+        elapsed = (graph.time[rows] - updated[nodes]).astype(weights.dtype)
+        return weights.remember(memory[nodes], memory[other], weights.edge(graph, rows), elapsed)
 
     def _last_events(self, first: int, query: Query, difference: Difference) -> tuple[IntArray, IntArray]:
         """The nodes of the batch that begins at row `first`, and the last event of each in it. [n], [n]"""
@@ -153,28 +158,6 @@ class Replay:
         ends = np.stack([self.graph.src[rows], self.graph.dst[rows]], axis=1).ravel().tolist()
         last_event = dict(zip(ends, np.repeat(rows, 2).tolist(), strict=True))  # later ones replace earlier ones
         return np.array(list(last_event), dtype=np.int64), np.array(list(last_event.values()), dtype=np.int64)
-
-    def _needed(
-        self, batches: list[tuple[IntArray, IntArray]], query: Query, difference: Difference
-    ) -> list[tuple[IntArray, IntArray]]:
-        """The updates that the answer can depend on: from the last batch back, those of nodes that are still needed."""
-        graph, needed = self.graph, np.zeros(self.graph.num_nodes, dtype=bool)
-        needed[self._attended(query, difference)] = True
-        kept: list[tuple[IntArray, IntArray]] = []
-        for nodes, rows in reversed(batches):
-            some = needed[nodes]
-            kept.append((nodes[some], rows[some]))
-            needed[graph.src[rows[some]]] = needed[graph.dst[rows[some]]] = True  # both memories at the batch's start
-        return kept[::-1]
-
-    def _attended(self, query: Query, difference: Difference) -> IntArray:
-        """The nodes whose memory is looked at: the two of the query, and those they attend to, layer by layer."""
-        nodes = sorted_unique(np.array([query.src, query.dst]))
-        for _ in range(self.weights.sizes.layers):
-            rows = np.concatenate([self._recent(int(node), query, difference) for node in nodes])
-            rows = rows[rows >= 0]
-            nodes = sorted_unique(np.concatenate([nodes, self.graph.src[rows], self.graph.dst[rows]]))
-        return nodes
 
     def _happened(self, real: range, batch: int, difference: Difference) -> list[int]:
         """The rows of a batch that happened, in their order."""
@@ -199,11 +182,11 @@ class Replay:
         return MemoryState(0, np.zeros_like(self.features), np.zeros(self.graph.num_nodes))
 
     def _embed(
-        self, nodes: IntArray, layer: int, query: Query, difference: Difference, inputs: FloatArray
+        self, nodes: IntArray, layer: int, query: Query, difference: Difference, memory: FloatArray
     ) -> FloatArray:
         """Embeddings of `nodes` (ascending) in a layer, from what the query sees. [n] → [n, d]"""
         if layer == 0:
-            return inputs[nodes]
+            return self.features[nodes] + memory[nodes]
         graph = self.graph
         rows = np.stack([self._recent(int(node), query, difference) for node in nodes])  # [n, K], -1: none
         exists = rows >= 0
@@ -216,12 +199,13 @@ class Replay:
             elapsed=np.where(exists, query.time - graph.time[rows], 0.0).astype(self.weights.dtype),
             exists=exists,
         )
-        return self.weights.attend(layer - 1, self._embed(below, layer - 1, query, difference, inputs), hop)
+        return self.weights.attend(layer - 1, self._embed(below, layer - 1, query, difference, memory), hop)
 
     def _recent(self, node: int, query: Query, difference: Difference) -> IntArray:
         """The most recent rows of a node that happened, latest first, filled up with -1. [K]"""
         graph, count = self.graph, self.weights.sizes.neighbours
-        real = [row for row in graph.history(node, query.before).tolist() if row not in difference.absent]
+        latest = graph.history(node, query.before)[-count - len(difference.absent) :]  # enough, whichever are absent
+        real = [row for row in latest.tolist() if row not in difference.absent]
         imagined = [row for row in difference.present if node in (graph.src[row], graph.dst[row])]
         happened = self._in_time_order(real, imagined)
         rows = np.full(count, -1)

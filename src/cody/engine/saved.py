@@ -20,6 +20,7 @@ from cody.errors import ModelError
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
 from cody.models.folder import SavedModel, own_sizes, read_model
+from cody.models.labels import add_labels
 from cody.utils.files import cache_directory
 from cody.utils.signatures import readable_help
 
@@ -43,7 +44,9 @@ def fast_model(
         watch: Called while a table is built, with the number of events it has.
     """
     weights = Weights.of(network)
-    return FastTGN(weights, graph, folder=folder, watch=watch) if weights.has_memory else FastTGAT(weights, graph)
+    model = FastTGN(weights, graph, folder=folder, watch=watch) if weights.has_memory else FastTGAT(weights, graph)
+    add_labels(model, weights.task)
+    return model
 
 
 def reference_model(network: Any, graph: TemporalGraph, folder: Path | None = None) -> Replay:
@@ -54,7 +57,9 @@ def reference_model(network: Any, graph: TemporalGraph, folder: Path | None = No
         graph: The log of events.
         folder: Unused; the same signature as `fast_model`.
     """
-    return Replay(network, graph)
+    model = Replay(network, graph)
+    add_labels(model, model.weights.task)
+    return model
 
 
 @readable_help
@@ -100,5 +105,5 @@ def open_network(saved: SavedModel, graph: TemporalGraph, engine: Engine = fast_
         engine: `fast_model` or `reference_model`.
     """
     # In the user's own cache: a model folder that is passed on must not carry a table that changes answers.
-    weights = Weights(saved.kind, own_sizes(saved), saved.arrays, np.dtype(np.float32))
+    weights = Weights(saved.kind, own_sizes(saved), saved.arrays, np.dtype(np.float32), saved.task)
     return engine(weights, graph, cache_directory() / "versions")

@@ -19,11 +19,13 @@ from typing import Protocol, Self, TypeVar
 import numpy as np
 
 from cody.graph import BoolArray, FloatArray, is_in
-from cody.models.contract import Change
+from cody.models.contract import Change, Margin, first_score
 
 PROMISE = 1e-4  # of a logit: docs/engine.md has what was measured
 NEAR = 100 * PROMISE  # of the decision line: no estimate decides there, even if it is off by far more than promised
 POWERS = 4 ** np.arange(31)
+
+Scores = dict[Change, FloatArray]  # of everything that a session scores, [m]
 
 
 class ApproximateWorkspace(Protocol):
@@ -46,8 +48,8 @@ class ApproximateWorkspace(Protocol):
         """The same with estimates that are less rough; those of the finest are exact."""
         ...
 
-    def answer(self, changes: Sequence[Change]) -> list[float]:
-        """The logits of the first of these changes: of as many as are computed at once."""
+    def answer(self, changes: Sequence[Change]) -> list[FloatArray]:
+        """The scores of the first of these changes, [m] each: of as many as are computed at once."""
         ...
 
 
@@ -57,11 +59,12 @@ AnyWorkspace = TypeVar("AnyWorkspace", bound=ApproximateWorkspace)
 class SelfCheck:
     """Which answers of a session are computed exactly, and how rough the others may be."""
 
-    def __init__(self) -> None:
-        self.answers: dict[Change, float] = {}  # of a session that approximates, so that none changes but for a reason
-        self.corrections: dict[Change, float] = {}  # what was answered before an estimate was found to be wrong
+    def __init__(self, margin: Margin = first_score) -> None:
+        self.margin = margin  # of the decision that the scores lead to
+        self.answers: Scores = {}  # of a session that approximates, so that none changes but for a reason
+        self.corrections: Scores = {}  # what was answered before an estimate was found to be wrong
         self.oldest = sys.maxsize  # row of the events whose change was computed exactly
-        self.exact: dict[Change, float] = {}  # answers that were computed exactly
+        self.exact: Scores = {}  # answers that were computed exactly
         self.refined = 0  # how often estimates were found to be too rough
 
     def trusted(self, workspace: AnyWorkspace) -> AnyWorkspace:
@@ -70,8 +73,8 @@ class SelfCheck:
             workspace = workspace.finer
         return workspace
 
-    def answer(self, workspace: ApproximateWorkspace, changes: Sequence[Change]) -> list[float]:
-        """The logits of the first of these changes: of as many as are computed at once."""
+    def answer(self, workspace: ApproximateWorkspace, changes: Sequence[Change]) -> list[FloatArray]:
+        """The scores of the first of these changes, [m] each: of as many as are computed at once."""
         if workspace.exact:
             return workspace.answer(changes)
         new = [change for change in dict.fromkeys(changes) if change not in self.answers]
@@ -87,22 +90,23 @@ class SelfCheck:
         while not self._are_right(workspace, estimates, sample):
             self.refined, workspace = workspace.refined + 1, workspace.finer
             every = [*self.answers, *new]
-            estimates = dict(zip(every, answer_all(workspace, every).tolist(), strict=True))
+            estimates = dict(zip(every, answer_all(workspace, every), strict=True))
         known = {} if workspace.exact else self.exact
         answers = {change: known.get(change, estimate) for change, estimate in estimates.items()}
         self.corrections |= {change: answers[change] for change in self.answers if change in answers}
         self.answers |= answers
         self.oldest = min(self.oldest, *(min(change, default=sys.maxsize) for change in new))
 
-    def _are_right(self, workspace: ApproximateWorkspace, estimates: dict[Change, float], sample: set[Change]) -> bool:
+    def _are_right(self, workspace: ApproximateWorkspace, estimates: Scores, sample: set[Change]) -> bool:
         """Compare estimates that are in the sample or near the line, or were compared before, with exact answers."""
         if workspace.exact:
             return True
-        near = {change for change, estimate in estimates.items() if abs(estimate) <= NEAR}
+        margins = np.abs(self.margin(np.array(list(estimates.values())).reshape(len(estimates), -1)))
+        near = {change for change, margin in zip(estimates, margins.tolist(), strict=True) if margin <= NEAR}
         unknown = [change for change in estimates if change in near | sample and change not in self.exact]
-        self.exact |= dict(zip(unknown, answer_all(workspace.exactly, unknown).tolist(), strict=True))
-        errors = [abs(estimate - self.exact[change]) for change, estimate in estimates.items() if change in self.exact]
-        return max(errors, default=0.0) <= PROMISE
+        self.exact |= dict(zip(unknown, answer_all(workspace.exactly, unknown), strict=True))
+        compared = ((estimate, self.exact[change]) for change, estimate in estimates.items() if change in self.exact)
+        return all(bool((np.abs(estimate - exact) <= PROMISE).all()) for estimate, exact in compared)
 
     def _sample(self, changes: Sequence[Change]) -> BoolArray:
         """Which estimates are the 1st, 4th, 16th, 64th, … of the session, or that with the oldest event so far. [n]"""
@@ -112,9 +116,9 @@ class SelfCheck:
         return sample
 
 
-def answer_all(workspace: ApproximateWorkspace, changes: Sequence[Change]) -> FloatArray:
-    """The logits of all of these changes, however many are computed at once. [n]"""
-    answers: list[float] = []
+def answer_all(workspace: ApproximateWorkspace, changes: Sequence[Change]) -> list[FloatArray]:
+    """The scores of all of these changes, [m] each, however many are computed at once."""
+    answers: list[FloatArray] = []
     while len(answers) < len(changes):
         answers += workspace.answer(changes[len(answers) :])
-    return np.array(answers)
+    return answers

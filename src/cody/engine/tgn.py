@@ -6,27 +6,34 @@ two forms of computing those, with the same values up to rounding; `memory.py` k
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cody.engine.compiled import CompiledFollow, library
+from cody.engine.compiled import CompiledFollow
 from cody.engine.fast import FastModel, Inputs, KnownVectors, VectorRequest
+from cody.engine.library import library
 from cody.engine.lineage import Lineage
 from cody.engine.masks import EditableEvents, Masks
-from cody.engine.memory import GateMaps, Gates, MemoryStore
+from cody.engine.memory import GateMaps, Gates, MemoryStore, VersionedMemory
 from cody.engine.pure import PureFollow
 from cody.engine.replay import MemoryState, Replay
+from cody.engine.rows import numbered_rows
+from cody.engine.short import ShortReplay
 from cody.engine.vectors import NearDuplicates, Vectors
 from cody.engine.versions import VersionTable, Watch, index_of, latest_event, open_versions, versions_in_memory
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph, sorted_unique
+from cody.engine.without import MemoryWithout
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
+from cody.graph.grid import Grid
 from cody.models.contract import Change
 
 MANY_VERSIONS = 500  # that changes may concern: then memories are taken for the same if they differ by less than …
 SMALL_CHANGE = 1e-4  # … this, in every number. How far that moves a logit is up to the weights: docs/engine.md
 FINER = 10  # times: where that has moved a logit too far
 FOLLOWED_AT_ONCE = 40_000_000  # versions times changes: that takes 0.2 GB, besides what is remembered
+MEMORIES_KEPT = 12_000_000  # numbers of memories that changes have made: 50 MB, before they are forgotten
 
 
 class MemoryPlan(NamedTuple):
@@ -40,18 +47,26 @@ class MemoryPlan(NamedTuple):
 class MemoryInputs:
     """Memory plus features of each node, for any change of the editable events."""
 
-    def __init__(self, model: FastTGN, lineage: Lineage, features: FloatArray | None, *, small: float) -> None:
+    def __init__(self, model: VersionedMemory, lineage: Lineage, features: FloatArray | None, *, small: float) -> None:
         self.model = model
         self.features = features  # [nodes, d]
         self.lineage = lineage
         self.small = small  # values that differ by no more than this in every number are taken for the same
         self.depends: Masks = lineage.memory[lineage.latest]
         width = model.weights.sizes.dimension
-        self.known = KnownVectors(len(lineage.latest))
+        self.known = KnownVectors(lineage.universe.words)
         self.changes: Masks = np.zeros((0, lineage.universe.words), dtype=np.uint64)  # that answers are about
-        self.store = MemoryStore(model, lineage)
-        self.sum_ids: dict[tuple[int, int], int] = {}  # node and slot of its memory → id
         self.sums = Vectors(width, model.weights.dtype)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin with no memory computed. The sums stay: they are what the layers read."""
+        model, small, width = self.model, self.small, self.sums.values.shape[1]
+        self.summed, self.first_sum = (
+            numbered_rows(2),
+            self.sums.length,
+        )  # node and slot of its memory → number of the sum
+        self.store = MemoryStore(model, self.lineage)
         gates = Gates(model.rough_gates if small else model.gates, self.store.vectors)
         duplicates = NearDuplicates(width, small) if small else None
         loaded = library()
@@ -87,12 +102,13 @@ class MemoryInputs:
 
     def begin(self, changes: Masks) -> None:
         self.changes = changes
+        if self.store.vectors.size > MEMORIES_KEPT:
+            self._forget()
 
     def plan(self, nodes: IntArray, masks: Masks, change: IntArray) -> MemoryPlan:
         request = self.known.find(nodes, masks & self.depends[nodes])
-        latest, which = self.lineage.latest[request.nodes], np.arange(len(request.nodes))
-        versions = self.lineage.kept(latest, request.masks, which)
-        return MemoryPlan(request, versions, np.where(request.masks.any(axis=1), change[request.places], -1))
+        versions = self.lineage.kept_each(self.lineage.latest[request.nodes], request.masks)
+        return MemoryPlan(request, versions, np.where(request.masks.any(axis=1), change[request.new], -1))
 
     def compute(self, plan: MemoryPlan) -> IntArray:
         slots = self.store.slots(self._follow(plan.versions, plan.change))
@@ -111,17 +127,12 @@ class MemoryInputs:
 
     def _sums(self, nodes: IntArray, slots: IntArray) -> IntArray:
         """Memories, and features where there are any, added. [n], [n] → [n] the ids of the sums"""
-        pairs = list(zip(nodes.tolist(), slots.tolist(), strict=True))
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self.sum_ids]
-        if new:
-            first = self.sums.length
-            node, slot = np.array(new).T
-            sums = self.sums.append(len(new))
-            sums[:] = self.store.vectors.values[slot]
-            if self.features is not None:
-                sums += self.features[node]
-            self.sum_ids.update(zip(new, range(first, first + len(new)), strict=True))
-        return np.array([self.sum_ids[pair] for pair in pairs], dtype=np.int64)
+        numbers, new = self.summed.find(np.stack([nodes, slots], axis=1))
+        sums = self.sums.append(len(new))
+        sums[:] = self.store.vectors.values[slots[new]]
+        if self.features is not None:
+            sums += self.features[nodes[new]]
+        return self.first_sum + numbers
 
 
 class FastTGN(FastModel):
@@ -152,48 +163,45 @@ class FastTGN(FastModel):
             else open_versions(self.weights, graph, kept, folder, watch)
         )
 
+    @property
+    def times(self) -> FloatArray:
+        return self.graph.time
+
     def inputs(self, query: Query, universe: EditableEvents, nodes: IntArray) -> Inputs:
-        lineage = Lineage.of(self.graph, self.weights.sizes.batch, query, universe, nodes)
+        lineage = Lineage.of(self.graph, Grid(self.weights.sizes.batch), query, universe, nodes)
         features = None if self.features is None else self.features[nodes]
         return MemoryInputs(self, lineage, features, small=SMALL_CHANGE if lineage.count > MANY_VERSIONS else 0.0)
 
     def inputs_as_they_are(self, nodes: IntArray, before: IntArray) -> FloatArray:
-        rows = latest_event(self.graph, nodes, before)
-        known = rows >= 0
-        inputs = np.zeros((len(nodes), self.weights.sizes.dimension), dtype=self.weights.dtype)
-        inputs[known] = self.read_versions(index_of(self.graph, rows[known], nodes[known]))
+        inputs, _ = self._unchanged(nodes, before)
         if self.features is not None:
             inputs += self.features[nodes]
         return inputs
 
-    def reference(self, query: Query, change: Change, *, full: bool = False) -> Replay:
-        return self.replay if full else self.replay.on(self.graph, self._state_for(query, change), only_needed=True)
+    def inputs_without(self, without: TemporalGraph, removed: BoolArray) -> MemoryWithout:
+        return MemoryWithout(self, without, removed)
 
-    def _state_for(self, query: Query, change: Change) -> MemoryState:
-        """The memory at the grid line before the first change, for all nodes that the answer can depend on."""
-        graph, sizes = self.graph, self.weights.sizes
+    def reference_of_links(self, links: Sequence[Query], change: Change, *, full: bool = False) -> Replay:
+        return self.replay if full else ShortReplay(self.replay, self._first_line(links[0], change), self._unchanged)
+
+    def _first_line(self, query: Query, change: Change) -> int:
+        """The grid line before the first edit."""
+        graph, batch = self.graph, self.weights.sizes.batch
         outcome = graph.difference(change, query)
-        present = np.array(outcome.present, dtype=np.int64)
-        first = min([*outcome.absent, *graph.next_real(present).tolist()], default=query.before)
-        line = first // sizes.batch * sizes.batch
-        nodes = np.array([query.src, query.dst])
-        added = np.concatenate([graph.src[present], graph.dst[present]])
-        for _ in range(sizes.layers):
-            rows = graph.recent(nodes, query.before, sizes.neighbours + len(change))
-            rows = rows[rows >= 0]
-            nodes = sorted_unique(np.concatenate([nodes, graph.src[rows], graph.dst[rows], added]))
-        since = slice(line, query.before)
-        return self.state(line, sorted_unique(np.concatenate([nodes, graph.src[since], graph.dst[since]])))
+        present = graph.next_real(np.array(outcome.present, dtype=np.int64)).tolist()
+        return min([*outcome.absent, *present], default=query.before) // batch * batch
 
-    def state(self, line: int, nodes: IntArray) -> MemoryState:
-        """The memory of some nodes at a line of the batch grid, from the table; that of all others stays zero."""
-        rows = latest_event(self.graph, nodes, line)
+    def _unchanged(self, nodes: IntArray, before: IntArray | int) -> tuple[FloatArray, FloatArray]:
+        """The memory of nodes with nothing changed, each before a row, and when it was last updated. → [n, d], [n]"""
+        rows = latest_event(self.graph, nodes, before)
         known = rows >= 0
-        memory = np.zeros((self.graph.num_nodes, self.weights.sizes.dimension), dtype=self.weights.dtype)
-        memory[nodes[known]] = self.read_versions(index_of(self.graph, rows[known], nodes[known]))
-        updated = np.zeros(self.graph.num_nodes)
-        updated[nodes[known]] = self.graph.time[rows[known]]
-        return MemoryState(line, memory, updated)
+        memory = np.zeros((len(nodes), self.weights.sizes.dimension), dtype=self.weights.dtype)
+        memory[known] = self.read_versions(index_of(self.graph, rows[known], nodes[known]))
+        return memory, np.where(known, self.graph.time[rows], 0.0)
+
+    def state(self, line: int) -> MemoryState:
+        """The memory of all nodes at a line of the batch grid, from the table."""
+        return MemoryState(line, *self._unchanged(np.arange(self.graph.num_nodes), line))
 
     def read_versions(self, index: IntArray) -> FloatArray:
         """The versions with nothing changed. [n] → [n, d]"""

@@ -32,8 +32,8 @@ class Vectors:
     def reserve(self, count: int) -> None:
         """Make room for more vectors, which are not there yet."""
         stop = self.length + count
-        if stop > len(self.values):
-            grown = np.empty((max(stop, 2 * len(self.values)), self.values.shape[1]), dtype=self.values.dtype)
+        if stop > len(self.values):  # by far: room that is not used takes no memory, and copying takes it twice
+            grown = np.empty((max(stop, 4 * len(self.values)), self.values.shape[1]), dtype=self.values.dtype)
             grown[: self.length] = self.values[: self.length]
             self.values = grown
 
@@ -48,6 +48,11 @@ class Products:
 
     def of(self, values: FloatArray, ids: IntArray) -> FloatArray:
         """The products of the vectors `ids` of `values`. [n] → [n, width]"""
+        slots = self.slots(values, ids)  # first: the table may move
+        return self.vectors.values.take(slots, axis=0, mode="clip")
+
+    def slots(self, values: FloatArray, ids: IntArray) -> IntArray:
+        """Where these products stand in `vectors`, until others are computed. [n] → [n]"""
         if len(self.slot) < len(values):
             self.slot = np.concatenate([self.slot, np.full(len(values) - len(self.slot), -1)])
         slots = self.slot[ids]
@@ -62,7 +67,7 @@ class Products:
             np.matmul(values[new].astype(self.matrix.dtype, copy=False), self.matrix, out=products)
             products += self.bias
             slots = self.slot[ids]
-        return self.vectors.values.take(slots, axis=0, mode="clip")
+        return slots
 
 
 class NearDuplicates:

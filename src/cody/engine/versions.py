@@ -107,11 +107,11 @@ class VersionTable:
         damaged = sorted({int(index) // width for index in self.damaged()})
         logger.warning("%d damaged batches of the memory table %s are computed anew", len(damaged), self.file or "")
         for batch in damaged:
-            rows = _batch_rows(self.graph, self.network, batch * self.network.sizes.batch)
-            nodes, other = _ends(self.graph, rows)
+            rows = batch_rows(self.graph, self.network, batch * self.network.sizes.batch)
+            nodes, other = ends_of(self.graph, rows)
             memory, updated = self._before(nodes, rows[0])
             parents = memory, self._before(other, rows[0])[0]
-            self.write(batch * width, _next_versions(self.network, self.graph, rows, *parents, updated))
+            self.write(batch * width, next_versions(self.network, self.graph, rows, *parents, updated))
         self._repair_file([slice(batch * width, (batch + 1) * width) for batch in damaged])
 
     def damaged(self) -> Iterator[int]:
@@ -181,9 +181,9 @@ def _happen(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> Ite
     memory = np.zeros((graph.num_nodes, network.sizes.dimension), dtype=dtype)
     updated = np.zeros(graph.num_nodes)
     for first in range(0, graph.num_events, network.sizes.batch):
-        rows = _batch_rows(graph, network, first)
-        nodes, other = _ends(graph, rows)
-        versions = _next_versions(network, graph, rows, memory[nodes], memory[other], updated[nodes])
+        rows = batch_rows(graph, network, first)
+        nodes, other = ends_of(graph, rows)
+        versions = next_versions(network, graph, rows, memory[nodes], memory[other], updated[nodes])
         last = len(nodes) - 1 - np.unique(nodes[::-1], return_index=True)[1]  # a node keeps its last version
         memory[nodes[last]] = versions[last]
         updated[nodes[last]] = graph.time[rows[last]]
@@ -201,18 +201,18 @@ def precision_for(network: Weights, graph: TemporalGraph) -> np.dtype[Any]:
     return SINGLE
 
 
-def _batch_rows(graph: TemporalGraph, network: Weights, first: int) -> IntArray:
+def batch_rows(graph: TemporalGraph, network: Weights, first: int) -> IntArray:
     """The rows of a batch, each twice: once for either end."""
     return np.repeat(np.arange(first, min(first + network.sizes.batch, graph.num_events)), 2)
 
 
-def _ends(graph: TemporalGraph, rows: IntArray) -> tuple[IntArray, IntArray]:
+def ends_of(graph: TemporalGraph, rows: IntArray) -> tuple[IntArray, IntArray]:
     """The node that each entry of a batch is about, and the one at the other end."""
     ends = np.stack([graph.src[rows[::2]], graph.dst[rows[::2]]], axis=1)  # [n, 2]
     return ends.ravel(), ends[:, ::-1].ravel()
 
 
-def _next_versions(
+def next_versions(
     network: Weights, graph: TemporalGraph, rows: IntArray, own: FloatArray, other: FloatArray, updated: FloatArray
 ) -> FloatArray:
     """The versions that a batch writes, from those at its start. → [n, d]

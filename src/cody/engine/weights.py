@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cody.graph import FloatArray, IntArray, TemporalGraph
+from cody.models.labels import LabelTask
 from cody.models.sizes import Sizes, node_inputs
 
 
@@ -41,6 +42,7 @@ class Weights:
     sizes: Sizes
     arrays: Mapping[str, NDArray[Any]]  # by the names that they have in a checkpoint
     dtype: np.dtype[Any]
+    task: LabelTask | None = None  # what the network labels; None: it scores links
 
     @classmethod
     def of(cls, network: Any) -> Weights:
@@ -48,14 +50,14 @@ class Weights:
         if isinstance(network, Weights):
             return network
         arrays = {name: weight.detach().cpu().numpy().copy() for name, weight in network.state_dict().items()}
-        return cls(network.kind, network.sizes, arrays, np.dtype(arrays["score.out.weight"].dtype))
+        return cls(network.kind, network.sizes, arrays, np.dtype(arrays["score.out.weight"].dtype), network.task)
 
     def astype(self, dtype: Any) -> Weights:
         """The same network, computing in another precision."""
         arrays = {
             name: array if name.startswith("encode.") else array.astype(dtype) for name, array in self.arrays.items()
         }
-        return Weights(self.kind, self.sizes, arrays, np.dtype(dtype))
+        return Weights(self.kind, self.sizes, arrays, np.dtype(dtype), self.task)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name]
@@ -104,8 +106,12 @@ class Weights:
         return self.linear(f"{name}.out", np.maximum(hidden, 0))
 
     def score(self, source: FloatArray, target: FloatArray) -> FloatArray:
-        """The logits of links. [n, d], [n, d] → [n]"""
-        return self.perceptron("score", source, target)[..., 0]
+        """The logits of links, or of the second of two classes; of more classes, their scores.
+
+        [n, d], [n, d] → [n], or [n, C] for C > 2 classes.
+        """
+        scores = self.perceptron("score", source, target)
+        return scores[..., 0] if scores.shape[-1] == 1 else scores
 
     def remember(self, own: FloatArray, other: FloatArray, edge: FloatArray | None, elapsed: FloatArray) -> FloatArray:
         """A node's next memory: its own, the other node's, the event, the time since its last update. → [n, d]"""

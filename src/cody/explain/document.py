@@ -9,19 +9,30 @@ row for each set and one bit for each candidate, compressed; their logits are pl
 
 from __future__ import annotations
 
-import base64
 import zlib
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Annotated, Any, Literal
 
 import msgspec
-import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import astuple
 
 from cody.explain import upgrade
-from cody.explain.explanation import Counterfactual, Event, Explanation, Neighbour, Surroundings, Verification
+from cody.explain.explanation import (
+    ChangedUnit,
+    Counterfactual,
+    Event,
+    Explanation,
+    Neighbour,
+    Surroundings,
+    Verification,
+    WholeUnit,
+)
+from cody.explain.packing import PACKED_ROWS, PACKED_SETS, pack_rows, pack_sets, unpack_rows, unpack_sets
 from cody.graph import Query
+from cody.models.decided import LINK_PREDICTED
+from cody.models.decision import Above, Between, DecidedBy, Decision, InTop, Labelled, Leader, RatherThan, Standing
 from cody.search.result import Wider, Window
 from cody.utils.forms import JSON_ERRORS, Count, Form, as_plain, damaged, is_shallow, parse, read, unknown_schema
 from cody.utils.words import to_json
@@ -31,6 +42,7 @@ SCHEMA = "cody/explanation/3"
 Seed = Annotated[int, Meta(ge=0)]
 Edit = Literal["removed", "added", "moved", "altered"]
 Kind = Annotated[str, Meta(pattern="^(correct|incorrect)$")]  # of a prediction
+LabelledThing = Annotated[str, Meta(pattern="^(event|node)$")]
 Sets = tuple[tuple[Count, ...], ...]  # the rows of each set, as other programs may write them
 
 
@@ -56,6 +68,9 @@ class EventTable(Form, frozen=True, omit_defaults=True):
     carries: Annotated[tuple[str, ...], Meta(description="its features in words")] = ()
 
 
+NO_EVENTS = EventTable((), (), (), ())
+
+
 class NodeTable(Form, frozen=True):
     """Nodes near the link, and how many events lie between."""
 
@@ -71,15 +86,9 @@ class SurroundingsPart(Form, frozen=True):
 
 
 class EvaluatedPart(Form, frozen=True):
-    """Every set of candidates that the model was asked to score, in that order."""
+    """Every set of candidates that the model scored, in that order."""
 
-    sets: Annotated[
-        str | Sets,
-        Meta(
-            description="base64 of zlib of bits: ceil(candidates / 8) bytes a set; bit i % 8 of byte i // 8, lowest "
-            "first, says whether candidate i is in it. Or a list of lists of rows."
-        ),
-    ]
+    sets: Annotated[str | Sets, Meta(description=PACKED_SETS)]
     logits: tuple[float, ...]
 
 
@@ -91,11 +100,44 @@ class VerificationPart(Form, frozen=True):
     without: Annotated[float, Meta(description="the logit with the change")]
 
 
+class LeaderPart(Form, frozen=True):
+    """A place of a ranking."""
+
+    name: Annotated[str, Meta(description="of a node or a class")]
+    score: float
+
+
+class StandingPart(Form, frozen=True, omit_defaults=True):
+    """What lies behind a margin, where the margin does not say it all."""
+
+    value: Annotated[float | None, Meta(description="the number that lies in a range or not")] = None
+    rank: Annotated[Count | None, Meta(description="1 is the best")] = None
+    leaders: Annotated[tuple[LeaderPart, ...], Meta(description="the best of a ranking, or all classes")] = ()
+
+
+class DecisionPart(Form, frozen=True, omit_defaults=True):
+    """What flips: a signed margin of the model's scores, above 0 where the decision is positive."""
+
+    kind: Literal["above", "between", "own", "top", "rather", "labelled"]
+    threshold: Annotated[float, Meta(gt=0, lt=1, description="above: the probability that decides")] = 0.5
+    positive: Annotated[str, Meta(description="above, own: what a positive margin means")] = ""
+    negative: Annotated[str, Meta(description="above, own: what a negative margin means")] = ""
+    low: Annotated[float, Meta(description="between: the lower end of the range")] = 0.0
+    high: Annotated[float, Meta(description="between: the upper end of the range")] = 0.0
+    k: Annotated[int, Meta(ge=1, description="top: how many places count")] = 1
+    of: Annotated[Count, Meta(description="top: how many destinations are ranked")] = 0
+    among: Annotated[tuple[str, ...] | None, Meta(description="top: names of the rivals; null: all")] = None
+    other: Annotated[str, Meta(description="rather: name of the rival")] = ""
+    label: Annotated[str, Meta(description="labelled: the class")] = ""
+    classes: Annotated[tuple[str, ...], Meta(description="labelled: all classes")] = ()
+
+
 class AlternativePart(Form, frozen=True):
     """Another counterfactual."""
 
     rows: tuple[Count, ...]
     verification: VerificationPart
+    standing: StandingPart | UnsetType = UNSET
 
 
 class WindowPart(Form, frozen=True):
@@ -112,6 +154,32 @@ class WiderPart(Form, frozen=True):
 
     events: Count
     evaluations: Count
+
+
+class UnitsPart(Form, frozen=True, omit_defaults=True):
+    """What candidates stand for, where several events change together: columns of equal length."""
+
+    name: Annotated[str, Meta(description="what one unit is; empty: an event with those that depend on it")]
+    row: Annotated[tuple[Count, ...], Meta(description="of the candidate")]
+    names: tuple[str, ...]
+    rows: Annotated[str | Sets, Meta(description=f"the events of each unit before the link: {PACKED_ROWS}")]
+    first: Annotated[tuple[float, ...], Meta(description="when its first event happened")]
+    last: tuple[float, ...]
+    dependants: Annotated[str | Sets, Meta(description="what goes along with each by a rule, as rows")] = ()
+    events: Annotated[EventTable, Meta(description="the latest events of units that are reported")] = NO_EVENTS
+    literal: Annotated[
+        float | None, Meta(description="the logit without the events of the answer, where others went along")
+    ] = None
+
+
+class WholePart(Form, frozen=True):
+    """A unit that an answer of single events nearly is."""
+
+    name: str
+    rows: Annotated[tuple[Count, ...], Meta(description="its events before the link")]
+    shared: Annotated[Count, Meta(description="how many of them the answer has")]
+    logit: Annotated[float, Meta(description="without all of them, by the reference implementation")]
+    by: Annotated[str, Meta(description="how it was computed, in words")]
 
 
 class EvaluationPart(Form, frozen=True):
@@ -132,10 +200,11 @@ class EvaluationPart(Form, frozen=True):
 class ExplanationDocument(Form, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
     """What an explainer found about one prediction."""
 
-    verdict: Annotated[str, Meta(description="this and the next five follow from the rest, and are not read")] = ""
+    verdict: Annotated[str, Meta(description="this and the next six follow from the rest, and are not read")] = ""
     is_counterfactual: bool = False
     is_minimal: bool = False
     proven: Count = 1
+    reason: Annotated[str, Meta(description="what the answer comes down to")] = ""
     sentence: str = ""
     remarks: tuple[str, ...] = ()
     query: QueryPart
@@ -167,6 +236,18 @@ class ExplanationDocument(Form, frozen=True, kw_only=True, tag_field="schema", t
             description="which events besides the candidates can matter: some, none alone (seen), or none at all (all)"
         ),
     ] = "some"
+    decision: Annotated[
+        DecisionPart | UnsetType, Meta(description="what flips; by default, whether the link is predicted")
+    ] = UNSET
+    standings: Annotated[
+        tuple[StandingPart | None, ...] | UnsetType, Meta(description="what lies behind each number of logits")
+    ] = UNSET
+    subject: Annotated[
+        LabelledThing | UnsetType, Meta(description="what is labelled; by default, a link is predicted")
+    ] = UNSET
+    event_name: Annotated[str | UnsetType, Meta(description="what the data call an event")] = UNSET
+    units: Annotated[UnitsPart | UnsetType, Meta(description="by default, candidates are single events")] = UNSET
+    whole: Annotated[WholePart | UnsetType, Meta(description="the unit that the answer nearly is")] = UNSET
     evaluation: EvaluationPart | UnsetType = UNSET
 
 
@@ -186,7 +267,7 @@ class ParametersPart(msgspec.Struct, frozen=True):
 
 
 WHAT = "an explanation"
-DERIVED = ("verdict", "is_counterfactual", "is_minimal", "proven", "sentence")  # for programs that only read
+DERIVED = ("verdict", "is_counterfactual", "is_minimal", "proven", "reason", "sentence")  # for programs that only read
 # Fields that an explanation and its document have in the same form.
 SAME = (
     *("src", "dst", "event", "rows", "logits", "ended", "factual", "iterations", "evaluations", "seconds"),
@@ -222,8 +303,20 @@ def document_of(why: Explanation, evaluation: EvaluationPart | UnsetType = UNSET
         **{name: getattr(why, name) for name in (*DERIVED, *SAME)},
         candidates=_columns(why.candidates),
         verification=None if why.verification is None else VerificationPart(*why.verification),
-        evaluated=_packed(why.evaluated, [event.row for event in why.candidates]),
-        alternatives=tuple(AlternativePart(rows, VerificationPart(*said)) for rows, said in why.alternatives),
+        evaluated=EvaluatedPart(
+            pack_sets([change for change, _ in why.evaluated], [event.row for event in why.candidates]),
+            tuple(logit for _, logit in why.evaluated),
+        ),
+        alternatives=tuple(
+            AlternativePart(
+                rows, VerificationPart(*verification), UNSET if standing is None else _standing_part(standing)
+            )
+            for rows, verification, standing in why.alternatives
+        ),
+        decision=UNSET if why.decision == LINK_PREDICTED else decision_part(why.decision),
+        standings=tuple(None if each is None else _standing_part(each) for each in why.standings) or UNSET,
+        subject=UNSET if why.subject == "link" else why.subject,
+        event_name=UNSET if why.event_name == "event" else why.event_name,
         window=None if why.window is None else WindowPart(*why.window),
         surroundings=None
         if around is None
@@ -232,7 +325,23 @@ def document_of(why: Explanation, evaluation: EvaluationPart | UnsetType = UNSET
             _columns(around.events),
         ),
         wider=None if why.wider is None else WiderPart(*why.wider),
+        units=_units_part(why) if why.units or why.unit_name else UNSET,
+        whole=UNSET if why.whole is None else WholePart(*why.whole),
         evaluation=evaluation,
+    )
+
+
+def _units_part(why: Explanation) -> UnitsPart:
+    columns = {name: tuple(getattr(unit, name) for unit in why.units) for name in ("row", "first", "last")}
+    dependants = [unit.dependants for unit in why.units]
+    return UnitsPart(
+        name=why.unit_name,
+        names=tuple(unit.name for unit in why.units),
+        rows=pack_rows([unit.rows for unit in why.units]),
+        dependants=pack_rows(dependants) if any(dependants) else (),
+        events=_columns(why.unit_events),
+        literal=why.literal,
+        **columns,
     )
 
 
@@ -260,24 +369,82 @@ def explanation_of(form: ExplanationDocument) -> Explanation:
             query=Query(*astuple(form.query)),
             candidates=events_of(form.candidates),
             verification=None if form.verification is None else Verification(*astuple(form.verification)),
-            evaluated=_unpacked(form.evaluated, form.candidates.row),
+            evaluated=_evaluated(form.evaluated, form.candidates.row),
             alternatives=tuple(
-                Counterfactual(other.rows, Verification(*astuple(other.verification))) for other in form.alternatives
+                Counterfactual(
+                    other.rows,
+                    Verification(*astuple(other.verification)),
+                    None if other.standing is UNSET else _standing(other.standing),
+                )
+                for other in form.alternatives
             ),
+            decision=LINK_PREDICTED if form.decision is UNSET else decision_in_part(form.decision, form.dst),
+            standings=tuple(None if each is None else _standing(each) for each in (form.standings or ())),
+            subject="link" if form.subject is UNSET else form.subject,
+            event_name="event" if form.event_name is UNSET else form.event_name,
             window=None if form.window is None else Window(*astuple(form.window)),
             surroundings=None if around is None else Surroundings(_nodes(around.nodes), events_of(around.events)),
             wider=None if form.wider is None else Wider(*astuple(form.wider)),
+            whole=None if form.whole is UNSET else WholeUnit(*astuple(form.whole)),
+            **({} if form.units is UNSET else _units_of(form.units)),
         )
     except (ValueError, zlib.error) as error:
         raise damaged(WHAT, error) from None
+
+
+def _lists(rows: str | Sets) -> Sequence[tuple[int, ...]]:
+    return unpack_rows(rows) if isinstance(rows, str) else rows
+
+
+def _units_of(part: UnitsPart) -> dict[str, Any]:
+    """The fields of an explanation that its units make."""
+    count = len(part.row)
+    dependants = _lists(part.dependants) if part.dependants else [()] * count
+    columns = part.row, part.names, _lists(part.rows), dependants, part.first, part.last
+    if {*map(len, columns)} != {count}:
+        raise ValueError("the columns of units differ in length")
+    units = tuple(map(ChangedUnit, *columns))
+    events = events_of(part.events)
+    return {"unit_name": part.name, "units": units, "unit_events": events, "literal": part.literal}
+
+
+DECISIONS: dict[str, type[Decision]] = {
+    each.kind: each for each in (Above, Between, DecidedBy, InTop, RatherThan, Labelled)
+}
+
+
+def decision_part(decision: Decision) -> DecisionPart:
+    """A decision as a part of a document; a function of the user's is left out."""
+    names = (field.name for field in fields(decision) if field.name in DecisionPart.__struct_fields__)  # type: ignore[arg-type]
+    return DecisionPart(decision.kind, **{name: getattr(decision, name) for name in names})  # type: ignore[arg-type]
+
+
+def decision_in_part(part: DecisionPart, dst: str) -> Decision:
+    """The decision that a document speaks of, about a destination."""
+    kind = DECISIONS[part.kind]
+    names = (field.name for field in fields(kind) if field.name in DecisionPart.__struct_fields__)  # type: ignore[arg-type]
+    decision = kind(**{name: getattr(part, name) for name in names})
+    if isinstance(decision, InTop | RatherThan):
+        return replace(decision, name=dst)
+    if isinstance(decision, Labelled) and decision.label not in decision.classes:
+        raise ValueError(f"{decision.label!r} is not one of the classes")
+    return decision
+
+
+def _standing_part(standing: Standing) -> StandingPart:
+    return StandingPart(standing.value, standing.rank, tuple(LeaderPart(*leader) for leader in standing.leaders))
+
+
+def _standing(part: StandingPart) -> Standing:
+    return Standing(part.value, part.rank, tuple(Leader(leader.name, leader.score) for leader in part.leaders))
 
 
 def _columns(events: Sequence[Event]) -> EventTable:
     """Events as columns; those that have nothing but defaults are left out."""
     usual = Event._field_defaults
     columns = {name: tuple(getattr(event, name) for event in events) for name in Event._fields}
-    said = {name: column for name, column in columns.items() if name not in usual or {*column} - {usual[name]}}
-    return EventTable(**said)
+    unusual = {name: column for name, column in columns.items() if name not in usual or {*column} - {usual[name]}}
+    return EventTable(**unusual)
 
 
 def events_of(columns: EventTable) -> tuple[Event, ...]:
@@ -293,17 +460,8 @@ def _nodes(columns: NodeTable) -> tuple[Neighbour, ...]:
     return tuple(Neighbour(name, hops) for name, hops in zip(columns.name, columns.hops, strict=True))
 
 
-def _packed(evaluated: Sequence[tuple[Sequence[int], float]], rows: Sequence[int]) -> EvaluatedPart:
-    place = {row: number for number, row in enumerate(rows)}
-    bits = np.zeros((len(evaluated), len(rows)), dtype=bool)
-    for number, (change, _) in enumerate(evaluated):
-        bits[number, [place[row] for row in change]] = True
-    packed = zlib.compress(np.packbits(bits, axis=1, bitorder="little").tobytes(), 9)
-    return EvaluatedPart(base64.b64encode(packed).decode(), tuple(logit for _, logit in evaluated))
-
-
-def _unpacked(part: EvaluatedPart, rows: Sequence[int]) -> tuple[tuple[tuple[int, ...], float], ...]:
-    sets = _sets(part.sets, len(part.logits), rows) if isinstance(part.sets, str) else part.sets
+def _evaluated(part: EvaluatedPart, rows: Sequence[int]) -> tuple[tuple[tuple[int, ...], float], ...]:
+    sets = unpack_sets(part.sets, len(part.logits), rows) if isinstance(part.sets, str) else part.sets
     if len(sets) != len(part.logits):
         raise ValueError(f"{len(sets)} sets were evaluated, but there are {len(part.logits)} logits")
     if not {*rows}.issuperset(set().union(*sets)):
@@ -311,22 +469,12 @@ def _unpacked(part: EvaluatedPart, rows: Sequence[int]) -> tuple[tuple[tuple[int
     return tuple((tuple(sorted(change)), logit) for change, logit in zip(sets, part.logits, strict=True))
 
 
-def _sets(packed: str, count: int, rows: Sequence[int]) -> Sequence[Sequence[int]]:
-    width = -(-len(rows) // 8)  # bytes of a set
-    size = count * width
-    content = zlib.decompressobj().decompress(base64.b64decode(packed, validate=True), size + 1)
-    if len(content) != size:
-        raise ValueError(f"the evaluated sets do not fit {count} logits and {len(rows)} candidates")
-    bytes_of = np.frombuffer(content, dtype=np.uint8).reshape(count, width)
-    bits = np.unpackbits(bytes_of, axis=1, bitorder="little")[:, : len(rows)]
-    numbers = np.array(rows, dtype=np.int64)
-    return [numbers[chosen.astype(bool)].tolist() for chosen in bits]
-
-
 def _check(form: ExplanationDocument) -> None:
     """Reject a document whose parts do not belong together."""
     if len(set(form.rows)) < len(form.rows) or len(form.logits) != len(form.rows) + 1:
         raise ValueError("the rows of the answer and their logits do not belong together")
+    if form.standings and len(form.standings) != len(form.logits):
+        raise ValueError("there must be a standing for each logit")
     if form.logits[0] is None:
         raise ValueError("the logit with nothing changed is missing")
     known = set(form.candidates.row)
@@ -335,6 +483,10 @@ def _check(form: ExplanationDocument) -> None:
     for rows in (form.rows, *(other.rows for other in form.alternatives)):
         if not known.issuperset(rows):
             raise ValueError(f"{min(set(rows) - known)} is not the row of a candidate")
+    if form.units is not UNSET and not known.issuperset(form.units.row):
+        raise ValueError("a unit is not that of a candidate")
+    if form.units is not UNSET and len(set(form.units.row)) < len(form.units.row):
+        raise ValueError("a unit stands twice among the units")
     options = form.evaluation.options if form.evaluation else {}
     if not is_shallow(form.parameters) or not is_shallow(options):
         raise ValueError("parameters and options must be objects of a few levels")

@@ -6,17 +6,22 @@ graph and the model it came from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cody.explain import wording
+from cody.explain import unit_words, wording
+from cody.explain.advice import NextStep, next_steps
+from cody.explain.reason import reason
 from cody.graph import Query
 from cody.graph.edits import ADDED as ADDED  # documents name edits by these words
 from cody.graph.edits import ALTERED as ALTERED
 from cody.graph.edits import MOVED as MOVED
 from cody.graph.edits import REMOVED as REMOVED
 from cody.models.contract import Change
-from cody.models.decision import flips, probability
+from cody.models.decided import LINK_PREDICTED
+from cody.models.decision import Above, Decision, Standing, State
+from cody.models.margins import flips
 from cody.search.result import (
     EVALUATIONS,
     ITERATIONS,
@@ -32,6 +37,7 @@ from cody.utils.words import is_date, to_json
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
 
 
 class Event(NamedTuple):
@@ -79,6 +85,33 @@ class Counterfactual(NamedTuple):
 
     rows: tuple[int, ...]
     verification: Verification
+    standing: Standing | None = None  # what lies behind the margin, where the margin does not say it all
+
+
+class ChangedUnit(NamedTuple):
+    """Events that change together, and the candidate that stands for them."""
+
+    row: int  # of the candidate
+    name: str  # in words; empty: an event, with what depends on it
+    rows: tuple[int, ...]  # its events before the link, ascending
+    dependants: tuple[int, ...]  # what goes along with them by a rule
+    first: float  # when its first and its last event happened
+    last: float
+
+    @property
+    def change(self) -> Change:
+        """All events that change with it."""
+        return frozenset(self.rows + self.dependants)
+
+
+class WholeUnit(NamedTuple):
+    """A unit that most events of an answer belong to, and what is decided without all of it."""
+
+    name: str
+    rows: tuple[int, ...]  # its events before the link, ascending
+    shared: int  # how many of them the answer has
+    logit: float  # without all of them, by the reference
+    by: str  # how it was computed, in words
 
 
 class AnswerStep(NamedTuple):
@@ -87,6 +120,9 @@ class AnswerStep(NamedTuple):
     event: Event
     logit: float | None  # None: there was no time to compute it
 
+
+# Scores of further changes, as many as can be computed within some seconds.
+Rescore = Callable[[Sequence[Change], float], dict[Change, float]]
 
 # What an explanation is about besides its candidates.
 SOME_EVENTS = "some"  # other events could matter too
@@ -122,6 +158,20 @@ class Explanation:
     surroundings: Surroundings | None = None  # None: in documents that other programs or 0.1 wrote
     wider: Wider | None = None  # a larger set of candidates that was searched without success
     scope: str = SOME_EVENTS  # whether events that are no candidates could matter: one of the words above
+    decision: Decision = LINK_PREDICTED  # what flips; the logits of this explanation are its margins
+    standings: tuple[Standing | None, ...] = ()  # what lies behind each margin, where the margin does not say it all
+    subject: str = "link"  # what is decided on: a link, or an event or node that is labelled
+    event_name: str = "event"  # what the data call one event: a message, a payment
+    unit_name: str = ""  # what the candidates are, where each stands for several events: a conversation, a day
+    units: tuple[ChangedUnit, ...] = ()  # what candidates stand for; those that are not here stand for themselves
+    unit_events: tuple[Event, ...] = ()  # the latest events of the units that are reported
+    literal: float | None = None  # with dependants: the logit without the events of the answer alone
+    whole: WholeUnit | None = None  # the unit that the answer nearly is; None: it is none, or units were searched
+    rescore: Rescore | None = field(default=None, compare=False)  # while the model is here; not part of the document
+
+    def __getstate__(self) -> list[Any]:
+        """What another process gets: everything but the model."""
+        return [None if each.name == "rescore" else getattr(self, each.name) for each in fields(self)]
 
     @property
     def original(self) -> float:
@@ -135,13 +185,37 @@ class Explanation:
         return self.logits[-1]
 
     @property
+    def states(self) -> tuple[State, ...]:
+        """The decision with nothing changed, and after each edit of the answer."""
+        standings = self.standings or (None,) * len(self.logits)
+        return tuple(map(State, self.logits, standings))
+
+    @property
+    def outcome(self) -> str:
+        """What the model decides with nothing changed, in a few words."""
+        return self.decision.outcome(self.original)
+
+    @property
     def change(self) -> Change:
-        return frozenset(self.rows)
+        """The rows that the answer changes, all those of its units."""
+        return self.change_of(self.rows)
+
+    def change_of(self, rows: Iterable[int]) -> Change:
+        """The rows that change where these candidates do: themselves, or all events of their units."""
+        units = {unit.row: unit.change for unit in self.units}
+        return frozenset().union(*(units.get(row, (row,)) for row in rows))
+
+    def unit(self, row: int) -> ChangedUnit | None:
+        """What the candidate of that row stands for; None: for itself."""
+        return next((unit for unit in self.units if unit.row == row), None)
 
     @property
     def removed(self) -> tuple[int, ...]:
         """The events that the answer removes; none if it names events without removing them."""
-        return () if self.factual else tuple(row for row in self.rows if self.candidate(row).edit == REMOVED)
+        if self.factual:
+            return ()
+        removed = tuple(row for row in self.rows if self.candidate(row).edit == REMOVED)
+        return tuple(sorted(self.change_of(removed))) if self.units else removed
 
     @property
     def imagined(self) -> tuple[int, ...]:
@@ -263,6 +337,11 @@ class Explanation:
         return wording.question(self)
 
     @property
+    def reason(self) -> str:
+        """What the answer comes down to, in a sentence or two: who, when, and whether it works only together."""
+        return reason(self)
+
+    @property
     def sentence(self) -> str:
         """The answer in one sentence."""
         return wording.sentence(self)
@@ -271,6 +350,16 @@ class Explanation:
     def certainty(self) -> str:
         """How far a counterfactual can be trusted; empty if there is none."""
         return wording.certainty(self)
+
+    @property
+    def togetherness(self) -> str:
+        """What goes along with the answer by a rule, and which unit it nearly is; empty if nothing and none."""
+        return unit_words.togetherness(self)
+
+    @property
+    def next_steps(self) -> list[NextStep]:
+        """Options of `cody explain` to try next; none if an answer was found, or there is none."""
+        return next_steps(self)
 
     @property
     def leeway(self) -> str:
@@ -308,25 +397,43 @@ class Explanation:
         rows = [
             {
                 "event": event.row,
+                **self._figures_of_unit(event.row),
                 "edit": event.edit,
                 "src": event.src,
                 "dst": event.dst,
                 "time": event.time,
                 "before": self.query.time - event.time,
-                "logit": logit,
-                "score": None if logit is None else probability(logit),
-                "predicted": None if logit is None else logit > 0,
+                **self._figures(state),
                 "features": event.carries,
             }
-            for event, logit in self.steps
+            for (event, _), state in zip(self.steps, self.states[1:], strict=True)
         ]
-        columns = ["event", "edit", "src", "dst", "time", "before", "logit", "score", "predicted"]
+        figures = list(self._figures(self.states[0]))
+        units = ["unit", "events", "dependants"] if self.units else []
+        columns = ["event", *units, "edit", "src", "dst", "time", "before", *figures]
         with_features = ["features"] * any(event.carries for event in self.candidates)
         frame = pandas.DataFrame(rows, columns=columns + with_features)
         if rows and all(map(is_date, [self.query.time, *frame["time"]])):
             frame["time"] = pandas.to_datetime(frame["time"], unit="s", utc=True)
             frame["before"] = pandas.to_timedelta(frame["before"], unit="s")
         return frame
+
+    def _figures_of_unit(self, row: int) -> dict[str, Any]:
+        """What a table has of the unit that a candidate stands for."""
+        unit = self.unit(row)
+        if unit is None:
+            return {"unit": "", "events": 1, "dependants": 0}
+        return {"unit": unit.name, "events": len(unit.rows), "dependants": len(unit.dependants)}
+
+    def _figures(self, state: State) -> dict[str, Any]:
+        """What a table has of the decision under one history."""
+        margin, decision = state.margin, self.decision
+        if isinstance(decision, Above):
+            logit = None if margin is None else margin + decision.line
+            figures: dict[str, Any] = {"logit": logit, "score": None if margin is None else decision.score(margin)}
+        else:
+            figures = {"margin": margin, decision.headings[1] or "figure": decision.figure(state)}
+        return figures | {"predicted": None if margin is None else margin > 0}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, in the form that `cody.explain.document` defines."""
@@ -359,10 +466,23 @@ class Explanation:
         return wording.text(self)
 
     def to_html(self) -> str:
-        """A page that shows all of it, in one file: events can be switched off and on. It asks nobody for anything."""
+        """A page that shows all of it, in one self-contained file: events can be switched off and on.
+
+        If the model is still here, what every first click leads to is computed now and stored in the page.
+        """
         from cody import web as view  # whoever wants no page need not wait for it
 
         return view.page(self)
+
+    def figure(self, width: float = 3.3) -> Figure:
+        """The timeline as a matplotlib figure for papers and slides, with the lanes that matter.
+
+        Args:
+            width: In inches: 3.3 fits one column of a paper, 7 fits two.
+        """
+        from cody import web as view
+
+        return view.figure(self, width)
 
     def _repr_html_(self) -> str:
         """The page in a notebook, and the sentence and the difference it makes as a plain table."""

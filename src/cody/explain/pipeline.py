@@ -10,9 +10,14 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 
-from cody.errors import CallError, ProbabilityWarning
+import numpy as np
+
+from cody.errors import BudgetError, CallError, ProbabilityWarning
 from cody.explain.explanation import (
     ADDED,
     ALL_EVENTS,
@@ -20,6 +25,7 @@ from cody.explain.explanation import (
     MOVED,
     SEEN_EVENTS,
     SOME_EVENTS,
+    ChangedUnit,
     Event,
     Explanation,
     Neighbour,
@@ -27,9 +33,11 @@ from cody.explain.explanation import (
 )
 from cody.explain.verification import VerifiedAnswer, gives_probabilities, verify
 from cody.graph import IntArray, Query, TemporalGraph, check_query, is_in
+from cody.graph.dependants import Rule, as_rule
 from cody.graph.edits import Add, Alter
-from cody.graph.neighbourhood import Near, candidates, ends_first, events_on_paths, surroundings
+from cody.graph.neighbourhood import Near, candidates, ends_first, events_on_paths, near_all, surroundings
 from cody.graph.protected import Protected
+from cody.graph.units import EVENT, Label, Unit, UnitKind, as_kind
 from cody.models.contract import (
     Change,
     Model,
@@ -40,8 +48,13 @@ from cody.models.contract import (
     identity_of,
     model_on,
     reach,
+    subject_of,
 )
+from cody.models.decided import decide, decision_in, decision_of, focus_of, standings_of
+from cody.models.deciding import ByLabel
+from cody.models.decision import Decision
 from cody.search import Search, scout
+from cody.search.near_units import NearUnits
 from cody.search.options import SearchOptions
 from cody.search.oracle import Oracle
 from cody.search.policies import Policy, spatio_temporal
@@ -51,6 +64,11 @@ from cody.search.space import SearchSpace, build_space
 from cody.search.widening import search_widening
 from cody.utils.deadline import until
 from cody.utils.signatures import readable_help
+
+SHOWN_EVENTS = 100  # of a unit that is reported
+
+Labels = Callable[[TemporalGraph, IntArray], Sequence[Label]]
+Dependants = Callable[[TemporalGraph, int], Iterable[int]]
 
 PROBABILITIES = (
     "all answers of the model lie between 0 and 1. Taken for logits, each of them predicts the link, and any "
@@ -66,6 +84,7 @@ def explain(
     graph: TemporalGraph,
     query: Query,
     *,
+    decision: Decision | ByLabel | None = None,
     policy: Policy = spatio_temporal,
     search: Search = scout,
     size: int | None = None,
@@ -73,6 +92,8 @@ def explain(
     near: Near = ends_first,
     protect: Protected | None = None,
     edits: Proposer | Sequence[Proposer] = (removals,),
+    by: UnitKind | Labels | None = None,
+    dependants: Rule | Dependants | None = None,
     count: int | None = None,
     prove: int = 1,
     seed: int = 0,
@@ -91,6 +112,9 @@ def explain(
         model: Anything with `logits(query, changes)`: see `cody.load_model`, `cody.adapters`, `cody.as_model`.
         graph: The log of events that the model was made for.
         query: The link: `graph.query(row)` for an event, `graph.query_at(src, dst, time)` for any other link.
+        decision: What is to flip: `cody.above(0.8)`, `cody.rather_than("942")`, `cody.in_top(10)`,
+            `cody.labelled("fraud")`, `cody.between(2, 5)` or `cody.decided_by(function)`. By default, whether the link
+            is predicted (probability above 0.5); of a model of labels, whether this is the predicted label.
         policy: Ranks the candidates: see `cody.search.policies`.
         search: Finds the smallest set of changes: see `cody.search`. Options go in with `functools.partial`, for
             example `partial(cody.search.cody, iterations=1000)`.
@@ -102,6 +126,11 @@ def explain(
         edits: Functions that propose changes: `removals`, `additions` and `moves` of `cody.search.proposals`, or your
             own. Of equally small answers, one by the first function is preferred. Events that `graph.imagine` added
             are always candidates.
+        by: What changes together: `pair`, `node`, `day`, `hour` or `session()` of `cody.graph.units`, or a function
+            `(graph, rows) → labels`; events with the same label are a unit. By default, single events.
+        dependants: What goes along with removed events: `reply()` or `forward()` of `cody.graph.dependants`, or a
+            function `(graph, row) → rows` of later events that would not have happened without that one. By default,
+            nothing.
         count: Number of counterfactuals to report. Given, the search continues until it has found as many. By default,
             up to three of those that one search finds.
         prove: Exhaustively test all sets of fewer than this number of candidates.
@@ -128,7 +157,7 @@ def explain(
     >>> why.sentence
     'Without 1 of 3 past events the score falls from 0.72 to 0.43: no link.'
     """
-    query = _checked_query(model, graph, query)
+    query = check_explainable(model, graph, query)
     options = SearchOptions(
         policy=policy,
         search=search,
@@ -137,6 +166,8 @@ def explain(
         near=near,
         protect=protect,
         edits=check_proposers(edits),
+        by=as_kind(by),
+        dependants=as_rule(dependants),
         count=count,
         prove=prove,
         seed=seed,
@@ -147,20 +178,29 @@ def explain(
     ).checked(model)
     if graph.imagined is not None and graph_of(model) is not graph:
         model = model_on(model, graph)
-
-    started = time.monotonic()
+    started, subject = time.monotonic(), subject_of(model)
+    model = decide(model, graph, query, chosen := decision_of(model, query, decision))
     space_of = spaces(model, graph, query, options)
-    run = search_widening(model, graph, query, space_of, options, {} if answers is None else answers)
+    known = {} if answers is None or options.has_units else answers  # scores of units are about other sets
+    run = search_widening(model, graph, query, space_of, options, known)
     spent = time.monotonic() - started
     with until(math.inf if seconds is None else started + seconds):
         verified = verify(run, query, count=options.reported, full=options.full_replay)
         if gives_probabilities(run.model, run.space.graph, [logit for _, logit in run.result.evaluated]):
             warnings.warn(PROBABILITIES, ProbabilityWarning, stacklevel=2)
-    return _document(graph, query, options, run, verified, spent, _scope(model, graph, query, run))
+    scope = scope_of(model, graph, query, np.array(run.space.events, dtype=np.int64))
+    why = _document(graph, query, options, run, verified, spent, scope)
+    return _with_decision(why, run.model, decision_in(model) or chosen, subject)
 
 
-def _checked_query(model: Model, graph: TemporalGraph, query: Query) -> Query:
-    """The query in plain numbers; a model, graph and query that do not belong together are rejected."""
+def check_explainable(model: Model, graph: TemporalGraph, query: Query) -> Query:
+    """The query in plain numbers; a model, graph and query that do not belong together are rejected.
+
+    Args:
+        model: The model.
+        graph: The log of events.
+        query: The link.
+    """
     if not isinstance(graph, TemporalGraph):
         raise CallError(f"the second argument is the graph, as cody.load gives it, not {str(graph)[:60]!r}")
     check_is_model(model)
@@ -182,10 +222,18 @@ def spaces(model: Model, graph: TemporalGraph, query: Query, options: SearchOpti
     """
     seen, protect = as_seen(model, graph, query), options.protect and options.protect.at(query)
     hops = reach(model) if options.hops is None else options.hops
+    near = near_all(options.near, focus_of(model))
+
+    together = NearUnits(graph, seen, hops, near, protect, options.by, options.dependants)
 
     def space_of(size: int) -> SearchSpace:
-        rows = candidates(graph, seen, hops, size, near=options.near, protect=protect)
-        return build_space(graph, seen, rows, size, options.edits, protect)
+        if not options.has_units:
+            rows = candidates(graph, seen, hops, size, near=near, protect=protect)
+            return build_space(graph, seen, rows, size, options.edits, protect)
+        units = together.of_size(size)
+        rows = np.concatenate([np.sort(np.array(list(units), dtype=np.int64)), graph.imagined_before(seen)])
+        space = build_space(graph, seen, graph.in_time_order(rows), size, options.edits, protect, units)
+        return replace(space, left_out=together.left_out)
 
     return space_of
 
@@ -202,12 +250,14 @@ def _document(
     """Everything that is needed to show, count and check the answer without model and graph."""
     found, space = run.result, run.space
     parameters = options.as_parameters()
+    if space.left_out:
+        parameters["by"] = {**parameters.get("by", {"name": EVENT}), "left_out": space.left_out}
     return Explanation(
         query=query,
         src=graph.name(query.src),
         dst=graph.name(query.dst),
         event=query.before if query.before < graph.num_events and graph.query(query.before) == query else None,
-        candidates=tuple(_with_features(space.graph, row) for row in space.rows.tolist()),
+        candidates=tuple(event_with_features(space.graph, row) for row in space.rows.tolist()),
         rows=found.rows,
         logits=verified.logits,
         ended=found.ended,
@@ -224,26 +274,85 @@ def _document(
         evaluated=tuple((tuple(sorted(change)), logit) for change, logit in found.evaluated),
         alternatives=verified.alternatives,
         window=run.window,
-        surroundings=_surroundings(space.graph, query, space.rows, parameters["candidates"]["hops"]),
+        surroundings=surroundings_of(space.graph, query, space.rows, parameters["candidates"]["hops"]),
         wider=run.wider,
         scope=scope,
+        event_name=graph.name_of_event(),
+        unit_name="" if options.by is None else options.by.noun(graph),
+        units=tuple(_unit(space.graph, row, space.units[row]) for row in space.rows.tolist() if row in space.units),
+        unit_events=_events_of_units(space, {*found.rows}.union(*(other.rows for other in verified.alternatives))),
+        literal=verified.literal,
+        whole=verified.whole,
+        rescore=partial(_rescore, run.model, query, space),
     )
 
 
-def _scope(model: Model, graph: TemporalGraph, query: Query, run: SearchRun) -> str:
-    """Whether other events than the candidates could matter: alone, or only together with candidates, or not at all."""
+def _unit(graph: TemporalGraph, row: int, unit: Unit) -> ChangedUnit:
+    times = graph.time[unit.rows]
+    rows = tuple(unit.rows.tolist()), tuple(unit.dependants.tolist())
+    return ChangedUnit(row, unit.name, *rows, float(times.min()), float(times.max()))
+
+
+def _events_of_units(space: SearchSpace, reported: Set[int]) -> tuple[Event, ...]:
+    """The latest events of each unit that is reported, and of what depends on it."""
+    units = [space.units[row] for row in reported if row in space.units]
+    rows = {row for unit in units for some in (unit.rows, unit.dependants) for row in some[-SHOWN_EVENTS:].tolist()}
+    return tuple(event_with_features(space.graph, row) for row in sorted(rows))
+
+
+def _rescore(
+    model: Model, query: Query, space: SearchSpace, changes: Sequence[Change], seconds: float
+) -> dict[Change, float]:
+    """The margins of further sets of candidates, as many as can be computed in time."""
+    oracle = Oracle(model, query, seconds=seconds, session=space.session(model, query))
+    with suppress(BudgetError):
+        oracle.ask(changes)
+    return dict(oracle.evaluated)
+
+
+def _with_decision(why: Explanation, model: Model, decision: Decision, subject: str) -> Explanation:
+    """The explanation with what was decided, and what lies behind the margins that it reports."""
+    changes = [why.change_of(why.rows[:length]) for length in range(len(why.rows) + 1)]
+    steps, others = standings_of(model, why.query, changes, [why.change_of(other.rows) for other in why.alternatives])
+    alternatives = zip(why.alternatives, others, strict=True)
+    return replace(
+        why,
+        decision=decision,
+        subject=subject,
+        standings=steps if any(steps) else (),
+        alternatives=tuple(other._replace(standing=standing) for other, standing in alternatives),
+    )
+
+
+def scope_of(model: Model, graph: TemporalGraph, query: Query, rows: IntArray) -> str:
+    """Whether other events than the candidates could matter: alone, or only together with candidates, or not at all.
+
+    Args:
+        model: The model.
+        graph: The log, without the events that were proposed.
+        query: The link.
+        rows: The candidates.
+    """
     query = as_seen(model, graph, query)
-    attended, rows = attended_by(model, query), run.space.rows
+    attended = attended_by(model, query)
     if attended is None or graph.imagined is not None or not is_in(attended, rows).all():
         return SOME_EVENTS
     every = events_on_paths(graph, query, reach(model), len(rows) + 1)
     return ALL_EVENTS if is_in(every, rows).all() else SEEN_EVENTS
 
 
-def _surroundings(graph: TemporalGraph, query: Query, events: IntArray, hops: int) -> Surroundings:
+def surroundings_of(graph: TemporalGraph, query: Query, events: IntArray, hops: int) -> Surroundings:
+    """The nodes of the candidates, and other events between them.
+
+    Args:
+        graph: The log.
+        query: The link.
+        events: The candidates.
+        hops: Neighbourhood radius.
+    """
     nodes, distances, others = surroundings(graph, query, events, hops)
     named = (Neighbour(graph.name(node), hop) for node, hop in zip(nodes.tolist(), distances.tolist(), strict=True))
-    return Surroundings(tuple(named), tuple(_with_features(graph, row) for row in others.tolist()))
+    return Surroundings(tuple(named), tuple(event_with_features(graph, row) for row in others.tolist()))
 
 
 def event_of(graph: TemporalGraph, row: int) -> Event:
@@ -259,5 +368,6 @@ def event_of(graph: TemporalGraph, row: int) -> Event:
     return Event(row, *ends, float(graph.time[row]), kind, replaced, float(graph.time[replaced]))
 
 
-def _with_features(graph: TemporalGraph, row: int) -> Event:
+def event_with_features(graph: TemporalGraph, row: int) -> Event:
+    """A row of a log, with its features in words where they are few."""
     return event_of(graph, row)._replace(carries=graph.carried(row))

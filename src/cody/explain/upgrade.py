@@ -13,7 +13,7 @@ from cody.errors import CallError
 from cody.graph import IntArray, TemporalGraph
 from cody.graph.neighbourhood import candidates, ends_first, events_among_nodes, events_on_paths
 from cody.graph.protected import Protected
-from cody.models.contract import until
+from cody.models.contract import as_of
 from cody.utils.files import is_as_written
 from cody.utils.forms import JSON_ERRORS, Count, Form, Seconds, damaged, read
 
@@ -78,7 +78,7 @@ def candidates_of_0_2(record: RecordOf02, graph: TemporalGraph) -> IntArray:
         raise CallError("records of CoDy 0.2 in which events were added or moved cannot be surveyed: explain them anew")
     chosen, protect = record.options["candidates"], Protected.from_parameters(record.options.get("protect"))
     query = graph.query(record.event)
-    seen = query if record.sees_before is None else until(graph, query, record.sees_before)
+    seen = query if record.sees_before is None else as_of(graph, query, record.sees_before)
     near = {function.__name__: function for function in (ends_first, events_on_paths, events_among_nodes)}
     size = int(chosen["size"] or max(1, record.candidates))
     protect = protect and protect.at(query)

@@ -12,20 +12,22 @@ from typing import NamedTuple
 import numpy as np
 
 from cody.errors import BudgetError, ModelError
-from cody.explain.explanation import Counterfactual, Verification
+from cody.explain.explanation import Counterfactual, Verification, WholeUnit
 from cody.graph import Query, TemporalGraph
 from cody.models.contract import (
+    DECIMALS,
     Change,
-    GivesLogits,
     Model,
-    OffersReference,
     as_floats,
     checked_logits,
+    gives_logits,
+    has_reference,
     looks_like_probabilities,
     verifier_for,
 )
-from cody.models.decision import flips
-from cody.search import SearchResult, diverse_counterfactuals
+from cody.models.margins import flips
+from cody.search import diverse_counterfactuals
+from cody.search.near_units import nearly_a_unit
 from cody.search.oracle import Oracle
 from cody.search.run import SearchRun
 from cody.utils.deadline import check_deadline
@@ -41,6 +43,8 @@ class VerifiedAnswer(NamedTuple):
     verification: Verification | None  # None: the answer claims no flip, or there was no time
     without_all: float | None  # the logit with all candidates changed; None: verified, or no time
     alternatives: tuple[Counterfactual, ...]
+    literal: float | None = None  # the logit without the events of the answer alone, where others go along by a rule
+    whole: WholeUnit | None = None  # the unit that the answer nearly is
 
 
 def verify(run: SearchRun, query: Query, *, count: int, full: bool) -> VerifiedAnswer:
@@ -52,16 +56,18 @@ def verify(run: SearchRun, query: Query, *, count: int, full: bool) -> VerifiedA
         count: Number of counterfactuals to report, the answer included.
         full: Replay all events, not only those since the oldest changed one.
     """
-    rows = run.result.rows
+    rows, space = run.result.rows, run.space
     logits = _in_time(run.oracle, [frozenset(rows[:length]) for length in range(len(rows) + 1)])
     verification = None
     if logits[0] is not None and logits[-1] is not None and flips(logits[0], logits[-1]):
-        verification = _verify_change(run.model, query, frozenset(rows), (logits[0], logits[-1]), full)
+        verification = verify_change(run.model, query, space.change(rows), (logits[0], logits[-1]), full)
     if verification is None:
-        (without_all,) = _in_time(run.oracle, [frozenset(run.space.rows.tolist())])
+        (without_all,) = _in_time(run.oracle, [frozenset(space.rows.tolist())])
         return VerifiedAnswer(logits, None, without_all, ())
-    others = _verify_alternatives(run.model, query, run.result, verification.original, count, full)
-    return VerifiedAnswer(_as_verified(logits, verification), verification, None, others)
+    others = _verify_alternatives(run, query, verification.original, count, full)
+    logits = _as_verified(logits, verification)
+    literal, whole = _literally(run, query, full), _whole_unit(run, query, verification, full)
+    return VerifiedAnswer(logits, verification, None, others, literal, whole)
 
 
 def _in_time(oracle: Oracle, changes: list[Change]) -> tuple[float | None, ...]:
@@ -71,40 +77,53 @@ def _in_time(oracle: Oracle, changes: list[Change]) -> tuple[float | None, ...]:
     return tuple(oracle.remembered(change) for change in changes)
 
 
-def _verify_change(
+def verify_change(
     model: Model, query: Query, change: Change, claimed: tuple[float, float], full: bool, original: float | None = None
 ) -> Verification | None:
-    """What the reference says about a claimed flip, from one logit to another. None if there is no time left for it.
+    """What the reference says about a change that is claimed to move a logit. None if there is no time left for it.
 
-    `original` is the reference's logit with nothing changed, where it is known.
+    Args:
+        model: The model.
+        query: The link.
+        change: The edited rows.
+        claimed: The logits with nothing changed and with the change.
+        full: Replay all events, not only those since the oldest changed one.
+        original: The reference's logit with nothing changed, where it is known.
     """
     try:
-        before = _reference_logit(model, query, frozenset(), full)[0] if original is None else original
-        after, by = _reference_logit(model, query, change, full)
+        before = reference_logit(model, query, frozenset(), full=full)[0] if original is None else original
+        after, by = reference_logit(model, query, change, full=full)
     except BudgetError:
         return None
     for searched, verified in zip(claimed, (before, after), strict=True):
-        if _differ(searched, verified):
+        if differ(searched, verified):
             about = f"about {query} and the change {sorted(change)}: {searched} and, {by}, {verified:.5f}"
             _check_difference(model, about, prediction_flips=flips(claimed[0], before))
             by += f" ({verified:.5f}, which counts; the search had {searched:.5f})"
     return Verification(by, round(before, 5), round(after, 5))
 
 
-def _reference_logit(model: Model, query: Query, change: Change, full: bool) -> tuple[float, str]:
-    """The logit of a change by the reference, and how it was computed, in words."""
+def reference_logit(model: Model, query: Query, change: Change, *, full: bool) -> tuple[float, str]:
+    """The logit of a change by the reference, and how it was computed, in words.
+
+    Args:
+        model: The model.
+        query: The link.
+        change: The edited rows.
+        full: Replay all events, not only those since the oldest changed one.
+    """
     reference, by = verifier_for(model, query, change, full=full)
     return checked_logits(query, [change], reference.logits(query, [change]))[0], by
 
 
-def _differ(searched: float, verified: float) -> bool:
+def differ(searched: float, verified: float) -> bool:
     """Whether two computations of a logit differ by more than rounding."""
     return abs(searched - verified) > CONTRADICTION * max(1.0, abs(verified))
 
 
 def _check_difference(model: Model, about: str, *, prediction_flips: bool) -> None:
     """Reject logits that differ, unless there is a reference that says which of them is right."""
-    if not isinstance(model, OffersReference):
+    if not has_reference(model):
         raise ModelError(f"the model contradicts itself {about}; cody.models.check_model shows which rule it breaks")
     if prediction_flips:
         raise ModelError(
@@ -118,22 +137,57 @@ def _as_verified(logits: tuple[float | None, ...], verification: Verification) -
     if not flips(verification.original, verification.without):
         return logits
     ends = (logits[0], verification.original), (logits[-1], verification.without)
-    first, last = (right if known is None or _differ(known, right) else known for known, right in ends)
+    first, last = (right if known is None or differ(known, right) else known for known, right in ends)
     return first, *logits[1:-1], last
 
 
 def _verify_alternatives(
-    model: Model, query: Query, found: SearchResult, original: float, count: int, full: bool
+    run: SearchRun, query: Query, original: float, count: int, full: bool
 ) -> tuple[Counterfactual, ...]:
     """Counterfactuals besides the answer: as many as there is time to verify."""
+    found = run.result
     logits = dict(found.counterfactuals)
     others: list[Counterfactual] = []
     for change in [] if found.factual else diverse_counterfactuals(found, count)[1:]:
         claimed = original, logits[change]
-        verification = _verify_change(model, query, change, claimed, full, original) if flips(*claimed) else None
+        events = run.space.change(change)
+        verification = verify_change(run.model, query, events, claimed, full, original) if flips(*claimed) else None
         if verification is not None and flips(verification.original, verification.without):
             others.append(Counterfactual(tuple(sorted(change)), verification))
     return tuple(others)
+
+
+def _literally(run: SearchRun, query: Query, full: bool) -> float | None:
+    """The logit without the events of the answer alone; None if nothing goes along with them, or no time is left."""
+    units = [run.space.units[row] for row in run.result.rows if row in run.space.units]
+    along = frozenset().union(*(unit.dependants.tolist() for unit in units))
+    named = frozenset().union(*(unit.rows.tolist() for unit in units))
+    if not along - named:
+        return None
+    return _if_in_time(run.model, query, run.space.change(run.result.rows) - (along - named), full)
+
+
+def _whole_unit(run: SearchRun, query: Query, known: Verification, full: bool) -> WholeUnit | None:
+    """The unit that nearly all events of an answer belong to, and what is decided without all of it."""
+    if run.space.units or run.result.factual:
+        return None
+    found = nearly_a_unit(run.space.graph, query, run.result.rows)
+    if found is None:
+        return None
+    unit, shared = found
+    if shared == len(unit.rows) == len(run.result.rows):
+        return WholeUnit(unit.name, tuple(unit.rows.tolist()), shared, known.without, known.by)
+    try:
+        logit, by = reference_logit(run.model, query, frozenset(unit.rows.tolist()), full=full)
+    except BudgetError:
+        return None
+    return WholeUnit(unit.name, tuple(unit.rows.tolist()), shared, round(logit, DECIMALS), by)
+
+
+def _if_in_time(model: Model, query: Query, change: Change, full: bool) -> float | None:
+    with suppress(BudgetError):
+        return round(reference_logit(model, query, change, full=full)[0], DECIMALS)
+    return None
 
 
 def gives_probabilities(model: Model, graph: TemporalGraph, logits: list[float]) -> bool:
@@ -147,7 +201,7 @@ def gives_probabilities(model: Model, graph: TemporalGraph, logits: list[float])
         graph: Its log.
         logits: What it answered about one link; those of other links are added.
     """
-    if isinstance(model, GivesLogits) and model.gives_logits:
+    if gives_logits(model):
         return False
     others = max(OTHER_LINKS, min(MANY_ANSWERS - len(logits), graph.num_events))
     try:

@@ -15,10 +15,28 @@ import numpy as np
 
 from cody.errors import CallError, did_you_mean, first_line
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, warn_if_long_after
+from cody.graph.dependants import Rule
 from cody.graph.edits import Add, Alter, Edit, Move
-from cody.graph.neighbourhood import candidates
-from cody.models.contract import Change, Model, as_seen, check_changes, checked_logits, model_on, open_session
+from cody.graph.neighbourhood import SIZE, candidates, ends_first
+from cody.graph.units import Unit, UnitKind
+from cody.models.contract import (
+    Change,
+    Model,
+    as_seen,
+    check_changes,
+    checked_logits,
+    model_on,
+    open_session,
+    reach,
+    verifier_for,
+)
+from cody.models.decided import decide, decision_in, decision_of, states_of
+from cody.models.deciding import ByLabel, above
+from cody.models.decision import Decision, State
+from cody.search.near_units import NearUnits
 from cody.utils.words import is_date, moment_and_zone, parse_moment
+
+MANY_EVENTS = 2_000  # that one scenario changes
 
 
 class Scenario(NamedTuple):
@@ -28,6 +46,22 @@ class Scenario(NamedTuple):
     event: int | None  # the row of the event, if the link is one that happened
     removed: Change = frozenset()
     edits: tuple[Edit, ...] = ()
+    names: tuple[str, ...] = ()  # what is removed, in words, where it is more than a few rows
+    dependants: Change = frozenset()  # those of the removed rows that went along by a rule
+
+
+def each_unit(model: Model, graph: TemporalGraph, query: Query, by: UnitKind | None, rule: Rule | None) -> list[Unit]:
+    """The units near a link, each with all its events before it and what goes along with them, the nearest first.
+
+    Args:
+        model: On that graph.
+        graph: The log.
+        query: The link.
+        by: What changes together; None: single events.
+        rule: Which events go along; None: none.
+    """
+    near = NearUnits(graph, as_seen(model, graph, query), reach(model), ends_first, None, by, rule)
+    return list(near.of_size(SIZE).values())
 
 
 class Effects(NamedTuple):
@@ -39,6 +73,17 @@ class Effects(NamedTuple):
     without: FloatArray  # [m] the logit without each of them
 
 
+def near(model: Model, graph: TemporalGraph, query: Query) -> IntArray:
+    """The past events near a link that its model can see, in the order of time.
+
+    Args:
+        model: On that graph.
+        graph: The log.
+        query: The link.
+    """
+    return candidates(graph, as_seen(model, graph, query))
+
+
 def effects(model: Model, graph: TemporalGraph, query: Query) -> Effects:
     """The scores of a link without each of its candidates, one at a time.
 
@@ -47,11 +92,23 @@ def effects(model: Model, graph: TemporalGraph, query: Query) -> Effects:
         graph: The log.
         query: The link.
     """
-    near = candidates(graph, as_seen(model, graph, query))
-    changes: list[Change] = [frozenset(), *(frozenset({row}) for row in near.tolist())]
-    session = open_session(model, query, near.tolist())
+    rows = near(model, graph, query)
+    changes: list[Change] = [frozenset(), *(frozenset({row}) for row in rows.tolist())]
+    session = open_session(model, query, rows.tolist())
     original, *without = checked_logits(query, changes, session.logits(changes))
-    return Effects(query, original, near, np.array(without))
+    return Effects(query, original, rows, np.array(without))
+
+
+class DecidedCase(NamedTuple):
+    """What is decided in a scenario."""
+
+    decision: Decision
+    state: State
+
+    @property
+    def margin(self) -> float:
+        assert self.state.margin is not None  # there is no budget that could run out
+        return self.state.margin
 
 
 def answer_cases(
@@ -65,6 +122,26 @@ def answer_cases(
         cases: Links with changes.
         new_nodes: Names of nodes that edits may add.
     """
+    return [case.margin for case in decide_cases(model, graph, cases, above(), new_nodes=new_nodes)]
+
+
+def decide_cases(
+    model: Model,
+    graph: TemporalGraph,
+    cases: Sequence[Scenario],
+    decision: Decision | ByLabel | None = None,
+    *,
+    new_nodes: Sequence[Any] = (),
+) -> list[DecidedCase]:
+    """What is decided in each case, in their order. Cases of the same link are scored together.
+
+    Args:
+        model: A model of the graph; it must support longer logs if a case has edits.
+        graph: The log.
+        cases: Links with changes.
+        decision: As in `cody.explain`.
+        new_nodes: Names of nodes that edits may add.
+    """
     check_changes(graph, [case.removed for case in cases])
     numbered = [_numbered(case) for case in cases]
     edits = list(dict.fromkeys(edit for some in numbered for edit in some))
@@ -75,13 +152,25 @@ def answer_cases(
     places = defaultdict(list)
     for place, case in enumerate(cases):
         places[case.query].append(place)
-    logits = [0.0] * len(cases)
+    decided: dict[int, DecidedCase] = {}
     for query, same in places.items():
         changes = [cases[place].removed.union(row_of[edit] for edit in numbered[place]) for place in same]
-        answers = checked_logits(query, changes, open_session(model, query).logits(changes))
-        for place, logit in zip(same, answers, strict=True):
-            logits[place] = logit
-    return logits
+        chosen = decision_of(model, query, decision)
+        margins = decide(model, graph, query, chosen)
+        states = zip(same, _states(margins, query, changes, chosen), strict=True)
+        decided |= {place: DecidedCase(decision_in(margins) or chosen, state) for place, state in states}
+    return [decided[place] for place in range(len(cases))]
+
+
+def _states(model: Model, query: Query, changes: Sequence[Change], decision: Decision) -> list[State]:
+    """The decision under some changes. Without thousands of events, a replay of the others takes least."""
+    many = {change for change in changes if len(change) > MANY_EVENTS and not decision.has_standing}
+    few = [change for change in changes if change not in many]
+    known = dict(zip(few, states_of(model, query, few), strict=True)) if few else {}
+    for change in many:
+        reference, _ = verifier_for(model, query, change)
+        known[change] = State(checked_logits(query, [change], reference.logits(query, [change]))[0])
+    return [known[change] for change in changes]
 
 
 def _numbered(case: Scenario) -> list[tuple[Edit, int]]:
@@ -236,7 +325,9 @@ def _time(text: str, graph: TemporalGraph | None) -> float:
     return parse_moment(text) if graph is None else graph.when(text)
 
 
-def unseen(graph: TemporalGraph, query: Query, edit: Edit, new_nodes: Sequence[Any] = ()) -> str:
+def unseen(
+    graph: TemporalGraph, query: Query, edit: Edit, new_nodes: Sequence[Any] = (), what: str = "the link"
+) -> str:
     """A remark about an edit that has no effect because it does not lie before the link; else empty.
 
     Args:
@@ -244,19 +335,20 @@ def unseen(graph: TemporalGraph, query: Query, edit: Edit, new_nodes: Sequence[A
         query: The link.
         edit: Of an event.
         new_nodes: Names of nodes that the edit may add.
+        what: How the remark names the link.
     """
     if isinstance(edit, Alter):
         after = edit.row >= query.before
-        return f"event {edit.row} does not lie before the link: altering it changes nothing" if after else ""
+        return f"event {edit.row} does not lie before {what}: altering it changes nothing" if after else ""
     longer = graph.imagine([edit], new_nodes=new_nodes)
     if longer.num_events in longer.imagined_before(query):
         return ""
     when = moment_and_zone(float(longer.time[longer.num_events]))
     if isinstance(edit, Add):
-        return f"{edit.src} → {edit.dst} at {when} does not lie before the link: adding it changes nothing"
+        return f"{edit.src} → {edit.dst} at {when} does not lie before {what}: adding it changes nothing"
     if edit.row >= query.before:
-        return f"event {edit.row} does not lie before the link, nor does {when}: moving it changes nothing"
-    return f"{when} does not lie before the link: moving event {edit.row} there removes it"
+        return f"event {edit.row} does not lie before {what}, nor does {when}: moving it changes nothing"
+    return f"{when} does not lie before {what}: moving event {edit.row} there removes it"
 
 
 def _words(option: str, text: str, least: int) -> list[str]:

@@ -10,8 +10,10 @@ import html
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cody.explain.reason import reason
+from cody.explain.unit_words import left_out, togetherness, unit_cells, without_units
 from cody.graph.edits import ADDED, ALTERED, MOVED, REMOVED
-from cody.models.decision import decision, flips, scores
+from cody.models.decision import Above, State, Subject, still
 from cody.search.result import EVALUATIONS, ITERATIONS
 from cody.utils.words import (
     columns,
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 LONGEST_ALTERNATIVE = 6  # lines that an alternative takes in a table
 LONGEST_FAILURE = 8  # edits in a table of what came closest
+LONGEST_ANSWER = 24  # lines of a table; of a longer answer, the first and the last are shown
+LAST_LINES = 4
 MANY_SIMULTANEOUS = 0.1  # share of events with the same timestamp as the link that is remarked on
 ONE_ACTION = (
     "If they belong to one action, such as a mail to many recipients, exclude them: --protect simultaneous (Python: "
@@ -42,21 +46,25 @@ RIGHT_ALIGNED = {0, 4, 5}  # columns of a table
 
 
 def text(why: Explanation) -> str:
-    """The question, the answer, its tables and the notes below them."""
+    """The question, the reason, the answer, its tables and the notes below them."""
     tables = [line for table in tables_of(why) for line in _aligned(table)]
-    return "\n".join(part for part in [question(why), sentence(why), *tables, *notes(why)] if part)
+    first = [question(why), *([] if why.units else [reason(why)]), sentence(why)]  # of units, the sentence says it all
+    return "\n".join(part for part in [*first, *tables, *notes(why)] if part)
 
 
 def short(why: Explanation) -> str:
     """The answer in a line, as `repr` shows it."""
-    before, after = scores(why.original, why.without)
-    share = f"{len(why.rows)} of {len(why.candidates)} events {'named' if why.factual else 'changed'}"
-    return f"Explanation({link(why.src, why.dst)}: {why.verdict}, {share}, score {before} → {after})"
+    cells = why.decision.cells((why.states[0], why.states[-1]))
+    heading, place = (why.decision.headings[1], 1) if why.decision.headings[1] else (why.decision.headings[0], 0)
+    thing = f"{why.unit_name or why.event_name}s {'named' if why.factual else 'changed'}"
+    share = f"{len(why.rows)} of {len(why.candidates)} {thing}"
+    return f"Explanation({subject(why)}: {why.verdict}, {share}, {heading} {cells[0][place]} → {cells[1][place]})"
 
 
 def notes(why: Explanation) -> tuple[str, ...]:
     """The notes below the tables; some of them are empty."""
-    return leeway(why), certainty(why), effort(why), considered(why), protection(why), simultaneity(why)
+    how = effort(why), considered(why), protection(why), simultaneity(why)
+    return togetherness(why), leeway(why), certainty(why), *how
 
 
 def as_html(why: Explanation) -> str:
@@ -65,7 +73,7 @@ def as_html(why: Explanation) -> str:
 
 
 def _html(why: Explanation) -> Iterator[str]:
-    yield f"<p>{html.escape(question(why))}</p><p><b>{html.escape(sentence(why))}</b></p>"
+    yield f"<p>{html.escape(question(why))}</p><p><b>{html.escape(reason(why))}</b> {html.escape(sentence(why))}</p>"
     for table in tables_of(why):
         yield "<table><thead>" + _html_row(table.headings, "th") + "</thead><tbody>"
         yield from (_html_row(line, "td") for line in table.lines)
@@ -80,8 +88,9 @@ def question(why: Explanation) -> str:
     """The link, its time, and the model's prediction."""
     name = "" if why.event is None else f"Event {why.event}, "
     when = moment(why.query.time) if why.rows else moment_and_zone(why.query.time)  # tables name the zone
-    predicted = f"{decision(why.original)} (score {scores(why.original)[0]})"
-    return f"{name}{link(why.src, why.dst)}, {when}, predicted: {predicted}."
+    when = when if is_date(why.query.time) else f"time {when}"
+    stated = why.decision.stated(why.states[0], Subject(subject(why), why.src))
+    return f"{name}{when}: the model {stated}."
 
 
 def sentence(why: Explanation) -> str:
@@ -91,9 +100,9 @@ def sentence(why: Explanation) -> str:
     if why.is_unverified and not why.factual:
         return f"Not verified: {_changed(why)} {_moved(why)}."
     if not why.candidates:
-        return "There are no past events near this link to remove."
+        return f"There are no past {_thing(why)}s near this {_subject(why)} to remove."
     if why.factual:
-        named = f"{len(why.rows)} of {count(len(why.candidates), 'past event')}"
+        named = f"{len(why.rows)} of {_past(why, len(why.candidates))}"
         effect = f"Without them {_moved(why)}." if why.rows and _moved(why) else ""
         return f"Named as important: {named}. {effect}".rstrip()
     return f"{_none_found(why)} {_closest(why)}"
@@ -103,13 +112,13 @@ def _none_found(why: Explanation) -> str:
     if why.counterfactuals:  # a user's own search need not answer with one that it found
         return f"Not a counterfactual, although the search found {len(why.counterfactuals)}."
     if why.is_exhausted:
-        where = "that can matter" if why.has_all_events else "near this link"
-        near = f"{count(len(why.candidates), 'past event')} {where}"
+        where = "that can matter" if why.has_all_events else f"near this {_subject(why)}"
+        near = f"{_past(why, len(why.candidates))} {where if not why.unit_name else f'near this {_subject(why)}'}"
         edits = f"{count(len(why.candidates), 'edit')} that were considered"
         return f"No set of the {edits if why.allows_more else near} flips the prediction.{_none_wider(why)}"
     within = f" within {_budget(why)}" if why.was_cut_short else ""
     if why.wider is not None:  # this budget and this proof are those of the first search
-        within = f" among {count(len(why.candidates), 'past event')}{within}"
+        within = f" among {_past(why, len(why.candidates))}{within}"
     if why.proven > 1:
         below = _no_set_below(why, why.proven)
         return f"No counterfactual found{within}: {below}, but a larger set may.{_none_wider(why)}"
@@ -130,29 +139,64 @@ def _none_wider(why: Explanation) -> str:
     if why.wider is None:
         return ""
     more = count(why.wider.evaluations, "more evaluation")
-    return f" None found among {count(why.wider.events, 'past event')} either, with {more}."
+    return f" None found among {_past(why, why.wider.events)} either, with {more}."
 
 
 def _closest(why: Explanation) -> str:
     """The set that came closest to a flip."""
     closest = "No evaluated set comes closer to one." if why.evaluations > 1 else "No set was evaluated."
-    if why.rows:
-        closest = f"Closest: {_changed(why)} {_moved(why).partition(':')[0]}."
+    if why.rows and why.without is not None:
+        closest = f"Closest: {_changed(why)} {why.decision.effect(why.states[0], why.states[-1])}."
     if why.without_all is not None and not why.is_exhausted:
         everything = "With all edits together" if why.allows_more else f"Without all {len(why.candidates):,}"
-        closest += f" {everything} it is {scores(why.without_all)[0]}."
+        closest += f" {everything} {_everything_is(why)}."
     return closest
+
+
+def _everything_is(why: Explanation) -> str:
+    """What the model decides with all candidates changed."""
+    assert why.without_all is not None
+    if isinstance(why.decision, Above):
+        return f"it is {why.decision.written(why.without_all)[0]}"
+    return f"it is {still(why.original, why.without_all)}{why.decision.outcome(why.without_all)}"
+
+
+def _subject(why: Explanation) -> str:
+    """What is decided on, in a word of the data."""
+    return why.event_name if why.subject == "event" else why.subject
+
+
+def occasion(subject: str, event_name: str) -> str:
+    """What the past lies before, in a word: a link, an event as the data call it, or the prediction about a node.
+
+    >>> occasion("link", "message"), occasion("event", "rating"), occasion("node", "edit")
+    ('link', 'rating', 'prediction')
+    """
+    return {"link": "link", "event": event_name}.get(subject, "prediction")
+
+
+def _occasion(why: Explanation) -> str:
+    return occasion(why.subject, why.event_name)
+
+
+def _past(why: Explanation, number: int) -> str:
+    """A number of past events, as the data call them, or of units of events."""
+    return count(number, why.unit_name or f"past {why.event_name}")
 
 
 def _changed(why: Explanation) -> str:
     """The edits of the answer in words."""
     past = sum(event.edit == REMOVED for event in why.candidates)
-    return changed_in_words([event.edit for event, _ in why.steps], past)
+    edits = [event.edit for event, _ in why.steps]
+    if not why.units or REMOVED not in edits:
+        return changed_in_words(edits, past, why.event_name)
+    others = changed_in_words([edit for edit in edits if edit != REMOVED], past, why.event_name)
+    return " and ".join(part for part in (without_units(why, past), others) if part)
 
 
 def _moved(why: Explanation) -> str:
-    """The effect of the answer on score and decision; empty if it is not known."""
-    return "" if why.without is None else moved_in_words(why.original, why.without)
+    """The effect of the answer on scores and decision; empty if it is not known."""
+    return "" if why.without is None else why.decision.moved(why.states[0], why.states[-1])
 
 
 def certainty(why: Explanation) -> str:
@@ -208,7 +252,7 @@ def _no_set_below(why: Explanation, size: int) -> str:
 
 def _thing(why: Explanation) -> str:
     """What the candidates are."""
-    return "edit" if why.allows_more else "event"
+    return "edit" if why.allows_more else why.unit_name or why.event_name
 
 
 def effort(why: Explanation) -> str:
@@ -219,11 +263,12 @@ def effort(why: Explanation) -> str:
 
 
 def considered(why: Explanation) -> str:
-    """Which kinds of edits were considered, and how many; empty if only removals were."""
+    """Which kinds of edits were considered, and which rivals; empty if only removals were, and all rivals."""
     kinds = {REMOVED: "removal", ADDED: "addition", MOVED: "move", ALTERED: "alteration"}
     number = {edit: sum(event.edit == edit for event in why.candidates) for edit in kinds}
     parts = [count(number[edit], kind) for edit, kind in kinds.items() if number[edit]]
-    return f"Considered: {', '.join(parts)}." if why.allows_more else ""
+    edits = f"Considered: {', '.join(parts)}." if why.allows_more else ""
+    return " ".join(part for part in (edits, left_out(why), why.decision.remark()) if part)
 
 
 def leeway(why: Explanation) -> str:
@@ -246,18 +291,18 @@ def leeway(why: Explanation) -> str:
 def simultaneity(why: Explanation) -> str:
     """Advice where many candidates, or the decisive ones, have the same timestamp as the link; else empty."""
     past = sum(event.edit == REMOVED for event in why.candidates)
-    same = why.simultaneous
+    same = frozenset[int]() if why.unit_name else why.simultaneous
     decisive = [row in same for row in why.removed] if why.is_counterfactual else []
     if not same or (len(same) < MANY_SIMULTANEOUS * past and 2 * sum(decisive) <= len(decisive)):
         return ""
-    among = f", including {sum(decisive)} of {count(len(decisive), 'decisive event')}" if any(decisive) else ""
-    share = f"{len(same)} of {count(past, 'past event')}"
-    return f"{share} have the same timestamp as the link{among}. {ONE_ACTION}"
+    decisive_ones = count(len(decisive), f"decisive {why.event_name}")
+    among = f", including {sum(decisive)} of {decisive_ones}" if any(decisive) else ""
+    return f"{len(same)} of {_past(why, past)} have the same timestamp as the {_occasion(why)}{among}. {ONE_ACTION}"
 
 
 def protection(why: Explanation) -> str:
     """The events that may not be removed; empty if there are none."""
-    return protected_in_words(why.parameters.get("protect"))
+    return protected_in_words(why.parameters.get("protect"), _occasion(why))
 
 
 # Tables
@@ -290,16 +335,18 @@ def tables_of(why: Explanation) -> list[AnswerTable]:
 
 def answer_table(why: Explanation) -> AnswerTable:
     """Nothing changed, then one more edit in each line."""
-    written = scores(*why.logits)
-    predictions = [("–", "–") if logit is None else (f"{logit:.3f}", decision(logit)) for logit in why.logits]
-    lines = [Line("(none)", logit=predictions[0][0], score=written[0], predicted=predictions[0][1])]
-    for number, (event, _) in enumerate(why.steps):
-        logit, predicted = predictions[number + 1]
-        line = _line(why, event, number)
-        lines.append(line._replace(logit=logit, score=written[number + 1], predicted=predicted))
+    events = [Line("(none)"), *(_line(why, event, number) for number, (event, _) in enumerate(why.steps))]
+    lines = [
+        line._replace(logit=cells.first, score=cells.second, predicted=_outcome(why, state.margin))
+        for line, cells, state in zip(events, why.decision.cells(why.states), why.states, strict=True)
+    ]
     more = len(why.rows) - LONGEST_FAILURE
     if more > 1 and why.verification is None:  # what flips nothing need not be listed in full
         lines[-more:] = [lines[-1]._replace(edit=f"+ {more} more", link="", when="", before="")]
+    elif len(lines) > LONGEST_ANSWER:
+        first, last = LONGEST_ANSWER - LAST_LINES, len(lines) - LAST_LINES
+        folded = lines[last - 1]  # the prediction after those that are left out
+        lines[first:last] = [folded._replace(edit=f"+ {last - first} more", link="", when="", before="")]
     changed = "change" if why.imagined else "without"
     return AnswerTable(_headings(why, "named" if why.factual else changed), lines)
 
@@ -315,20 +362,29 @@ def alternatives_table(why: Explanation) -> AnswerTable:
         lines += [_line(why, event, number) for number, event in enumerate(shown)]
         if len(shown) < len(events):
             lines.append(Line(f"+ {len(events) - len(shown)} more"))
-        score = scores(why.original, logit)[1]
-        lines[-1] = lines[-1]._replace(logit=f"{logit:.3f}", score=score, predicted=decision(logit))
+        _, cells = why.decision.cells((why.states[0], State(logit, other.standing)))
+        lines[-1] = lines[-1]._replace(logit=cells.first, score=cells.second, predicted=_outcome(why, logit))
     return AnswerTable(_headings(why, "alternative"), lines)
 
 
 def _headings(why: Explanation, first: str) -> Line:
-    return Line(first, "link", heading_of_times(why.query.time), "before", "logit", "score", "predicted")
+    pair = why.unit_name or ("link" if why.subject == "link" else why.event_name)
+    return Line(first, pair, heading_of_times(why.query.time), "before", *why.decision.headings, "predicted")
+
+
+def _outcome(why: Explanation, margin: float | None) -> str:
+    return "–" if margin is None else why.decision.cell(margin)
 
 
 def _line(why: Explanation, event: Event, number: int) -> Line:
     """An edit as a table shows it, without the prediction."""
+    unit = why.unit(event.row)
+    if unit is not None and unit.name:
+        return Line(*unit_cells(why, unit, first=not number))
     named = link(event.src, event.dst, 14)
     carrying = f"{named}, {sanitize(event.carries)}" if event.carries else named
-    edit = f"{'+ ' if number else ''}{_edit(event)}"
+    along = f" + {len(unit.dependants)}" if unit is not None and unit.dependants else ""
+    edit = f"{'+ ' if number else ''}{_edit(event)}{along}"
     return Line(edit, carrying, moment(event.time), earlier(event.time, why.query.time))
 
 
@@ -364,31 +420,40 @@ def _html_row(cells: Line, tag: str) -> str:
 # Phrases that surveys and other pages use too
 
 
-def changed_in_words(edits: Sequence[str], past: int) -> str:
+def changed_in_words(edits: Sequence[str], past: int, event: str = "event") -> str:
     """Edits in words, counted by kind; removals out of the given number of past events.
+
+    Args:
+        edits: The kind of each edit.
+        past: How many events could be removed.
+        event: What the data call an event.
 
     >>> changed_in_words([REMOVED, ADDED], 64)
     'without 1 of 64 past events and with 1 event added'
     """
     parts = {
-        REMOVED: "without {} of " + count(past, "past event"),
+        REMOVED: "without {} of " + count(past, f"past {event}"),
         ADDED: "with {} added",
         MOVED: "with {} moved",
         ALTERED: "with {} altered",
     }
     numbers = {edit: edits.count(edit) for edit in parts}
-    counted = {edit: f"{number}" if edit == REMOVED else count(number, "event") for edit, number in numbers.items()}
+    counted = {edit: f"{number}" if edit == REMOVED else count(number, event) for edit, number in numbers.items()}
     return " and ".join(words.format(counted[edit]) for edit, words in parts.items() if numbers[edit])
 
 
-def protected_in_words(protected: dict[str, Any] | None) -> str:
+def protected_in_words(protected: dict[str, Any] | None, occasion: str = "link") -> str:
     """The events that may not be removed, from the parameters of an explanation; empty if there are none.
+
+    Args:
+        protected: The parameter.
+        occasion: The word for what is decided on, as `occasion` gives it.
 
     >>> protected_in_words({"events": [3, 7], "simultaneous": True})
     'Protected: events at the time of the link; events 3, 7.'
     """
     given = protected or {}
-    parts = ["events at the time of the link"] if given.get("simultaneous") else []
+    parts = [f"events at the time of the {occasion}"] if given.get("simultaneous") else []
     for name, thing in (("events", "event"), ("nodes", "node"), ("times", "time")):
         entries = given.get(name, [])
         shown = [" to ".join(map(moment, entry)) if name == "times" else sanitize(entry, 24) for entry in entries[:4]]
@@ -404,13 +469,12 @@ def moved_in_words(first: float, last: float) -> str:
     >>> moved_in_words(2.448, -2.73)
     'the score falls from 0.92 to 0.06: no link'
     """
-    before, after = scores(first, last)
-    direction = "falls" if last < first else "rises"
-    moved = f"{direction} from {before} to {after}"
-    if before == after:
-        by = "" if first == last else f" (its logit {direction} from {first:.3f} to {last:.3f})"
-        moved = f"stays at {before}{by}"
-    return f"the score {moved}: {'' if flips(first, last) else 'still '}{decision(last)}"
+    return Above().moved(State(first), State(last))
+
+
+def subject(why: Explanation) -> str:
+    """What is decided on, as sentences name it: the nodes of a link, or one node."""
+    return sanitize(why.src, 24) if why.subject == "node" else link(why.src, why.dst)
 
 
 def capital(text: str) -> str:

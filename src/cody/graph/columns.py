@@ -20,7 +20,13 @@ BoolArray = NDArray[np.bool_]
 
 LONGEST_NAME = 1_000  # characters; the names of all nodes take as much room as the longest
 MOST_ROOM_FOR_NAMES = 2 * 2**30  # bytes
+MOST_CLASSES = 100  # of labels
 LATEST_TIME = 1e19  # above nanoseconds since 1970; float32 models cannot compute with larger times
+
+
+def first_row(wrong: Any) -> int | None:
+    """The first row of which something is true; None: it is true of none."""
+    return int(np.argmax(wrong)) if wrong.any() else None
 
 
 def check_times(time: ArrayLike) -> FloatArray:
@@ -33,19 +39,16 @@ def check_times(time: ArrayLike) -> FloatArray:
         raise DataError(f"time must be one column, not an array of shape {times.shape}")
     if not times.size:
         raise DataError("there are no events")
-    bad = np.flatnonzero(~(np.abs(times) <= LATEST_TIME))
-    if bad.size:
-        limit = f" and at most {LATEST_TIME:g} in size" if np.isfinite(times[bad[0]]) else ""
-        raise DataError(f"time must be finite{limit}; row {bad[0]} has {times[bad[0]]}")
+    if (bad := first_row(~(np.abs(times) <= LATEST_TIME))) is not None:
+        limit = f" and at most {LATEST_TIME:g} in size" if np.isfinite(times[bad]) else ""
+        raise DataError(f"time must be finite{limit}; row {bad} has {times[bad]}")
     return times
 
 
 def check_sorted(times: FloatArray) -> None:
-    back = np.flatnonzero(np.diff(times) < 0)
-    if back.size:
-        row = back[0] + 1
+    if (row := first_row(np.diff(times) < 0)) is not None:
         raise DataError(
-            f"events must be sorted by time; row {row} is earlier than row {row - 1} "
+            f"events must be sorted by time; row {row + 1} is earlier than row {row} "
             "(sort=True, or --sort on the command line, sorts them and keeps the order of equal times)"
         )
 
@@ -58,9 +61,8 @@ def check_node_ids(column: str, ids: ArrayLike, events: int) -> IntArray:
         whole = array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.round(array))))
         if not whole:
             raise DataError(f"{column} must be integer node ids, not {array.dtype} (cody.load maps other ids)")
-    bad = np.flatnonzero((array < 0) | (array >= 2**31))
-    if bad.size:
-        raise DataError(f"{column} must be ids from 0 to 2^31 - 1; row {bad[0]} has {array[bad[0]]}")
+    if (bad := first_row((array < 0) | (array >= 2**31))) is not None:
+        raise DataError(f"{column} must be ids from 0 to 2^31 - 1; row {bad} has {array[bad]}")
     return array.astype(np.int32)
 
 
@@ -75,9 +77,8 @@ def check_feature_table(column: str, table: ArrayLike | None, rows: int, of_what
         raise DataError(f"{column} must be numbers: {first_line(error)}") from None
     if array.ndim != 2 or len(array) != rows:
         raise DataError(f"{column} must have {rows} rows, one for each of the {of_what}, not shape {array.shape}")
-    bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
-    if bad.size:
-        raise DataError(f"{column} must be finite numbers; row {bad[0]} has a NaN or an infinity")
+    if (bad := first_row(~np.isfinite(array).all(axis=1))) is not None:
+        raise DataError(f"{column} must be finite numbers; row {bad} has a NaN or an infinity")
     return array if array.shape[1] else None
 
 
@@ -88,6 +89,39 @@ def check_feature_names(features: FloatArray | None, names: Sequence[str] | None
     texts = tuple(map(str, names))
     if len(texts) != width or len(set(texts)) < width:
         raise DataError(f"feature_names must be {width} different names, one for each feature, not {list(texts)!r:.60}")
+    return texts
+
+
+def check_labels(labels: ArrayLike, events: int) -> IntArray:
+    """Classes as int32; what is missing (a NaN) is unknown: -1."""
+    array = as_array("labels", labels)
+    if array.shape != (events,):
+        raise DataError(f"labels has shape {array.shape}, but there are {events} events")
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), -1, array)
+    elif array.dtype.kind not in "iub":
+        raise DataError(f"labels must be whole numbers, one class for each event, not {array.dtype}")
+    if (bad := first_row(~((array == np.round(array)) & (array >= -1) & (array < MOST_CLASSES)))) is not None:
+        raise DataError(
+            f"labels must be classes from 0 to {MOST_CLASSES - 1}, or -1 where unknown; row {bad} has {array[bad]}"
+        )
+    classes = array.astype(np.int32)
+    classes.setflags(write=False)
+    return classes
+
+
+def check_label_names(labels: IntArray | None, names: Sequence[str] | None) -> tuple[str, ...] | None:
+    """A name for each class, at least two; by default their numbers."""
+    if labels is None:
+        if names is not None:
+            raise DataError("label_names names the classes of labels, and there are none")
+        return None
+    needed = max(2, int(labels.max(initial=0)) + 1)
+    if names is None:
+        return tuple(map(str, range(needed)))
+    texts = tuple(map(str, names))
+    if isinstance(names, str) or len(texts) < needed or len(set(texts)) < len(texts) or not all(texts):
+        raise DataError(f"label_names must be at least {needed} different names, not {list(names)!s:.60}")
     return texts
 
 
@@ -138,18 +172,14 @@ def _texts(names: NDArray[Any]) -> NDArray[np.str_]:
     """Names as an array of text, if their longest leaves room for all."""
     texts = names if names.dtype.kind == "U" else [_text(node, name) for node, name in enumerate(names)]
     lengths = np.char.str_len(names) if texts is names else np.array([len(text) for text in texts], dtype=np.int64)
-    bad = np.flatnonzero(lengths > LONGEST_NAME)
-    if bad.size:
-        raise DataError(
-            f"names must have at most {LONGEST_NAME:,} characters; that of node {bad[0]} has {lengths[bad[0]]:,}"
-        )
+    if (bad := first_row(lengths > LONGEST_NAME)) is not None:
+        raise DataError(f"names must have at most {LONGEST_NAME:,} characters; that of node {bad} has {lengths[bad]:,}")
     longest = int(lengths.max(initial=1))
     check_room_for_names(len(names), longest)
     labels = np.array(texts, dtype=f"U{longest}")
     letters = labels.view(np.uint32).reshape(len(labels), longest)
-    bad = np.flatnonzero(((letters >= 0xD800) & (letters < 0xE000)).any(axis=1))
-    if bad.size:
-        raise DataError(f"names must be text; that of node {bad[0]} has half a character: {str(labels[bad[0]])!a}")
+    if (bad := first_row(((letters >= 0xD800) & (letters < 0xE000)).any(axis=1))) is not None:
+        raise DataError(f"names must be text; that of node {bad} has half a character: {str(labels[bad])!a}")
     return labels
 
 
@@ -219,7 +249,7 @@ def index_by_node(src: IntArray, dst: IntArray, num_nodes: int) -> tuple[IntArra
     return offsets, flat
 
 
-def identity_of(num_nodes: int, *columns: NDArray[Any] | None) -> str:
+def columns_identity(num_nodes: int, *columns: NDArray[Any] | None) -> str:
     digest = hashlib.blake2b(str(num_nodes).encode(), digest_size=16)
     for column in columns:
         digest.update(b"|")

@@ -10,13 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cody.errors import CallError, first_line
 from cody.utils.signatures import readable_help
+
+if TYPE_CHECKING:
+    from cody.graph.log import TemporalGraph
 
 NOTHING = -1  # an added row replaces no other
 REMOVED, ADDED, MOVED, ALTERED = "removed", "added", "moved", "altered"  # what a change does to a row, in a word
@@ -51,24 +54,6 @@ class Alter(NamedTuple):
 Edit = Add | Move | Alter
 
 
-class EventLog(Protocol):
-    """What edits need to know about a graph; `TemporalGraph` is one."""
-
-    @property
-    def features(self) -> NDArray[np.floating[Any]] | None: ...
-    def query(self, row: int) -> Any: ...
-    def query_at(self, src: Any, dst: Any, time: Any) -> Any:
-        """The link as a query.
-
-        Args:
-            src: The source node, by its name.
-            dst: The destination node, by its name.
-            time: When the link is scored.
-        """
-
-    def name(self, node: int) -> str: ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Imagined:
     """The imagined rows of a log, as columns of k values. The row at position i has the number `num_events` + i."""
@@ -87,7 +72,7 @@ class Imagined:
         return len(self.src)
 
 
-def imagined_rows(graph: EventLog, edits: Sequence[Edit], base_identity: str) -> Imagined:
+def imagined_rows(graph: TemporalGraph, edits: Sequence[Edit], base_identity: str) -> Imagined:
     """The imagined rows of some edits.
 
     Args:
@@ -113,7 +98,7 @@ def imagined_rows(graph: EventLog, edits: Sequence[Edit], base_identity: str) ->
     )
 
 
-def _event(graph: EventLog, edit: Edit) -> tuple[int, int, float, int, int]:
+def _event(graph: TemporalGraph, edit: Edit) -> tuple[int, int, float, int, int]:
     """Source, destination, time, the real row that it comes before, and the real row that it replaces."""
     if isinstance(edit, Add):
         link = graph.query_at(edit.src, edit.dst, edit.time)
@@ -127,7 +112,7 @@ def _event(graph: EventLog, edit: Edit) -> tuple[int, int, float, int, int]:
     return link.src, link.dst, link.time, link.before, event.before
 
 
-def _features(graph: EventLog, edit: Edit) -> NDArray[np.float32]:
+def _features(graph: TemporalGraph, edit: Edit) -> NDArray[np.float32]:
     """The features of an imagined event, in a graph whose events have features."""
     assert graph.features is not None
     if isinstance(edit, Move):
@@ -144,7 +129,7 @@ def _features(graph: EventLog, edit: Edit) -> NDArray[np.float32]:
     return features.astype(np.float32)
 
 
-def check_features(graph: EventLog, edits: Sequence[Edit]) -> None:
+def check_features(graph: TemporalGraph, edits: Sequence[Edit]) -> None:
     """Reject features if the events of the graph have none."""
     given = [edit for edit in edits if isinstance(edit, Add | Alter) and edit.features is not None]
     if graph.features is None and given:

@@ -26,13 +26,15 @@ from cody.graph.columns import (
     as_array,
     check_feature_names,
     check_feature_table,
+    check_label_names,
+    check_labels,
     check_names,
     check_node_ids,
     check_sorted,
     check_times,
+    columns_identity,
     count_nodes,
     finite_time,
-    identity_of,
     index_by_node,
     to_seconds,
     whole_number,
@@ -91,6 +93,9 @@ class TemporalGraph:
     identity: str  # hash of everything above that an answer can depend on
     imagined: Imagined | None = None  # what might have been
     feature_names: tuple[str, ...] | None = None  # [F] what the user calls each event feature; None: f0, f1, …
+    labels: IntArray | None = None  # [E] int32 class of each real event, -1: unknown; never an input of a model
+    label_names: tuple[str, ...] | None = None  # [C] what the user calls each class; None where there are no labels
+    event_name: str | None = None  # what one event is: "message", "rating"; None: just an event
 
     @classmethod
     def from_arrays(
@@ -103,6 +108,9 @@ class TemporalGraph:
         node_features: ArrayLike | None = None,
         names: Sequence[Any] | NDArray[Any] | None = None,
         feature_names: Sequence[str] | None = None,
+        labels: ArrayLike | None = None,
+        label_names: Sequence[str] | None = None,
+        event_name: str | None = None,
         num_nodes: int | None = None,
         sort: bool = False,
     ) -> TemporalGraph:
@@ -116,23 +124,63 @@ class TemporalGraph:
             node_features: numbers that come with each node. [N, D]
             names: what the user calls each node, a text or a whole number. [N]
             feature_names: what event features are called where they are shown or altered. [F]
+            labels: class of each event, 0, 1, …; -1 where it is unknown. No model sees them as inputs. [E]
+            label_names: what the classes are called. Default: 0, 1, … [C]
+            event_name: what one event is called, such as "message".
             num_nodes: number of nodes; it may exceed the largest id. Default: as many as the ids need.
             sort: sort the events by time, keeping the order of equal times, instead of rejecting unsorted ones.
         """
         times = check_times(time)
         sources, targets = check_node_ids("src", src, times.size), check_node_ids("dst", dst, times.size)
         edge_features = check_feature_table("features", features, times.size, "events")
-        labels = None if names is None else check_names(names)
+        node_names = None if names is None else check_names(names)
+        classes = None if labels is None else check_labels(labels, times.size)
         node_table = None if node_features is None else as_array("node_features", node_features)
         if sort:
             order = np.argsort(times, kind="stable")
             sources, targets, times = sources[order], targets[order], times[order]
             edge_features = None if edge_features is None else edge_features[order]
+            classes = None if classes is None else classes[order]
         check_sorted(times)
-        count = count_nodes(sources, targets, num_nodes, node_table, labels)
+        count = count_nodes(sources, targets, num_nodes, node_table, node_names)
         node_table = check_feature_table("node_features", node_table, count, "nodes")
         named = check_feature_names(edge_features, feature_names)
-        return _assemble(count, sources, targets, times, edge_features, node_table, labels, named)
+        graph = _assemble(count, sources, targets, times, edge_features, node_table, node_names, named)
+        return graph.with_labels(classes, label_names, event_name)
+
+    def with_labels(
+        self, labels: ArrayLike | None, label_names: Sequence[str] | None = None, event_name: str | None = None
+    ) -> TemporalGraph:
+        """The same events with these labels and names instead of those they have; `identity` does not change.
+
+        Args:
+            labels: class of each event, 0, 1, …; -1 where it is unknown. [E]
+            label_names: what the classes are called. Default: 0, 1, … [C]
+            event_name: what one event is called. Default: as before.
+
+        >>> graph = TemporalGraph.from_arrays(src=[0, 1, 0], dst=[1, 2, 2], time=[10.0, 20.0, 30.0])
+        >>> labelled = graph.with_labels([0, -1, 1], ["trust", "distrust"], event_name="rating")
+        >>> labelled.label_of(2), labelled.label_of(1), labelled.name_of_event(), labelled.identity == graph.identity
+        ('distrust', None, 'rating', True)
+        """
+        classes = None if labels is None else check_labels(labels, self.num_events)
+        return replace(
+            self,
+            labels=classes,
+            label_names=check_label_names(classes, label_names),
+            event_name=self.event_name if event_name is None else str(event_name),
+        )
+
+    def label_of(self, row: int) -> str | None:
+        """The name of the class of an event; None if it is unknown, or if the event is imagined."""
+        if self.labels is None or row >= self.num_events or self.labels[row] < 0:
+            return None
+        assert self.label_names is not None
+        return self.label_names[int(self.labels[row])]
+
+    def name_of_event(self) -> str:
+        """What one event is called: as the user calls it, else "event"."""
+        return "event" if self.event_name is None else self.event_name
 
     @property
     def num_nodes(self) -> int:
@@ -394,7 +442,7 @@ class TemporalGraph:
         columns: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), getattr(rows, name)]) for name in ("src", "dst", "time")
         }
-        identity = identity_of(wider.num_nodes, rows.src, rows.dst, rows.time, rows.features, rows.replaces)
+        identity = columns_identity(wider.num_nodes, rows.src, rows.dst, rows.time, rows.features, rows.replaces)
         combined = hashlib.blake2b(f"{self.identity}|{identity}".encode(), digest_size=16).hexdigest()
         return replace(wider, **columns, identity=combined, imagined=rows)
 
@@ -437,7 +485,7 @@ class TemporalGraph:
 
     def _of_rows(self, rows: IntArray) -> TemporalGraph:
         """The same nodes with these events, which are in the order of time, numbered from 0."""
-        return _assemble(
+        graph = _assemble(
             self.num_nodes,
             self.src[rows],
             self.dst[rows],
@@ -447,6 +495,11 @@ class TemporalGraph:
             self.names,
             self.feature_names,
         )
+        if self.labels is None:
+            return replace(graph, event_name=self.event_name)
+        real = rows < self.num_events  # what might have been has no known label
+        labels = np.where(real, self.labels[np.where(real, rows, 0)], -1)
+        return graph.with_labels(labels, self.label_names, self.event_name)
 
 
 def check_query(graph: TemporalGraph, query: Query) -> None:
@@ -467,7 +520,7 @@ def check_query(graph: TemporalGraph, query: Query) -> None:
 def verify_graph(graph: TemporalGraph) -> None:
     """Read a whole graph and reject it if its columns are not those that were saved. Names are not checked."""
     columns = (graph.src, graph.dst, graph.time, graph.features, graph.node_features)
-    identity = identity_of(graph.num_nodes, *columns)
+    identity = columns_identity(graph.num_nodes, *columns)
     if identity != graph.identity:
         raise DataError(f"the events have the identity {identity}, not {graph.identity}: they were changed or damaged")
     offsets, incidence = index_by_node(graph.src, graph.dst, graph.num_nodes)
@@ -503,7 +556,7 @@ def _assemble(
     feature_names: tuple[str, ...] | None,
 ) -> TemporalGraph:
     """A graph from columns that have been checked."""
-    identity = identity_of(num_nodes, src, dst, time, features, node_features)
+    identity = columns_identity(num_nodes, src, dst, time, features, node_features)
     columns = (src, dst, time, features, node_features, names, *index_by_node(src, dst, num_nodes))
     for column in columns:
         if column is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def ends_first(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntA
     >>> ends_first(graph, link, 2, 3), ends_first(graph, link, 2, 9)
     (array([4, 2, 3]), array([4, 2, 3, 0, 1]))
     """
-    own = _by_turns([graph.history(node, query.before)[: -size - 1 : -1] for node in (query.src, query.dst)])
+    own = by_turns([graph.history(node, query.before)[: -size - 1 : -1] for node in (query.src, query.dst)])
     around = _around(graph, query, hops, own[: max(1, size * OWN // (OWN + AROUND))], size)
     if len(own) + len(around) < size:  # then the nodes that all of them lead to
         around = _around(graph, query, hops, own, size)
@@ -72,7 +73,7 @@ def ends_first(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntA
     return found
 
 
-def _by_turns(lists: Sequence[IntArray]) -> IntArray:
+def by_turns(lists: Sequence[IntArray]) -> IntArray:
     """The first row of each list, then the second of each, …; each row once."""
     place = np.concatenate([np.arange(len(rows)) for rows in lists])
     rows = np.concatenate(lists)[np.argsort(place, kind="stable")]
@@ -100,6 +101,24 @@ def _around(graph: TemporalGraph, query: Query, hops: int, own: IntArray, size: 
         known = np.concatenate([known, rows[~is_in(rows, known)]])
     around: IntArray = known[len(own) :]
     return around
+
+
+def near_all(near: Near, others: Sequence[int]) -> Near:
+    """What a function finds near a link and near those from its source to other destinations, by turns.
+
+    Args:
+        near: Finds events near one link.
+        others: The other destinations.
+    """
+    if not others:
+        return near
+
+    @wraps(near)
+    def near_each(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
+        links = [query, *(query._replace(dst=other) for other in others)]
+        return by_turns([np.asarray(near(graph, link, hops, size)) for link in links])[:size]
+
+    return near_each
 
 
 def events_on_paths(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntArray:
@@ -171,7 +190,7 @@ def candidates(
         raise CallError(f"hops and size must be at least 1, not {hops} and {size}")
     check_query(graph, query)
     hops = min(hops, graph.num_nodes)  # no path is longer than that
-    real = _allowed(graph, query, hops, size, near, protect and protect.at(query))
+    real = np.sort(nearest(graph, query, hops, size, near, protect and protect.at(query)))
     imagined = graph.imagined_before(query)
     if not len(imagined):
         return real
@@ -179,16 +198,25 @@ def candidates(
     return graph.in_time_order(both)
 
 
-def _allowed(
+def nearest(
     graph: TemporalGraph, query: Query, hops: int, size: int, near: Near, protect: Protected | None
 ) -> IntArray:
-    """The most relevant real events that may be removed, in the order of time."""
+    """The most relevant real events that may be removed, the most relevant first; fewer than `size`: no others.
+
+    Args:
+        graph: The log.
+        query: The link.
+        hops: How many events away from the link to look.
+        size: How many events at most.
+        near: Which ones.
+        protect: Events that may not be removed, as of this link.
+    """
     count = size
     while True:  # further away, until enough of them may be removed
         found = _rows_of_the_past(near(graph, query, hops, count), query, near)
         free = found if protect is None else found[~protect.mask(graph, found)]
         if len(free) >= size or len(found) < count:
-            return np.sort(free[:size])
+            return free[:size]
         count *= 4
 
 
@@ -200,7 +228,7 @@ def _rows_of_the_past(found: Any, query: Query, near: Near) -> IntArray:
     if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= query.before:
         name = getattr(near, "__name__", type(near).__name__)
         last = query.before - 1
-        raise CallError(f"near must give rows of events before the link, here 0 to {last}; {name} gave {found!r:.60}")
+        raise CallError(f"near must give rows of past events, here 0 to {last}; {name} gave {found!r:.60}")
     return rows
 
 
@@ -332,7 +360,7 @@ def _latest(
 def _lazily_within_one_more_hop(
     graph: TemporalGraph, query: Query, inside: BoolArray
 ) -> Callable[[IntArray, IntArray], BoolArray]:
-    """Whether both ends of an event are inside or one hop from it, worked out for the nodes that are asked about."""
+    """Whether both ends of an event are inside or one hop from it, worked out for the nodes that are looked up."""
     unknown, near, far = 0, 1, 2
     verdict = np.where(inside, np.int8(near), np.int8(unknown))
 

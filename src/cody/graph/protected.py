@@ -37,7 +37,7 @@ class Protected:
     simultaneous: bool = False  # events of the very moment of the link
 
     def at(self, query: Query) -> Protected:
-        """The same where a link is asked about: simultaneous events are those of its time."""
+        """The same for one link: simultaneous events are those of its time."""
         given = self.as_parameters()
         if not given["simultaneous"]:
             return self

@@ -9,20 +9,31 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from cody.errors import CallError, ModelError
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph, whole_number
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, whole_number
+from cody.models.labels import LabelTask, label_task_of
 from cody.utils.signatures import readable_help
 
 Change = frozenset[int]  # changed rows: a real one did not happen, an imagined one did
 
+SCORED_AGAIN = "by scoring this set once more, alone"
 HOPS = 2  # default of models without `hops`
 DECIMALS = 5  # of a logit
 LARGEST_LOGIT = 2**53 / 10**DECIMALS  # beyond it, a double does not have that many decimals: it must be a mistake
+
+# Of a decision: the scores that it reads → a number above 0 where the decision is positive. [B, m] → [B]
+Margin = Callable[[FloatArray], FloatArray]
+
+
+def first_score(scores: FloatArray) -> FloatArray:
+    """The margin of "is this link predicted?": the logit of the link itself. [B, m] → [B]"""
+    return scores[:, 0]
 
 
 class Model(Protocol):
@@ -84,6 +95,22 @@ class CorrectsItself(Protocol):
         ...
 
 
+class ScoreSession(Protocol):
+    """A session about links of one moment: the score of each, and of each class."""
+
+    def scores(self, changes: Sequence[Change]) -> FloatArray:
+        """The scores of all links for each change, or the class scores of a single link. [B, m]"""
+        ...
+
+
+@runtime_checkable
+class CorrectsScores(Protocol):
+    """A `ScoreSession` that may correct earlier answers, as `CorrectsItself` does."""
+
+    @property
+    def corrected_scores(self) -> Mapping[Change, FloatArray]: ...
+
+
 class Reference(Protocol):
     """A reference implementation, to verify an answer with."""
 
@@ -120,11 +147,101 @@ class OffersReference(Protocol):
 
 
 @runtime_checkable
+class ScoresLinks(Protocol):
+    """A model whose sessions can be about many links of one moment, so that what they share is computed once."""
+
+    def session_of_links(self, links: Sequence[Query], margin: Margin, rows: Sequence[int] = ()) -> ScoreSession:
+        """A session for several links with the same time and visible past.
+
+        Args:
+            links: The links.
+            margin: Of the decision: where it is close to 0, the scores must be exact.
+            rows: The rows that will probably be changed.
+        """
+        ...
+
+
+class ReferenceOfLinks(Reference, Protocol):
+    """A reference implementation for several links of one moment."""
+
+    def scores(self, links: Sequence[Query], changes: Sequence[Change]) -> FloatArray:
+        """The scores of all links for each change. [B, m]"""
+        ...
+
+
+@runtime_checkable
+class OffersReferenceOfLinks(Protocol):
+    """A model with a reference implementation for several links of one moment."""
+
+    def reference_of_links(self, links: Sequence[Query], change: Change, *, full: bool = False) -> ReferenceOfLinks:
+        """As `OffersReference.reference`.
+
+        Args:
+            links: The links that are scored.
+            change: The edited rows.
+            full: Replay from row 0 instead of from the latest state before the change.
+        """
+        ...
+
+
+@runtime_checkable
+class HasClasses(Protocol):
+    """A model that labels events or nodes instead of predicting links.
+
+    With two classes, `logits` answers one number per change: above 0, it is the second class. With more, it answers one
+    score per class. [B, C]
+    """
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes."""
+        ...
+
+
+@runtime_checkable
+class SaysSubject(Protocol):
+    """A model of labels that says what it labels: events (the default), or nodes at a time."""
+
+    @property
+    def about(self) -> str:
+        """Either "event" or "node"; a query about a node has it at both ends."""
+        ...
+
+
+@runtime_checkable
+class OffersThreshold(Protocol):
+    """A model of two classes with a threshold of its own, above which the second class is predicted."""
+
+    @property
+    def threshold(self) -> float | None:
+        """A probability; None: 0.5."""
+        ...
+
+
+@runtime_checkable
 class GivesLogits(Protocol):
     """A model that knows whether its answers are logits; for others, this is inferred from the answers."""
 
     @property
     def gives_logits(self) -> bool: ...
+
+
+@runtime_checkable
+class OffersVerifier(Protocol):
+    """A model that wraps another one, and verifies by what that one is verified by."""
+
+    @property
+    def has_reference(self) -> bool: ...
+
+    def verifier(self, query: Query, change: Change, *, full: bool = False) -> tuple[Reference | Model, str]:
+        """As `verifier_for`.
+
+        Args:
+            query: The link that is scored.
+            change: The edited rows.
+            full: Replay from row 0 instead of from the latest state before the change.
+        """
+        ...
 
 
 @runtime_checkable
@@ -137,11 +254,41 @@ class OffersOnly(Protocol):
 
 
 @runtime_checkable
+class OffersOnlyOfLinks(Protocol):
+    """The same for several links of one moment, or for class scores."""
+
+    def only_of_links(self, links: Sequence[Query], kept: Change) -> FloatArray:
+        """The scores of the links under a history that consists of these rows only. [m]"""
+        ...
+
+
+@runtime_checkable
 class OffersLinks(Protocol):
     """A model that can score many links at once, with nothing changed."""
 
     def logits_of_links(self, queries: Sequence[Query]) -> FloatArray:
         """The logit of each query with nothing changed. [n]"""
+        ...
+
+
+class LinksUnderRemoval(Protocol):
+    """Scores many links, in the order of time, under the removal of some events."""
+
+    def can_differ(self, queries: Sequence[Query]) -> BoolArray:
+        """Whether the answer about each link can be other than with nothing removed. [n]"""
+        ...
+
+    def logits(self, queries: Sequence[Query]) -> FloatArray:
+        """The logit of each query, [n]; with more than two classes, the score of each class. [n, C]"""
+        ...
+
+
+@runtime_checkable
+class OffersLinksWithout(Protocol):
+    """A model that follows the removal of some events once, for many links."""
+
+    def links_without(self, removed: Change) -> LinksUnderRemoval:
+        """Scores links of the log without these real events."""
         ...
 
 
@@ -176,8 +323,11 @@ class LacksOwnBatch(Protocol):
 class HasNoMemory(Protocol):
     """A model whose answers depend on the events that it attends to, up to `hops` away, and on nothing else."""
 
-    def attended(self, query: Query) -> IntArray:
-        """The rows that the answer depends on with nothing changed, sorted: no other single event can change it."""
+    def attended(self, query: Query) -> IntArray | None:
+        """The rows that the answer depends on with nothing changed, sorted: no other single event can change it.
+
+        None: they are not known.
+        """
         ...
 
 
@@ -185,17 +335,17 @@ class HasNoMemory(Protocol):
 class OffersEstimates(Protocol):
     """A slow model with cheap estimates, which the search uses. What is reported is evaluated exactly."""
 
-    def approximate(self, query: Query, rows: Sequence[int]) -> Session:
-        """A session whose answers are estimates. `rows` are the rows that will be changed."""
+    def approximate(self, query: Query, rows: Sequence[int]) -> Session | None:
+        """A session whose answers are estimates; None: there are none. `rows` are the rows that will be changed."""
         ...
 
 
-def size_of(session: Session) -> int:
+def size_of(session: Session | ScoreSession) -> int:
     """Approximate number of values that a session caches; 0 if unknown."""
     return session.size if isinstance(session, Measured) else 0
 
 
-def weight_of(session: Session) -> int:
+def weight_of(session: Session | ScoreSession) -> int:
     """Approximate maximum number of values that one evaluation computes; 0 if unknown."""
     return session.weight if isinstance(session, Weighed) else 0
 
@@ -218,6 +368,74 @@ def open_session(model: Model, query: Query, rows: Sequence[int] = ()) -> Sessio
     return _AskEachTime(model, query)
 
 
+def open_estimates(model: Model, query: Query, rows: Sequence[int]) -> Session | None:
+    """A session whose answers are cheap estimates; None if the model has none.
+
+    Args:
+        model: The model.
+        query: The link that is scored.
+        rows: The rows that will be changed.
+    """
+    return model.approximate(query, rows) if isinstance(model, OffersEstimates) else None
+
+
+def open_session_of_links(
+    model: Model, links: Sequence[Query], margin: Margin, rows: Sequence[int] = ()
+) -> ScoreSession:
+    """A session about links of one moment, whether or not the model has such sessions of its own.
+
+    Args:
+        model: The model.
+        links: Links with the same time and visible past.
+        margin: Of the decision that their scores lead to.
+        rows: The rows that may change in this session.
+    """
+    if isinstance(model, ScoresLinks):
+        return model.session_of_links(links, margin, rows)
+    return SessionsOfLinks(links, tuple(open_session(model, link, rows) for link in links))
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsOfLinks:
+    """A session of its own for each of several links."""
+
+    links: Sequence[Query]
+    sessions: tuple[Session, ...]
+
+    def scores(self, changes: Sequence[Change]) -> FloatArray:
+        answers = zip(self.links, self.sessions, strict=True)
+        return np.concatenate([as_scores(link, changes, each.logits(changes)) for link, each in answers], axis=1)
+
+    @property
+    def size(self) -> int:
+        return sum(map(size_of, self.sessions))
+
+    @property
+    def weight(self) -> int:
+        return sum(map(weight_of, self.sessions))
+
+
+def as_scores(query: Query, changes: Sequence[Change], answers: Any) -> FloatArray:
+    """The answers of a model about one link as a table of finite numbers: one score, or one per class. [B, m]
+
+    Args:
+        query: The link that is scored.
+        changes: The changes that were evaluated.
+        answers: One number, or one row of class scores, per change.
+    """
+    try:
+        scores = np.asarray(answers, dtype=np.float64)
+    except (TypeError, ValueError):
+        scores = np.zeros(0)
+    if scores.ndim not in (1, 2) or len(scores) != len(changes):
+        wanted = f"one number (or one row of class scores) for each of {len(changes)} changes"
+        raise ModelError(f"the model must return {wanted}, not {str(answers)[:60]!r}")
+    scores = scores.reshape(len(changes), scores.shape[1] if scores.ndim == 2 else 1)
+    for change, row in zip(changes, scores, strict=True):
+        check_logits(query, [change] * len(row), row.tolist())
+    return scores
+
+
 @dataclass(frozen=True, slots=True)
 class _AskEachTime:
     model: Model
@@ -236,10 +454,27 @@ def verifier_for(model: Model, query: Query, change: Change, *, full: bool = Fal
         change: The edited rows: a real row is removed, an imagined row is added.
         full: Replay from row 0 instead of from the latest state before the change.
     """
+    if isinstance(model, OffersVerifier):
+        return model.verifier(query, change, full=full)
     if not isinstance(model, OffersReference):
-        return model, "by scoring this set once more, alone"
+        return model, SCORED_AGAIN
     reference = model.reference(query, change, full=full)
-    return reference, f"by replay from {'the memory at ' if reference.since else ''}event {reference.since}"
+    return reference, replayed_from(reference.since)
+
+
+def replayed_from(row: int) -> str:
+    """How an answer was verified, in words."""
+    return f"by replay from {'the memory at ' if row else ''}event {row}"
+
+
+def has_reference(model: Model) -> bool:
+    """Whether a model has a reference implementation."""
+    return model.has_reference if isinstance(model, OffersVerifier) else isinstance(model, OffersReference)
+
+
+def gives_logits(model: Model) -> bool:
+    """Whether a model is known to answer with logits; if not, this is inferred from its answers."""
+    return isinstance(model, GivesLogits) and model.gives_logits
 
 
 def logit_of_only(model: Model, query: Query, kept: Change) -> float:
@@ -252,22 +487,85 @@ def logit_of_only(model: Model, query: Query, kept: Change) -> float:
     """
     if isinstance(model, OffersOnly):
         return float(model.only(query, kept))
-    change: Change = frozenset(range(query.before)) - kept
-    (logit,) = checked_logits(query, [change], model.logits(query, [change]))
-    return logit
+    (logit,) = scores_of_only(model, [query], kept).tolist()
+    return float(logit)
+
+
+def scores_of_only(model: Model, links: Sequence[Query], kept: Change) -> FloatArray:
+    """The scores of links of one moment under a history that consists of a few rows only. [m]
+
+    Args:
+        model: The model.
+        links: The links that are scored.
+        kept: The rows of that history.
+    """
+    if isinstance(model, OffersOnlyOfLinks):
+        return model.only_of_links(links, kept)
+    task = label_task(model)
+    if isinstance(model, OffersOnly) and (task is None or task.outputs == 1):
+        return np.array([model.only(link, kept) for link in links])
+    change: Change = frozenset(range(links[0].before)) - kept
+    return np.concatenate([as_scores(link, [change], model.logits(link, [change]))[0] for link in links])
 
 
 def logits_of_links(model: Model, queries: Sequence[Query]) -> list[float]:
     """The logit of each link with nothing changed."""
     unchanged: list[Change] = [frozenset()]
-    if not isinstance(model, OffersLinks):
+    if isinstance(model, OffersLinks):
+        logits = as_floats(model.logits_of_links(queries))
+    elif isinstance(model, ScoresLinks):
+        logits = [logit for links in of_one_moment(queries) for logit in _as_they_are(model, links)]
+    else:
         return [checked_logits(query, unchanged, model.logits(query, unchanged))[0] for query in queries]
-    logits = as_floats(model.logits_of_links(queries))
     if len(logits) != len(queries):
         raise ModelError(f"the model returned {len(logits)} logits for {len(queries)} links")
     for query, logit in zip(queries, logits, strict=True):
         check_logits(query, unchanged, [logit])
     return logits
+
+
+def of_one_moment(queries: Sequence[Query]) -> list[list[Query]]:
+    """Consecutive queries with the same time and visible past, together."""
+    return [list(some) for _, some in groupby(queries, key=lambda query: (query.time, query.before))]
+
+
+def _as_they_are(model: ScoresLinks, links: Sequence[Query]) -> list[float]:
+    """The logit of each of some links of one moment, with nothing changed."""
+    scores = model.session_of_links(links, first_score).scores([frozenset()])
+    if scores.shape != (1, len(links)):
+        raise ModelError(f"the model returned {scores.size} logits for {len(links)} links")
+    return as_floats(scores[0])
+
+
+def scores_of_links(model: Model, queries: Sequence[Query]) -> FloatArray:
+    """The scores of each link with nothing changed: one, or one per class. [n, m]"""
+    unchanged: list[Change] = [frozenset()]
+    if isinstance(model, OffersLinks):
+        scores = np.asarray(model.logits_of_links(queries), dtype=np.float64).reshape(len(queries), -1)
+    else:
+        answers = [as_scores(query, unchanged, model.logits(query, unchanged)) for query in queries]
+        scores = np.concatenate(answers)
+    for query, row in zip(queries, scores.tolist(), strict=True):
+        check_logits(query, unchanged * len(row), row)
+    return scores
+
+
+def links_without(model: Model, removed: Change) -> LinksUnderRemoval:
+    """Scores many links under the removal of some real events, whether or not the model has its own way to do so."""
+    return model.links_without(removed) if isinstance(model, OffersLinksWithout) else _LinkByLink(model, removed)
+
+
+@dataclass(frozen=True, slots=True)
+class _LinkByLink:
+    model: Model
+    removed: Change
+
+    def can_differ(self, queries: Sequence[Query]) -> BoolArray:
+        first = min(self.removed, default=math.inf)
+        return np.array([query.before > first for query in queries], dtype=bool)
+
+    def logits(self, queries: Sequence[Query]) -> FloatArray:
+        return np.array([open_session(self.model, query).logits([self.removed])[0] for query in queries])
 
 
 def model_on(model: Model, graph: TemporalGraph) -> Model:
@@ -288,7 +586,7 @@ def as_seen(model: Model, graph: TemporalGraph, query: Query) -> Query:
         graph: The log of events.
         query: The link that is scored.
     """
-    return until(graph, query, model.sees_before(query)) if isinstance(model, SeesPart) else query
+    return as_of(graph, query, model.sees_before(query)) if isinstance(model, SeesPart) else query
 
 
 def attended_by(model: Model, query: Query) -> IntArray | None:
@@ -296,7 +594,7 @@ def attended_by(model: Model, query: Query) -> IntArray | None:
     return model.attended(query) if isinstance(model, HasNoMemory) else None
 
 
-def until(graph: TemporalGraph, query: Query, before: int) -> Query:
+def as_of(graph: TemporalGraph, query: Query, before: int) -> Query:
     """The same link as of an earlier row.
 
     Args:
@@ -310,6 +608,20 @@ def until(graph: TemporalGraph, query: Query, before: int) -> Query:
 def identity_of(model: Model) -> str:
     """The identity of a model; if it has none, the name of its class."""
     return str(getattr(model, "identity", type(model).__qualname__))
+
+
+def label_task(model: Model) -> LabelTask | None:
+    """What a model labels; None for a model that scores links."""
+    if not isinstance(model, HasClasses):
+        return None
+    about = model.about if isinstance(model, SaysSubject) else "event"
+    return LabelTask(tuple(model.classes), about, model.threshold if isinstance(model, OffersThreshold) else None)
+
+
+def subject_of(model: Model) -> str:
+    """What a model decides about: a link, or an event or node that it labels."""
+    task = label_task(model)
+    return "link" if task is None else task.about
 
 
 def has_identity(model: Model) -> bool:
@@ -369,8 +681,17 @@ class FunctionModel:
     def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
         return np.asarray(self.function(self.graph, query, changes), dtype=np.float64)
 
-    def on(self, graph: TemporalGraph) -> FunctionModel:
-        return FunctionModel(self.function, graph, self.identity, self.hops)
+    def on(self, graph: TemporalGraph) -> Self:
+        return replace(self, graph=graph)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelFunction(FunctionModel):
+    """A plain function as a model of labels."""
+
+    classes: tuple[str, ...] = ()
+    about: str = "event"
+    threshold: float | None = None
 
 
 @readable_help
@@ -380,14 +701,21 @@ def as_model(
     *,
     identity: str,
     hops: int = HOPS,
+    classes: Sequence[str] | None = None,
+    about: str = "event",
+    threshold: float | None = None,
 ) -> FunctionModel:
     """A model from a function `f(graph, query, changes) -> logits`.
 
     Args:
-        function: Returns one logit per change.
+        function: Returns one logit per change; with more than two classes, one row of class scores per change.
         graph: The log of events.
         identity: A string that changes whenever the answers of the function may change.
         hops: How many events away from a link the function looks.
+        classes: Names of the classes, if the function labels events or nodes instead of predicting links. Of two, the
+            second one is predicted where the logit is above 0.
+        about: What is labelled: "event" or "node".
+        threshold: With two classes, the probability above which the second one is predicted. Default: 0.5.
 
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 0], dst=[1, 1, 1], time=[1.0, 2.0, 3.0])
     >>> def count(graph, query, changes):
@@ -399,7 +727,11 @@ def as_model(
         raise CallError(f"a model is made of a function f(graph, query, changes), not {function!r:.60}")
     if not isinstance(graph, TemporalGraph):
         raise CallError(f"the second argument is a graph, as returned by cody.load, not {graph!r:.60}")
-    return FunctionModel(function, graph, str(identity), whole_number("hops", hops))
+    hops = whole_number("hops", hops)
+    task = label_task_of(classes, about, threshold)
+    if task is None:
+        return FunctionModel(function, graph, str(identity), hops)
+    return LabelFunction(function, graph, str(identity), hops, task.classes, task.about, task.threshold)
 
 
 def check_changes(graph: TemporalGraph, changes: Iterable[Iterable[int]]) -> list[Change]:

@@ -19,13 +19,13 @@ from safetensors.numpy import save_file
 
 from cody._version import __version__
 from cody.errors import CallError, ModelError, did_you_mean, first_line
-from cody.models.pyg_sizes import PygSizes, pyg_shapes
-from cody.models.shapes import Shapes, check_shapes, network_shapes
-from cody.models.sizes import Sizes
+from cody.models.labels import LabelTask
+from cody.models.sizes import PygSizes, Shapes, Sizes, check_shapes, linear, network_shapes, pyg_shapes
 from cody.utils.files import is_as_written, replacing, with_checksum, write_atomically
 from cody.utils.words import sanitize
 
 SCHEMA = "cody/model/1"
+LABEL = "label"  # the task of a model that labels; a description without a task is that of a link model
 
 Arrays = dict[str, NDArray[Any]]  # weights by name
 
@@ -53,6 +53,7 @@ class SavedModel:
     arrays: Arrays
     data: str  # identity of the graph it was trained on, or imported for
     origin: dict[str, Any] = field(default_factory=dict)  # settings and metrics of its training, or its source
+    task: LabelTask | None = None  # what it labels; None: it scores links
 
 
 def own_sizes(saved: SavedModel) -> Sizes:
@@ -74,7 +75,7 @@ def write_model(folder: Path, model: SavedModel) -> None:
         "origin": model.origin,
         "cody": __version__,
         "weights": write_arrays(folder / "model.safetensors", model.arrays),
-    }
+    } | ({} if model.task is None else {"task": LABEL, **asdict(model.task)})
     write_json(folder / "model.json", document)
 
 
@@ -87,10 +88,21 @@ def read_model(name: str | Path) -> SavedModel:
         known = {entry.name for entry in fields(ARCHITECTURES[kind].sizes)}
         sizes = ARCHITECTURES[kind].sizes(**{key: value for key, value in document["sizes"].items() if key in known})
         shapes = ARCHITECTURES[kind].shapes(sizes)
-        data, origin = document["data"], document["origin"]
+        data, origin, task = document["data"], document["origin"], _task(document)
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{folder / 'model.json'} is damaged: {sanitize(repr(error))}") from None
-    return SavedModel(kind, sizes, read_weights(folder / "model.safetensors", shapes, document), data, origin)
+    if task is not None and isinstance(sizes, Sizes):
+        shapes = {**shapes, **linear("score.out", sizes.dimension, task.outputs)}
+    arrays = read_weights(folder / "model.safetensors", shapes, document)
+    return SavedModel(kind, sizes, arrays, data, origin, task)
+
+
+def _task(document: Mapping[str, Any]) -> LabelTask | None:
+    if "task" not in document:
+        return None
+    if document["task"] != LABEL:
+        raise ModelError(f"the model's task is {sanitize(repr(document['task']))}, which this version does not know")
+    return LabelTask(tuple(map(str, document["classes"])), document["about"], document.get("threshold"))
 
 
 def read_weights(file: Path, shapes: Shapes, description: Mapping[str, Any]) -> Arrays:

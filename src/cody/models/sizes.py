@@ -1,7 +1,12 @@
-"""The sizes of a network, and what they require of the data."""
+"""The sizes of a network, what they require of the data, and the shapes of its weights.
+
+Shapes are known without building the network, so that a file can be checked before it is loaded.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,24 +29,23 @@ class Sizes:
     dropout: float = 0.1  # while training
 
     def __post_init__(self) -> None:
-        limits = {"dimension": 10_000, "layers": 10, "heads": 100, "neighbours": 10_000, "batch": 10**9}
-        for name, limit in limits.items():
-            value = getattr(self, name)
-            if type(value) is not int or not 1 <= value <= limit:
-                raise ModelError(f"{name} must be a whole number from 1 to {limit:,}, not {sanitize(repr(value))}")
-        if type(self.edge_features) is not int or not 0 <= self.edge_features <= 1_000_000:
-            given = sanitize(repr(self.edge_features))
-            raise ModelError(f"edge_features must be a whole number from 0 to 1,000,000, not {given}")
+        check_whole(self, 1, dimension=10_000, layers=10, heads=100, neighbours=10_000, batch=10**9)
+        check_whole(self, 0, edge_features=10**6)
         if 2 * self.dimension % self.heads:
             raise ModelError(f"twice the dimension ({self.dimension}) must be a multiple of the heads ({self.heads})")
         if not isinstance(self.dropout, int | float) or not 0.0 <= self.dropout < 1.0:
             raise ModelError(f"dropout must be at least 0 and below 1, not {sanitize(repr(self.dropout))}")
 
 
-PRESETS = {
-    "paper": Sizes(),
-    "compact": Sizes(dimension=64, neighbours=10),
-}
+def check_whole(sizes: object, least: int, **limits: int) -> None:
+    """Reject sizes that are not whole numbers between `least` and their limits."""
+    for name, limit in limits.items():
+        value = getattr(sizes, name)
+        if type(value) is not int or not least <= value <= limit:
+            raise ModelError(f"{name} must be a whole number from {least} to {limit:,}, not {sanitize(repr(value))}")
+
+
+PRESETS = {"paper": Sizes(), "compact": Sizes(dimension=64, neighbours=10)}
 
 
 def edge_width(graph: TemporalGraph) -> int:
@@ -62,3 +66,89 @@ def node_inputs(graph: TemporalGraph, sizes: Sizes) -> FloatArray | None:
     inputs = np.zeros((graph.num_nodes, sizes.dimension), dtype=np.float32)
     inputs[:, :width] = graph.node_features
     return inputs
+
+
+@dataclass(frozen=True, slots=True)
+class PygSizes:
+    """Everything that determines the shape of such a TGN, and how it is fed."""
+
+    memory: int
+    time: int  # of a time encoding
+    embedding: int
+    heads: int
+    messages: int  # features per event
+    neighbours: int  # recent events that a node attends to
+    batch: int  # rows between two updates of the memory
+    start: float = 0.0  # the time that the model counts as 0
+    message: float | None = None  # the feature of every event, if events have none
+    splits: tuple[int, ...] = ()  # rows from which batches are counted anew
+    sees_own_batch: bool = True  # whether a link sees earlier events of its batch; missing in folders of version 0.2
+
+    def __post_init__(self) -> None:
+        check_whole(self, 1, memory=10_000, time=10_000, embedding=10_000, heads=100, neighbours=10_000, batch=10**9)
+        check_whole(self, 0, messages=10**6)
+        if not (isinstance(self.splits, list | tuple) and all(type(row) is int and row >= 0 for row in self.splits)):
+            raise ModelError(f"splits must be rows of events, not {sanitize(repr(self.splits))}")
+        object.__setattr__(self, "splits", tuple(self.splits))  # a file has a list
+        if type(self.sees_own_batch) is not bool:
+            raise ModelError(f"sees_own_batch must be true or false, not {sanitize(repr(self.sees_own_batch))}")
+        if self.embedding % self.heads:
+            raise ModelError(f"the embedding ({self.embedding}) must be a multiple of the heads ({self.heads})")
+        for name in ("start", "message"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
+                raise ModelError(f"{name} must be a finite number, not {sanitize(repr(value))}")
+
+
+Shapes = Mapping[str, tuple[int, ...]]  # of the weights, by name
+
+
+def linear(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+
+
+def network_shapes(sizes: Sizes, *, memory: bool) -> Shapes:
+    """The shapes of TGAT, or with `memory` those of TGN."""
+    d = sizes.dimension
+    width, event = 2 * d, 2 * d + sizes.edge_features  # of a query, and of a key or value
+    shapes: dict[str, tuple[int, ...]] = {"encode.frequency": (d,), "encode.phase": (d,)}
+    for layer in (f"attention.{number}" for number in range(sizes.layers)):
+        shapes |= linear(f"{layer}.query", width, width) | linear(f"{layer}.out", width, width)
+        shapes |= linear(f"{layer}.key", event, width) | linear(f"{layer}.value", event, width)
+        shapes |= linear(f"{layer}.merge.hidden", width + d, d) | linear(f"{layer}.merge.out", d, d)
+    shapes |= linear("score.hidden", width, d) | linear("score.out", d, 1)
+    if memory:
+        shapes |= {"memory.weight_ih": (3 * d, event + d), "memory.weight_hh": (3 * d, d)}
+        shapes |= {"memory.bias_ih": (3 * d,), "memory.bias_hh": (3 * d,)}
+    return shapes
+
+
+def check_shapes(found: Shapes, wanted: Shapes, source: str) -> None:
+    """Reject weights that are not exactly those of a network."""
+    for name, shape in found.items():
+        if name not in wanted:
+            layers = len({weight.split(".")[1] for weight in wanted if weight.startswith("attention.")})
+            hint = f" (the network has {layers} layers)" if name.startswith("attention.") else ""
+            raise ModelError(f"{source}: parameter {name!r} does not belong to this architecture{hint}")
+        if shape != wanted[name]:
+            raise ModelError(f"{source}: parameter {name!r} has shape {shape}, expected {wanted[name]}")
+    missing = sorted(wanted.keys() - found.keys())
+    if missing:
+        raise ModelError(f"{source}: parameter {missing[0]!r} is missing")
+
+
+def pyg_shapes(sizes: PygSizes) -> Shapes:
+    """The shapes of memory, attention and link predictor."""
+    d, e = sizes.memory, sizes.embedding
+    shapes = linear("memory.time_enc.lin", 1, sizes.time) | linear("gnn.time_enc.lin", 1, sizes.time)
+    shapes |= {"memory.gru.weight_ih": (3 * d, 2 * d + sizes.messages + sizes.time), "memory.gru.weight_hh": (3 * d, d)}
+    shapes |= {"memory.gru.bias_ih": (3 * d,), "memory.gru.bias_hh": (3 * d,)}
+    for part in ("key", "query", "value", "skip"):
+        shapes |= linear(f"gnn.conv.lin_{part}", d, e)
+    shapes["gnn.conv.lin_edge.weight"] = (e, sizes.messages + sizes.time)
+    return (
+        shapes
+        | linear("link_pred.lin_src", e, e)
+        | linear("link_pred.lin_dst", e, e)
+        | linear("link_pred.lin_final", e, 1)
+    )

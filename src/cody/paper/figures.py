@@ -7,7 +7,8 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -33,26 +34,7 @@ except ImportError:
 
 PAGE = 6.75  # inches: the width of a page with two columns
 PANEL = 1.85  # height of one panel
-STYLE: dict[Any, Any] = {
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7,
-    "legend.frameon": False,
-    "legend.handlelength": 4.2,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 3.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e4e4e4",
-    "grid.linewidth": 0.5,
-    "axes.axisbelow": True,
-    "svg.hashsalt": "cody",
-    "text.parse_math": False,  # a $ in a file name is just a $
-}
+STYLE = Path(__file__).with_name("figures.mplstyle")
 VARIED = {"search.alpha": "α", "candidates.size": "candidates"}  # options that sensitivity is drawn for
 
 # Okabe and Ito's colours, which the colour-blind can tell apart. A policy has a colour, a search a line style.
@@ -62,7 +44,7 @@ MARKERS = dict(zip(POLICIES, "ov^sd", strict=True))
 SEARCH_DASHES = ((0, (6, 1.2, 1, 1.2)), (0, (4, 1.5)), "-", (0, (10, 2)))
 DASHES: dict[str, Any] = dict(zip(SEARCHES, SEARCH_DASHES, strict=True))
 DOTS = (0, (1, 1.2))
-FACTUAL_LOOKS = (("#999999", "*"), (PINK, "P"), (GREEN, "H"), (BLACK, "D"), (RED, "X"))
+FACTUAL_LOOKS = (("#999999", "*"), (PINK, "P"), (GREEN, "H"), (BLACK, "D"), (RED, "X"), (BLUE, "^"))
 OTHERS = ((BLACK, "<"), (RED, ">"), (PINK, "h"), ("#999999", "p"))
 OTHER_DASHES = ((0, (3, 1, 1, 1)), (0, (5, 3)), (0, (8, 2, 1, 2, 1, 2)), "-")
 SEQUENCE = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PINK, "D"), (BLACK, "v"))
@@ -75,6 +57,7 @@ ANSWERED = 0.9  # an explainer that looks for counterfactuals answers with at le
 
 
 Curve = TypeVar("Curve")
+Key = TypeVar("Key")
 
 
 class Look(NamedTuple):
@@ -83,15 +66,13 @@ class Look(NamedTuple):
     marker: str
 
 
-def _looks_of_catalogue() -> Iterator[tuple[Parts, Look]]:
-    """Factual explainers are dotted; others have the line style of the search in the colour of the policy."""
-    for entry, (colour, marker) in zip(FACTUAL, FACTUAL_LOOKS, strict=True):
-        yield entry.parts, Look(colour, DOTS, marker)
-    for search, policy in (entry.parts for entry in SEARCHING):
-        yield (search, policy), Look(COLOURS[policy], DASHES[search], MARKERS[policy])
-
-
-LOOKS = dict(_looks_of_catalogue())
+# Factual explainers are dotted; others have the line style of the search in the colour of the policy.
+LOOKS: dict[Parts, Look] = {
+    entry.parts: Look(colour, DOTS, marker) for entry, (colour, marker) in zip(FACTUAL, FACTUAL_LOOKS, strict=True)
+} | {
+    (search, policy): Look(COLOURS[policy], DASHES[search], MARKERS[policy])
+    for search, policy in (entry.parts for entry in SEARCHING)
+}
 
 
 def save_figures(records: Sequence[Record], folder: Path) -> list[Path]:
@@ -102,7 +83,7 @@ def save_figures(records: Sequence[Record], folder: Path) -> list[Path]:
     except OSError as error:
         raise CallError(f"cannot use {str(folder)!r} as the folder of the figures: {error.strerror}") from None
     drawn: dict[Path, bytes] = {}
-    with rc_context(STYLE):
+    with rc_context(fname=STYLE):
         for name, figure in draw(arranged):
             stem = _file_name(name, {path.stem for path in drawn})
             for kind, metadata in (("svg", {"Date": None, "Creator": DRAWN_BY}), ("png", {"Software": DRAWN_BY})):
@@ -112,8 +93,17 @@ def save_figures(records: Sequence[Record], folder: Path) -> list[Path]:
     for path in drawn:
         _reject_foreign(path)
     for path, written in drawn.items():
-        _write(path, written)
+        with _one_clear_error(path):
+            write_atomically(path, written)
     return list(drawn)
+
+
+@contextmanager
+def _one_clear_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CodyError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _file_name(name: str, taken: Set[str]) -> str:
@@ -125,22 +115,12 @@ def _file_name(name: str, taken: Set[str]) -> str:
 
 def _reject_foreign(path: Path) -> None:
     """Do not replace a file whose metadata do not say that it was drawn here."""
-    try:
-        with path.open("rb") as file:
-            ours = DRAWN_BY.encode() in file.read(4096)
-    except FileNotFoundError:
+    if not path.exists():
         return
-    except OSError as error:
-        raise CodyError(f"cannot write {path}: {error.strerror}") from None
+    with _one_clear_error(path), path.open("rb") as file:
+        ours = DRAWN_BY.encode() in file.read(4096)
     if not ours:
         raise CallError(f"{path} exists and was not drawn by this version of cody; choose another folder, or move it")
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise CodyError(f"cannot write {path}: {error.strerror}") from None
 
 
 def draw(records: Sequence[Record]) -> Iterator[tuple[str, Figure]]:
@@ -284,24 +264,25 @@ def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure
     figure = Figure(figsize=(width, PANEL * len(kinds) + legend + 0.4), layout="constrained")
     figure.suptitle(records[0].model, fontsize=8, fontweight="bold")
     grid = figure.subplots(len(kinds), len(names), sharex=True, sharey=True, squeeze=False)
-    for row, kind in enumerate(kinds):
-        for column, data in enumerate(names):
-            grid[row, column].set_title(f"{data}, {_links(found.get((data, kind), []))} {kind}")
-            grid[-1, column].set_xlabel(xlabel)
-        grid[row, 0].set_ylabel(ylabel)
-    filled = [
-        (grid[row, column], found[data, kind])
-        for row, kind in enumerate(kinds)
-        for column, data in enumerate(names)
-        if (data, kind) in found
-    ]
-    for axes, group in filled:
-        ran = {record.explainer for record in group}
-        absent = [name for name in explainers if name not in ran]
-        if absent:
-            text = "\n".join(["not run:", *absent])
-            axes.text(0.03, 0.97, text, transform=axes.transAxes, ha="left", va="top", fontsize=6, color="#777777")
+    filled = []
+    for (row, kind), (column, data) in itertools.product(enumerate(kinds), enumerate(names)):
+        axes, group = grid[row, column], found.get((data, kind), [])
+        axes.set_title(f"{data}, {_links(group)} {kind}")
+        if group:
+            filled.append((axes, group))
+            _name_absent(axes, [name for name in explainers if name not in {record.explainer for record in group}])
+    for axes in grid[-1]:
+        axes.set_xlabel(xlabel)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(ylabel)
     return figure, filled
+
+
+def _name_absent(axes: Axes, absent: Sequence[str]) -> None:
+    """Say in a panel which explainers were not run."""
+    if absent:
+        text = "\n".join(["not run:", *absent])
+        axes.text(0.03, 0.97, text, transform=axes.transAxes, ha="left", va="top", fontsize=6, color="#777777")
 
 
 def _legend(figure: Figure, look: Mapping[str, Look], records: Sequence[Record]) -> None:
@@ -358,7 +339,8 @@ def similarity(records: Sequence[Record]) -> Figure:
     """Jaccard similarity of each pair of explainers: the mean over the links that both explained."""
     members = dict(_by_explainer(records))
     names = list(members)
-    values = np.array([[_known(jaccard(members[one], members[other])) for other in names] for one in names])
+    pairs = [[jaccard(members[one], members[other]) for other in names] for one in names]
+    values = np.array(pairs, dtype=np.float64)  # nan where no link was explained by both
     labels = [f"{name}  {number}" for number, name in enumerate(names, 1)]
     side = max(1.2, 0.31 * len(names))
     figure = Figure(figsize=(LETTER * max(map(len, labels)) + side + 1.1, side + 0.5), layout="constrained")
@@ -373,10 +355,6 @@ def similarity(records: Sequence[Record]) -> Figure:
     axes.set_title(f"{records[0].model}, {records[0].data}, {_links(records)} {records[0].kind}")
     figure.colorbar(image, ax=axes, label="mean Jaccard similarity")
     return figure
-
-
-def _known(value: float | None) -> float:
-    return np.nan if value is None else value
 
 
 # Sensitivity
@@ -410,10 +388,8 @@ def sensitivity(panels: Varied, title: str) -> Figure:
 def _varied(records: Sequence[Record]) -> dict[str, dict[str, dict[str, list[Record]]]]:
     """For each explainer that was run with several values: parameter, value, records that differ in nothing else."""
     found: dict[str, dict[str, dict[str, list[Record]]]] = {}
-    families: dict[Parts, list[tuple[dict[str, str], Record]]] = {}
-    for record in records:
-        families.setdefault((record.search, record.policy), []).append((setting_of(record), record))
-    for parts, members in families.items():
+    for parts, family in _grouped(records, lambda record: (record.search, record.policy)).items():
+        members = [(setting_of(record), record) for record in family]
         entry = known(*parts)
         explainer = "-".join(parts) if entry is None else entry.name
         for parameter in VARIED:
@@ -441,9 +417,7 @@ def _without(given: Mapping[str, str], parameter: str) -> str:
 
 
 def _by_explainer(records: Iterable[Record]) -> list[tuple[str, list[Record]]]:
-    found: dict[str, list[Record]] = {}
-    for record in records:
-        found.setdefault(record.explainer, []).append(record)
+    found = _grouped(records, lambda record: record.explainer)
     return [(name, found[name]) for name in explainers_in_order(itertools.chain(*found.values()))]
 
 
@@ -452,7 +426,11 @@ def _links(records: Iterable[Record]) -> int:
 
 
 def _by_data_and_kind(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
-    found: dict[tuple[str, str], list[Record]] = {}
+    return _grouped(records, lambda record: (record.data, record.kind))
+
+
+def _grouped(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
+    found: dict[Key, list[Record]] = {}
     for record in records:
-        found.setdefault((record.data, record.kind), []).append(record)
+        found.setdefault(key(record), []).append(record)
     return found

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cody.data import datasets
 from cody.graph.neighbourhood import SIZE, events_among_nodes
+from cody.models.decided import LINK_PREDICTED
+from cody.models.decision import Labelled
+from cody.study.decisions import KindWords, kind_in_words
 from cody.study.explainers import known
 from cody.study.instances import PAPER_MARGIN, PAPER_PERIOD
 from cody.study.metrics import link_of
@@ -25,6 +28,12 @@ def links(members: Mapping[str, Sequence[Record]]) -> set[tuple[str, str, int]]:
     return {link_of(record) for records in members.values() for record in records}
 
 
+def words_of(kind: str, members: Mapping[str, Sequence[Record]]) -> KindWords:
+    """What the predictions of a group are called; of several labels, each is about the predicted one."""
+    first = next(iter(members.values()))[0]
+    return kind_in_words(kind, None if isinstance(first.decision, Labelled) else first.decision, first.subject)
+
+
 def missing(model: str, groups: Groups) -> Iterator[str]:
     """Which explainers did not explain every link that others did: such numbers must not be compared."""
     disjoint: dict[str, list[str]] = {}
@@ -36,12 +45,13 @@ def missing(model: str, groups: Groups) -> Iterator[str]:
             continue
         for explainer, mine in explained.items():
             if len(mine) < len(everything):
-                share = f"{len(mine)} of the {len(everything)} {kind} links"
+                share = f"{len(mine)} of the {len(everything)} {words_of(kind, members).plural}"
                 yield f"{explainer} explained only {share} of {data} ({model})."
     for data, kinds in disjoint.items():
+        subject = words_of(kinds[0], groups[data, kinds[0]]).subject
         yield (
-            f"No {' and no '.join(kinds)} link of {data} ({model}) was explained by all of these explainers: their "
-            "numbers are about different links and must not be compared."
+            f"No {' and no '.join(kinds)} {subject} of {data} ({model}) was explained by all of these explainers: "
+            f"their numbers are about different {subject}s and must not be compared."
         )
 
 
@@ -67,6 +77,7 @@ def built_with_other_settings(model: str, groups: Groups) -> Iterator[str]:
         (f"have a logit closer to 0 than {PAPER_MARGIN:g}", lambda record: abs(record.original) < PAPER_MARGIN),
         ("were not made with --near nodes", lambda record: not _is_among_nodes(record)),
         ("allow more than removals", lambda record: record.allowed != REMOVALS),
+        ("are about another decision", lambda record: record.decision != LINK_PREDICTED),
         ("have other iterations, alpha or candidates", lambda record: not has_paper_options(record)),
     )
     counts = {what: sum(map(differs, records)) for what, differs in differences}

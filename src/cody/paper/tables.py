@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cody.paper.remarks import Groups, beyond_removals, built_with_other_settings, follows_paper, missing
+from cody.models.decided import LINK_PREDICTED
+from cody.paper.remarks import Groups, beyond_removals, built_with_other_settings, follows_paper, missing, words_of
 from cody.paper.remarks import links as links_of
 from cody.study import metrics
 from cody.study.arrange import DATA, MODELS, Parts, arrange, explainers_in_order, in_order
+from cody.study.decisions import KindWords
 from cody.study.explainers import known
 from cody.study.failure import Failure, in_words
 from cody.study.metrics import Interval, Metric, MetricInputs, columns, interval
@@ -89,6 +91,27 @@ SECONDS = Measure(
 )
 
 
+RANK = Measure("rank", "rank", "Rank", "median rank of the destination", metrics.rank, digits=0, ranked=False)
+RANK_AFTER = Measure(
+    "rank_after",
+    "rank after",
+    "Rank after",
+    "median rank of the destination without X",
+    metrics.rank_after,
+    digits=0,
+    ranked=False,
+)
+RECIPROCAL_RANK_LOST = Measure(
+    "reciprocal_rank_lost",
+    "RR lost",
+    "RR lost",
+    "mean of 1/rank − 1/rank without X; negative where X keeps the destination down",
+    metrics.reciprocal_rank_lost,
+    digits=3,
+    ranked=False,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Which measures a table has, and the order of its columns."""
@@ -97,6 +120,7 @@ class Layout:
     title: str
     panels: tuple[tuple[Measure, ...], ...]  # one below the other
     data_first: bool = True  # data sets, and the kinds within them; if False, the other way round
+    needs_ranks: bool = False  # it is left out where nothing is ranked
 
 
 LAYOUTS = (
@@ -109,6 +133,7 @@ LAYOUTS = (
     Layout("fidelity", "Fidelity and sparsity", ((FIDELITY_PLUS, SPARSITY), (FIDELITY_MINUS, CHARACTERIZATION))),
     Layout("calls", "Mean number of calls to the model", ((CALLS,),)),
     Layout("runtime", "Mean time of an explanation", ((SECONDS,),)),
+    Layout("ranks", "Ranks", ((RANK, RANK_AFTER, RECIPROCAL_RANK_LOST),), needs_ranks=True),
 )
 
 
@@ -138,6 +163,12 @@ class Table:
     links: Mapping[tuple[str, str], int]  # how many were explained, by data and kind
     remarks: tuple[str, ...]  # what must not be compared
     level: float | None  # of the intervals
+    words: Mapping[tuple[str, str], KindWords]  # what predictions are called, by data and kind
+
+    @property
+    def subject(self) -> str:
+        """What is predicted: a link, or the label of an event or node."""
+        return next(iter(self.words.values())).subject
 
     @property
     def has_paper(self) -> bool:
@@ -178,10 +209,14 @@ def tables(
             *beyond_removals(groups),
             *(_about_paper(model, groups, cells) if paper else ()),
         )
+        links = {group: len(links_of(members)) for group, members in groups.items()}
+        words = {group: words_of(group[1], members) for group, members in groups.items()}
+        ranked = any(record.rank is not None for record in arranged if record.model == model)
         for layout in LAYOUTS:
-            shown = tuple(tuple(_order(panel, groups, layout.data_first)) for panel in layout.panels)
-            links = {group: len(links_of(members)) for group, members in groups.items()}
-            made.append(Table(layout, model, shown, cells, parts, links, remarks, None if rng is None else level))
+            if ranked or not layout.needs_ranks:
+                shown = tuple(tuple(_order(panel, groups, layout.data_first)) for panel in layout.panels)
+                of = None if rng is None else level
+                made.append(Table(layout, model, shown, cells, parts, links, remarks, of, words))
     return made
 
 
@@ -232,6 +267,8 @@ def _published_name(explainer: str, parts: Mapping[str, Parts], records: Sequenc
     entry = known(*parts[explainer])
     is_only = list(parts.values()).count(parts[explainer]) == 1
     only_removes = all(record.allowed == REMOVALS for record in records)
+    if any(record.decision != LINK_PREDICTED for record in records):
+        return ""
     has_figures = (is_only and only_removes) or (records and all(map(follows_paper, records)))
     return entry.name if entry is not None and has_figures else ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
@@ -87,7 +88,7 @@ def _extras(cell: Cell, column: Column, table: Table) -> str:
 def _text_of(table: Table) -> Iterator[str]:
     for data in in_order((data for data, _ in table.links), DATA):
         kinds = in_order((kind for name, kind in table.links if name == data), KINDS)
-        links = " and ".join(count(table.links[data, kind], f"{kind} link") for kind in kinds)
+        links = " and ".join(table.words[data, kind].counted(table.links[data, kind]) for kind in kinds)
         heading = f"{table.layout.title}\n{table.model} on {data}, {links}"
         yield "\n\n".join([heading, *_blocks(table, data)])
     yield "\n".join(_legend(table))
@@ -153,25 +154,23 @@ def _legend(table: Table) -> Iterator[str]:
     marks = "* best, ' second best in its column; " if _is_marked(table) else ""
     yield f"{marks}X explanation, C candidates"
     if table.level is not None:
-        yield f"[low, high]: {100 * table.level:g} % bootstrap interval over links"
+        yield f"[low, high]: {100 * table.level:g} % bootstrap interval over {table.subject}s"
     if table.has_paper:
         yield from _wrapped(f"(number): the paper's (ICML 2025): {PAPER}")
     for measure in dict.fromkeys(column.measure for panel in table.columns for column in panel):
-        yield from _wrapped(f"{measure.title}: {measure.formula}")
+        yield from _wrapped(f"{measure.title}: {_formula(measure, table)}")
+
+
+def _formula(measure: Measure, table: Table) -> str:
+    return measure.formula.replace("links", f"{table.subject}s")
 
 
 def _is_marked(table: Table) -> bool:
     return any(column.measure.ranked for panel in table.columns for column in panel)
 
 
-def _wrapped(text: str) -> Iterator[str]:
-    line = ""
-    for word in text.split():
-        if line and len(line) + 1 + len(word) > WIDTH:
-            yield line
-            line = " "
-        line += f" {word}" if line else word
-    yield line
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 # Markdown
@@ -182,7 +181,7 @@ def _markdown_of(table: Table) -> Iterator[str]:
     for panel in table.columns:
         for measure, run in groupby(panel, key=lambda column: column.measure):
             columns = list(run)
-            yield f"**{measure.title}**: {_cell_text(measure.formula)}\n"
+            yield f"**{measure.title}**: {_cell_text(_formula(measure, table))}\n"
             yield f"| explainer | {' | '.join(_cell_text(f'{column.data}, {column.kind}') for column in columns)} |"
             yield f"|---|{'---|' * len(columns)}"
             for explainer, row in table.rows.items():
@@ -204,12 +203,13 @@ def _cell_text(text: str) -> str:
 
 def _sizes(table: Table) -> str:
     """What the numbers of a table are means of, and what its signs mean."""
-    sizes = [f"{count(links, f'{kind} link')} of {data}" for (data, kind), links in table.links.items()]
+    words = table.words
+    sizes = [f"{words[group].counted(links)} of {group[0]}" for group, links in table.links.items()]
     if len(sizes) > 1 and len(set(table.links.values())) == 1:
-        sizes = [f"{count(next(iter(table.links.values())), 'link')} of each kind and data set"]
+        sizes = [f"{count(next(iter(table.links.values())), table.subject)} of each kind and data set"]
     text = f"Means over {', '.join(sizes)}." + (" Best bold, second best underlined." if _is_marked(table) else "")
     if table.level is not None:
-        text += f" In brackets: {100 * table.level:g} % bootstrap intervals over links."
+        text += f" In brackets: {100 * table.level:g} % bootstrap intervals over {table.subject}s."
     return text + (f" In parentheses: the paper's figures (ICML 2025): {PAPER}." if table.has_paper else "")
 
 
@@ -218,7 +218,7 @@ def _sizes(table: Table) -> str:
 
 def _latex_of(table: Table) -> Iterator[str]:
     measures = list(dict.fromkeys(column.measure for panel in table.columns for column in panel))
-    formulas = "; ".join(f"{measure.latex}: {_latex_text(measure.formula)}" for measure in measures)
+    formulas = "; ".join(f"{measure.latex}: {_latex_text(_formula(measure, table))}" for measure in measures)
     remarks = " ".join(_latex_text(remark) for remark in [_sizes(table), *table.remarks])
     yield r"\begin{table*}[t]"
     yield r"\centering"

@@ -6,6 +6,7 @@ from cody.search.greedy import greedy
 from cody.search.result import Search, SearchResult, result
 from cody.search.scout import scout
 from cody.search.share import top_share
+from cody.search.sufficient import sufficient
 from cody.search.tree import ALPHA, cody, greedy_then_cody
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "result",
     "scout",
     "search_alternatives",
+    "sufficient",
     "top_share",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 
 from cody.graph import IntArray, is_in
 from cody.models.contract import Change
-from cody.models.decision import flips
+from cody.models.margins import flips
 from cody.search.exhaustive import with_best
 from cody.search.oracle import Oracle
 from cody.search.result import Search, SearchResult, distinct

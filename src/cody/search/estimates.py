@@ -14,8 +14,8 @@ import numpy as np
 
 from cody.errors import BudgetError
 from cody.graph import FloatArray, Query
-from cody.models.contract import DECIMALS, Change, Model, OffersEstimates, Session, as_floats, open_session
-from cody.models.decision import flips
+from cody.models.contract import DECIMALS, Change, Model, Session, as_floats, open_estimates
+from cody.models.margins import flips
 from cody.search.diverse import diverse_counterfactuals
 from cody.search.options import SearchOptions
 from cody.search.oracle import Oracle
@@ -39,10 +39,11 @@ def run(
         options: Of the search.
         answers: What is known about the query; takes what is found out, but no estimates.
     """
-    if not isinstance(model, OffersEstimates):
-        return run_search(model, query, space, options, answers)
     rows: list[int] = space.rows.tolist()
-    session = TwoStageSession(open_session(model, query, rows), model.approximate(query, rows))
+    cheap = open_estimates(model, query, space.events)
+    if cheap is None:
+        return run_search(model, query, space, options, answers)
+    session = TwoStageSession(space.session(model, query), space.in_units(cheap))
     estimated = run_search(model, query, space, options, session=session)
     found = estimated.result
     if not found.factual:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from cody.errors import BudgetError, CallError
 from cody.graph import IntArray, whole_number
-from cody.models.decision import flips, shift
+from cody.models.margins import flips, shift
 from cody.search.oracle import Oracle
 from cody.search.result import EXHAUSTED, FOUND, STUCK, SearchResult, best_evaluated, result
 

@@ -16,7 +16,7 @@ from cody.errors import BudgetError, CallError
 from cody.graph import IntArray, Query, TemporalGraph, sorted_unique
 from cody.graph.edits import NOTHING, Add, Move
 from cody.models.contract import DECIMALS, Change, checked_logits, model_on, open_session
-from cody.models.decision import flips, shift
+from cody.models.margins import flips, shift
 from cody.search.options import SearchOptions
 from cody.search.oracle import Oracle
 from cody.search.result import FOUND, Evaluated, Search, SearchResult, flipping_sets, result
@@ -158,11 +158,12 @@ def _at_its_time(run: SearchRun, base: TemporalGraph, query: Query, shifted: lis
     evaluated = dict(found.evaluated) | dict([answer])
     others = (pair for pair in found.counterfactuals if pair[0] != {best.row})
     new_sets = len(evaluated) - len(found.evaluated)
+    space = replace(space, graph=longer, rows=longer.in_time_order(rows), edits=edits, intrusion=intrusion)
     return replace(
         run,
         model=model,
-        space=SearchSpace(longer, longer.in_time_order(rows), edits, intrusion, space.at_any_time),
-        oracle=Oracle(model, query, answers=dict(evaluated)),
+        space=space,
+        oracle=Oracle(model, query, answers=dict(evaluated), session=space.session(model, query)),
         result=replace(found, rows=(row,), evaluated=tuple(evaluated.items()), counterfactuals=(answer, *others)),
         evaluations=run.evaluations + new_sets + sum(event.tested for event in shifted),
         window=best.window,

@@ -12,9 +12,11 @@ import numpy as np
 
 from cody.errors import CallError
 from cody.graph import whole_number
+from cody.graph.dependants import Rule
 from cody.graph.neighbourhood import SIZE, Near, ends_first
 from cody.graph.protected import Protected
-from cody.models.contract import Model, reach
+from cody.graph.units import UnitKind
+from cody.models.contract import Change, Model, reach
 from cody.search.oracle import Oracle
 from cody.search.policies import Policy, spatio_temporal
 from cody.search.proposals import Proposer, removals
@@ -37,6 +39,8 @@ class SearchOptions:
     near: Near = ends_first
     protect: Protected | None = None
     edits: tuple[Proposer, ...] = (removals,)
+    by: UnitKind | None = None  # None: single events
+    dependants: Rule | None = None  # None: what is removed takes nothing along
     count: int | None = None  # None: up to three, of those that one search finds
     prove: int = 1
     seed: int = 0
@@ -44,6 +48,12 @@ class SearchOptions:
     seconds: float | None = None
     full_replay: bool = False
     watch: Callable[[Oracle], None] | None = None
+    paid: frozenset[Change] = frozenset()  # sets that an earlier search has evaluated within the same budget
+
+    @property
+    def has_units(self) -> bool:
+        """Whether several events may change together."""
+        return self.by is not None or self.dependants is not None
 
     @property
     def reported(self) -> int:
@@ -75,11 +85,12 @@ class SearchOptions:
     def as_parameters(self) -> dict[str, Any]:
         """As plain data, as documents have it; functions by name, each with its own options."""
         size = SIZE if self.size is None else self.size
-        return {
-            "policy": describe(self.policy),
-            "search": describe(self.search),
-            "candidates": {"size": size, "hops": self.hops, "near": describe(self.near)["name"]},
-            "edits": [describe(propose)["name"] for propose in self.edits],
+        together = {"by": self.by, "dependants": self.dependants}
+        return {name: given.as_parameters() for name, given in together.items() if given is not None} | {
+            "policy": name_and_options(self.policy),
+            "search": name_and_options(self.search),
+            "candidates": {"size": size, "hops": self.hops, "near": name_and_options(self.near)["name"]},
+            "edits": [name_and_options(propose)["name"] for propose in self.edits],
             "protect": None if self.protect is None else self.protect.as_parameters(),
             "count": self.count,
             "prove": self.prove,
@@ -95,7 +106,7 @@ def _at_least(least: int, name: str, value: int) -> int:
     return number
 
 
-def describe(function: Callable[..., Any]) -> dict[str, Any]:
+def name_and_options(function: Callable[..., Any]) -> dict[str, Any]:
     """The name of a function and its options."""
     inner = function.func if isinstance(function, partial) else function
     return {"name": getattr(inner, "__name__", type(inner).__name__)} | options_of(function)

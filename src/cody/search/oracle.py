@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -53,6 +53,7 @@ class Oracle:
         rows: What will probably be changed, for the session of the model.
         groups: Rows that belong together, for a search that changes them together.
         session: Used instead of a new session of the model.
+        paid: Sets that an earlier search has paid for: they do not count against the budget of evaluations.
 
     >>> from cody.graph import TemporalGraph
     >>> from cody.models import ToyModel
@@ -77,6 +78,7 @@ class Oracle:
         rows: Sequence[int] = (),
         groups: Sequence[Change] = (),
         session: Session | None = None,
+        paid: Collection[Change] = (),
     ) -> None:
         if sets_at_once < 1:
             raise CallError(f"sets_at_once must be at least 1, not {sets_at_once}")
@@ -92,6 +94,8 @@ class Oracle:
         self.watch = watch
         self.groups = groups
         self.evaluated: dict[Change, float] = {}  # the evaluations that count, in order
+        self.spent = 0  # of the budget of evaluations
+        self._paid = frozenset(paid)
         self._answers: dict[Change, float] = {} if answers is None else answers
         self._started = time.monotonic()
         self._in_model = 0.0  # seconds
@@ -115,7 +119,8 @@ class Oracle:
     def ask(self, changes: Sequence[Change]) -> list[float]:
         """The logit of each change."""
         new = {change for change in changes if change not in self.evaluated}
-        if self.evaluations is not None and new and len(self.evaluated) + len(new) > self.evaluations:
+        cost = sum(self.costs(change) for change in new)
+        if self.evaluations is not None and cost and self.spent + cost > self.evaluations:
             raise BudgetError("evaluations")
         if new:  # known answers are free
             self._check_time()
@@ -124,8 +129,13 @@ class Oracle:
         finally:  # if time runs out in the middle, the answers so far count too
             known = [change for change in changes if change in self._answers]
             self._questions += len(known)
+            self.spent += sum(map(self.costs, set(known)))
             self.evaluated.update((change, self._answers[change]) for change in known)
         return [self._answers[change] for change in changes]
+
+    def costs(self, change: Change) -> bool:
+        """Whether evaluating a set takes one of the budget: not if it was evaluated before."""
+        return change not in self.evaluated and change not in self._paid
 
     @contextmanager
     def reserve(self, evaluations: int) -> Iterator[None]:
@@ -143,7 +153,7 @@ class Oracle:
         """A budget of that many further evaluations, where there is none."""
         whole = self.evaluations
         if whole is None:
-            self.evaluations = len(self.evaluated) + evaluations
+            self.evaluations = self.spent + evaluations
         try:
             yield
         finally:
@@ -153,7 +163,7 @@ class Oracle:
         """Compute answers that will probably be wanted soon, in one batch: the first of them, as the budget allows."""
         unknown = [change for change in dict.fromkeys(changes) if change not in self._answers]
         if self.evaluations is not None:
-            del unknown[max(0, self.evaluations - len(self.evaluated)) :]
+            del unknown[max(0, self.evaluations - self.spent) :]
         if self.seconds is not None:
             del unknown[self._room() :]
         self._ahead += len(unknown)

@@ -13,7 +13,7 @@ import numpy as np
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.graph.neighbourhood import distances
-from cody.models.decision import shift
+from cody.models.margins import shift
 from cody.search.oracle import Oracle
 
 ONWARD = 0.25  # of what passes through an event, the share that came to it through earlier events

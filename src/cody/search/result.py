@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from cody.graph import IntArray
 from cody.models.contract import Change
-from cody.models.decision import flips, shift
+from cody.models.margins import flips, shift
 from cody.search.oracle import Oracle
 
 # Why a search ended. The last three are budgets.

@@ -12,7 +12,7 @@ from cody.graph.neighbourhood import groups
 from cody.models.contract import Change, Model, Session
 from cody.search.diverse import search_alternatives
 from cody.search.exhaustive import number_of_sets, prove
-from cody.search.options import SearchOptions, describe
+from cody.search.options import SearchOptions, name_and_options
 from cody.search.oracle import Oracle
 from cody.search.result import SearchResult, Wider, Window, best_evaluated, result
 from cody.search.space import SearchSpace
@@ -60,9 +60,9 @@ def run_search(
         seconds=None if options.seconds is None else SEARCHING * check_seconds(options.seconds),
         watch=options.watch,
         answers=answers,
-        rows=space.rows.tolist(),
         groups=groups(space.graph, space.rows),
-        session=session,
+        session=space.session(model, query) if session is None else session,
+        paid=options.paid,
     )
     if options.seconds is not None:
         oracle.look_up([frozenset()])  # the prediction itself is reported in any case
@@ -74,13 +74,13 @@ def _search(oracle: Oracle, space: SearchSpace, options: SearchOptions) -> Searc
     """Search in the order of the policy; then test what is to be proven, and look for alternatives."""
     rows: list[int] = space.rows.tolist()
     try:
-        ranking = _ranking(oracle, space, options)
+        ranking = ranked(oracle, space, options)
     except BudgetError as spent:  # before the search began
         return result(oracle, space.rows, best_evaluated(oracle, rows), 0, str(spent))
     with oracle.reserve(number_of_sets(len(ranking), options.prove) - 1):  # a search may use all it is given
         found = options.search(oracle, ranking)
     if len(set(found.rows)) < len(found.rows) or not set(found.rows) <= set(rows):
-        name = describe(options.search)["name"]
+        name = name_and_options(options.search)["name"]
         raise CallError(f"the search {name!r} found {found.rows}, which are not distinct candidates")
     if options.prove > found.proven:
         found = prove(oracle, ranking, found, options.prove, every=options.reported > 1)
@@ -89,12 +89,18 @@ def _search(oracle: Oracle, space: SearchSpace, options: SearchOptions) -> Searc
     return found
 
 
-def _ranking(oracle: Oracle, space: SearchSpace, options: SearchOptions) -> IntArray:
-    """The candidates in the order of the policy."""
+def ranked(oracle: Oracle, space: SearchSpace, options: SearchOptions) -> IntArray:
+    """The candidates in the order of the policy.
+
+    Args:
+        oracle: Scores changes of the link.
+        space: Has the candidates.
+        options: Policy and seed.
+    """
     query = oracle.query
     rng = np.random.default_rng([options.seed, query.src, query.dst, query.before])  # the same for each link
     ranking = np.asarray(options.policy(space.graph, query, space.rows, oracle, rng))
     if sorted(ranking.tolist()) != sorted(space.rows.tolist()):
-        name = describe(options.policy)["name"]
+        name = name_and_options(options.policy)["name"]
         raise CallError(f"the policy {name!r} must return the events it was given, in its order")
     return ranking

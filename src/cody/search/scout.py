@@ -20,7 +20,7 @@ import numpy as np
 from cody.errors import BudgetError
 from cody.graph import BoolArray, FloatArray, IntArray
 from cody.models.contract import Change
-from cody.models.decision import flips, shift
+from cody.models.margins import flips, shift
 from cody.search.oracle import Oracle
 from cody.search.result import EVALUATIONS, EXHAUSTED, FOUND, SearchResult, best_evaluated, lower_bound, result
 
@@ -103,7 +103,7 @@ class View:
         self.ranking = ranking
         self.place = {row: place for place, row in enumerate(ranking)}
         self.groups = [group for group in (group.intersection(ranking) for group in oracle.groups) if len(group) > 1]
-        self.limit = oracle.evaluations or len(oracle.evaluated) + usual_evaluations(len(ranking))
+        self.limit = oracle.evaluations or oracle.spent + usual_evaluations(len(ranking))
         self.is_short = self.limit < len(ranking) + AT_LEAST  # of evaluations
         self.singles: list[Change] = [frozenset({row}) for row in ranking]
         self.rounds = 0
@@ -117,8 +117,8 @@ class View:
     def ask(self, sets: Sequence[Change]) -> list[float]:
         """The margins of sets. If the budget has no room for all of them, the first are evaluated before it ends."""
         new = [change for change in dict.fromkeys(sets) if change not in self.numbers]
-        paid = sum(change in self.oracle.evaluated for change in new)
-        room = max(0, self.limit - len(self.oracle.evaluated)) + paid
+        costs = np.cumsum([self.oracle.costs(change) for change in new])
+        room = int(np.searchsorted(costs, self.limit - self.oracle.spent, side="right"))
         if new[:room]:
             self.rounds += 1
             logits = self.oracle.ask(new[:room])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,21 +13,51 @@ from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph, whole_number
 from cody.graph.edits import NOTHING, Add, Alter, Edit, Move
 from cody.graph.protected import Protected
-from cody.search.options import describe
+from cody.graph.units import Unit
+from cody.models.contract import Change, Model, Session, open_session
+from cody.search.options import name_and_options
 from cody.search.proposals import AnyTime, Proposal, Proposer
+from cody.search.unit_session import UnitSession
 
 IMAGINED = (Add, Move, Alter, AnyTime)
+NO_UNITS: Mapping[int, Unit] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSpace:
-    """The rows that may change, on a log that is longer by the events that were proposed."""
+    """The rows that may change, on a log that is longer by the events that were proposed.
+
+    Where units of several events change together, each is known by one row of its own, and searches, policies, proofs
+    and results handle that row only. `change` and `session` say what it stands for; nothing else does.
+    """
 
     graph: TemporalGraph
     rows: IntArray  # real ones that may be removed, and imagined ones, in the order of time
     edits: tuple[Edit, ...]  # the imagined events
     intrusion: dict[int, tuple[int, int]]  # row → which function proposed it, and at which place
     at_any_time: frozenset[int]  # imagined rows that may also be at other times
+    units: Mapping[int, Unit]  # row → the events that it stands for; a row that is not here stands for itself
+    members: Mapping[int, Change]  # the same as sets
+    left_out: int = 0  # near units that are no candidates because all together would have too many events
+
+    def change(self, rows: Iterable[int]) -> Change:
+        """The events that change where these rows do: themselves, or all events of their units."""
+        if not self.members:
+            return frozenset(rows)
+        return frozenset().union(*(self.members.get(row, (row,)) for row in rows))
+
+    @property
+    def events(self) -> list[int]:
+        """All rows of the log that may change."""
+        return sorted(self.change(self.rows.tolist())) if self.members else self.rows.tolist()
+
+    def session(self, model: Model, query: Query) -> Session:
+        """A session of a model about sets of rows of this space."""
+        return self.in_units(open_session(model, query, self.events))
+
+    def in_units(self, session: Session) -> Session:
+        """A session about sets of rows of this space, from one about sets of events."""
+        return UnitSession(session, self.change) if self.members else session
 
     def ignoring_time(self, row: int) -> Hashable:
         """The same for rows that differ in time or features only: the two nodes, or the event that is replaced."""
@@ -43,6 +74,7 @@ def build_space(
     size: int,
     edits: Sequence[Proposer],
     protect: Protected | None = None,
+    units: Mapping[int, Unit] = NO_UNITS,
 ) -> SearchSpace:
     """Everything that the proposers propose, those of the first one the least intrusive.
 
@@ -53,11 +85,12 @@ def build_space(
         size: Number of events that may be imagined at most.
         edits: Functions that propose changes, the least intrusive first.
         protect: Events that may not be changed, whatever is proposed.
+        units: What some of the rows stand for; they have no protected events.
     """
     intrusion: dict[int, tuple[int, int]] = {}
     imagined: list[Edit | AnyTime] = []
     for number, propose in enumerate(edits):
-        removed, new = _proposed(propose, graph, query, rows, size - len(imagined), protect)
+        removed, new = _proposed(propose, graph, query, rows, size - len(imagined), protect, units)
         intrusion |= dict.fromkeys(removed, (number, 0))
         first = graph.num_events + len(imagined)
         intrusion |= {first + place: (number, place) for place in range(len(new))}
@@ -67,7 +100,9 @@ def build_space(
     longer = graph.imagine(events) if events else graph
     _check_visible(longer, query, events)
     known = np.array(list(intrusion), dtype=np.int64)
-    return SearchSpace(longer, longer.in_time_order(known), events, intrusion, frozenset(at_any_time))
+    units = {row: unit for row, unit in units.items() if row in intrusion}
+    members = {row: unit.change for row, unit in units.items()}
+    return SearchSpace(longer, longer.in_time_order(known), events, intrusion, frozenset(at_any_time), units, members)
 
 
 class Proposed(NamedTuple):
@@ -78,14 +113,25 @@ class Proposed(NamedTuple):
 
 
 def _proposed(
-    propose: Proposer, graph: TemporalGraph, query: Query, rows: IntArray, room: int, protect: Protected | None
+    propose: Proposer,
+    graph: TemporalGraph,
+    query: Query,
+    rows: IntArray,
+    room: int,
+    protect: Protected | None,
+    units: Mapping[int, Unit],
 ) -> Proposed:
     """What a function proposes, without changes of protected events; invalid proposals are rejected."""
-    allowed = [edit for edit in propose(graph, query, rows, room) if not _is_protected(graph, edit, protect)]
+    proposed = propose(graph, query, rows, room)
+    allowed = [
+        edit
+        for edit in proposed
+        if (isinstance(edit, int) and edit in units) or not _is_protected(graph, edit, protect)
+    ]
     imagined = [edit for edit in allowed if isinstance(edit, IMAGINED)]
     if len(imagined) > room:
         raise CallError(
-            f"{describe(propose)['name']} proposes {len(imagined)} edits, and there is room for {room}: "
+            f"{name_and_options(propose)['name']} proposes {len(imagined)} edits, and there is room for {room}: "
             "propose fewer, or allow more candidates"
         )
     return Proposed([_past(query, rows, row) for row in allowed if not isinstance(row, IMAGINED)], imagined)
@@ -96,7 +142,7 @@ def _check_visible(graph: TemporalGraph, query: Query, edits: Sequence[Edit]) ->
     visible = set(graph.imagined_before(query).tolist()) if edits else set()
     for row, edit in enumerate(edits, start=graph.num_events):
         if row not in visible:
-            raise CallError(f"{edit!r:.80} was proposed, but it does not lie before the link")
+            raise CallError(f"{edit!r:.80} was proposed, but it does not lie before the prediction")
 
 
 def _is_protected(graph: TemporalGraph, edit: Proposal, protect: Protected | None) -> bool:
@@ -112,5 +158,5 @@ def _past(query: Query, rows: IntArray, row: Any) -> int:
     """The row of a past event that is proposed to be removed. Rows near the link may be imagined by the user."""
     number = whole_number("a proposal is Add(…), Move(…), Alter(…) or the row of an event to remove, and that", row)
     if not 0 <= number < query.before and number not in rows:
-        raise CallError(f"it was proposed to remove event {number}, which does not lie before the link")
+        raise CallError(f"it was proposed to remove event {number}, which does not lie before the prediction")
     return number

@@ -14,7 +14,7 @@ import numpy as np
 from cody.graph import Query, TemporalGraph
 from cody.graph.edits import Add, Edit, Move
 from cody.models.contract import Change, Model, checked_logits, model_on, open_session
-from cody.models.decision import flips
+from cody.models.margins import flips
 from cody.search.proposals import horizon, tidy_time
 from cody.search.result import Window
 from cody.utils.deadline import check_deadline

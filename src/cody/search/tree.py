@@ -25,7 +25,7 @@ import numpy as np
 from cody.errors import BudgetError, CallError
 from cody.graph import FloatArray, IntArray, whole_number
 from cody.models.contract import Change
-from cody.models.decision import flips, shift
+from cody.models.margins import flips, shift
 from cody.search.greedy import walk
 from cody.search.oracle import Oracle
 from cody.search.result import EVALUATIONS, EXHAUSTED, FOUND, ITERATIONS, SECONDS, SearchResult, best_evaluated, result

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE
-from cody.models.contract import Change, Model, model_on, open_session, weight_of
+from cody.models.contract import Change, Model, model_on, weight_of
 from cody.search import estimates
 from cody.search.intrusion import each_alone_first, prefer_least_intrusive
 from cody.search.options import SearchOptions
@@ -62,11 +62,15 @@ def search_widening(
     for size in sizes:
         left = _left(options, evaluations, time.monotonic() - started)
         space = space_of(size)
+        if space.members:  # one evaluation may change thousands of events
+            left = _within_reach(model, query, space, left)
         if first is not None:
             left = _affordable(model, query, space, left)
             if left is None or len(space.rows) <= searched:
                 break  # too little of the budget is left, it would take too long, or there are no other events
-        run = _search_with_part(model, graph, query, space, left or options, answers, size < sizes[-1])
+        paid = frozenset() if options.evaluations is None else frozenset(evaluated)
+        left = replace(left or options, paid=paid)
+        run = _search_with_part(model, graph, query, space, left, answers, size < sizes[-1])
         new = {change for change, _ in run.result.evaluated} - evaluated
         evaluations += run.evaluations - (len(run.result.evaluated) - len(new))  # what is known costs nothing
         if new or first is None:  # a search that evaluates nothing new has not looked any further
@@ -134,11 +138,24 @@ def _affordable(model: Model, query: Query, space: SearchSpace, options: SearchO
         return options if enough else None
     if options.seconds is not None:
         return options
-    most = NUMBERS // max(1, weight_of(open_session(model, query, space.rows.tolist())))
+    most = NUMBERS // max(1, weight_of(space.session(model, query)))
     if most >= usual_evaluations(len(space.rows)):
         return options
     enough = most >= FEWEST_EVALUATIONS and most > len(space.rows)
     return replace(options, evaluations=most) if enough else None
+
+
+def _within_reach(
+    model: Model, query: Query, space: SearchSpace, options: SearchOptions | None
+) -> SearchOptions | None:
+    """The options of a search among units: without a budget, as many evaluations as take a few seconds.
+
+    At least each unit is evaluated alone.
+    """
+    if options is None or options.evaluations is not None or options.seconds is not None:
+        return options
+    most = max(NUMBERS // max(1, weight_of(space.session(model, query))), len(space.rows) + 1)
+    return options if most >= usual_evaluations(len(space.rows)) else replace(options, evaluations=most)
 
 
 def _left(options: SearchOptions, evaluations: int, seconds: float) -> SearchOptions | None:

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from cody.errors import DataError
+from cody.study.decisions import in_words, same_decision
 from cody.study.explainers import EXPLAINERS, NEAR
 from cody.study.metrics import Group
 from cody.study.record import REMOVALS, Record
@@ -18,6 +19,8 @@ from cody.utils.words import sanitize
 DATA = ("collegemsg", "uci-messages", "uci-forums", "wikipedia")
 MODELS = ("tgn", "tgat")
 NEAR_WORDS = {function.__name__: f"near {name}" for name, function in NEAR.items()}  # as the command line calls them
+
+ONE_AT_A_TIME = "pass their files one at a time"
 
 Parts = tuple[str, str]  # search and policy, as a record names them
 
@@ -92,7 +95,7 @@ def _family(record: Record) -> str:
 
 
 def _check_identities(records: Sequence[Record], short: Sequence[Record]) -> None:
-    """Reject records of two models, or two data sets, that would end up in the same column."""
+    """Reject records of two models, two data sets or two decisions that would end up in the same column."""
     models: dict[tuple[str, str], Record] = {}
     for record, renamed in zip(records, short, strict=True):
         first = models.setdefault((renamed.data, renamed.model), record)
@@ -103,8 +106,11 @@ def _check_identities(records: Sequence[Record], short: Sequence[Record]) -> Non
             if mine[1] != other[1]:
                 raise DataError(
                     f"the records mix two different {what}s, {other[0]!r} ({other[1][:12]}) and {mine[0]!r} "
-                    f"({mine[1][:12]}); pass their files one at a time"
+                    f"({mine[1][:12]}); {ONE_AT_A_TIME}"
                 )
+        if not same_decision(record, first):
+            both = f"{in_words(first.decision)!r} and {in_words(record.decision)!r}"
+            raise DataError(f"the records mix two different decisions, {both}; {ONE_AT_A_TIME}")
 
 
 def _name_settings(records: Sequence[Record]) -> list[Record]:

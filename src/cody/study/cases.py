@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
+from cody.explain.document import ExplanationDocument
 from cody.explain.explanation import ADDED, REMOVED, Event
 from cody.explain.pipeline import event_of
 from cody.explain.upgrade import RecordOf02, candidates_of_0_2
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
+from cody.models.decision import Decision, InTop, RatherThan, State
 from cody.study.record import Record
 
 SAME, REVERSE = "the same link before", "the reverse direction"
@@ -21,6 +23,8 @@ SOURCE, DESTINATION, FURTHER = (
     "two or more hops away",
 )
 RELATIONS = (SAME, REVERSE, SOURCE, DESTINATION, FURTHER)
+SAME_NODES = "the same two nodes before"  # where it is no link that is predicted
+RIVAL = "another event of a rival"  # where destinations are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +36,24 @@ class ExplainedLink:
     candidates: IntArray  # [C] rows, in the order of time; imagined ones are numbered after all events of the log
     decisive: BoolArray  # [C]; all False where no counterfactual was found
     imagined: tuple[Event, ...] = ()  # those of the candidates that could have been added or moved
+    units: Mapping[int, str] = field(default_factory=dict)  # names of the units that candidates stand for, by row
 
     @property
     def event(self) -> int:
         return self.record.event
+
+    @property
+    def states(self) -> tuple[State, State]:
+        """The decision with nothing changed, and with the answer, as far as the record knows what lies behind it."""
+        document, record = self.record.document, self.record
+        states = record.explanation.states if isinstance(document, ExplanationDocument) else (State(record.original),)
+        return states[0], states[-1]._replace(margin=record.without)
+
+    @property
+    def rivals(self) -> tuple[str, ...]:
+        """The destinations that this one is compared with: the best ones with nothing changed."""
+        standing = self.states[0].standing if compares(self.record.decision) else None
+        return () if standing is None else tuple(leader.name for leader in standing.leaders)
 
     @property
     def flips(self) -> bool:
@@ -54,15 +72,16 @@ def cases(records: Iterable[Record], graph: TemporalGraph) -> list[ExplainedLink
 
 
 def _case(record: Record, graph: TemporalGraph) -> ExplainedLink:
-    query, imagined = graph.query(record.event), tuple[Event, ...]()
+    query, imagined, units = graph.query(record.event), tuple[Event, ...](), dict[int, str]()
     if isinstance(record.document, RecordOf02):
         rows, named = candidates_of_0_2(record.document, graph), record.rows
     else:
         why = record.explanation
         rows, named = np.array([event.row for event in why.candidates], dtype=np.int64), why.rows
         imagined = tuple(event for event in why.candidates if event.edit != REMOVED)
+        units = {unit.row: unit.name for unit in why.units if unit.name}
     decisive = np.isin(rows, named) & record.is_necessary
-    return ExplainedLink(record, query, rows, decisive, imagined)
+    return ExplainedLink(record, query, rows, decisive, imagined, units)
 
 
 class CandidateColumns(NamedTuple):
@@ -97,22 +116,34 @@ def decisive_events(graph: TemporalGraph, case: ExplainedLink) -> list[Event]:
     return [imagined[row] if row in imagined else event_of(graph, row) for row in rows]
 
 
-def reason(event: Event) -> Hashable:
-    """The same for edits that differ in time only: which event is missing or moved, or who met."""
+def reason(case: ExplainedLink, event: Event) -> Hashable:
+    """The same for edits that differ in time only: which event or unit is missing or moved, or who met."""
     if event.edit == REMOVED:
-        return event.row
+        return case.units.get(event.row, event.row)
     return (event.edit, event.src, event.dst) if event.edit == ADDED else (event.edit, event.replaces)
 
 
-def named(event: Event) -> int | str:
-    """What is changed, in short: the row of an event that is missing, or words."""
+def named(case: ExplainedLink, event: Event) -> int | str:
+    """What is changed, in short: the row of an event that is missing, the name of a unit, or words."""
     if event.edit == REMOVED:
-        return event.row
+        return case.units.get(event.row, event.row)
     return f"{event.src} → {event.dst} added" if event.edit == ADDED else f"{event.replaces} moved"
 
 
+def compares(decision: Decision) -> bool:
+    """Whether a decision compares destinations."""
+    return isinstance(decision, InTop | RatherThan)
+
+
+def relation_names(record: Record) -> tuple[str, ...]:
+    """What a candidate can be to a prediction, in words."""
+    if compares(record.decision):
+        return (*RELATIONS[:-1], RIVAL, FURTHER)
+    return RELATIONS if record.subject == "link" else (SAME_NODES, *RELATIONS[1:])
+
+
 def relations(graph: TemporalGraph, case: ExplainedLink) -> IntArray:
-    """What each candidate is to the link, as a place in `RELATIONS`. [C]"""
+    """What each candidate is to the link, as a place in `relation_names`. [C]"""
     src, dst, *_ = columns(graph, case)
     one, other = case.query.src, case.query.dst
     kinds = [
@@ -121,6 +152,9 @@ def relations(graph: TemporalGraph, case: ExplainedLink) -> IntArray:
         (src == one) | (dst == one),
         (src == other) | (dst == other),
     ]
+    if compares(case.record.decision):
+        rivals = [graph.node(name) for name in case.rivals]
+        kinds.append(np.isin(src, rivals) | np.isin(dst, rivals))
     return np.select(kinds, range(len(kinds)), len(kinds))
 
 

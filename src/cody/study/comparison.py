@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from cody.graph import TemporalGraph
 from cody.study.cases import ExplainedLink, decisive_events, named, reason
-from cody.study.report import LISTED
+from cody.study.report import LISTED, Survey
 from cody.study.shares import Share, mean
+from cody.utils.forms import Count, Form, parse, read
 
 HALF = 0.5  # of the events of both: more is agreement
 
 
-class ExplainedByBoth(NamedTuple):
+class ExplainedByBoth(Form, frozen=True):
     """One link that both models explain, with the rows of either counterfactual."""
 
-    event: int
+    event: Count
     src: str
     dst: str
     rows: tuple[int | str, ...]  # imagined events in words
@@ -25,37 +27,41 @@ class ExplainedByBoth(NamedTuple):
     overlap: float  # |X ∩ Y| / |X ∪ Y|; an added event counts as the same whenever it would have been
 
 
-@dataclass(frozen=True, slots=True)
-class ModelComparison:
+class ModelComparison(Form, frozen=True, kw_only=True):
     """How two models agree on the same links."""
 
     models: tuple[str, str]
-    links: int
-    same_decision: Share  # (1/N) Σ 1[both say link, or both say no link]
-    both_explained: int  # links with the same decision for which both have a counterfactual
-    overlap: Share | None  # mean over these of |X ∩ Y| / |X ∪ Y|
+    links: Count
+    both_explained: Count  # links with the same decision for which both have a counterfactual
+    same_decision: Share  # (1/N) Σ 1[both decide alike]
+    overlap: Share | None  # mean over the links that both explain of |X ∩ Y| / |X ∪ Y|
     same_reason: Share | None  # mean over these of 1[X = Y]
     agree: tuple[ExplainedByBoth, ...]  # those with the largest overlap
     differ: tuple[ExplainedByBoth, ...]  # those with the smallest
     pairs: tuple[ExplainedByBoth, ...]  # all of these, the largest overlap first
-    apart: tuple[int, ...]  # events about which they decide differently
+    apart: tuple[Count, ...]  # events about which they decide differently
+
+
+class SurveyOutput(Form, frozen=True):
+    """What `cody survey --json` prints: a survey of each model, and what comparing two of them says."""
+
+    surveys: tuple[Survey, ...]
+    comparison: ModelComparison | None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        shares = {name: getattr(self, name) for name in ("same_decision", "overlap", "same_reason")}
-        return {
-            "models": list(self.models),
-            "links": self.links,
-            "both_explained": self.both_explained,
-            **{name: None if share is None else share._asdict() for name, share in shares.items()},
-            "agree": [pair._asdict() for pair in self.agree],
-            "differ": [pair._asdict() for pair in self.differ],
-            "pairs": [pair._asdict() for pair in self.pairs],
-            "apart": list(self.apart),
-        }
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
 
 
-def compare(one: Sequence[ExplainedLink], other: Sequence[ExplainedLink], graph: TemporalGraph) -> ModelComparison:
+def read_surveys(text: str | bytes) -> SurveyOutput:
+    """What `cody survey --json` printed, checked."""
+    return read(parse(text, "a survey"), SurveyOutput, "a survey")
+
+
+def compare_models(
+    one: Sequence[ExplainedLink], other: Sequence[ExplainedLink], graph: TemporalGraph
+) -> ModelComparison:
     """Where two models agree; links that only one of them has are left out.
 
     Args:
@@ -65,7 +71,7 @@ def compare(one: Sequence[ExplainedLink], other: Sequence[ExplainedLink], graph:
     """
     theirs = {case.event: case for case in other}
     both = [(case, theirs[case.event]) for case in one if case.event in theirs]
-    same = [mine.record.kind == their.record.kind for mine, their in both]
+    same = [_outcome(mine) == _outcome(their) for mine, their in both]
     explained = [
         (mine, their) for (mine, their), agree in zip(both, same, strict=True) if agree and mine.flips and their.flips
     ]
@@ -73,22 +79,29 @@ def compare(one: Sequence[ExplainedLink], other: Sequence[ExplainedLink], graph:
         (_pair(mine, their, graph) for mine, their in explained), key=lambda pair: (-pair.overlap, pair.event)
     )
     return ModelComparison(
-        (one[0].record.model, other[0].record.model),
-        len(both),
-        mean(same),
-        len(pairs),
-        mean([pair.overlap for pair in pairs]) if pairs else None,
-        mean([pair.overlap == 1 for pair in pairs]) if pairs else None,
-        tuple(pair for pair in pairs if pair.overlap >= HALF)[:LISTED],
-        tuple(pair for pair in reversed(pairs) if pair.overlap < HALF)[:LISTED],
-        tuple(pairs),
-        tuple(mine.event for (mine, _), agree in zip(both, same, strict=True) if not agree),
+        models=(one[0].record.model, other[0].record.model),
+        links=len(both),
+        both_explained=len(pairs),
+        same_decision=mean(same),
+        overlap=mean([pair.overlap for pair in pairs]) if pairs else None,
+        same_reason=mean([pair.overlap == 1 for pair in pairs]) if pairs else None,
+        agree=tuple(pair for pair in pairs if pair.overlap >= HALF)[:LISTED],
+        differ=tuple(pair for pair in reversed(pairs) if pair.overlap < HALF)[:LISTED],
+        pairs=tuple(pairs),
+        apart=tuple(mine.event for (mine, _), agree in zip(both, same, strict=True) if not agree),
     )
 
 
+def _outcome(case: ExplainedLink) -> str:
+    """What a model decides: of links, as they were drawn; of labels, which one it predicts."""
+    record = case.record
+    return record.kind if record.subject == "link" else record.decision.outcome(record.original)
+
+
 def _pair(one: ExplainedLink, other: ExplainedLink, graph: TemporalGraph) -> ExplainedByBoth:
-    mine, theirs = (decisive_events(graph, case) for case in (one, other))
-    shared, union = {*map(reason, mine)} & {*map(reason, theirs)}, {*map(reason, mine)} | {*map(reason, theirs)}
+    changed = [(case, decisive_events(graph, case)) for case in (one, other)]
+    mine, theirs = ({reason(case, event) for event in events} for case, events in changed)
+    shared, union = mine & theirs, mine | theirs
     ends = graph.name(one.query.src), graph.name(one.query.dst)
-    rows, others = (tuple(map(named, events)) for events in (mine, theirs))
+    rows, others = (tuple(named(case, event) for event in events) for case, events in changed)
     return ExplainedByBoth(one.event, *ends, rows, others, len(shared) / len(union))

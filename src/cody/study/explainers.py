@@ -18,11 +18,15 @@ from cody.errors import CallError, did_you_mean
 from cody.explain.explanation import Explanation
 from cody.explain.pipeline import explain
 from cody.graph import Query, TemporalGraph, whole_number
+from cody.graph.dependants import Rule
 from cody.graph.neighbourhood import SIZE, Near, ends_first, events_among_nodes, events_on_paths
 from cody.graph.protected import Protected
+from cody.graph.units import UnitKind
 from cody.models.contract import Model, reach
+from cody.models.decided import LINK_PREDICTED, decision_of
+from cody.models.decision import Decision
 from cody.search import Search, policies
-from cody.search.options import describe, options_of
+from cody.search.options import name_and_options, options_of
 from cody.search.policies import Policy
 from cody.search.proposals import Proposer, additions, check_proposers, moves, removals
 from cody.utils.signatures import readable_help
@@ -42,6 +46,9 @@ class Explainer:
     evaluations: int | None = None  # a budget
     edits: tuple[Proposer, ...] = (removals,)  # what could have been different
     protect: Protected | None = None  # events that may not be removed
+    by: UnitKind | None = None  # what changes together; None: single events
+    dependants: Rule | None = None  # what goes along with removed events
+    learned: bool = False  # its policy was trained on predicted links, so it knows no other decision
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "edits", check_proposers(self.edits))
@@ -53,6 +60,16 @@ class Explainer:
                 if getattr(self, name) < 1:
                     raise CallError(f"{name} of {self.name!r} must be at least 1, not {getattr(self, name)}")
 
+    def check(self, decision: Decision | None) -> None:
+        """Reject a decision that this explainer does not support; None: the predicted one of several labels."""
+        if self.learned and decision != LINK_PREDICTED:
+            learned = ", ".join(entry.name for entry in FACTUAL if entry.needs_scorer)
+            raise CallError(
+                f"the explainer {self.name!r} supports only whether a link is predicted (threshold 0.5), since it was "
+                f"trained on gradients of that decision; this holds for {learned}, and every other explainer supports "
+                "all decisions"
+            )
+
     def explain(self, model: Model, graph: TemporalGraph, query: Query, **others: Any) -> Explanation:
         """The explanation of a link by this explainer.
 
@@ -62,6 +79,8 @@ class Explainer:
             query: The link that is scored.
             **others: Further options of `cody.explain`.
         """
+        if self.learned:
+            self.check(decision_of(model, query, others.get("decision")))
         return explain(
             model,
             graph,
@@ -73,6 +92,8 @@ class Explainer:
             near=self.near,
             evaluations=self.evaluations,
             edits=self.edits,
+            by=self.by,
+            dependants=self.dependants,
             **{"protect": self.protect, **others},
         )
 
@@ -87,8 +108,10 @@ class Explainer:
                 "near": getattr(self.near, "__name__", type(self.near).__name__),
             },
             "evaluations": self.evaluations,
-            "edits": [describe(propose)["name"] for propose in self.edits],
+            "edits": [name_and_options(propose)["name"] for propose in self.edits],
         }
+        together = {"by": self.by, "dependants": self.dependants}
+        given |= {name: chosen.as_parameters() for name, chosen in together.items() if chosen is not None}
         if self.protect is None:
             return given
         return given | {"protect": {name: value for name, value in self.protect.as_parameters().items() if value}}
@@ -135,7 +158,7 @@ class Entry:
         return options_of(self.search)
 
 
-# In the paper's order; its policies are the first four, and of the factual ones its are the last two.
+# In the paper's order; its policies are the first four, and of the factual ones its are the last two but one.
 POLICIES: dict[str, Policy] = {
     "random": policies.random,
     "temporal": policies.temporal,
@@ -164,6 +187,7 @@ FACTUAL = (
         size=30,
         paper={"rollouts": 500},
     ),
+    Entry("sufficient", "smallest sufficient sets", search.sufficient, policies.spatio_temporal, factual=True),
 )
 SEARCHING = tuple(
     Entry(f"{name}-{policy}", title, function, order, size=None, paper=paper)
@@ -220,6 +244,8 @@ def explainer(
     evaluations: int | None = None,
     edits: tuple[Proposer, ...] = (removals,),
     protect: Protected | None = None,
+    by: UnitKind | None = None,
+    dependants: Rule | None = None,
     **options: Any,
 ) -> Explainer:
     """The explainer of that name.
@@ -236,6 +262,8 @@ def explainer(
         evaluations: Budget of model evaluations.
         edits: Which kinds of edits may be made.
         protect: Events that may not be changed.
+        by: What changes together (`cody.graph.units`); by default, single events.
+        dependants: What goes along with removed events (`cody.graph.dependants`); by default, nothing.
         **options: Options of the search.
 
     >>> from cody.models import ToyModel
@@ -261,6 +289,9 @@ def explainer(
         evaluations=evaluations,
         edits=edits,
         protect=protect,
+        by=by,
+        dependants=dependants,
+        learned=entry.needs_scorer,
     )
 
 

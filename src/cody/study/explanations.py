@@ -13,7 +13,7 @@ from cody.explain.document import from_text
 from cody.explain.explanation import ADDED, REMOVED, Event, Explanation
 from cody.graph import Query, TemporalGraph
 from cody.models.contract import Model, identity_of
-from cody.models.decision import probability
+from cody.models.margins import probability
 from cody.study.appending import LineAppender, appending_lines
 from cody.study.failure import NOT_OF_A_LINK, reason_of
 from cody.study.pool import ATTEMPTS, Opener, run_in_processes
@@ -70,7 +70,7 @@ def _explain(request: Request, model: Model, graph: TemporalGraph, query: Query)
 
 def _unexplained(queries: Sequence[Query]) -> str:
     shown = ", ".join(f"{query.src} → {query.dst} before row {query.before}" for query in queries[:5])
-    return f"{len(queries)} links are not explained because their workers died {ATTEMPTS} times: nodes {shown}"
+    return f"{len(queries)} predictions are not explained because their workers died {ATTEMPTS} times: nodes {shown}"
 
 
 def in_order(queries: Sequence[Query], answers: Iterable[Answer]) -> Iterator[Answer]:
@@ -193,7 +193,7 @@ def row_of(why: Explanation) -> dict[str, Any]:
         "predicted": why.original > 0,
         "verdict": why.verdict,
         "changes": len(why.rows) if named else None,
-        "what": "; ".join(_what(step.event) for step in why.steps) if named else None,
+        "what": "; ".join(_what(why, step.event) for step in why.steps) if named else None,
         "logit_after": None if after is None else round(after, 6),
         "score_after": None if after is None else round(probability(after), 6),
         "minimal": why.is_minimal,
@@ -203,8 +203,11 @@ def row_of(why: Explanation) -> dict[str, Any]:
     }
 
 
-def _what(event: Event) -> str:
-    """An edit in a few words: the row of an event that is removed, or what else is done."""
+def _what(why: Explanation, event: Event) -> str:
+    """An edit in a few words: the name of a unit or the row of an event that is removed, or what else is done."""
+    unit = why.unit(event.row)
+    if unit is not None and unit.name:
+        return unit.name
     if event.edit == REMOVED:
         return f"{event.row}"
     if event.edit == ADDED:

@@ -1,4 +1,4 @@
-"""A link that could not be explained: it is recorded with its reason, and a run goes on with the next one."""
+"""A prediction that could not be explained: it is recorded with its reason, and a run goes on with the next one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTHING_WORKS = 5  # links that fail before any is explained: then the model doe
 
 
 class Failure(Form, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
-    """An explainer that ended with an error about a link."""
+    """An explainer that ended with an error about a prediction."""
 
     data: str
     model: str
@@ -41,4 +41,4 @@ def in_words(failures: Iterable[Failure]) -> Iterator[str]:
     for (explainer, reason), number in Counter((each.explainer, each.reason) for each in failures).most_common():
         events = [each.event for each in failures if (each.explainer, each.reason) == (explainer, reason)]
         listed = ", ".join(map(str, events[:5])) + (", …" if number > 5 else "")
-        yield f"{explainer} failed on {count(number, 'link')}, which no figure includes: event {listed}: {reason}"
+        yield f"{explainer} failed on {count(number, 'prediction')}, which no figure includes: event {listed}: {reason}"

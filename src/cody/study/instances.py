@@ -1,18 +1,30 @@
-"""Which links an evaluation explains: real events, sampled separately where the model predicts them and misses them."""
+"""Which predictions an evaluation explains: about real events, correct and incorrect ones sampled separately."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from cody.errors import CallError
 from cody.graph import IntArray, TemporalGraph
-from cody.models.contract import Model, check_logits
+from cody.models.contract import Model, subject_of
+from cody.models.deciding import ByLabel
+from cody.models.decision import Decision
+from cody.study.decisions import check_decision, decision_about, kind_of, margin_of
+from cody.study.record import KINDS
 
 TEST_PERIOD = (0.85, 1.0)  # shares of the events; the default
 PAPER_PERIOD, PAPER_MARGIN = (0.2, 0.6), 0.2  # of the links behind the published tables
+
+
+class Link(NamedTuple):
+    """A prediction to explain: its event, and whether it is correct."""
+
+    event: int
+    kind: str
 
 
 def sample_links(
@@ -24,13 +36,14 @@ def sample_links(
     period: tuple[float, float] = TEST_PERIOD,
     margin: float = 0.0,
     seed: int = 0,
+    decision: Decision | ByLabel | None = None,
 ) -> IntArray:
-    """Rows of up to `count` random events that the model predicts (`correct`) or misses, ascending.
+    """Rows of up to `count` random events about which the prediction is right (`correct`) or wrong, ascending.
 
-    Drawn from the events between the two shares of `period`; `margin` leaves out those whose logit is closer to 0.
+    Drawn from the events between the two shares of `period`; `margin` leaves out those whose margin is closer to 0.
     """
-    kind = "correct" if correct else "incorrect"
-    rows = sample_kinds(model, graph, count, [kind], period=period, margin=margin, seed=seed)[kind]
+    kind = KINDS[not correct]
+    rows = sample_kinds(model, graph, count, [kind], period=period, margin=margin, seed=seed, decision=decision)[kind]
     return np.array(rows, dtype=np.int64)
 
 
@@ -44,20 +57,42 @@ def sample_kinds(
     margin: float = 0.0,
     seed: int = 0,
     events: Sequence[int] | None = None,
+    decision: Decision | ByLabel | None = None,
 ) -> dict[str, list[int]]:
     """For each kind, "correct" or "incorrect", the links that `sample_links` draws; no event is scored twice.
 
     With `events`, they are drawn among these rows, whatever the period.
     """
     check_sample(count, period, margin)
+    check_decision(model, graph, decision)
     rows: dict[str, list[int]] = {kind: [] for kind in kinds}
-    for row, logit in _scored(model, graph, rows_of(period, graph) if events is None else events, seed):
-        of_kind = rows.get("correct" if logit > 0 else "incorrect", [])
-        if abs(logit) >= margin and len(of_kind) < count:
-            of_kind.append(row)
-            if all(len(found) == count for found in rows.values()):
+    among = rows_of(period, graph) if events is None else events
+    for row in np.random.default_rng(seed).permutation(np.array(among)).tolist():
+        kind, found = predicted(model, graph, row, decision)
+        if kind in rows and abs(found) >= margin and len(rows[kind]) < count:
+            rows[kind].append(row)
+            if all(len(drawn) == count for drawn in rows.values()):
                 break
     return {kind: sorted(found) for kind, found in rows.items()}
+
+
+def predicted(
+    model: Model, graph: TemporalGraph, event: int, decision: Decision | ByLabel | None
+) -> tuple[str | None, float]:
+    """Whether the prediction about an event is correct or incorrect, and its margin; None: that cannot be said.
+
+    Args:
+        model: The model.
+        graph: The log of events.
+        event: The row of the event.
+        decision: As the user gave it.
+    """
+    query = graph.query(event)
+    chosen = decision_about(model, graph, query, decision)
+    if chosen is None:
+        return None, 0.0
+    margin = margin_of(model, graph, query, chosen)
+    return kind_of(graph, event, chosen, margin, subject_of(model)), margin
 
 
 def check_sample(count: int, period: tuple[float, float], margin: float) -> None:
@@ -74,11 +109,3 @@ def rows_of(period: tuple[float, float], graph: TemporalGraph) -> range:
     """The rows of the events in a period."""
     first, last = (round(share * graph.num_events) for share in period)
     return range(first, last)
-
-
-def _scored(model: Model, graph: TemporalGraph, rows: Sequence[int], seed: int) -> Iterator[tuple[int, float]]:
-    for row in np.random.default_rng(seed).permutation(np.array(rows)).tolist():
-        query = graph.query(row)
-        (logit,) = model.logits(query, [frozenset()])
-        check_logits(query, [frozenset()], [float(logit)])
-        yield row, float(logit)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cody.errors import CallError
+from cody.study.decisions import in_words, same_decision
 from cody.study.record import Record
 from cody.study.record_file import read_runs
 
@@ -35,9 +36,14 @@ def records_of_models(files: Sequence[Path], explainer: str | None = None) -> li
 def _check_one_run(records: Sequence[Record]) -> None:
     """Reject records that cannot be counted together."""
     first = records[0]
+    of_model: dict[str, Record] = {}  # models of labels may each have their own threshold
     for record in records:
         if record.data_identity != first.data_identity:
             raise CallError(f"the files are about different data: {first.data} and {record.data}")
+        like = of_model.setdefault(record.model_identity, record) if record.subject != "link" else first
+        if not same_decision(record, like):
+            both = f"{in_words(like.decision)!r} and {in_words(record.decision)!r}"
+            raise CallError(f"the files are about different decisions: {both}")
         there, here = ({"search": each.search, "policy": each.policy, **each.options} for each in (record, first))
         for option in sorted(there.keys() | here.keys()):
             one, other = (json.dumps(each.get(option), sort_keys=True) for each in (here, there))

@@ -18,7 +18,7 @@ import numpy as np
 
 from cody.errors import CallError
 from cody.graph import FloatArray, IntArray
-from cody.models.decision import probability, shift
+from cody.models.margins import shift
 from cody.study.failure import Failure
 from cody.study.record import Record
 
@@ -34,7 +34,9 @@ class MetricInputs:
     sufficient: FloatArray  # [N] 1 where the decision stays with X only, else 0
     found: FloatArray  # [N] 1 where the explainer met a set that changes the decision, else 0
     logit_gain: FloatArray  # [N] how far the logit with X only lies beyond the original one, on the decision's side
-    probability_gain: FloatArray  # [N] the same of the probability
+    probability_gain: FloatArray  # [N] the same of the probability; nan where a margin stands for none
+    rank: FloatArray  # [N] of the destination, 1 is the best; nan where nothing is ranked
+    rank_after: FloatArray  # [N] the same without X
     evaluations: FloatArray  # [N]
     seconds: FloatArray  # [N] nan where no time was measured
     link: IntArray  # [N] the same number for records about the same link
@@ -50,25 +52,32 @@ def columns(records: Records) -> MetricInputs:
     if isinstance(records, MetricInputs):
         return records
     numbers: dict[Hashable, int] = {}
-    seconds = [np.nan if record.seconds is None else record.seconds for record in records]
     link = [numbers.setdefault(link_of(record), len(numbers)) for record in records]
+
+    def each(value_of: Callable[[Record], float | None]) -> FloatArray:
+        return np.array([value_of(record) for record in records], dtype=np.float64)  # None becomes nan
+
     return MetricInputs(
-        sparsity=np.array([record.sparsity for record in records], dtype=np.float64),
-        necessary=np.array([record.is_necessary for record in records], dtype=np.float64),
-        sufficient=np.array([record.is_sufficient for record in records], dtype=np.float64),
-        found=np.array([record.first is not None for record in records], dtype=np.float64),
-        logit_gain=np.array([-shift(record.original, record.only) for record in records], dtype=np.float64),
-        probability_gain=np.array([_probability_gain(record) for record in records], dtype=np.float64),
-        evaluations=np.array([record.evaluations for record in records], dtype=np.float64),
-        seconds=np.array(seconds, dtype=np.float64),
+        sparsity=each(lambda record: record.sparsity),
+        necessary=each(lambda record: record.is_necessary),
+        sufficient=each(lambda record: record.is_sufficient),
+        found=each(lambda record: record.first is not None),
+        logit_gain=each(lambda record: -shift(record.original, record.only)),
+        probability_gain=each(_probability_gain),
+        rank=each(lambda record: record.rank),
+        rank_after=each(lambda record: record.rank_after),
+        evaluations=each(lambda record: record.evaluations),
+        seconds=each(lambda record: record.seconds),
         link=np.array(link, dtype=np.int64),
         counts=np.ones(len(records)),
     )
 
 
-def _probability_gain(record: Record) -> float:
-    gain = probability(record.only) - probability(record.original)
-    return gain if record.original > 0 else -gain
+def _probability_gain(record: Record) -> float | None:
+    before, after = record.score(record.original), record.score(record.only)
+    if before is None or after is None:
+        return None
+    return after - before if record.original > 0 else before - after
 
 
 def link_of(record: Record) -> tuple[str, str, int]:
@@ -81,20 +90,17 @@ def sparsity(records: Records) -> float | None:
 
     A link without candidates has an empty X and counts as 0.
     """
-    group = columns(records)
-    return _mean(group, group.sparsity)
+    return _mean(records, lambda group: group.sparsity)
 
 
 def fidelity_plus(records: Records) -> float | None:
     """(1/N) Σ 1[decision without X ≠ decision]: the share of necessary explanations, the counterfactuals."""
-    group = columns(records)
-    return _mean(group, group.necessary)
+    return _mean(records, lambda group: group.necessary)
 
 
 def fidelity_minus(records: Records) -> float | None:
     """(1/N) Σ 1[decision with X as the only past = decision]: the share of sufficient explanations."""
-    group = columns(records)
-    return _mean(group, group.sufficient)
+    return _mean(records, lambda group: group.sufficient)
 
 
 def characterization(records: Records) -> float | None:
@@ -112,14 +118,12 @@ def aufsc_plus(records: Records) -> float | None:
 
     The area under the curve of fidelity+ against sparsity: high if many small sets change the decision.
     """
-    group = columns(records)
-    return _mean(group, group.necessary * (1 - group.sparsity))
+    return _mean(records, lambda group: group.necessary * (1 - group.sparsity))
 
 
 def aufsc_minus(records: Records) -> float | None:
     """∫₀¹ (share of the N links with fidelity- and sparsity ≤ s) ds = (1/N) Σ 1[sufficient] · (1 - sparsity)."""
-    group = columns(records)
-    return _mean(group, group.sufficient * (1 - group.sparsity))
+    return _mean(records, lambda group: group.sufficient * (1 - group.sparsity))
 
 
 def delta_logit(records: Records) -> float | None:
@@ -127,22 +131,41 @@ def delta_logit(records: Records) -> float | None:
 
     How much of the decision X keeps by itself: negative where it says less than the whole past, the usual case, and
     positive where it says more. Higher is better. TempME's protocol takes the mean over 16 sparsities, from 0.01 to
-    0.30: `cody.study.explainers.at_sparsities` gives the explainers whose records to pass.
+    0.30: `cody.study.explainers.at_sparsities` gives the explainers whose records to pass. Of other decisions than the
+    predicted link, the same of their margins.
     """
-    group = columns(records)
-    return _mean(group, group.logit_gain)
+    return _mean(records, lambda group: group.logit_gain)
 
 
 def delta_probability(records: Records) -> float | None:
-    """(1/N) Σ y · (probability with X as the only past - probability): as `delta_logit`, of the model's score."""
-    group = columns(records)
-    return _mean(group, group.probability_gain)
+    """(1/N) Σ y · (probability with X as the only past - probability): as `delta_logit`, of the model's score.
+
+    None for decisions that compare scores: their margins stand for no probability.
+    """
+    return _mean(records, lambda group: group.probability_gain)
+
+
+def rank(records: Records) -> float | None:
+    """The median of the rank of the destination with nothing changed, 1 is the best; None if nothing is ranked."""
+    return _median(records, lambda group: group.rank)
+
+
+def rank_after(records: Records) -> float | None:
+    """The median of the rank without X. For links in the top, the further below the better."""
+    return _median(records, lambda group: group.rank_after)
+
+
+def reciprocal_rank_lost(records: Records) -> float | None:
+    """(1/N) Σ (1/rank - 1/rank without X): how much of the mean reciprocal rank rests on X; None if nothing is ranked.
+
+    Negative where X keeps the destination down, as it should be for links that are not in the top.
+    """
+    return _mean(records, lambda group: 1 / group.rank - 1 / group.rank_after)
 
 
 def mean_evaluations(records: Records) -> float | None:
     """(1/N) Σ distinct sets that the explainer asked the model about. Lower is better."""
-    group = columns(records)
-    return _mean(group, group.evaluations)
+    return _mean(records, lambda group: group.evaluations)
 
 
 def mean_seconds(records: Records) -> float | None:
@@ -150,8 +173,7 @@ def mean_seconds(records: Records) -> float | None:
 
     None if some record has no time, because explainers shared answers.
     """
-    group = columns(records)
-    return None if np.isnan(group.seconds).any() else _mean(group, group.seconds)
+    return _mean(records, lambda group: group.seconds)
 
 
 def found_share(records: Records) -> float | None:
@@ -159,8 +181,7 @@ def found_share(records: Records) -> float | None:
 
     Equal to fidelity+ for explainers that answer with such a set whenever they meet one, as CoDy and GreeDy do.
     """
-    group = columns(records)
-    return _mean(group, group.found)
+    return _mean(records, lambda group: group.found)
 
 
 def jaccard(records: Sequence[Record], others: Sequence[Record]) -> float | None:
@@ -290,9 +311,24 @@ def draws(links: int, samples: int, rng: np.random.Generator) -> Iterator[FloatA
         yield np.bincount(chosen.ravel(), minlength=size * links).reshape(size, links).astype(np.float64)
 
 
-def _mean(group: MetricInputs, values: FloatArray) -> float | None:
-    """The mean of values [N], weighted by the group's counts; None if there are none."""
-    return _number(group.counts @ values / group.counts.sum(axis=-1)) if len(values) else None
+def _mean(records: Records, value_of: Callable[[MetricInputs], FloatArray]) -> float | None:
+    """The mean of values [N], weighted by the group's counts; None if there are none, or one is not known."""
+    group = columns(records)
+    values = value_of(group)
+    if not len(values) or np.isnan(values).any():
+        return None
+    return _number(group.counts @ values / group.counts.sum(axis=-1))
+
+
+def _median(records: Records, value_of: Callable[[MetricInputs], FloatArray]) -> float | None:
+    """The (lower) median of values [N], weighted by the group's counts; None if there are none, or one is not known."""
+    group = columns(records)
+    values = value_of(group)
+    if not len(values) or np.isnan(values).any():
+        return None
+    order = np.argsort(values)
+    reached = np.cumsum(group.counts[..., order], axis=-1)
+    return _number(values[order][np.argmax(2 * reached >= reached[..., -1:], axis=-1)])
 
 
 def _number(value: FloatArray | np.float64) -> float:
@@ -326,7 +362,18 @@ class MetricSummary:
     evaluations: float | None
     seconds: float | None
     found: float | None
+    rank: float | None = None  # this and the next two: where the decision is about a ranking
+    rank_after: float | None = None
+    reciprocal_rank_lost: float | None = None
     failed: int = 0  # links that could not be explained, and are in none of these figures
+
+
+METRICS: dict[str, Metric] = {  # by their names in a summary
+    **{metric.__name__: metric for metric in (sparsity, fidelity_plus, fidelity_minus, characterization)},
+    **{metric.__name__: metric for metric in (aufsc_plus, aufsc_minus, delta_logit, delta_probability)},
+    **{"evaluations": mean_evaluations, "seconds": mean_seconds, "found": found_share},
+    **{metric.__name__: metric for metric in (rank, rank_after, reciprocal_rank_lost)},
+}
 
 
 def summary(records: Records, failed: int = 0) -> MetricSummary:
@@ -335,17 +382,7 @@ def summary(records: Records, failed: int = 0) -> MetricSummary:
     return MetricSummary(
         links=len(np.unique(group.link)),
         records=len(group.link),
-        sparsity=sparsity(group),
-        fidelity_plus=fidelity_plus(group),
-        fidelity_minus=fidelity_minus(group),
-        characterization=characterization(group),
-        aufsc_plus=aufsc_plus(group),
-        aufsc_minus=aufsc_minus(group),
-        delta_logit=delta_logit(group),
-        delta_probability=delta_probability(group),
-        evaluations=mean_evaluations(group),
-        seconds=mean_seconds(group),
-        found=found_share(group),
+        **{name: metric(group) for name, metric in METRICS.items()},
         failed=failed,
     )
 

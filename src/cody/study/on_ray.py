@@ -23,8 +23,9 @@ from cody.errors import CallError, CodyError, first_line
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
 from cody.study.failure import Failure
-from cody.study.record import Record
-from cody.study.run import EvaluationPlan, Key, Link, evaluate, keys_of
+from cody.study.instances import Link
+from cody.study.record import Key, Record
+from cody.study.run import EvaluationPlan, evaluate, keys_of
 from cody.utils.extras import missing
 
 Load = Callable[[TemporalGraph], Model]
@@ -109,7 +110,7 @@ def _submit(
                 lost.append(f"{link.event} ({link.kind}, {type(error).__name__})")
     if lost:
         raise CodyError(
-            f"{len(lost)} links have no records because their workers died {RETRIES + 1} times: "
+            f"{len(lost)} predictions have no records because their workers died {RETRIES + 1} times: "
             f"events {', '.join(lost[:5])}; the same command tries them again"
         )
 

@@ -9,10 +9,13 @@ from typing import Any
 from msgspec import UNSET
 
 from cody.errors import CallError, DataError
-from cody.explain.document import WHAT, ExplanationDocument, events_of, explanation_of, read_document
+from cody.explain.document import WHAT, ExplanationDocument, decision_in_part, events_of, explanation_of, read_document
 from cody.explain.explanation import REMOVED, Event, Explanation
 from cody.explain.upgrade import RecordOf02
-from cody.models.decision import flips
+from cody.models.decided import LINK_PREDICTED
+from cody.models.decision import Above, Decision, InTop
+from cody.models.margins import flips
+from cody.study.failure import Failure
 from cody.utils.forms import as_line, damaged, parse
 
 KINDS = ("correct", "incorrect")
@@ -22,11 +25,12 @@ OF_EVALUATION = ("data", "model", "explainer", "search", "policy", "options", "k
 OF_EXPLANATION = ("ended", "iterations", "evaluations", "seed")
 
 Document = ExplanationDocument | RecordOf02
+Key = tuple[str, str, int]  # what a record is about: explainer, kind, event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """X = the events of the explanation. All logits are exact answers of the model."""
+    """X = the events of the explanation. Logits are exact answers of the model, as margins of the decision."""
 
     data: str  # names, as the user gave them
     model: str
@@ -51,6 +55,10 @@ class Record:
     data_identity: str
     version: str  # of this package
     imagined: tuple[Event, ...] = ()  # the rest of X: events that were added, moved or altered; their row is 0
+    decision: Decision = LINK_PREDICTED  # what is decided; `original`, `without` and `only` are its margins
+    subject: str = "link"  # what it is decided on: a link, or an event or node that is labelled
+    rank: int | None = None  # where the decision is about a ranking: the rank with nothing changed
+    rank_after: int | None = None  # and without X
     document: Document | None = field(default=None, compare=False, repr=False)  # None: it was not kept
 
     @property
@@ -83,6 +91,10 @@ class Record:
         """Fidelity- of one link: the decision stays when the past consists of X only."""
         return not flips(self.original, self.only)
 
+    def score(self, margin: float) -> float | None:
+        """The probability that a margin stands for; None if it stands for none."""
+        return self.decision.score(margin) if isinstance(self.decision, Above) else None
+
     @property
     def explanation(self) -> Explanation:
         """The explanation itself, if it is known."""
@@ -104,6 +116,11 @@ class Record:
         return record_of(read_document(parse(line, WHAT)))
 
 
+def key_of(entry: Record | Failure) -> Key:
+    """What a line of an evaluation is about."""
+    return entry.explainer, entry.kind, entry.event
+
+
 def record_of(form: ExplanationDocument) -> Record:
     """What a document of an evaluation says, as numbers."""
     part, original, without = form.evaluation, form.logits[0], form.logits[-1]
@@ -113,6 +130,10 @@ def record_of(form: ExplanationDocument) -> Record:
         raise damaged(WHAT, "it is not of an evaluation: its event or a logit is missing")
     edits = {event.row: event for event in events_of(form.candidates) if event.edit != REMOVED}
     flipping = (number for number, logit in enumerate(form.evaluated.logits, start=1) if flips(original, logit))
+    decision = LINK_PREDICTED if form.decision is UNSET else decision_in_part(form.decision, form.dst)
+    ranks = (
+        [None if each is None else each.rank for each in form.standings or ()] if isinstance(decision, InTop) else []
+    )
     return Record(
         **{name: getattr(part, name) for name in OF_EVALUATION},
         **{name: getattr(form, name) for name in OF_EXPLANATION},
@@ -126,6 +147,10 @@ def record_of(form: ExplanationDocument) -> Record:
         seconds=None if part.shared else form.seconds,
         model_identity=form.model,
         data_identity=form.data,
+        decision=decision,
+        subject=form.subject or "link",
+        rank=ranks[0] if ranks else None,
+        rank_after=ranks[-1] if ranks else None,
         document=form,
     )
 

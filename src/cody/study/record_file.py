@@ -16,17 +16,17 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Annotated, Any, BinaryIO, cast
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from cody.errors import DataError
 from cody.explain import upgrade
-from cody.explain.document import SCHEMA, Kind, read_document
+from cody.explain.document import SCHEMA, DecisionPart, Kind, read_document
 from cody.study import failure
 from cody.study.appending import LineAppender, appending_lines
 from cody.study.failure import Failure
-from cody.study.record import Record, record_of, record_of_0_2
+from cody.study.record import Key, Record, key_of, record_of, record_of_0_2
 from cody.utils.forms import Count, Form, as_line, damaged, is_shallow, parse, read, unknown_schema
 
 HEADER = "cody/evaluation/3"
@@ -57,6 +57,10 @@ class EvaluationHeader(Form, frozen=True, kw_only=True, tag_field="schema", tag=
     explainers: dict[str, ExplainerOptions]
     links: dict[Kind, tuple[Count, ...]]  # the rows of the events that were drawn
     events: tuple[Count, ...] | UnsetType = UNSET  # the rows that they were drawn from, if not all
+    decision: Annotated[
+        DecisionPart | UnsetType | None,
+        Meta(description="what flips; null: the predicted one of several labels; by default, the predicted link"),
+    ] = UNSET
 
 
 Line = Record | Failure | EvaluationHeader
@@ -76,7 +80,7 @@ def read_runs(paths: Iterable[str | Path], *, documents: bool = False) -> list[R
     for record in (record for path in paths for record in iterate_records(path, documents=documents)):
         options = json.dumps(record.options, sort_keys=True)
         made_by = record.explainer, record.search, record.policy, options, record.seed
-        about = record.data_identity, record.model_identity, record.kind, record.event
+        about = record.data_identity, record.model_identity, record.decision, record.kind, record.event
         known.setdefault((made_by, about), record)
     return list(known.values())
 
@@ -89,12 +93,12 @@ def iterate_records(path: str | Path, *, documents: bool = False) -> Iterator[Re
 
 def read_failures(path: str | Path) -> list[Failure]:
     """What could not be explained, and still has no record."""
-    failed: dict[tuple[str, str, int], Failure] = {}
+    failed: dict[Key, Failure] = {}
     for entry in _read(path):
         if isinstance(entry, Record):
-            failed.pop((entry.explainer, entry.kind, entry.event), None)
+            failed.pop(key_of(entry), None)
         elif isinstance(entry, Failure):
-            failed[entry.explainer, entry.kind, entry.event] = entry
+            failed[key_of(entry)] = entry
     return list(failed.values())
 
 

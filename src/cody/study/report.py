@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
-from cody.explain.wording import (
-    MANY_SIMULTANEOUS,
-    ONE_ACTION,
-    capital,
-    changed_in_words,
-    moved_in_words,
-    protected_in_words,
-)
-from cody.graph import BoolArray, TemporalGraph
-from cody.models.decision import probability
+from cody.explain import wording
+from cody.explain.document import DecisionPart, decision_part
+from cody.explain.upgrade import RecordOf02
+from cody.graph import BoolArray, FloatArray, TemporalGraph
+from cody.models.decided import LINK_PREDICTED
+from cody.models.decision import Decision, InTop, Labelled
 from cody.study.cases import (
-    RELATIONS,
     ExplainedLink,
     ages,
     columns,
@@ -30,12 +27,16 @@ from cody.study.cases import (
     is_repeated,
     named,
     ranks,
+    relation_names,
     relations,
 )
+from cody.study.decisions import kind_in_words
+from cody.study.record import Record
 from cody.study.shares import Contrast, Share, contrast, mean
+from cody.utils.forms import Count, Form
 from cody.utils.words import count, is_date
 
-SIZES = (1, 2, 3, 5, 10)  # edits that a prediction may hang on
+SIZES = (1, 2, 3, 5, 10)  # edits that a prediction may depend on
 LATEST = (1, 4, 16)  # "among the k latest candidates"
 AGES = {  # seconds
     60.0: "1 min",
@@ -53,8 +54,8 @@ LISTED = 5  # links and nodes in each list
 SCHEMA = "cody/survey/1"
 
 
-class Simultaneous(NamedTuple):
-    """How many events have the same timestamp as their link."""
+class Simultaneous(Form, frozen=True):
+    """How many events have the same timestamp as what is predicted."""
 
     candidates: Share  # mean over links of (share of the past events among the candidates that did)
     decisive: Share | None  # the same of the events of counterfactuals; None: there are none
@@ -63,71 +64,72 @@ class Simultaneous(NamedTuple):
     def advice(self) -> str:
         """What to do about it if they are many; else empty."""
         share = 0.0 if self.decisive is None else self.decisive.value
-        if max(self.candidates.value, share) < MANY_SIMULTANEOUS:
+        if max(self.candidates.value, share) < wording.MANY_SIMULTANEOUS:
             return ""
         among = "" if self.decisive is None else f" and {100 * share:.0f} % of the decisive events"
         many = f"{100 * self.candidates.value:.0f} % of the candidates{among}"
-        return f"{many} have the same timestamp as their link. {ONE_ACTION}"
+        return f"{many} have the same timestamp as the predicted event. {wording.ONE_ACTION}"
 
 
-class Fragile(NamedTuple):
-    """How many predictions hang on few events."""
+class Fragile(Form, frozen=True):
+    """How many predictions depend on few events."""
 
-    edits: int
+    edits: Count
     share: Share  # (1/N) Σ 1[a counterfactual of at most `edits` edits was found]
 
 
-class Age(NamedTuple):
+class Age(Form, frozen=True):
     """Medians over the events of all links together."""
 
     decisive: float
     candidates: float
 
 
-class Decisive(NamedTuple):
+class Decisive(Form, frozen=True):
     """An event of a counterfactual, and what it is to the link."""
 
     edit: str  # "removed", "added" or "moved"
-    row: int | None  # of the event that is missing or moved; None: an added one
+    row: Count | None  # of the event that is missing or moved; None: an added one
     src: str
     dst: str
     time: float  # when it happened, or would have
     was: float | None  # when an event happened that is moved
     relation: str  # one of RELATIONS
-    latest: int  # 1 for the latest candidate, 2 for the one before it, …
+    latest: Count  # 1 for the latest candidate, 2 for the one before it, …
     age: str  # which of the ages of the part
     repeated: bool  # its two nodes had interacted before
 
 
-class Example(NamedTuple):
-    """One explained link."""
+class Example(Form, frozen=True):
+    """One explained prediction."""
 
-    event: int
+    event: Count
     src: str
     dst: str
     time: float
-    score: float
+    score: float | None  # the probability that is compared with a threshold; None: the decision is another
     rows: tuple[int | str, ...]  # of the counterfactual, imagined events in words; empty: none was found
     sentence: str
     events: tuple[Decisive, ...]  # the same in full
+    reason: str = ""  # what the counterfactual comes down to; empty: none was found, or CoDy 0.2 wrote the record
+    figure: str = ""  # what lies behind the decision, in a word: a score, a rank, a label
 
 
-class Decider(NamedTuple):
+class Decider(Form, frozen=True):
     """A node or an event that occurs in counterfactuals of links that are not its own."""
 
     name: str  # of the node, or "src → dst" of the event
-    row: int | None  # of the event
-    decides: int  # links in whose counterfactual it occurs
-    could: int  # links among whose candidates it occurs
+    row: Count | None  # of the event
+    decides: Count  # links in whose counterfactual it occurs
+    could: Count  # links among whose candidates it occurs
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Form, frozen=True):
     """What holds for links of one kind."""
 
     kind: str  # "correct" or "incorrect"
-    links: int
-    explained: int  # those with a counterfactual
+    links: Count
+    explained: Count  # those with a counterfactual
     fragility: tuple[Fragile, ...]
     relations: tuple[Contrast, ...]  # empty if nothing was explained
     latest: tuple[Contrast, ...]  # among the k latest candidates
@@ -140,6 +142,7 @@ class Part:
     most_fragile: tuple[Example, ...]
     most_robust: tuple[Example, ...]  # of the others
     predictions: tuple[Example, ...]  # all of them, the most fragile first
+    title: str = "links"  # what these predictions are, in words
 
     @property
     def caution(self) -> str:
@@ -150,8 +153,7 @@ class Part:
         return f"Only {self.explained} {have} a counterfactual, so these shares and their intervals say little."
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
+class Survey(Form, frozen=True, tag_field="schema", tag=SCHEMA):
     """What decides a model's predictions in general."""
 
     data: str
@@ -160,10 +162,14 @@ class Survey:
     allowed: tuple[str, ...]  # "removals", "additions", "moves": what could change
     parts: tuple[Part, ...]
     protected: str = ""  # what was not allowed to be removed, in words
+    decision: DecisionPart | UnsetType | None = UNSET  # what flips, as in documents; null: the predicted label
+    subject: str = "link"  # what it is decided on: a link, or an event or node that is labelled
+    figure: str = "score"  # what the figure of an example is
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {"schema": SCHEMA, **_plain(self)}
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
 
     def rows(self) -> list[dict[str, Any]]:
         """Every figure as one row, for csv: kind, figure, value, low, high, and the node or event that it is about."""
@@ -171,7 +177,7 @@ class Survey:
             {"data": self.data, "model": self.model, "kind": part.kind, **row}
             for part in self.parts
             for row in [
-                *({"figure": name, **share._asdict(), "of": ""} for name, share in _figures(part)),
+                *({"figure": name, **msgspec.structs.asdict(share), "of": ""} for name, share in _figures(part)),
                 *_counts("node", part.nodes),
                 *_counts("event", part.events),
             ]
@@ -188,56 +194,83 @@ def survey_of(explained: Sequence[ExplainedLink], graph: TemporalGraph) -> Surve
     """What the cases of one model have in common, links that it predicts and links that it misses apart."""
     kinds = dict.fromkeys(case.record.kind for case in explained)
     first = explained[0].record
+    decision = _decision_of_all([case.record for case in explained])
     parts = tuple(
         _part(kind, [case for case in explained if case.record.kind == kind], graph) for kind in sorted(kinds)
     )
-    protected = protected_in_words(first.options.get("protect"))
-    return Survey(first.data, first.model, first.explainer, first.allowed, parts, protected)
+    return Survey(
+        *(first.data, first.model, first.explainer, first.allowed, parts),
+        protected=wording.protected_in_words(
+            first.options.get("protect"), wording.occasion(first.subject, graph.name_of_event())
+        ),
+        decision=UNSET if decision == LINK_PREDICTED else None if decision is None else decision_part(decision),
+        subject=first.subject,
+        figure=first.decision.headings[1] or first.decision.headings[0],
+    )
+
+
+def _decision_of_all(records: Sequence[Record]) -> Decision | None:
+    """What all of these decide; None: each about the label that is predicted."""
+    first = records[0].decision
+    if isinstance(first, Labelled):
+        return first if {record.decision for record in records} == {first} else None
+    return replace(first, name="", of=0) if isinstance(first, InTop) else first
 
 
 def _part(kind: str, of_kind: Sequence[ExplainedLink], graph: TemporalGraph) -> Part:
     flipped = [case for case in of_kind if case.flips]
-    fragility = [Fragile(edits, mean([case.flips and case.size <= edits for case in of_kind])) for edits in SIZES]
     by_size = sorted(of_kind, key=lambda case: (not case.flips, case.size, abs(case.record.original)))
     bins = _age_bins(flipped, graph)
     predictions = tuple(_example(case, graph, bins) for case in by_size)
     return Part(
-        kind,
-        len(of_kind),
-        len(flipped),
-        tuple(fragility),
-        _relations(flipped, graph) if flipped else (),
-        _latest(flipped) if flipped else (),
-        _repetition(flipped, graph) if flipped else None,
-        _ages(flipped, graph, bins) if flipped else (),
-        _age(flipped, graph) if flipped else None,
-        _simultaneous(of_kind, graph),
-        _nodes(of_kind, graph),
-        _events(of_kind, graph),
-        predictions[:LISTED],
-        predictions[LISTED:][: -LISTED - 1 : -1],
-        predictions,
+        kind=kind,
+        links=len(of_kind),
+        explained=len(flipped),
+        fragility=tuple(
+            Fragile(edits, mean([case.flips and case.size <= edits for case in of_kind])) for edits in SIZES
+        ),
+        **(_what_decides(flipped, graph, bins) if flipped else NOTHING_DECIDES),
+        simultaneous=_simultaneous(of_kind, graph),
+        nodes=_nodes(of_kind, graph),
+        events=_events(of_kind, graph),
+        most_fragile=predictions[:LISTED],
+        most_robust=predictions[LISTED:][: -LISTED - 1 : -1],
+        predictions=predictions,
+        title=kind_in_words(
+            kind, _decision_of_all([case.record for case in of_kind]), of_kind[0].record.subject
+        ).plural,
     )
 
 
-def _relations(flipped: Sequence[ExplainedLink], graph: TemporalGraph) -> tuple[Contrast, ...]:
-    what = [relations(graph, case) for case in flipped]
-    return tuple(_contrast(name, flipped, [kinds == place for kinds in what]) for place, name in enumerate(RELATIONS))
+NOTHING_DECIDES: dict[str, Any] = {"relations": (), "latest": (), "repetition": None, "ages": (), "age": None}
+
+
+def _what_decides(flipped: Sequence[ExplainedLink], graph: TemporalGraph, bins: Bins) -> dict[str, Any]:
+    """How the decisive events of these links differ from their candidates."""
+    kinds = [relations(graph, case) for case in flipped]
+    latest = [ranks(case) for case in flipped]
+    old = [ages(graph, case) for case in flipped]
+    binned = [np.searchsorted(bins.limits, age) for age in old]
+    decisive = [age[case.decisive] for age, case in zip(old, flipped, strict=True)]
+
+    def each(columns: Sequence[Any], names: Iterable[str]) -> tuple[Contrast, ...]:
+        """Of every link, the candidates whose value is the place of the name."""
+        return tuple(_contrast(name, flipped, [of == place for of in columns]) for place, name in enumerate(names))
+
+    return {
+        "relations": each(kinds, relation_names(flipped[0].record)),
+        "latest": tuple(_contrast(latest_in_words(most), flipped, [of <= most for of in latest]) for most in LATEST),
+        "repetition": _contrast(
+            "its nodes had interacted before", flipped, [is_repeated(graph, case) for case in flipped]
+        ),
+        "ages": each(binned, bins.names),
+        "age": Age(float(np.median(np.concatenate(decisive))), float(np.median(np.concatenate(old)))),
+    }
 
 
 def latest_in_words(most: int) -> str:
     """What a candidate is called that is among so many of the latest."""
     return f"among the {most} latest candidates" if most > 1 else "the latest candidate"
-
-
-def _latest(flipped: Sequence[ExplainedLink]) -> tuple[Contrast, ...]:
-    return tuple(
-        _contrast(latest_in_words(most), flipped, [ranks(case) <= most for case in flipped]) for most in LATEST
-    )
-
-
-def _repetition(flipped: Sequence[ExplainedLink], graph: TemporalGraph) -> Contrast:
-    return _contrast("its nodes had interacted before", flipped, [is_repeated(graph, case) for case in flipped])
 
 
 class Bins(NamedTuple):
@@ -251,11 +284,22 @@ class Bins(NamedTuple):
 
 
 def _age_bins(flipped: Sequence[ExplainedLink], graph: TemporalGraph) -> Bins:
-    """Round ages that the candidates lie between. Times that are no dates have no unit: there they are powers of 10."""
+    """Round ages that the candidates lie between."""
     of_all = np.concatenate([np.zeros(0), *(ages(graph, case) for case in flipped)])
-    limits = AGES if flipped and is_date(flipped[0].query.time) else _powers(of_all)
-    least, most = (float(limit(of_all)) for limit in (np.min, np.max)) if len(of_all) else (0.0, 0.0)
-    inside = [limit for limit in limits if least <= limit < most][-MOST_AGES + 1 :]
+    return age_bins(of_all, AGES if flipped and is_date(flipped[0].query.time) else None)
+
+
+def age_bins(of_all: FloatArray, limits: Mapping[float, str] | None, *, most: int = MOST_AGES) -> Bins:
+    """Round ages that some ages lie between.
+
+    Args:
+        of_all: The ages.
+        limits: Names of round ages. None: powers of 10, for times that are no dates, and have no unit.
+        most: Number of bins at most.
+    """
+    limits = _powers(of_all) if limits is None else limits
+    youngest, oldest = (float(limit(of_all)) for limit in (np.min, np.max)) if len(of_all) else (0.0, 0.0)
+    inside = [limit for limit in limits if youngest <= limit < oldest][-most + 1 :]
     names = [limits[limit] for limit in inside]
     if not inside:
         return Bins((), ("any age",))
@@ -271,20 +315,9 @@ def _powers(of_all: np.ndarray) -> dict[float, str]:
     return {10.0**power: f"{10.0**power:g}" for power in range(first, last + 1)}
 
 
-def _ages(flipped: Sequence[ExplainedLink], graph: TemporalGraph, bins: Bins) -> tuple[Contrast, ...]:
-    places = [np.searchsorted(bins.limits, ages(graph, case)) for case in flipped]
-    return tuple(_contrast(name, flipped, [at == number for at in places]) for number, name in enumerate(bins.names))
-
-
 def _contrast(what: str, flipped: Sequence[ExplainedLink], holds: Sequence[BoolArray]) -> Contrast:
     decisive = [float(true[case.decisive].mean()) for case, true in zip(flipped, holds, strict=True)]
     return contrast(what, decisive, [float(true.mean()) for true in holds])
-
-
-def _age(flipped: Sequence[ExplainedLink], graph: TemporalGraph) -> Age:
-    of_all = [ages(graph, case) for case in flipped]
-    decisive = np.concatenate([age[case.decisive] for age, case in zip(of_all, flipped, strict=True)])
-    return Age(float(np.median(decisive)), float(np.median(np.concatenate(of_all))))
 
 
 def _simultaneous(of_kind: Sequence[ExplainedLink], graph: TemporalGraph) -> Simultaneous:
@@ -336,15 +369,22 @@ def _most(counted: Counter[int]) -> list[tuple[int, int]]:
 def _example(case: ExplainedLink, graph: TemporalGraph, bins: Bins) -> Example:
     link = case.event, graph.name(case.query.src), graph.name(case.query.dst), case.query.time
     events = _decisive(case, graph, bins) if case.flips else ()
-    rows = tuple(map(named, decisive_events(graph, case)))
-    return Example(*link, round(probability(case.record.original), 6), rows, _sentence(case, events, graph), events)
+    rows = tuple(named(case, event) for event in decisive_events(graph, case))
+    score, shown = case.record.score(case.record.original), case.record.decision.cells([case.states[0]])[0]
+    is_known = case.flips and not isinstance(case.record.document, RecordOf02)
+    return Example(
+        *(*link, None if score is None else round(score, 6), rows, _sentence(case, events, graph), events),
+        reason=case.record.explanation.reason if is_known else "",
+        figure=shown.second or shown.first,
+    )
 
 
 def _decisive(case: ExplainedLink, graph: TemporalGraph, bins: Bins) -> tuple[Decisive, ...]:
     columns_of = relations(graph, case), ranks(case), ages(graph, case), is_repeated(graph, case)
     chosen = (column[case.decisive].tolist() for column in columns_of)
+    names = relation_names(case.record)
     return tuple(
-        Decisive(it.edit, it.affected, it.src, it.dst, it.time, it.was, RELATIONS[kind], rank, bins.of(age), repeated)
+        Decisive(it.edit, it.affected, it.src, it.dst, it.time, it.was, names[kind], rank, bins.of(age), repeated)
         for it, kind, rank, age, repeated in zip(decisive_events(graph, case), *chosen, strict=True)
     )
 
@@ -354,8 +394,8 @@ def _sentence(case: ExplainedLink, events: Sequence[Decisive], graph: TemporalGr
     if not events:
         return f"No counterfactual was found; {count(record.evaluations, 'set')} of events were evaluated."
     past = int((case.candidates < graph.num_events).sum())
-    changed = capital(changed_in_words([event.edit for event in events], past))
-    return f"{changed} {moved_in_words(record.original, record.without)}."
+    changed = wording.capital(wording.changed_in_words([event.edit for event in events], past))
+    return f"{changed} {record.decision.moved(*case.states)}."
 
 
 def _figures(part: Part) -> list[tuple[str, Share]]:
@@ -363,7 +403,7 @@ def _figures(part: Part) -> list[tuple[str, Share]]:
     found.append(("simultaneous: candidates", part.simultaneous.candidates))
     found += [] if part.simultaneous.decisive is None else [("simultaneous: decisive", part.simultaneous.decisive)]
     repeated = () if part.repetition is None else (part.repetition,)
-    aged = tuple(each._replace(what=f"age {each.what}") for each in part.ages)
+    aged = tuple(msgspec.structs.replace(each, what=f"age {each.what}") for each in part.ages)
     for each in (*part.relations, *part.latest, *repeated, *aged):
         found += [(f"{each.what}: decisive", each.decisive), (f"{each.what}: candidates", each.candidates)]
         found += [] if each.ratio is None else [(f"{each.what}: ratio", each.ratio)]
@@ -381,12 +421,3 @@ def _counts(kind: str, deciders: Sequence[Decider]) -> list[dict[str, Any]]:
         for each in deciders
         for what, value in (("decides", each.decides), ("could decide", each.could))
     ]
-
-
-def _plain(value: Any) -> Any:
-    """Named tuples and dataclasses as objects, tuples as lists."""
-    if hasattr(value, "_asdict"):
-        return {name: _plain(part) for name, part in value._asdict().items()}
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
-    return [_plain(part) for part in value] if isinstance(value, tuple) else value

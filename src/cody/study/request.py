@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from cody.explain.explanation import Explanation
 from cody.graph import Query, TemporalGraph
 from cody.models.contract import Model
+from cody.models.deciding import ByLabel, described
+from cody.models.decision import Decision
 from cody.search.oracle import Oracle
 from cody.study.explainers import Explainer, name_of
 
@@ -23,6 +25,7 @@ class Request(NamedTuple):
     explainer: Explainer
     options: dict[str, Any]  # further arguments of explain, all of them plain data
     names: dict[str, str]  # of data and model, as the user gave them
+    decision: Decision | ByLabel | None = None  # None: the one that the model makes
 
     def explain(
         self, model: Model, graph: TemporalGraph, query: Query, watch: Callable[[Oracle], None] | None = None
@@ -35,7 +38,7 @@ class Request(NamedTuple):
             query: The link that is scored.
             watch: Called with the oracle before the search starts.
         """
-        why = self.explainer.explain(model, graph, query, watch=watch, **self.options)
+        why = self.explainer.explain(model, graph, query, decision=self.decision, watch=watch, **self.options)
         logger.debug(
             "%s → %s: %s, %d evaluations in %.2f s", why.src, why.dst, why.verdict, why.evaluations, why.seconds
         )
@@ -45,5 +48,7 @@ class Request(NamedTuple):
         """All of it but the names, as JSON has it."""
         parts = {"search": name_of(self.explainer.search), "policy": name_of(self.explainer.policy)}
         options = self.explainer.options(model) | self.options
-        described: dict[str, Any] = json.loads(json.dumps(parts | {"options": options}))
-        return described
+        if self.decision is not None:
+            options |= {"decision": described(self.decision)}
+        plain: dict[str, Any] = json.loads(json.dumps(parts | {"options": options}))
+        return plain

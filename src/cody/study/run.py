@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,35 +17,31 @@ from msgspec import UNSET
 
 from cody._version import __version__
 from cody.errors import CallError, DataError, ModelError
-from cody.explain.document import EvaluationPart, document_of
+from cody.explain.document import EvaluationPart, decision_part, document_of
 from cody.explain.explanation import Explanation
 from cody.graph import TemporalGraph, whole_number
 from cody.models.contract import (
     DECIMALS,
     Change,
     Model,
-    checked_logits,
     describe,
     has_identity,
     identity_of,
     logit_of_only,
 )
-from cody.study.arrange import setting
+from cody.models.decided import LINK_PREDICTED, DecidedModel, decide, decision_of
+from cody.models.deciding import ByLabel
+from cody.models.decision import Decision, InTop
+from cody.study.decisions import check_decision, decision_about
 from cody.study.explainers import Explainer, name_of
 from cody.study.failure import NOT_OF_A_LINK, NOTHING_WORKS, Failure, reason_of
-from cody.study.instances import TEST_PERIOD, check_sample, rows_of, sample_kinds
-from cody.study.record import KINDS, Record, record_of
+from cody.study.instances import TEST_PERIOD, Link, check_sample, sample_kinds
+from cody.study.record import KINDS, Key, Record, record_of
 from cody.study.record_file import Appender, EvaluationHeader, ExplainerOptions, appending
+from cody.study.resume import contradicts_kind, read_back
 from cody.utils.signatures import readable_help
 
 logger = logging.getLogger(__name__)
-
-
-class Link(NamedTuple):
-    """A link to explain: its event, and the kind of the model's prediction."""
-
-    event: int
-    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +58,7 @@ class EvaluationPlan:
     explainers: tuple[Explainer, ...]
     seed: int = 0
     share: bool = False
+    decision: Decision | ByLabel | None = None  # what is to flip; None: what the model decides by itself
 
     def __post_init__(self) -> None:
         for what, name in (("data", self.data), ("model", self.model)):
@@ -107,7 +104,6 @@ def _make_whole(settings: EvaluationPlan | Sample, name: str) -> None:
     object.__setattr__(settings, name, whole_number(name, getattr(settings, name)))
 
 
-Key = tuple[str, str, int]  # what a record is about: explainer, kind, event
 Evaluate = Callable[[Model, TemporalGraph, Sequence[Link], EvaluationPlan, Set[Key]], Iterator[Record | Failure]]
 
 
@@ -135,7 +131,7 @@ def evaluate(
     ...     print(record.explainer, record.rows, record.is_necessary, record.is_sufficient)
     greedy-temporal (1,) True True
     """
-    check_identity(model)
+    check_plan(model, graph, plan)
     for link in links:
         answers: dict[Change, float] | None = {} if plan.share else None
         for explainer in plan.explainers:
@@ -146,6 +142,21 @@ def evaluate(
                     raise
                 except Exception as error:
                     yield _failure(model, graph, link, plan, explainer, error)
+
+
+def check_plan(model: Model, graph: TemporalGraph, plan: EvaluationPlan) -> Decision | None:
+    """The decision about every link; a plan that cannot be carried out is rejected before anything is explained.
+
+    Args:
+        model: The model that is explained.
+        graph: The log of events.
+        plan: The explainers, what is to flip, and how they run.
+    """
+    check_identity(model)
+    decision = check_decision(model, graph, plan.decision)
+    for explainer in plan.explainers:
+        explainer.check(decision)
+    return decision
 
 
 def check_identity(model: Model) -> None:
@@ -162,10 +173,6 @@ def key(explainer: str, link: Link) -> Key:
     return explainer, link.kind, link.event
 
 
-def key_of(entry: Record | Failure) -> Key:
-    return entry.explainer, entry.kind, entry.event
-
-
 def keys_of(link: Link, plan: EvaluationPlan) -> set[Key]:
     """The records that a plan asks for about a link."""
     return {key(explainer.name, link) for explainer in plan.explainers}
@@ -180,14 +187,34 @@ def _record(
     answers: dict[Change, float] | None,
 ) -> Record:
     query = graph.query(link.event)
-    why = explainer.explain(model, graph, query, seed=plan.seed, answers=answers)
-    only = round(logit_of_only(model, query, _happened(why)), DECIMALS)
+    decision = decision_about(model, graph, query, plan.decision) or decision_of(model, query, plan.decision)
+    decided = decide(model, graph, query, decision)
+    why = explainer.explain(model, graph, query, decision=decision, seed=plan.seed, answers=answers)
+    if isinstance(decided, DecidedModel) and isinstance(decision, InTop):
+        why = _against_all(why, decided, decision.k)
+    only = round(logit_of_only(decided, query, _happened(why)), DECIMALS)
     made_of = _parts_of(explainer, model)
     explained_by = made_of.search, made_of.policy, made_of.options
     evaluation = EvaluationPart(
         plan.data, plan.model, explainer.name, *explained_by, link.kind, only, __version__, plan.share
     )
     return record_of(document_of(why, evaluation))
+
+
+def _against_all(why: Explanation, decided: DecidedModel, k: int) -> Explanation:
+    """An explanation whose last margin is that among all rivals, where the search, which knew some, had the wrong sign.
+
+    More rivals can only lower a margin, so it is not above 0. By how much is not known with events that were imagined.
+    """
+    last, standing = why.logits[-1], why.standings[-1] if why.standings else None
+    if last is None or standing is None or standing.rank is None or (last > 0) == (standing.rank <= k):
+        return why
+    margin = 0.0
+    if why.verification is not None:
+        margin = why.verification.without
+    elif not why.imagined:
+        margin = decided.states(why.query, [why.change])[0].margin or 0.0
+    return replace(why, logits=(*why.logits[:-1], round(margin, DECIMALS)))
 
 
 def _failure(
@@ -209,7 +236,8 @@ def _failure(
 
 def _happened(why: Explanation) -> Change:
     """The events of an explanation that happened: those that would be missing, at another time, or altered."""
-    return frozenset(event.affected for event, _ in why.steps if event.affected is not None)
+    affected = frozenset(event.affected for event, _ in why.steps if event.affected is not None)
+    return why.change_of(affected) if why.units else affected
 
 
 def _parts_of(explainer: Explainer, model: Model) -> ExplainerOptions:
@@ -253,10 +281,10 @@ def run(
         sample: Which links to draw.
         evaluate: Computes the missing records: `evaluate`, or the same in several processes or on Ray.
     """
-    check_identity(model)
-    settings = _settings(model, graph, plan, sample)
+    decision = check_plan(model, graph, plan)
+    settings = _settings(model, graph, plan, sample, decision)
     with appending(path) as file:
-        latest, known = _read_back(file, settings, model, graph, sample)
+        latest, known = read_back(file, settings, model, graph, plan.decision)
         links = _links(file, latest, model, graph, plan, sample, settings)
         wanted = set().union(*(keys_of(link, plan) for link in links))
         done = known & wanted
@@ -265,7 +293,7 @@ def run(
         yield RunProgress(finished, len(wanted), None, links)
         failed = 0
         for entry in evaluate(model, graph, links, plan, done):
-            if isinstance(entry, Record) and _contradicts_kind(entry):
+            if isinstance(entry, Record) and contradicts_kind(entry, graph):
                 raise DataError(
                     f"{file.path} has event {entry.event} among the {entry.kind} predictions, but its logit is "
                     f"{entry.original}: the file belongs to another run; choose another file"
@@ -275,7 +303,7 @@ def run(
             finished += 1
             failed += isinstance(entry, Failure)
             if isinstance(entry, Failure) and failed == finished == NOTHING_WORKS:
-                raise ModelError(f"the first {failed} links could not be explained, the last one: {entry.reason}")
+                raise ModelError(f"the first {failed} predictions could not be explained, the last one: {entry.reason}")
             yield RunProgress(finished, len(wanted), entry, links)
 
 
@@ -286,7 +314,9 @@ def _logged(record: Record | Failure) -> tuple[str, int, str, int]:
     return record.explainer, record.event, found, record.evaluations
 
 
-def _settings(model: Model, graph: TemporalGraph, plan: EvaluationPlan, sample: Sample) -> EvaluationHeader:
+def _settings(
+    model: Model, graph: TemporalGraph, plan: EvaluationPlan, sample: Sample, decision: Decision | None
+) -> EvaluationHeader:
     """The header of a run; the links are added later."""
     return EvaluationHeader(
         version=__version__,
@@ -302,121 +332,8 @@ def _settings(model: Model, graph: TemporalGraph, plan: EvaluationPlan, sample: 
         explainers={explainer.name: _parts_of(explainer, model) for explainer in plan.explainers},
         links={},
         events=UNSET if sample.events is None else sample.events,
+        decision=UNSET if decision == LINK_PREDICTED else None if decision is None else decision_part(decision),
     )
-
-
-Known = dict[str, ExplainerOptions]  # explainers by name
-TOLERANCE = 1e-3  # by which two computations of a logit may differ
-MUST_AGREE = ("data_identity", "model_identity", "seed", "share", "period", "margin")
-
-
-def _read_back(
-    file: Appender, settings: EvaluationHeader, model: Model, graph: TemporalGraph, sample: Sample
-) -> tuple[EvaluationHeader | None, set[Key]]:
-    """The latest header of the file, and what its records are about. Lines of another run are rejected."""
-    explainers = dict(settings.explainers)
-    latest: EvaluationHeader | None = None
-    last: Record | None = None
-    links: set[Link] = set()
-    done: set[Key] = set()
-    failed: set[Key] = set()
-    for entry in file.known():
-        if isinstance(entry, Failure):
-            _check_belongs(file, entry, settings, links)
-            failed |= {key_of(entry)} if entry.version == __version__ else set()
-        elif isinstance(entry, Record):
-            _check_record(file, entry, settings, explainers, links)
-            if key_of(entry) in done:
-                raise DataError(f"{file.path} holds two records of {entry.explainer} about event {entry.event}")
-            done.add(key_of(entry))
-            last = entry
-        else:
-            latest = entry
-            _check_header(file, entry, settings, explainers)
-            links |= _links_of(file, entry, rows_of(sample.period, graph))
-    if last is not None:
-        _check_answer(file, last, model, graph)
-    return latest, done | failed
-
-
-def _check_header(file: Appender, header: EvaluationHeader, settings: EvaluationHeader, explainers: Known) -> None:
-    """Reject the header of another run. It may have other explainers, but not the same one with other options."""
-    for name in MUST_AGREE:
-        there, here = getattr(header, name), getattr(settings, name)
-        if there != here:
-            raise DataError(
-                f"{file.path} belongs to another run: there {name.replace('_', ' ')} is {there}, "
-                f"here it is {here}; choose another file"
-            )
-    if header.events != settings.events:
-        raise DataError(f"{file.path} belongs to another run, about other events; choose another file")
-    for name, given in header.explainers.items():
-        theirs, ours = _setting(given), _setting(explainers.setdefault(name, given))
-        for option in sorted(theirs.keys() | ours.keys()):
-            if theirs.get(option) != ours.get(option):
-                raise DataError(
-                    f"{file.path} belongs to another run: there {option} of {name} is {theirs.get(option)}, "
-                    f"here it is {ours.get(option)}; choose another file"
-                )
-
-
-def _links_of(file: Appender, header: EvaluationHeader, rows: range) -> set[Link]:
-    links = {Link(event, kind) for kind, events in header.links.items() for event in events}
-    for link in sorted(links):
-        if link.event not in rows:
-            raise DataError(
-                f"{file.path} belongs to another run: its header names event {link.event}, but the period has events "
-                f"{rows.start} to {rows.stop - 1}; choose another file"
-            )
-    return links
-
-
-def _setting(given: ExplainerOptions) -> dict[str, str]:
-    """What must be the same. The same scorer may have another name."""
-    values = setting(given.search, given.policy, given.options)
-    if "policy.identity" in values:
-        values.pop("policy.scorer", None)
-    return values
-
-
-def _check_record(
-    file: Appender,
-    record: Record,
-    settings: EvaluationHeader,
-    explainers: Known,
-    links: Set[Link],
-) -> None:
-    known = explainers.get(record.explainer)
-    given = ExplainerOptions(record.search, record.policy, record.options)
-    agrees = known is not None and not _contradicts_kind(record) and _setting(given) == _setting(known)
-    _check_belongs(file, record, settings, links, agrees=agrees)
-
-
-def _check_belongs(
-    file: Appender, entry: Record | Failure, settings: EvaluationHeader, links: Set[Link], *, agrees: bool = True
-) -> None:
-    names = ("data_identity", "model_identity", "seed")
-    agrees = agrees and all(getattr(entry, name) == getattr(settings, name) for name in names)
-    if not agrees or Link(entry.event, entry.kind) not in links:
-        raise DataError(
-            f"{file.path} holds a record of another run: {entry.explainer}, event {entry.event}; choose another file"
-        )
-
-
-def _contradicts_kind(record: Record) -> bool:
-    """Whether the model's answer shows that a link is not of the kind it was drawn as."""
-    return abs(record.original) > TOLERANCE and (record.original > 0) != (record.kind == "correct")
-
-
-def _check_answer(file: Appender, record: Record, model: Model, graph: TemporalGraph) -> None:
-    """Reject records of another model with the same identity: its answer about the link of the last one differs."""
-    query, nothing = graph.query(record.event), [frozenset[int]()]
-    (logit,) = checked_logits(query, nothing, model.logits(query, nothing))
-    if abs(logit - record.original) > TOLERANCE * max(1.0, abs(logit)):
-        raise DataError(
-            f"{file.path} holds records of another model: there event {record.event} has the logit {record.original}, "
-            f"here it has {logit:.5f}; choose another file"
-        )
 
 
 def _links(
@@ -444,12 +361,13 @@ def _links(
             margin=sample.margin,
             seed=plan.seed,
             events=sample.events,
+            decision=plan.decision,
         )
     if not any(drawn.values()):
         first, last = sample.period
         raise CallError(
-            f"there is no {' or '.join(sample.kinds)} link between the shares {first:g} and {last:g} of the events "
-            f"whose logit is at least {sample.margin:g} away from 0: try another period, margin or kind"
+            f"there is no {' or '.join(sample.kinds)} prediction between the shares {first:g} and {last:g} of the "
+            f"events whose logit is at least {sample.margin:g} away from 0: try another period, margin or kind"
         )
     if not is_known or latest is None or not latest.explainers.keys() >= settings.explainers.keys():
         file.write(msgspec.structs.replace(settings, links={kind: tuple(rows) for kind, rows in drawn.items()}))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from cody.graph import FloatArray
 from cody.study.metrics import draws, within
+from cody.utils.forms import Form
 
 SAMPLES = 1000
 
 
-class Share(NamedTuple):
+class Share(Form, frozen=True):
     """A number with its bootstrap interval of 95 %."""
 
     value: float
@@ -21,7 +21,7 @@ class Share(NamedTuple):
     high: float
 
 
-class Contrast(NamedTuple):
+class Contrast(Form, frozen=True):
     """How often something holds of decisive events, and of all candidates of the same links."""
 
     what: str

@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterable, Sequence
 from cody.errors import CallError, FailedLinksWarning, ModelError
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
+from cody.models.deciding import ByLabel
+from cody.models.decision import Decision
 from cody.study.cases import cases
 from cody.study.explainers import DEFAULT_SEARCH, Explainer
 from cody.study.explainers import explainer as named_explainer
 from cody.study.failure import Failure, in_words
-from cody.study.instances import TEST_PERIOD, sample_kinds
+from cody.study.instances import TEST_PERIOD, Link, sample_kinds
 from cody.study.record import KINDS, Record
 from cody.study.report import Survey, survey_of
-from cody.study.run import EvaluationPlan, Link, evaluate
+from cody.study.run import EvaluationPlan, evaluate
 from cody.utils.signatures import readable_help
 
 
@@ -29,6 +31,7 @@ def survey(
     kinds: Sequence[str] = KINDS,
     period: tuple[float, float] = TEST_PERIOD,
     explainer: Explainer | None = None,
+    decision: Decision | ByLabel | None = None,
     seed: int = 0,
     data_name: str = "the data",
     model_name: str = "the model",
@@ -38,12 +41,14 @@ def survey(
 
     Args:
         model: The model whose predictions are explained.
-        graph: The log that it is asked about.
+        graph: The log that it was made for.
         links: Rows of events, all of which are explained. Default: some are drawn.
         instances: How many are drawn of each kind.
-        kinds: "correct" for predicted links, "incorrect" for missed ones.
+        kinds: "correct", "incorrect", or both. Of links, predicted ones are correct (above the threshold, in the top);
+            of labels, those that are as in the log.
         period: The part of the log that they are drawn from, as shares of its events.
         explainer: What explains them (`cody.study.explainers.explainer`). Default: the search that `explain` uses.
+        decision: What is to flip, as in `explain`. By default, what the model decides.
         seed: For drawing links, and for policies with chance.
         data_name: What the data are called in the result.
         model_name: What the model is called in the result.
@@ -59,20 +64,22 @@ def survey(
     if rows is not None and not rows:
         raise CallError("no link is given; links are rows of events")
     most = instances if rows is None else len(rows)
-    drawn = sample_kinds(model, graph, most, kinds, period=period, seed=seed, events=rows)
-    asked = [Link(row, kind) for kind in kinds for row in drawn[kind]]
-    if not asked:
-        raise CallError(f"there is no {' or '.join(kinds)} link among those requested")
-    plan = EvaluationPlan(data_name, model_name, (explainer or named_explainer(DEFAULT_SEARCH),), seed)
+    drawn = sample_kinds(model, graph, most, kinds, period=period, seed=seed, events=rows, decision=decision)
+    chosen = [Link(row, kind) for kind in kinds for row in drawn[kind]]
+    if not chosen:
+        raise CallError(f"there is no {' or '.join(kinds)} prediction among those requested")
+    plan = EvaluationPlan(
+        data_name, model_name, (explainer or named_explainer(DEFAULT_SEARCH),), seed, decision=decision
+    )
     records: list[Record] = []
     failures: list[Failure] = []
-    for entry in evaluate(model, graph, asked, plan):
+    for entry in evaluate(model, graph, chosen, plan):
         if isinstance(entry, Record):
             records.append(entry)
         else:
             failures.append(entry)
         if watch is not None:
-            watch(len(records) + len(failures), len(asked))
+            watch(len(records) + len(failures), len(chosen))
     if not records:
         raise ModelError(f"no prediction could be explained, the first one: {failures[0].reason}")
     for sentence in in_words(failures):

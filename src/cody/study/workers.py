@@ -12,9 +12,10 @@ from cody.engine.named import NamedModel
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
 from cody.study.failure import Failure
+from cody.study.instances import Link
 from cody.study.pool import ATTEMPTS, Opener, run_in_processes
-from cody.study.record import Record
-from cody.study.run import EvaluationPlan, Key, Link, evaluate, key_of, keys_of
+from cody.study.record import Key, Record, key_of
+from cody.study.run import EvaluationPlan, evaluate, keys_of
 
 
 def open_model(
@@ -68,6 +69,6 @@ def _evaluate_link(
 def _without_records(links: Sequence[Link]) -> str:
     shown = ", ".join(f"{link.event} ({link.kind})" for link in links[:5])
     return (
-        f"{len(links)} links have no records because their workers died {ATTEMPTS} times: events {shown}; "
+        f"{len(links)} predictions have no records because their workers died {ATTEMPTS} times: events {shown}; "
         "the same command tries them again"
     )

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cody.errors import ModelError
 from cody.models.folder import SavedModel, opened, own_sizes, read_arrays, read_model, write_arrays, write_model
-from cody.models.shapes import Shapes
+from cody.models.sizes import Shapes
 from cody.train.architectures import ARCHITECTURES, Network
 from cody.utils.words import sanitize
 
@@ -33,14 +33,15 @@ def save_model(folder: Path, checkpoint: Checkpoint) -> None:
     """Write the folder of a model."""
     network = checkpoint.network
     arrays = as_arrays(dict(network.state_dict()))
-    write_model(folder, SavedModel(network.kind, network.sizes, arrays, checkpoint.data, checkpoint.origin))
+    saved = SavedModel(network.kind, network.sizes, arrays, checkpoint.data, checkpoint.origin, network.task)
+    write_model(folder, saved)
 
 
 def load_checkpoint(name: str | Path) -> Checkpoint:
     """Read a model folder, or a model that ships with the package, by name."""
     saved = read_model(name)
     sizes = own_sizes(saved)
-    network: Network = ARCHITECTURES[saved.kind](sizes)
+    network: Network = ARCHITECTURES[saved.kind](sizes, saved.task)
     network.load_state_dict({name: torch.from_numpy(array) for name, array in saved.arrays.items()})
     return Checkpoint(network.eval(), saved.data, saved.origin)
 

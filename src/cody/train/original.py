@@ -11,8 +11,7 @@ from torch import Tensor
 from cody.errors import ModelError
 from cody.graph import TemporalGraph
 from cody.models.folder import check_free
-from cody.models.shapes import check_shapes, network_shapes
-from cody.models.sizes import Sizes, node_inputs
+from cody.models.sizes import Sizes, check_shapes, network_shapes, node_inputs
 from cody.train.checkpoint import Checkpoint, as_numbers, read_foreign_weights, save_model
 from cody.train.tgat import TGAT
 from cody.train.tgn import TGN

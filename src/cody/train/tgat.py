@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from cody.graph import IntArray, TemporalGraph
+from cody.models.labels import LabelTask
 from cody.models.sizes import Sizes, node_inputs
 from cody.train.stack import AttentionStack
 
@@ -21,8 +22,8 @@ class TGAT(AttentionStack):
 
     kind: ClassVar[str] = "tgat"
 
-    def __init__(self, sizes: Sizes) -> None:
-        super().__init__(sizes)
+    def __init__(self, sizes: Sizes, task: LabelTask | None = None) -> None:
+        super().__init__(sizes, task)
         self.memory = None
 
     def stream(self, graph: TemporalGraph) -> FeatureStream:

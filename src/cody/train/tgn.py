@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from cody.graph import IntArray, TemporalGraph
+from cody.models.labels import LabelTask
 from cody.models.sizes import Sizes, node_inputs
 from cody.train.stack import AttentionStack
 
@@ -26,8 +27,8 @@ class TGN(AttentionStack):
 
     kind: ClassVar[str] = "tgn"
 
-    def __init__(self, sizes: Sizes) -> None:
-        super().__init__(sizes)
+    def __init__(self, sizes: Sizes, task: LabelTask | None = None) -> None:
+        super().__init__(sizes, task)
         self.memory = nn.GRUCell(3 * sizes.dimension + sizes.edge_features, sizes.dimension)
 
     def remember(self, own: Tensor, other: Tensor, edge: Tensor | None, elapsed: Tensor) -> Tensor:

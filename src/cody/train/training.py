@@ -1,13 +1,14 @@
-"""Training on link prediction, and measuring how well a network predicts.
+"""Training on links or on labels, and measuring how well a network predicts.
 
 The protocol is the usual one: events are split 70/15/15 by time, each event is scored against one random destination,
-and some of the later nodes are hidden from training, to see how the network does on nodes it has never seen.
+and some of the later nodes are hidden from training, to see how the network does on nodes it has never seen. A network
+with a task is trained on labels instead (`labels.py`), with the same split.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,16 +20,21 @@ from torch import Tensor, nn
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph
 from cody.models.folder import check_free, make_folder
+from cody.models.labels import LabelTask
+from cody.models.separation import Quality, auc, average_precision
 from cody.models.sizes import Sizes, edge_width
 from cody.train.architectures import Network
 from cody.train.checkpoint import Checkpoint, save_model
-from cody.train.metrics import auc, average_precision
+from cody.train.labels import LabelObjective, score_in_batches
 from cody.train.plan import plan
 from cody.train.resume import LENGTH, ResumeFile, clear_up
 from cody.train.tgat import TGAT, FeatureStream
 from cody.train.tgn import TGN, MemoryStream
 
 logger = logging.getLogger(__name__)
+
+# The loss of a batch of rows, given the inputs of its nodes; None where there is nothing to learn from
+BatchLoss = Callable[[Any, IntArray], Tensor | None]
 
 
 def link_logits(
@@ -54,6 +60,8 @@ class TrainingSettings:
     hidden: float = 0.1  # share of the later nodes that training never sees
     learn_frequencies: bool = False  # of the time encoding; `new_optimizer` says why not
     fixed_memory: bool = False  # the GRU of a TGN keeps its random weights, and no gradient passes through it
+    encoder: str = ""  # identity of the link model whose encoder the network began with; "": random weights
+    fixed_encoder: bool = False  # only the decoder is trained
 
 
 class Split(NamedTuple):
@@ -78,45 +86,24 @@ def split(graph: TemporalGraph, settings: TrainingSettings) -> Split:
     hidden[rng.choice(later, int(settings.hidden * len(later)), replace=False)] = True
     train = rows[:stop][~(hidden[graph.src[:stop]] | hidden[graph.dst[:stop]])]
     if not len(train):
-        raise DataError("no event is left to train on once the events of hidden nodes are set aside")
+        raise DataError("no training events are left without those of the nodes that are held out")
     unseen = np.ones(graph.num_nodes, dtype=bool)
     unseen[graph.src[train]] = unseen[graph.dst[train]] = False
     return Split(train, rows[stop:later_stop], rows[later_stop:], unseen)
 
 
-class Destinations:
-    """Random destinations that events are scored against."""
-
-    def __init__(self, graph: TemporalGraph, *seed: int) -> None:
-        self.nodes = np.unique(graph.dst)
-        self.rng = np.random.default_rng(seed)
-
-    def draw(self, count: int) -> IntArray:
-        return self.rng.choice(self.nodes, count)
-
-
-@dataclass(frozen=True, slots=True)
-class Quality:
-    """How well a network separates real links from random ones; inductive: links of nodes unseen in training."""
-
-    average_precision: float
-    auc: float
-    inductive_average_precision: float | None
-    inductive_auc: float | None
+def random_destinations(graph: TemporalGraph, *seed: int) -> Callable[[int], IntArray]:
+    """A function that draws so many destinations for events to be scored against."""
+    nodes, rng = np.unique(graph.dst), np.random.default_rng(seed)
+    return lambda count: rng.choice(nodes, count)
 
 
 def measure(network: Network, graph: TemporalGraph, rows: IntArray, unseen: BoolArray, seed: int) -> Quality:
     """Score the events `rows`, in row order, each against one random destination."""
-    network.eval()
-    negatives = Destinations(graph, seed, 2).draw(len(rows))
-    stream, size = network.stream(graph), network.sizes.batch
-    scores = np.empty((len(rows), 2), dtype=np.float64)
-    with torch.no_grad():
-        stream.advance(int(rows[-1]))
-        for start in range(0, len(rows), size):
-            part = slice(start, start + size)
-            targets = np.stack([graph.dst[rows[part]], negatives[part]], axis=1)
-            scores[part] = link_logits(network, stream, graph, rows[part], targets).numpy()
+    targets = np.stack([graph.dst[rows], random_destinations(graph, seed, 2)(len(rows))], axis=1)
+    scores = score_in_batches(
+        network, graph, rows, lambda stream, part: link_logits(network, stream, graph, rows[part], targets[part])
+    )
     new = unseen[graph.src[rows]] | unseen[graph.dst[rows]]
     inductive = _separation(scores[new]) if new.any() else (None, None)
     return Quality(*_separation(scores), *inductive)
@@ -139,11 +126,13 @@ class TrainingProgress:
     best: bool = False
 
 
-def new_network(architecture: type[TGN] | type[TGAT], graph: TemporalGraph, sizes: Sizes, seed: int) -> Network:
+def new_network(
+    architecture: type[TGN] | type[TGAT], graph: TemporalGraph, sizes: Sizes, seed: int, task: LabelTask | None = None
+) -> Network:
     """A network with random weights that fits the graph; the same seed gives the same weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return architecture(replace(sizes, edge_features=edge_width(graph)))
+        return architecture(replace(sizes, edge_features=edge_width(graph)), task)
 
 
 def new_optimizer(network: Network, learning_rate: float, *, learn_frequencies: bool = False) -> torch.optim.Adam:
@@ -163,7 +152,10 @@ def _let_learn(network: Network, settings: TrainingSettings) -> None:
     if network.memory is not None:
         network.memory.requires_grad_(not settings.fixed_memory)
     elif settings.fixed_memory:
-        raise CallError(f"a {network.kind.upper()} has no memory that could stay fixed; leave out fixed_memory")
+        raise CallError(f"a {network.kind.upper()} has no memory to freeze; leave out fixed_memory (--freeze-memory)")
+    if settings.fixed_encoder:
+        for name, weight in network.named_parameters():
+            weight.requires_grad_(name.startswith("score."))
 
 
 def train(
@@ -172,7 +164,7 @@ def train(
     """Train a fresh network until validation stops improving; yield progress; save the finished model in `folder`.
 
     The state of training is saved after each epoch. The same call resumes an interrupted training from there, and ends
-    with the same weights as one that was not interrupted.
+    with the same weights as one that was not interrupted. A network with a task (`new_task`) is trained on the labels.
     """
     clear_up(folder, "model")
     check_free(folder, "model", "trained model")
@@ -186,16 +178,19 @@ def _train(
     graph: TemporalGraph, network: Network, settings: TrainingSettings, parts: Split, state: TrainingState
 ) -> Iterator[TrainingProgress]:
     training_graph = graph.select(parts.train)
+    objective = LinkObjective(graph, settings, parts) if network.task is None else LabelObjective(graph, *parts)
     while state.epoch < settings.epochs and state.epoch - state.best_epoch <= settings.patience:
         progress = TrainingProgress(0, 0, 0, 0.0)
-        for progress in run_epoch(network, state.optimizer, training_graph, settings.seed, state.epoch + 1):
+        loss = objective.loss(network, training_graph, state.epoch + 1)
+        for progress in run_epoch(network, state.optimizer, training_graph, settings.seed, state.epoch + 1, loss):
             yield progress
-        quality = measure(network, graph, parts.validation, parts.unseen, settings.seed)
+        quality = objective.measure(network, parts.validation)
         better = state.finish_epoch(progress.loss, quality)
         logger.info("epoch %d: loss %.4f, validation AP %.4f", progress.epoch, progress.loss, quality.average_precision)
         yield replace(progress, validation=quality, best=better)
     network.load_state_dict(state.best)
-    test = measure(network, graph, parts.test, parts.unseen, settings.seed)
+    details = objective.finish(network)
+    test = objective.measure(network, parts.test)
     origin = {
         "settings": asdict(settings),
         "events": {name: len(rows) for name, rows in parts._asdict().items() if name != "unseen"},
@@ -204,39 +199,73 @@ def _train(
         "best_epoch": state.best_epoch,
         "epochs": state.epoch,
         "threads": torch.get_num_threads(),
-    }
+    } | details
     save_model(state.folder, Checkpoint(network.eval(), graph.identity, origin))
     state.resume_file.discard()
 
 
+@dataclass(frozen=True, slots=True)
+class LinkObjective:
+    """What training on links minimizes and measures."""
+
+    graph: TemporalGraph
+    settings: TrainingSettings
+    parts: Split
+
+    def loss(self, network: Network, graph: TemporalGraph, epoch: int) -> BatchLoss:
+        return link_loss(network, graph, self.settings.seed, epoch)
+
+    def measure(self, network: Network, rows: IntArray) -> Quality:
+        return measure(network, self.graph, rows, self.parts.unseen, self.settings.seed)
+
+    def finish(self, network: Network) -> dict[str, Any]:
+        return {}
+
+
+def link_loss(network: Network, graph: TemporalGraph, seed: int, epoch: int) -> BatchLoss:
+    """The loss of events against random destinations, which are others in each epoch."""
+    draw = random_destinations(graph, seed, 3, epoch)
+
+    def of_batch(stream: Any, rows: IntArray) -> Tensor:
+        targets = np.stack([graph.dst[rows], draw(len(rows))], axis=1)
+        logits = link_logits(network, stream, graph, rows, targets)  # [n, 2]
+        wanted = torch.tensor([1.0, 0.0]).expand_as(logits)
+        return nn.functional.binary_cross_entropy_with_logits(logits, wanted)
+
+    return of_batch
+
+
 def run_epoch(
-    network: Network, optimizer: torch.optim.Optimizer, graph: TemporalGraph, seed: int, epoch: int
+    network: Network,
+    optimizer: torch.optim.Optimizer,
+    graph: TemporalGraph,
+    seed: int,
+    epoch: int,
+    batch_loss: BatchLoss | None = None,
 ) -> Iterator[TrainingProgress]:
-    """One pass over the training events, in order, grid batch by grid batch."""
+    """One pass over the training events, in order, grid batch by grid batch; by default, on links."""
     network.train()
     size = network.sizes.batch
-    negatives = Destinations(graph, seed, 3, epoch)
+    loss_of = link_loss(network, graph, seed, epoch) if batch_loss is None else batch_loss
     stream = network.stream(graph)
     batches = -(-graph.num_events // size)
     total = 0.0
     for batch in range(batches):
         rows = np.arange(batch * size, min((batch + 1) * size, graph.num_events))
         stream.advance(int(rows[0]))
-        targets = np.stack([graph.dst[rows], negatives.draw(len(rows))], axis=1)
         with torch.random.fork_rng(devices=[]):  # dropout draws from torch's global generator, which is the user's
             torch.manual_seed(int(np.random.SeedSequence([seed, epoch, batch]).generate_state(1)[0]))
-            logits = link_logits(network, stream, graph, rows, targets)  # [n, 2]
-        wanted = torch.tensor([1.0, 0.0]).expand_as(logits)
-        loss = nn.functional.binary_cross_entropy_with_logits(logits, wanted)
-        if not torch.isfinite(loss):
-            raise ModelError(
-                f"the loss is {loss.item()} in epoch {epoch}, batch {batch + 1}: try a smaller learning rate, "
-                "or scale features and times to a sensible range"
-            )
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        total += loss.item()
+            loss = loss_of(stream, rows)
+        if loss is not None:
+            if not torch.isfinite(loss):
+                raise ModelError(
+                    f"the loss is {loss.item()} in epoch {epoch}, batch {batch + 1}: try a smaller learning rate, "
+                    "or scale features and times to a sensible range"
+                )
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            total += loss.item()
         yield TrainingProgress(epoch, batch + 1, batches, total / (batch + 1))
 
 
@@ -251,6 +280,7 @@ class TrainingState:
             "sizes": asdict(network.sizes),
             "settings": asdict(settings),
             "data": data,
+            "task": None if network.task is None else asdict(network.task),
         }
         self.history: list[dict[str, Any]] = []  # one entry for each finished epoch
         self.best_epoch = 0

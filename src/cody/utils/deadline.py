@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
 
 from cody.errors import BudgetError, CallError
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
-
-T = TypeVar("T")
 
 
 @contextmanager
@@ -34,18 +31,6 @@ def check_deadline() -> None:
     """Raise `BudgetError` if the deadline has passed."""
     if time.monotonic() > _deadline.get():
         raise BudgetError("seconds")
-
-
-def in_time(items: Iterable[T], *, every: int = 256) -> Iterator[T]:
-    """The items, with a check of the deadline once in a while.
-
-    >>> list(in_time("abc"))
-    ['a', 'b', 'c']
-    """
-    for number, item in enumerate(items):
-        if not number % every:
-            check_deadline()
-        yield item
 
 
 def check_seconds(seconds: float) -> float:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cody.errors import CodyError
+from cody.errors import MissingExtraError
 
 PACKAGE = "cody-explain"
 EXTRAS = {
@@ -22,9 +24,34 @@ EXTRAS = {
 }  # modules that the core does without → the extra that brings them
 
 
-def missing(what: str, module: str) -> CodyError:
-    """The error for something that needs a module which is not installed."""
-    return CodyError(f"{what} needs {module}, which is not installed: {how_to_install(EXTRAS[module])}")
+@contextmanager
+def needed_by(what: str, extra: str | None = None) -> Iterator[None]:
+    """Let imports inside that fail because an extra is not installed raise one error that names it.
+
+    Args:
+        what: What needs them.
+        extra: The extra to name; None: the smallest that brings the missing module.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module not in EXTRAS:
+            raise
+        raise missing(what, module, extra) from None
+
+
+def missing(what: str, module: str, extra: str | None = None) -> MissingExtraError:
+    """The error for something that needs a module which is not installed.
+
+    Args:
+        what: What needs it.
+        module: The module.
+        extra: The extra to name; None: the smallest that brings it.
+    """
+    return MissingExtraError(
+        f"{what} needs {module}, which is not installed: {how_to_install(extra or EXTRAS[module])}"
+    )
 
 
 def how_to_install(extra: str) -> str:

@@ -60,10 +60,10 @@ def read(document: dict[str, Any], shape: type[Shape], what: str) -> Shape:
 
 def damaged(what: str, reason: object) -> DataError:
     """The error about a document that cannot be what it should be, with the place first where msgspec names it."""
-    said, _, place = sanitize(reason, 200).partition(" - at `$")
+    problem, _, place = sanitize(reason, 200).partition(" - at `$")
     place = place.strip("`.")
-    said = f"{place}: {said[:1].lower()}{said[1:]}" if place else said
-    return DataError(f"this {what.partition(' ')[2]} is damaged: {said}")
+    problem = f"{place}: {problem[:1].lower()}{problem[1:]}" if place else problem
+    return DataError(f"this {what.partition(' ')[2]} is damaged: {problem}")
 
 
 def unknown_schema(found: object, what: str, schema: str) -> DataError:

@@ -8,6 +8,8 @@ from functools import update_wrapper
 from types import FunctionType
 from typing import Any, ForwardRef, TypeVar
 
+from cody.errors import CallError
+
 Thing = TypeVar("Thing", bound=Callable[..., Any])
 
 
@@ -40,6 +42,30 @@ def readable_help(thing: Thing) -> Thing:
     for each in named:
         each.__signature__ = _readable(inspect.signature(each))
     return thing
+
+
+def check_callable(function: Callable[..., Any], call: str) -> None:
+    """Reject a function of the user that cannot be called in a certain way.
+
+    Args:
+        function: The function.
+        call: How it is called, for example "score(query, past)".
+
+    >>> check_callable(lambda query: 0.0, "score(query, past)")
+    Traceback (most recent call last):
+        ...
+    cody.errors.CallError: a function is called as score(query, past), but yours is <lambda>(query)
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of a function in C, nothing is known
+        return
+    names = [name for name in call.partition("(")[2].rstrip(")").split(", ") if name]
+    try:
+        signature.bind(*names)
+    except TypeError:
+        shown = getattr(function, "__name__", type(function).__name__)
+        raise CallError(f"a function is called as {call}, but yours is {shown}{signature}") from None
 
 
 def _readable(signature: inspect.Signature) -> inspect.Signature:

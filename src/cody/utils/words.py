@@ -18,6 +18,9 @@ UNIX_TIMES = (1e8, 1e11)  # times shown as dates, 1973 to 5138; others are shown
 ZONE = "CODY_TIMEZONE"  # the environment variable that names the time zone in which dates are shown and typed
 
 
+PLACES = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
+
+
 def ago(seconds: float) -> str:
     """A duration in the unit a person would use.
 
@@ -146,6 +149,22 @@ def parse_moment(text: str) -> float:
     return (typed if typed.tzinfo else typed.replace(tzinfo=zone())).timestamp()
 
 
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h|d|w|second|minute|hour|day|week)?s?", re.IGNORECASE)
+SECONDS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}  # by the first letter of a unit
+
+
+def parse_duration(text: str) -> float:
+    """A duration as a person types it, in seconds; a number alone is in the unit of the log's times.
+
+    >>> parse_duration("1h"), parse_duration("30 minutes"), parse_duration("2d"), parse_duration("12.5")
+    (3600.0, 1800.0, 172800.0, 12.5)
+    """
+    found = DURATION.fullmatch(text.strip())
+    if found is None or not float(found[1]) > 0:
+        raise CallError(f"{text[:40]!r} is not a duration; write one like 30min, 1h or 2 days, or a number")
+    return float(found[1]) * SECONDS[(found[2] or "s")[0].lower()]
+
+
 def end_of(text: str, parse: Callable[[str], float] = parse_moment) -> float:
     """A time as the end of a period: of a day, its last moment.
 
@@ -218,3 +237,22 @@ def count(number: int, thing: str) -> str:
     ('1 event', '1,200 events')
     """
     return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+def in_words(place: int) -> str:
+    """A place in an order, the first ten as words.
+
+    >>> in_words(3), in_words(37)
+    ('third', '37th')
+    """
+    return PLACES[place - 1] if 1 <= place <= len(PLACES) else ordinal(place)
+
+
+def ordinal(number: int) -> str:
+    """A place in an order.
+
+    >>> ordinal(1), ordinal(12), ordinal(22), ordinal(103)
+    ('1st', '12th', '22nd', '103rd')
+    """
+    teen = number % 100 in (11, 12, 13)
+    return f"{number:,}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"

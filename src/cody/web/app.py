@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi import Depends, FastAPI, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, ValidationError
 from starlette.routing import Match
@@ -15,14 +15,18 @@ from starlette.routing import Match
 from cody._version import __version__
 from cody.errors import BudgetError, CallError, CodyError
 from cody.explain.what_if import Scenario, parse_add, parse_move, parse_rows
-from cody.graph import LONGEST_NAME
+from cody.graph.columns import LONGEST_NAME
 from cody.graph.edits import Edit
-from cody.models.decision import probability, scores
+from cody.models.decision import Above
 from cody.models.predict import Prediction
+from cody.models.predict_labels import LabelPrediction
 from cody.web import live_pages as pages
+from cody.web.gauge import gauge, outcome
 from cody.web.guard import Guard
 from cody.web.live import BusyError, Job, Live, UnknownError
-from cody.web.questions import LARGEST_ROW, MOST_ROWS, LinkQuestion, Search, as_case
+from cody.web.questions import LARGEST_ROW, MOST_ROWS, LinkQuestion, Search, as_case, as_decision
+from cody.web.sessions import Answer
+from cody.web.standing import as_plain
 
 MOST_LISTED = 100
 MOST_SIDE = 4
@@ -42,14 +46,35 @@ class Problem(BaseModel):
     detail: str
 
 
+class LeaderBody(BaseModel):
+    """A place of a ranking: a node or a class, and its score."""
+
+    name: str
+    score: float
+
+
+class StandingBody(BaseModel):
+    """What lies behind a margin: a rank and the best, or a number; and the same in words."""
+
+    value: float | None
+    rank: int | None
+    leaders: list[LeaderBody]
+    figure: str
+
+
 class Scored(BaseModel):
-    """The prediction with nothing changed, and with the changes."""
+    """The prediction with nothing changed, and with the changes.
+
+    `original` and `logit` are margins of the decision: above 0, it is positive. By default they are logits.
+    """
 
     original: float
     logit: float
     score: str
-    probability: float
+    probability: float | None
     predicted: bool
+    outcome: str
+    standing: StandingBody | None
 
 
 class SearchProgress(BaseModel):
@@ -70,9 +95,9 @@ class EventBody(BaseModel):
     src: str
     dst: str
     time: float
-    logit: float
+    logit: float | None
     probability: float
-    predicted: bool
+    predicted: bool | str  # whether the link is predicted, or the predicted class
 
 
 class Partner(BaseModel):
@@ -160,6 +185,7 @@ def _add_pages(app: FastAPI, live: Live) -> None:
         node: Text = None,
         side: Text = None,
         before: Before = None,
+        decide: Annotated[dict[str, str], Depends(_given_decision)] = {},  # noqa: B006
     ) -> HTMLResponse:
         """The page of a link, of a node, or of several links side by side; by default, of recent events."""
         try:
@@ -171,13 +197,47 @@ def _add_pages(app: FastAPI, live: Live) -> None:
                 last = live.graph.num_events if before is None else min(before, live.graph.num_events)
                 return HTMLResponse(pages.start_page(live, last, 25))
             removed = parse_rows(f"{without or ''} {take or ''}")
-            case = _case(live, event, src, dst, time, removed, add, move)
-            return HTMLResponse(pages.link_page(live, case, explainer, why_not=why_not))
+            case = live.as_scored(_case(live, event, src, dst, time, removed, add, move))
+            by = _decide_by(live, case, decide)
+            wanted = None if by.problem else explainer
+            return HTMLResponse(pages.link_page(live, case, wanted, by, why_not=why_not), 400 if by.problem else 200)
         except CodyError as error:
             status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
             return HTMLResponse(pages.error_page(live, str(error)), status)
 
     app.add_api_route("/", home, methods=["GET"], response_class=HTMLResponse, responses=NO_PAGE)
+
+
+def _given_decision(
+    threshold: Text = None, top: Text = None, rather_than: Text = None, label: Text = None
+) -> dict[str, str]:
+    """How an address says that a question is decided, as it was typed."""
+    ways = {"threshold": threshold, "top": top, "rather_than": rather_than, "label": label}
+    return {way: text.strip() for way, text in ways.items() if text is not None and text.strip()}
+
+
+def _decide_by(live: Live, case: Scenario, typed: dict[str, str]) -> pages.DecideBy:
+    """What is decided, or what is wrong with it, for the page to say so beside what was typed."""
+    way, text = next(iter(typed.items()), ("", ""))
+    try:
+        given = {way: _number(way, text) for way, text in typed.items()}
+        decision = as_decision(LinkQuestion.model_validate(given))
+        live.check(case, decision)
+        return pages.DecideBy(decision, way, text, given.get(way))
+    except ValidationError as error:
+        return pages.DecideBy(None, way, text, problem=f"{way}: {error.errors()[0]['msg']}")
+    except CallError as error:
+        return pages.DecideBy(None, way, text, problem=str(error))
+
+
+def _number(way: str, text: str) -> float | str:
+    """What was typed, as a number where one is meant."""
+    kinds: dict[str, Callable[[str], float]] = {"threshold": float, "top": int}
+    try:
+        return kinds[way](text) if way in kinds else text
+    except ValueError:
+        kind = "a number between 0 and 1" if way == "threshold" else "a whole number"
+        raise CallError(f"{way} {text[:40]!r} is not {kind}") from None
 
 
 def _case(
@@ -218,14 +278,7 @@ def _add_questions(app: FastAPI, live: Live) -> None:
         return About(version=__version__, data=live.data_name, model=live.model_name, explainers=pages.NAMES, **sizes)
 
     def score(question: LinkQuestion) -> Scored:
-        original, logit = live.score(as_case(graph, question))
-        return Scored(
-            original=round(original, 6),
-            logit=round(logit, 6),
-            score=scores(round(original, 5), round(logit, 5))[1],
-            probability=round(probability(logit), 6),
-            predicted=logit > 0,
-        )
+        return _scored(live.score(live.as_scored(as_case(graph, question)), as_decision(question)))
 
     def events(before: Before = None, count: Count = 25) -> list[EventBody]:
         last = graph.num_events if before is None else min(before, graph.num_events)
@@ -257,14 +310,28 @@ def _add_questions(app: FastAPI, live: Live) -> None:
     app.add_api_route("/api/nodes/{name}", node, methods=["GET"], responses=REFUSED)
 
 
-def _event(scored: Prediction) -> EventBody:
+def _scored(answer: Answer) -> Scored:
+    original, logit, decision, state = answer
+    standing = as_plain(decision, state)
+    return Scored(
+        original=round(original, 6),
+        logit=round(logit, 6),
+        score=gauge(decision, ()).written(round(original, 5), round(logit, 5))[1],
+        probability=round(decision.score(logit), 6) if isinstance(decision, Above) else None,
+        predicted=logit > 0,
+        outcome=outcome(decision, logit),
+        standing=None if standing is None else StandingBody(**standing),
+    )
+
+
+def _event(scored: Prediction | LabelPrediction) -> EventBody:
     assert scored.event is not None  # a row was requested
     return EventBody(
         row=scored.event,
         src=scored.src,
         dst=scored.dst,
         time=scored.time,
-        logit=round(scored.logit, 6),
+        logit=round(scored.logit, 6) if isinstance(scored, Prediction) else None,
         probability=round(scored.score, 6),
         predicted=scored.predicted,
     )
@@ -272,7 +339,8 @@ def _event(scored: Prediction) -> EventBody:
 
 def _add_searches(app: FastAPI, live: Live) -> None:
     def start(search: Search) -> SearchProgress:
-        return _searched(live.search(as_case(live.graph, search), search.explainer, why_not=search.why_not))
+        case, decision = live.as_scored(as_case(live.graph, search)), as_decision(search)
+        return _searched(live.search(case, search.explainer, why_not=search.why_not, decision=decision))
 
     def look(id: Identifier) -> SearchProgress:
         return _searched(live.job(id))

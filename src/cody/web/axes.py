@@ -35,7 +35,7 @@ def axes(times: Sequence[float], now: float) -> list[Axis]:
     """The layouts for events at these times, seen from `now`. The first is the one a page opens with."""
     past = [min(max(time, -1e300), min(now, 1e300)) for time in times]
     ages = [max(0.0, now - time) for time in past]
-    return [_by_order(past, now), _by_age(ages, now), _by_time(past, now)]
+    return [_by_age(ages, now), _by_time(past, now), _by_order(past, now)]
 
 
 def _by_time(times: Sequence[float], now: float) -> Axis:
@@ -61,7 +61,7 @@ def _by_age(ages: Sequence[float], now: float) -> Axis:
     marks: Sequence[float] = AGES if dated else [10.0**power for power in range(-9, 19)]
     label: Callable[[float], str] = _age if dated else "{:g}".format
     ticks = [Tick(place(mark), f"−{label(mark)}") for mark in marks if unit <= mark <= oldest]
-    return Axis("log", "log time", [place(age) for age in ages], _apart(ticks))
+    return Axis("log", "how long before", [place(age) for age in ages], _apart(ticks))
 
 
 def _by_order(times: Sequence[float], now: float) -> Axis:
@@ -71,7 +71,7 @@ def _by_order(times: Sequence[float], now: float) -> Axis:
         places[number] = _inside((rank + 0.5) / len(times))
     wanted = sorted({round(share * (len(order) - 1)) for share in (0, 0.25, 0.5, 0.75, 1)}) if order else []
     ticks = [Tick(places[order[rank]], _age_or_difference(times[order[rank]], now)) for rank in wanted]
-    return Axis("order", "in order", places, _apart(ticks))
+    return Axis("order", "evenly spaced", places, _apart(ticks))
 
 
 def _inside(share: float) -> float:

@@ -3,100 +3,108 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
-from cody.models.decision import decision, flips, probability, scores, shift
+from cody.models.margins import flips, shift
+from cody.utils.words import sanitize
 from cody.web.facts import Facts, KnownChange, NamedChange
-from cody.web.markup import Markup, element, join, number, percent
+from cody.web.gauge import Gauge
+from cody.web.markup import Child, Markup, element, join, number, percent
 
-MANY_STEPS = 13  # more of them scroll
+MOST_STEPS = 6  # that are listed; more of them are a curve
 MOST_LABELS = 13  # below the landscape; more would overlap
 DOT = 3.4  # pixels
 LANDSCAPE = 250.0  # pixels high
+NEAR_AN_END = 0.25  # share of a meter that the words at its end may take
+LONGEST_END = 14  # letters of such words
 WIDE = 520.0  # pixels; dots are kept apart as if the landscape had this width
-TICKS = (0.5, 0.9, 0.1, 0.99, 0.01, 0.7, 0.3, 0.999, 0.001, 0.6, 0.4, 0.8, 0.2, 0.55, 0.45, 0.52, 0.48)
+ABOVE = 10.0  # pixels of the landscape above the highest margin, and below the lowest
 
 
-def meter(original: float, now: float | None, *, small: bool = False) -> Markup:
-    """The original and the current score between 0 and 1, with the decision threshold."""
-    first = probability(original)
-    last = first if now is None else probability(now)
+def meter(gauge: Gauge, original: float, now: float | None, *, small: bool = False) -> Markup:
+    """The original and the current margin between the two ends, with the line where the decision changes."""
+    first = gauge.place(original)
+    last = first if now is None else gauge.place(now)
     low, high = sorted((first, last))
+    side = "for" if now is not None and now > 0 else "against"
     y = 7 if small else 14
     parts = [
-        element("rect", class_="track", x=0, y=y - 3, width="100%", height=6, rx=3),
+        element("rect", class_="track against", x=0, y=y - 3, width=percent(gauge.line), height=6),
+        element("rect", class_="track for", x=percent(gauge.line), y=y - 3, width=percent(1 - gauge.line), height=6),
         element("rect", class_="moved", x=percent(low), y=y - 3, width=percent(high - low), height=6),
-        element("line", class_="decision", x1="50%", x2="50%", y1=y - 7 if small else 0, y2=y + 7 if small else 28),
+        decision_line(gauge, y - 7 if small else 0, y + 7 if small else 28),
         element("circle", class_="first", cx=percent(first), cy=y, r=4.5 if small else 6.5),
-        element("circle", class_="now", cx=percent(last), cy=y, r=4.5 if small else 7.5, hidden=now is None),
+        element("circle", class_=f"now {side}", cx=percent(last), cy=y, r=4.5 if small else 7.5, hidden=now is None),
     ]
     return element("svg", *parts, class_="meter", width="100%", height=14 if small else 28, aria_hidden="true")
 
 
-class Scale(NamedTuple):
-    """Logits on a vertical axis that is labelled with scores."""
-
-    low: float
-    high: float
-
-    def y(self, logit: float) -> float:
-        return 10.0 + (LANDSCAPE - 20.0) * (self.high - min(max(logit, self.low), self.high)) / (self.high - self.low)
+def decision_line(gauge: Gauge, top: float, bottom: float) -> Markup:
+    """The vertical line where the decision changes."""
+    return element("line", class_="decision", x1=percent(gauge.line), x2=percent(gauge.line), y1=top, y2=bottom)
 
 
-def scale(logits: Iterable[float]) -> Scale:
-    """A range that contains all logits and the decision threshold."""
-    inside = [min(max(logit, -40.0), 40.0) for logit in logits]
-    low, high = min([*inside, 0.0]), max([*inside, 0.0])
-    room = 0.06 * (high - low) or 1.0
-    return Scale(low - room, high + room)
+def ends(facts: Facts) -> Markup:
+    """The words below a meter. Where the line is or may come too near an end, its label has a line of its own."""
+    gauge = facts.gauge
+    left, middle, right = gauge.ends
+    apart = NEAR_AN_END <= gauge.line <= 1 - NEAR_AN_END and max(len(left), len(right)) <= LONGEST_END
+    beside = apart and not facts.movable
+    anchor = "middle" if 0.05 <= gauge.line <= 0.95 else "start" if gauge.line < 0.5 else "end"
+    return element(
+        "svg",
+        element("text", left, x=0, y=13),
+        element("text", middle, class_=f"limit {anchor}", x=percent(gauge.line), y=13 if beside else 29),
+        element("text", right, class_="end", x="100%", y=13),
+        class_="ends",
+        width="100%",
+        height=18 if beside else 34,
+    )
 
 
-def _score_ticks(axis: Scale) -> Iterator[Markup]:
-    """Scores that are round, inside, and not too close to each other."""
+def _height(facts: Facts, margin: float, of: float = LANDSCAPE) -> float:
+    """Where a margin lies on a vertical axis from one end of the gauge to the other, in pixels from the top."""
+    return ABOVE + (of - 2 * ABOVE) * (1 - facts.gauge.place(margin))
+
+
+def _marks(gauge: Gauge) -> Iterator[Markup]:
+    """Labels that are round and not too close to each other."""
     placed: list[float] = []
-    for share in TICKS:
-        logit = _logit(share)
-        y = axis.y(logit)
-        if axis.low <= logit <= axis.high and all(abs(y - other) >= 20 for other in placed):
+    for place, label in gauge.marks():
+        y = ABOVE + (LANDSCAPE - 2 * ABOVE) * (1 - place)
+        if all(abs(y - other) >= 20 for other in placed):
+            yield element("line", class_="rule" if placed else "decision", x1=0, x2="100%", y1=y, y2=y)
+            yield element("text", label, class_="score", x=0, y=y - 3)
             placed.append(y)
-            yield element("line", class_="decision" if share == 0.5 else "rule", x1=0, x2="100%", y1=y, y2=y)
-            yield element("text", f"{share:g}", class_="score", x=0, y=y - 3)
 
 
-def _logit(share: float) -> float:
-    return math.log(share / (1 - share))
+def landscape(facts: Facts) -> tuple[Markup, list[float]]:
+    """Every evaluated set by its number of edits and its score; where each lies from left to right, in per cent.
 
-
-class Dot(NamedTuple):
-    """The position of a set in the landscape."""
-
-    x: float  # per cent of the width
-    y: int  # pixels
-
-
-def landscape(facts: Facts) -> tuple[Markup, list[Dot]]:
-    """Every evaluated set by its number of edits and its score. The script draws the dots."""
-    axis = scale(known.logit for known in facts.known)
+    The script draws the dots.
+    """
     sizes = sorted({len(known.change) for known in facts.known})
     every = math.ceil(len(sizes) / MOST_LABELS)
-    dots = [Dot(0.0, 0)] * len(facts.known)
+    dots = [0.0] * len(facts.known)
     columns = []
     for rank, size in enumerate(sizes):
         place = (rank + 0.5) / len(sizes) * 0.9 + 0.08
         numbered = [(order, known) for order, known in enumerate(facts.known) if len(known.change) == size]
-        for order, dot in _beside_each_other(facts, axis, numbered, place, 0.86 / len(sizes)):
+        for order, dot in _beside_each_other(facts, numbered, place, 0.86 / len(sizes)):
             dots[order] = dot
         columns.append(_column(size, place, labelled=rank % every == 0))
     plot = element(
         "svg",
-        element("g", *_score_ticks(axis), aria_hidden="true"),
+        element("g", *_marks(facts.gauge), aria_hidden="true"),
         element("g", *columns, class_="dots", role="listbox", aria_label="Evaluated sets"),
         class_="landscape",
         width="100%",
         height=LANDSCAPE + 34,
     )
-    up, right = (element("p", words, class_="axis-title") for words in ("score", "number of edits"))
+    up, right = (
+        element("p", words, class_="axis-title")
+        for words in (facts.gauge.word, "number of edits; only the numbers that were tried")
+    )
     return join([up, plot, right]), dots
 
 
@@ -108,45 +116,72 @@ def _column(size: int, place: float, *, labelled: bool) -> Markup:
 
 
 def _beside_each_other(
-    facts: Facts, axis: Scale, numbered: Sequence[tuple[int, KnownChange]], place: float, room: float
-) -> Iterator[tuple[int, Dot]]:
+    facts: Facts, numbered: Sequence[tuple[int, KnownChange]], place: float, room: float
+) -> Iterator[tuple[int, float]]:
     """Sets of one size, kept apart from each other around a place; `room` is a share of the width."""
     beside: dict[int, int] = {}
     for order, known in sorted(numbered, key=lambda pair: abs(pair[1].logit - facts.why.original)):
-        y = axis.y(known.logit)
+        y = _height(facts, known.logit)
         bin_ = round(y / (2 * DOT))
         rank = beside[bin_] = beside.get(bin_, -1) + 1
         step = (rank + 1) // 2 * (2 * DOT + 0.6) / WIDE
         x = place + min(step, room / 2 - DOT / WIDE) * (1 if rank % 2 else -1)
-        yield order, Dot(round(100 * x, 1), round(y))
+        yield order, round(100 * x, 1)
 
 
 def progress(facts: Facts) -> Markup:
-    """How far the best set so far moved the score towards the other decision, after each evaluation."""
+    """How far the best set so far moved the margin towards the other decision, after each evaluation."""
     why = facts.why
     tried = facts.known[: len(why.evaluated)]
     if len(tried) < 2:
         return Markup("")
-    axis = scale(known.logit for known in facts.known)
     best, points, found = why.original, [], None
     for place, known in enumerate(tried):
         if shift(why.original, known.logit) > shift(why.original, best):
             best = known.logit
         if found is None and flips(why.original, known.logit):
             found = place
-        points.append((place / (len(tried) - 1), axis.y(best) / LANDSCAPE))
-    path = "M" + "L".join(f"{number(1000 * x)} {number(100 * y)}" for x, y in _corners(points))
-    line = element("path", d=path, vector_effect="non-scaling-stroke")
-    limit = 100 * axis.y(0.0) / LANDSCAPE
-    ruler = element("path", class_="decision", d=f"M0 {number(limit)}H1000", vector_effect="non-scaling-stroke")
-    stretched = {"viewBox": "0 0 1000 100", "preserveAspectRatio": "none"}
-    chart = element("svg", ruler, line, class_="progress", width="100%", height=64, aria_hidden="true", **stretched)
+        points.append((place / (len(tried) - 1), 1 - facts.gauge.place(best)))
     reached = "none flips the prediction"
     if found is not None:
         reached = f"the first counterfactual was set {found + 1:,}"
-    words = f"The best score so far, over {len(tried):,} sets in the order of evaluation; {reached}."
-    ends = element("p", element("span", "first set"), element("span", f"set {len(tried):,}"), class_="between")
-    return element("figure", chart, ends, element("figcaption", words))
+    over = f"The best {facts.gauge.word} so far, over {len(tried):,} sets in the order of evaluation; "
+    words = join([over, element("span", reached), "."])
+    return _curve(facts, list(_corners(points)), ("first set", f"set {len(tried):,}"), words, tried=len(tried))
+
+
+def _curve(
+    facts: Facts,
+    points: Sequence[tuple[float, float]],
+    ends: tuple[str, str],
+    words: Child,
+    *,
+    tried: int | None = None,
+) -> Markup:
+    """A line over the whole gauge, from its right end at the top to its left end at the bottom.
+
+    Args:
+        facts: Of the page.
+        points: Of the line, as shares of width and height.
+        ends: What stands below its two ends.
+        words: The caption.
+        tried: The number of sets that it is about, if it can be drawn again for another threshold.
+    """
+    path = "M" + "L".join(f"{number(1000 * x)} {number(100 * y)}" for x, y in points)
+    line = element("path", d=path, vector_effect="non-scaling-stroke")
+    limit = element(
+        "path",
+        class_="decision",
+        d=f"M0 {number(100 * (1 - facts.gauge.line))}H1000",
+        vector_effect="non-scaling-stroke",
+    )
+    stretched = {"viewBox": "0 0 1000 100", "preserveAspectRatio": "none"}
+    chart = element("svg", limit, line, class_="progress", width="100%", height=110, aria_hidden="true", **stretched)
+    top, bottom = facts.gauge.ends[2], facts.gauge.ends[0]
+    axis = element("p", element("span", top), element("span", bottom), class_="sides")
+    below = element("p", *(element("span", end) for end in ends), class_="between")
+    caption = element("figcaption", words)
+    return element("figure", element("div", axis, chart, class_="curve"), below, caption, data_tried=tried)
 
 
 def _corners(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
@@ -161,30 +196,39 @@ def _corners(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, flo
     yield points[-1]
 
 
-def waterfall(facts: Facts) -> Markup:
-    """The answer one edit after the other, and the score after each."""
+def steps(facts: Facts) -> Markup:
+    """The answer one edit after the other, and the score after each; a long one as a curve."""
     why = facts.why
-    written = scores(*why.logits)
-    rows = [_step(Markup("Original"), None, why.original, written[0], None)]
+    if len(why.rows) > MOST_STEPS:
+        known = [(place, logit) for place, logit in enumerate(why.logits) if logit is not None]
+        points = [(place / len(why.rows), 1 - facts.gauge.place(logit)) for place, logit in known]
+        words = (
+            f"The {facts.gauge.word} with the first 0, 1, … {len(why.rows)} of them changed, as the search put them."
+        )
+        return _curve(facts, points, ("nothing changed", f"all {len(why.rows)}"), words)
+    written = facts.gauge.written(*why.logits)
+    rows = [_step(facts, Markup("Original"), None, why.original, written[0], None)]
     previous: float | None = why.original
     for row, logit, score in zip(why.rows, why.logits[1:], written[1:], strict=True):
         event = why.candidates[facts.number[row]]
         words = join([facts.link(event), element("small", facts.beside(event))])
-        rows.append(_step(words, previous, logit, score, facts.number[row]))
+        rows.append(_step(facts, words, previous, logit, score, facts.number[row]))
         previous = logit
-    return element("ol", *rows, class_="waterfall", tabindex=0 if len(rows) > MANY_STEPS else None)
+    return element("ol", *rows, class_="waterfall")
 
 
-def _step(label: Markup, previous: float | None, logit: float | None, score: str, event: int | None) -> Markup:
-    parts = [element("line", class_="decision", x1="50%", x2="50%", y1=0, y2=26)]
+def _step(
+    facts: Facts, label: Markup, previous: float | None, logit: float | None, score: str, event: int | None
+) -> Markup:
+    parts = [decision_line(facts.gauge, 0, 26)]
     if logit is not None:
-        last = probability(logit)
-        first = last if previous is None else probability(previous)
+        last = facts.gauge.place(logit)
+        first = last if previous is None else facts.gauge.place(previous)
         low, high = sorted((first, last))
         parts.append(element("rect", x=percent(low), y=9, width=percent(high - low), height=8, class_="moved"))
-        parts.append(element("circle", cx=percent(last), cy=13, r=5))
+        parts.append(element("circle", cx=percent(last), cy=13, r=5, class_=facts.side(logit)))
     bar = element("svg", *parts, width="100%", height=26, aria_hidden="true")
-    prediction = "–" if logit is None else decision(logit)
+    prediction = Markup("–") if logit is None else outcome(facts, logit)
     return element(
         "li",
         element("span", label, class_="what"),
@@ -192,6 +236,12 @@ def _step(label: Markup, previous: float | None, logit: float | None, score: str
         element("span", element("b", score), " ", prediction, class_="prediction"),
         data_e=event,
     )
+
+
+def outcome(facts: Facts, margin: float) -> Markup:
+    """What is decided at a margin. The script reads the margin where the line can be moved."""
+    words = sanitize(facts.why.decision.cell(margin), 80)
+    return element("span", words, data_margin=f"{margin:g}") if facts.movable else join([words])
 
 
 def alternatives(facts: Facts) -> Markup:
@@ -215,13 +265,13 @@ def _alternative(facts: Facts, place: int, state: NamedChange) -> Markup:
     ][:5]
     if len(events) > 5:
         listed.append(element("li", f"and {len(events) - 5} more", class_="more"))
-    prediction = "not evaluated" if logit is None else decision(logit)
+    prediction = Markup("not evaluated") if logit is None else outcome(facts, logit)
     trust = "verified by replay" if state.verified else "found by the search"
     return element(
         "section",
         element("h3", state.name),
         element("p", element("b", score), " ", prediction, class_="prediction"),
-        meter(facts.why.original, logit, small=True),
+        meter(facts.gauge, facts.why.original, logit, small=True),
         element("ul", *listed),
         element("p", element("span", trust), element("button", "Show", type="button", data_state=place), class_="foot"),
         class_="way",

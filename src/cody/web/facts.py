@@ -1,24 +1,33 @@
-"""What every part of the page needs: events by number, the effect of each alone, and all evaluated sets."""
+"""What every part of the page needs: events by number, the effect of each alone, and all evaluated sets.
+
+One colour means "for the positive decision", another "against it", everywhere: of an event, what it speaks for as it
+is; of a score, on which side of the line it lies.
+"""
 
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from cody.models.decision import decision, flips, probability, scores, shift
+from cody.models.decision import Above, Between, Decision, InTop, Labelled, RatherThan, Standing, State
+from cody.models.margins import flips
 from cody.search.result import distinct
-from cody.utils.words import count, earlier, moment
+from cody.utils.words import count, earlier, moment, sanitize
+from cody.web.clicks import scored_clicks
+from cody.web.gauge import Gauge, gauge, outcome
 from cody.web.lanes import distances
-from cody.web.markup import Markup, link
+from cody.web.markup import Markup, element, link
 from cody.web.names import SHORTEST, labels
-from cody.web.shown import Shown, ShownEvent
+from cody.web.shown import Shown, ShownEvent, ShownUnit
 
-TOWARDS, AGAINST, SLIGHT, UNKNOWN = "towards", "against", "slight", "unknown"
-NOTICEABLE = 0.005  # in score: a smaller effect is drawn as negligible
+FOR, AGAINST, SLIGHT, UNKNOWN = "for", "against", "slight", "unknown"
+NOTICEABLE = 0.005  # of the gauge, or in score: a smaller effect is drawn as negligible
 REMOVED = "removed"
 MOST_SHOWN = 3  # maximum number of counterfactuals, including those that were not verified separately
+OWN_LANES = 10  # nodes besides the ends that have a lane of their own, if there are many
 
 
 class NamedChange(NamedTuple):
@@ -35,6 +44,7 @@ class KnownChange(NamedTuple):
     change: tuple[int, ...]  # numbers of candidates, ascending
     logit: float
     score: str  # formatted to be read next to the original score
+    standing: Standing | None = None  # what lies behind the margin, if that is known
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,12 @@ class Facts:
     """Everything about one explanation that the page shows."""
 
     why: Shown
+    served: bool = False  # whether there is a server with a model behind the page
+
+    @property
+    def movable(self) -> bool:
+        """Whether the threshold can be moved."""
+        return self.served and isinstance(self.why.decision, Above)
 
     @cached_property
     def number(self) -> dict[int, int]:
@@ -62,7 +78,19 @@ class Facts:
         """A very short label for each node."""
         return labels(self.hops, SHORTEST)
 
+    def unit(self, event: ShownEvent) -> ShownUnit | None:
+        """What a candidate stands for; None: for itself."""
+        return self._units.get(event.row)
+
+    @cached_property
+    def _units(self) -> dict[int, ShownUnit]:
+        return {unit.row: unit for unit in self.why.units}
+
     def link(self, event: ShownEvent) -> Markup:
+        """The nodes of an event; of a unit, its name."""
+        unit = self.unit(event)
+        if unit is not None and unit.name:
+            return element("span", sanitize(unit.name))
         return link(self.labels[event.src], self.labels[event.dst])
 
     def distance(self, event: ShownEvent) -> int:
@@ -78,11 +106,49 @@ class Facts:
         for rows, logit in (*why.evaluated, *prefixes, every):
             if logit is not None and all(row in self.number for row in rows):
                 answers.setdefault(tuple(sorted({self.number[row] for row in rows})), logit)
-        return [KnownChange(change, logit, scores(why.original, logit)[1]) for change, logit in answers.items()]
+        return [
+            KnownChange(change, logit, self.gauge.written(why.original, logit)[1], self.standings.get(change))
+            for change, logit in answers.items()
+        ]
+
+    @cached_property
+    def gauge(self) -> Gauge:
+        """How the margins of this explanation are drawn and written."""
+        margins = (*(logit for _, logit in self.why.evaluated), *self.why.logits, self.why.without_all)
+        return gauge(self.why.decision, (margin for margin in margins if margin is not None))
+
+    @cached_property
+    def standings(self) -> dict[tuple[int, ...], Standing]:
+        """What lies behind the margins of the steps of the answer and of the alternatives, where that is known."""
+        why = self.why
+        known = [(why.rows[:length], standing) for length, standing in enumerate(why.standings)]
+        known += [(other.rows, other.standing) for other in why.alternatives]
+        return {tuple(sorted(self._numbers(rows))): standing for rows, standing in known if standing is not None}
+
+    def outcome(self, margin: float) -> str:
+        """What is decided, in a few words."""
+        return outcome(self.why.decision, margin)
+
+    def figure(self, known: KnownChange) -> str:
+        """What is shown of a prediction besides its margin: its rank, say; empty if there is nothing, or not known."""
+        return figure(self.why.decision, State(known.logit, known.standing))
+
+    @cached_property
+    def clicks(self) -> dict[tuple[int, ...], float]:
+        """What first clicks lead to, where the search did not evaluate it."""
+        rows = [event.row for event in self.why.candidates]
+        offered = [frozenset(rows[number] for number in state.change) for state in self.states]
+        searched = {frozenset(rows[number] for number in known.change): known.logit for known in self.known}
+        scored = {} if self.served else scored_clicks(self.why, offered, searched)
+        return {tuple(sorted(self._numbers(change))): margin for change, margin in scored.items()}
 
     @cached_property
     def answers(self) -> dict[tuple[int, ...], KnownChange]:
-        return {known.change: known for known in self.known}
+        clicked = (
+            KnownChange(change, margin, self.gauge.written(self.why.original, margin)[1])
+            for change, margin in self.clicks.items()
+        )
+        return {known.change: known for known in (*clicked, *self.known)}
 
     def alone(self, number: int) -> KnownChange | None:
         """The evaluation of this candidate alone."""
@@ -93,15 +159,34 @@ class Facts:
         known, original = self.alone(number), self.why.original
         if known is None:
             return UNKNOWN
-        if abs(probability(known.logit) - probability(original)) < NOTICEABLE and not flips(original, known.logit):
+        moved = abs(self.gauge.place(known.logit) - self.gauge.place(original))
+        if moved < NOTICEABLE and not flips(original, known.logit):
             return SLIGHT
-        return TOWARDS if shift(original, known.logit) > 0 else AGAINST
+        lower = known.logit < original
+        return FOR if lower == (self.why.candidates[number].edit == REMOVED) else AGAINST
+
+    def side(self, margin: float | None) -> str:
+        """On which side of the line a margin lies."""
+        return UNKNOWN if margin is None else FOR if margin > 0 else AGAINST
 
     @cached_property
     def strongest(self) -> float:
         """The largest effect of a single candidate on the logit."""
-        moves = (abs(known.logit - self.why.original) for known in self.known if len(known.change) == 1)
-        return max(moves, default=0.0)
+        alone = map(self.alone, range(len(self.why.candidates)))
+        return max((abs(known.logit - self.why.original) for known in alone if known is not None), default=0.0)
+
+    @cached_property
+    def kept_lanes(self) -> set[str]:
+        """The nodes that matter: of the answers, then of the strongest events."""
+        offered = Counter(number for state in self.states for number in state.change)
+        weight: Counter[str] = Counter()
+        for number, event in enumerate(self.why.candidates):
+            for end in (event.src, event.dst):
+                weight[end] += round(1e6 * offered[number]) + round(1e3 * self.strength(number))
+        ends = {self.why.src, self.why.dst}
+        others = [(node, value) for node, value in weight.most_common() if node not in ends]
+        decisive = sum(value >= 1e6 for _, value in others)
+        return ends | {node for node, value in others[: min(OWN_LANES, max(decisive, OWN_LANES // 2))] if value}
 
     def strength(self, number: int) -> float:
         """The effect of one candidate alone on the logit, relative to the largest."""
@@ -132,7 +217,7 @@ class Facts:
     @property
     def answer_name(self) -> str:
         if self.why.factual:
-            return "The named events"
+            return f"The named {self.event}s"
         return "The answer" if self.why.is_counterfactual else "The closest set"
 
     def _other_ways(self) -> list[frozenset[int]]:
@@ -147,11 +232,19 @@ class Facts:
         ordered = sorted(rows) if isinstance(rows, frozenset) else rows
         return tuple(self.number[row] for row in ordered)
 
+    def labels_of(self, number: int) -> str:
+        """The nodes of a candidate, without direction."""
+        event = self.why.candidates[number]
+        return f"{self.labels[event.src]} and {self.labels[event.dst]}"
+
     def before(self, event: ShownEvent) -> str:
         return earlier(event.time, self.why.query.time)
 
     def phrase(self, event: ShownEvent) -> str:
         """An event in words."""
+        unit = self.unit(event)
+        if unit is not None and unit.name:
+            return f"{sanitize(unit.name)} ({count(len(unit.rows), self.why.event_name)})"
         text = f"{self.labels[event.src]} → {self.labels[event.dst]}, {self.before(event)} before"
         return f"{text}, {event.carries}" if event.carries else text
 
@@ -161,26 +254,26 @@ class Facts:
         return kinds.get(event.edit, "")
 
     def beside(self, event: ShownEvent) -> str:
-        """A remark shown next to an event."""
-        return ", ".join(filter(None, [self.edit(event), f"{self.before(event)} before", event.carries]))
+        """A remark shown next to an event. It begins with a comma, so that what is copied can be read."""
+        return ", ".join(["", *filter(None, [self.edit(event), f"{self.before(event)} before", event.carries])])
 
     def said_alone(self, number: int) -> str:
         """The prediction with only this candidate changed, in words."""
         known = self.alone(number)
         if known is None:
             return "not evaluated alone"
-        return f"changed alone, the score is {known.score}: {decision(known.logit)}"
+        return f"changed alone, the {self.gauge.word} is {known.score}: {self.outcome(known.logit)}"
 
-    @property
-    def command(self) -> str:
-        """The command that scores other sets, without the edits."""
-        why, words = self.why, ["cody", "what-if"]
+    def command(self, name: str) -> str:
+        """A command about this decision, by its name, without further options."""
+        why, words = self.why, ["cody", name]
         for option in ("data", "model"):
             if isinstance(why.parameters.get(option), str):
                 words += [f"--{option}", why.parameters[option]]
         if why.event is not None:
-            return shlex.join([*words, "--event", str(why.event)])
-        return shlex.join([*words, "--src", why.src, "--dst", why.dst, "--time", repr(why.query.time)])
+            return shlex.join([*words, "--event", str(why.event), *decision_options(why.decision)])
+        link = ["--src", why.src, "--dst", why.dst, "--time", repr(why.query.time)]
+        return shlex.join([*words, *link, *decision_options(why.decision)])
 
     def option(self, event: ShownEvent) -> str:
         """An edit as an option of that command; empty for removals, which share one option."""
@@ -193,4 +286,42 @@ class Facts:
 
     @property
     def past(self) -> str:
-        return count(len(self.why.candidates), "event")
+        return count(len(self.why.candidates), self.thing)
+
+    @property
+    def thing(self) -> str:
+        """What a candidate is: an event as the data call it, or a unit of events."""
+        return sanitize(self.why.unit_name, 24) or self.event
+
+    @property
+    def event(self) -> str:
+        """What the data call one event."""
+        return sanitize(self.why.event_name, 24)
+
+    @property
+    def subject(self) -> str:
+        """What is decided on: a link, a node, or an event as the data call it."""
+        return self.event if self.why.subject == "event" else self.why.subject
+
+
+def decision_options(decision: Decision) -> list[str]:
+    """A decision as options of the command line; none for what is decided by default."""
+    if isinstance(decision, InTop):
+        among = [] if decision.among is None else ["--among", ",".join(decision.among)]
+        return ["--top", str(decision.k), *among]
+    if isinstance(decision, Between):
+        return ["--between", f"{decision.low:g}..{decision.high:g}"]
+    if isinstance(decision, RatherThan):
+        return ["--rather-than", decision.other]
+    if isinstance(decision, Labelled):
+        return ["--label", decision.label]
+    if isinstance(decision, Above) and decision.threshold != 0.5:
+        return ["--threshold", f"{decision.threshold:g}"]
+    return []
+
+
+def figure(decision: Decision, state: State) -> str:
+    """What a prediction is shown with besides its margin, in words; empty if there is nothing, or not known."""
+    if state.standing is None or not decision.headings[1]:
+        return ""
+    return sanitize(f"{decision.headings[1]}: {decision.figure(state)}", 80)

@@ -9,7 +9,8 @@ from cody.utils.files import write_atomically
 from cody.web.page import GENERATOR, page
 from cody.web.shown import Shown
 
-BEGINNING = 2048  # bytes; the mark stands at the beginning of a page
+BEGINNING = 2048  # bytes; mark and title stand at the beginning of a page
+SURVEY_TITLE = "What drives the predictions of"
 
 
 def check_page_file(file: Path) -> None:
@@ -31,7 +32,16 @@ def write_html(html: str, file: Path) -> None:
     write_atomically(file, html)
 
 
+def is_survey_page(file: Path) -> bool:
+    """Whether there is the page of a survey in this place."""
+    return file.is_file() and f"<title>{SURVEY_TITLE}".encode() in _beginning(file)
+
+
 def _is_page(file: Path) -> bool:
-    with file.open("rb") as stream:
-        beginning = stream.read(BEGINNING)
+    beginning = _beginning(file)
     return not beginning or f'name="generator" content="{GENERATOR}"'.encode() in beginning
+
+
+def _beginning(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        return stream.read(BEGINNING)

@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from cody.errors import CallError
-from cody.models.decision import decision, scores
 from cody.utils.words import count, heading_of_times, moment
+from cody.web.facts import Facts, figure
 from cody.web.file import check_page_file, write_html, write_page
 from cody.web.markup import Markup, element, join, link
 from cody.web.page import document
@@ -42,13 +42,14 @@ def _list(explanations: Sequence[Shown], folder: str) -> str:
 
 
 def _row(number: int, why: Shown, folder: str) -> Markup:
-    address = f"{quote(folder)}/{number}.html"
+    address, facts = f"{quote(folder)}/{number}.html", Facts(why)
+    said = figure(why.decision, why.states[0]) or facts.gauge.written(why.original)[0]
     cells = (
         element("td", element("a", str(number), href=address)),
         element("td", "" if why.event is None else str(why.event)),
         element("th", element("a", link(why.src, why.dst), href=address), scope="row"),
         element("td", moment(why.query.time)),
-        element("td", f"{decision(why.original)} ({scores(why.original)[0]})"),
+        element("td", f"{facts.outcome(why.original)} ({said})"),
         element("td", why.sentence),
     )
     return element("tr", *cells)

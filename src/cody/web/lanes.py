@@ -1,9 +1,12 @@
-"""Where the nodes of a timeline lie: the two ends of the link in the middle, the others outwards by distance."""
+"""Where the nodes of a timeline lie: the two ends of the link in the middle, the others outwards by distance.
+
+Nodes that do not matter share a lane on either side.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from cody.web.shown import Shown, ShownEvent
 
@@ -21,10 +24,16 @@ class Lane:
     name: str
     hops: int
     y: float
+    shared: int = 1  # how many nodes lie on it
 
 
-def lanes(why: Shown) -> tuple[dict[str, Lane], float]:
-    """A lane for each node, from top to bottom, and the height of all of them."""
+def lanes(why: Shown, kept: Collection[str] | None = None) -> tuple[dict[str, Lane], float]:
+    """The lane of each node, and the height of all of them.
+
+    Args:
+        why: What is shown.
+        kept: Nodes with a lane of their own; the others share one on either side. By default, all.
+    """
     hops = distances(why)
     shown = [*why.candidates, *(why.surroundings.events if why.surroundings else ())]
     latest = _latest(shown)
@@ -33,7 +42,19 @@ def lanes(why: Shown) -> tuple[dict[str, Lane], float]:
     upper = sorted((name for name in others if above[name]), key=lambda name: (-hops[name], latest.get(name, -1)))
     lower = sorted((name for name in others if not above[name]), key=lambda name: (hops[name], -latest.get(name, -1)))
     ends = list(dict.fromkeys([why.src, why.dst]))
-    return _spread([*upper, *ends, *lower], set(ends), hops)
+    first, upper = _folded(upper, kept)
+    last, lower = _folded(lower, kept)
+    placed, height = _spread([*first[:1], *upper, *ends, *lower, *last[:1]], set(ends), hops)
+    for folded in filter(None, (first, last)):
+        lane = replace(placed[folded[0]], shared=len(folded))
+        placed |= dict.fromkeys(folded, lane)
+    return placed, height
+
+
+def _folded(names: list[str], kept: Collection[str] | None) -> tuple[list[str], list[str]]:
+    """The nodes that share a lane, and the others; a single one keeps its own."""
+    folded = [] if kept is None else [name for name in names if name not in kept]
+    return (folded, [name for name in names if name in (kept or ())]) if len(folded) > 1 else ([], names)
 
 
 def distances(why: Shown) -> dict[str, int]:

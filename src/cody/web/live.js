@@ -25,7 +25,7 @@ function show(job) {
   find("#explain").disabled = Boolean(job);
 }
 
-async function search() {
+async function search(byItself = false) {
   const explainer = find("#explainer").value;
   const whyNot = find("#why-not").checked;
   let job = await call("POST", "api/explanations", { ...live.question, ...live.edits, explainer, why_not: whyNot });
@@ -41,16 +41,20 @@ async function search() {
   show(null);
   if (job.state === "done") {
     const wanted = new URLSearchParams(location.search);
+    if (byItself && wanted.has("without")) {
+      showProgress("The explanation is ready: press Explain to see it."); // nobody loses what they have switched
+      return;
+    }
     wanted.delete("without");
     wanted.set("explainer", explainer);
     if (whyNot) wanted.set("why_not", "1");
     else wanted.delete("why_not");
-    location.search = wanted;
+    location.replace(`?${wanted}`); // the way back leads to where the link was chosen
   } else if (job.state === "cancelled") showProgress("cancelled");
   else showProgress(job.error ?? (typeof job.detail === "string" ? job.detail : "the search failed"));
 }
 
-find("#explain")?.addEventListener("click", search);
+find("#explain")?.addEventListener("click", () => search());
 find("#cancel")?.addEventListener("click", async () => {
   const id = running;
   running = null;
@@ -58,4 +62,23 @@ find("#cancel")?.addEventListener("click", async () => {
   show(null);
   showProgress("cancelled");
 });
-if (live?.start) search();
+find("#decide-by")?.addEventListener("change", (event) => {
+  const field = find("#decide-value");
+  field.name = event.target.value;
+  field.value = event.target.selectedOptions[0].dataset.usual;
+  field.removeAttribute("aria-invalid");
+  find("#problem")?.remove();
+  field.focus();
+});
+find("#search-there")?.addEventListener("click", () => {
+  const wanted = new URLSearchParams(location.search);
+  for (const name of ["without", "label", "top", "rather_than"]) wanted.delete(name);
+  wanted.set("threshold", find("#threshold").value);
+  wanted.set("explainer", find("#explainer").value);
+  location.search = wanted;
+});
+find("#add-too")?.addEventListener("click", () => {
+  find("#why-not").checked = true;
+  search();
+});
+if (live?.start) search(true);

@@ -20,14 +20,20 @@ from cody.explain.explanation import Explanation
 from cody.explain.pipeline import explain
 from cody.explain.what_if import Scenario
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.graph.neighbourhood import SIZE, candidates
+from cody.graph.dependants import Rule
+from cody.graph.neighbourhood import SIZE, candidates, ends_first
 from cody.graph.protected import Protected
-from cody.models.contract import Change, Model, Session, checked_logits, model_on, open_session, size_of
+from cody.graph.units import UnitKind
+from cody.models.contract import Change, Model, as_seen, label_task, model_on, reach
+from cody.models.labels import LabelTask
 from cody.models.predict import Predictions, likely_partners, predict
+from cody.models.predict_labels import LabelPredictions, label_query
 from cody.search import SearchResult
+from cody.search.near_units import NearUnits
 from cody.search.oracle import Oracle, counting
 from cody.search.result import FOUND, result
 from cody.study.explainers import EDITS, explainer, find, find_edits
+from cody.web.sessions import Answer, StateSession, Wanted, check_decision, open_states
 
 WAITING, RUNNING, DONE, CANCELLED, FAILED = "waiting", "running", "done", "cancelled", "failed"
 
@@ -66,7 +72,7 @@ class StoppedError(Exception):
 class OpenSession:
     """An open session; whoever uses it holds its lock."""
 
-    session: Session
+    session: StateSession
     first_imagined: int
     rows: set[int] = field(default_factory=set)  # that it has evaluated
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -81,6 +87,7 @@ class Job:
     case: Scenario
     explainer: str
     why_not: bool = False
+    decision: Wanted = None
     state: str = WAITING
     tried: int = 0
     why: Explanation | None = None
@@ -100,6 +107,9 @@ class Live:
     limits: Limits = Limits()
     clock: Callable[[], float] = time.monotonic
     protect: Protected | None = None  # protected events
+    decision: Wanted = None  # where a request names none; None: the one that the model makes by itself
+    by: UnitKind | None = None  # what changes together; None: single events
+    dependants: Rule | None = None  # what goes along with removed events
     _sessions: OrderedDict[Any, OpenSession] = field(default_factory=OrderedDict)
     _jobs: OrderedDict[str, Job] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -107,28 +117,68 @@ class Live:
 
     # ---- single requests
 
-    def score(self, case: Scenario) -> tuple[float, float]:
-        """The logit with nothing changed, and with the changes of a case."""
-        kept = self._session(case)
-        change: Change = case.removed | {kept.first_imagined + place for place in range(len(case.edits))}
-        changes: list[Change] = [frozenset(), change]
-        with kept.lock:
-            original, changed = checked_logits(case.query, changes, kept.session.logits(changes))
-        return original, changed
+    @property
+    def task(self) -> LabelTask | None:
+        """What the model labels; None if it predicts links."""
+        return label_task(self.model)
 
-    def _session(self, case: Scenario) -> OpenSession:
-        key = (case.query, case.edits)
+    def as_scored(self, case: Scenario) -> Scenario:
+        """The case as the model scores it: about a node, if that is what it labels."""
+        return case if self.task is None else case._replace(query=label_query(self.graph, self.task, case.query))
+
+    def check(self, case: Scenario, decision: Wanted) -> None:
+        """Raise an error if the model cannot decide this way about the link of a case."""
+        decision = self.decision if decision is None else decision
+        check_decision(self.model, self.graph, case.query, decision)
+
+    def score(self, case: Scenario, decision: Wanted = None) -> Answer:
+        """What is decided with nothing changed, and with the changes of a case."""
+        decision = self.decision if decision is None else decision
+        case = self._with_units(case)
+        kept = self._session(case, decision)
+        change: Change = case.removed | {kept.first_imagined + place for place in range(len(case.edits))}
+        with kept.lock:
+            original, changed = kept.session.states([frozenset(), change])
+        assert original.margin is not None  # no budget could run out
+        assert changed.margin is not None
+        return Answer(original.margin, changed.margin, kept.session.decision, changed)
+
+    def _with_units(self, case: Scenario) -> Scenario:
+        """The case without all events of the units that its rows stand for, and without what goes along with them."""
+        if self.by is None and self.dependants is None:
+            return case
+        query = as_seen(self.model, self.graph, case.query)
+        protect = self.protect and self.protect.at(case.query)
+        near = NearUnits(self.graph, query, reach(self.model), ends_first, protect, self.by, self.dependants)
+        units = near.known_by(sorted(case.removed))
+        return case._replace(removed=case.removed.union(*(unit.change for unit in units.values())))
+
+    def _session(self, case: Scenario, decision: Wanted) -> OpenSession:
+        key = (case.query, case.edits, decision)
+        kept = self._kept(key, case)
+        if kept is not None:
+            return kept
+        graph, model = self.imagined(case)  # without the lock: finding the strongest rivals takes a moment
+        opened = OpenSession(open_states(model, graph, case.query, decision), graph.num_events)
+        return self._kept(key, case, opened) or opened
+
+    def _kept(self, key: Any, case: Scenario, opened: OpenSession | None = None) -> OpenSession | None:
+        """The session that is kept for a case: an earlier one, or else the one just opened."""
         with self._lock:
             self._forget()
             kept = self._sessions.get(key)
             if kept is None or len(kept.rows | case.removed) > self.limits.rows:
-                graph, model = self.imagined(case)
-                kept = self._sessions[key] = OpenSession(open_session(model, case.query), graph.num_events)
-                while len(self._sessions) > self.limits.sessions:
-                    self._sessions.popitem(last=False)
+                kept = opened
+            if kept is None:
+                self._sessions.pop(key, None)
+                return None
+            self._sessions[key] = kept
+            while len(self._sessions) > self.limits.sessions:
+                self._sessions.popitem(last=False)
             kept.rows |= case.removed
             kept.used = self.clock()
-            self._sessions.move_to_end(key)
+            if key in self._sessions:
+                self._sessions.move_to_end(key)
         return kept
 
     def imagined(self, case: Scenario) -> tuple[TemporalGraph, Model]:
@@ -142,7 +192,7 @@ class Live:
         """Drop what has expired and what exceeds the limits. The lock is held."""
         before, numbers = self.clock() - self.limits.keep, 0
         for key, kept in reversed(list(self._sessions.items())):  # the latest first
-            numbers += size_of(kept.session)
+            numbers += kept.session.size
             if kept.used < before or numbers > self.limits.numbers:
                 del self._sessions[key]
         for job in self._jobs.values():
@@ -156,18 +206,23 @@ class Live:
 
     # ---- links and nodes
 
-    def events(self, before: int, count: int) -> Predictions:
+    def events(self, before: int, count: int) -> Predictions | LabelPredictions:
         """The latest events before a row, latest first, with the model's prediction just before each."""
         rows = range(max(0, before - count), min(before, self.graph.num_events))
-        return predict(self.model, self.graph, list(reversed(rows)), watch=self._in_time())
+        return self._predicted(list(reversed(rows)))
 
-    def events_of(self, node: int, count: int) -> Predictions:
+    def events_of(self, node: int, count: int) -> Predictions | LabelPredictions:
         """The latest events of a node, latest first."""
         rows = self.graph.history(node, self.graph.num_events)[-count:]
-        return predict(self.model, self.graph, rows[::-1].tolist(), watch=self._in_time())
+        return self._predicted(rows[::-1].tolist())
+
+    def _predicted(self, rows: list[int]) -> Predictions | LabelPredictions:
+        return predict(self.model, self.graph, rows, watch=self._in_time())
 
     def partners(self, node: int, count: int) -> Predictions:
-        """The most likely next partners of a node, best first."""
+        """The most likely next partners of a node, best first; none if the model does not predict links."""
+        if self.task is not None:
+            return Predictions(self.graph, (), ())
         return likely_partners(self.model, self.graph, self.graph.name(node), count, watch=self._in_time())
 
     def _in_time(self) -> Callable[[int, int], None]:
@@ -180,8 +235,9 @@ class Live:
 
         return watch
 
-    def look(self, case: Scenario) -> Explanation:
+    def look(self, case: Scenario, decision: Wanted = None) -> Explanation:
         """The effect of each event alone: an explanation without a search."""
+        decision = self.decision if decision is None else decision
         graph, model = self.imagined(case)
         named = np.array(sorted(case.removed), dtype=np.int64)
         near = partial(_near_or_named, named=named, protect=self.protect and self.protect.at(case.query))
@@ -194,7 +250,18 @@ class Live:
             return result(oracle, ranking, (), 0, FOUND)
 
         seconds = min(self.limits.look, self.limits.seconds)
-        why = explain(model, graph, case.query, search=each_alone, size=SIZE + len(named), near=near, seconds=seconds)
+        why = explain(
+            model,
+            graph,
+            case.query,
+            decision=decision,
+            search=each_alone,
+            size=SIZE + len(named),
+            near=near,
+            by=self.by,
+            dependants=self.dependants,
+            seconds=seconds,
+        )
         return self._named(why)
 
     def _named(self, why: Explanation) -> Explanation:
@@ -203,41 +270,44 @@ class Live:
 
     # ---- searches
 
-    def search(self, case: Scenario, name: str, *, why_not: bool = False) -> Job:
+    def search(self, case: Scenario, name: str, *, why_not: bool = False, decision: Wanted = None) -> Job:
         """The search for this request: an existing one, or a new one in the queue."""
+        decision = self.decision if decision is None else decision
         name = find(name).name
         if why_not and case.edits:
             raise CallError(
                 "an explainer cannot add events to an edited history; undo your edits, or turn off added events"
             )
-        self.imagined(case)  # invalid edits are errors now, not when the search starts
+        self.imagined(case)  # invalid edits and decisions are errors now, not when the search starts
+        self.check(case, decision)
         with self._lock:
             self._forget()
-            job = self._find(case, name, why_not)
+            job = self._find(case, name, why_not, decision)
             if job is None:
                 active = sum(job.state in (WAITING, RUNNING) for job in self._jobs.values())
                 if active >= self.limits.queue:
                     raise BusyError(f"{active} searches are queued or running; try again later")
-                job = Job(secrets.token_urlsafe(12), case._replace(removed=frozenset()), name, why_not)
+                job = Job(secrets.token_urlsafe(12), case._replace(removed=frozenset()), name, why_not, decision)
                 self._jobs[job.id] = job
                 self._workers().submit(self._run, job)
             job.used = self.clock()
         return job
 
-    def found(self, case: Scenario, name: str, *, why_not: bool = False) -> Explanation | None:
+    def found(self, case: Scenario, name: str, *, why_not: bool = False, decision: Wanted = None) -> Explanation | None:
         """The result of the search for this request, if it has finished."""
+        decision = self.decision if decision is None else decision
         with self._lock:
-            job = self._find(case, find(name).name, why_not)
+            job = self._find(case, find(name).name, why_not, decision)
             if job is not None:
                 job.used = self.clock()
             return None if job is None else job.why
 
-    def _find(self, case: Scenario, name: str, why_not: bool) -> Job | None:
+    def _find(self, case: Scenario, name: str, why_not: bool, decision: Wanted) -> Job | None:
         """The search for this request, if there is one. The lock is held."""
-        wanted = (case.query, case.edits, name, why_not)
+        wanted = (case.query, case.edits, name, why_not, decision)
         for job in self._jobs.values():
-            same = (job.case.query, job.case.edits, job.explainer, job.why_not) == wanted
-            if same and job.state in (WAITING, RUNNING, DONE) and not job.stopped:
+            requested = (job.case.query, job.case.edits, job.explainer, job.why_not, job.decision)
+            if requested == wanted and job.state in (WAITING, RUNNING, DONE) and not job.stopped:
                 return job
         return None
 
@@ -294,13 +364,14 @@ class Live:
         scorer = (self.model_name or None) if find(job.explainer).needs_scorer else None
         proposed = find_edits(EDITS if job.why_not else ["remove"])
         chosen = explainer(job.explainer, scorer=scorer, edits=proposed, protect=self.protect)
+        chosen = replace(chosen, by=self.by, dependants=self.dependants)
 
         def tell(tried: int) -> None:
             job.tried = tried
             self._check_wanted(job)
 
-        seconds = self.limits.seconds
-        return self._named(chosen.explain(model, graph, job.case.query, seconds=seconds, watch=counting(tell)))
+        given = {"decision": job.decision, "seconds": self.limits.seconds, "watch": counting(tell)}
+        return self._named(chosen.explain(model, graph, job.case.query, **given))
 
     def _is_wanted(self, job: Job) -> bool:
         """Whether a search was not cancelled and has been polled recently."""
@@ -314,7 +385,7 @@ class Live:
 def _near_or_named(
     graph: TemporalGraph, query: Query, hops: int, size: int, *, named: IntArray, protect: Protected | None
 ) -> IntArray:
-    """The events that the request names, and the candidates near the link."""
+    """The events that the request names, and the candidates near the link, the latest first."""
     named = named[named < query.before]
-    near = candidates(graph, query, hops, max(1, size - len(named)), protect=protect)
+    near = candidates(graph, query, hops, max(1, size - len(named)), protect=protect)[::-1]
     return np.concatenate([named, near[(near < graph.num_events) & ~np.isin(near, named)]])

@@ -7,10 +7,20 @@ const one = (selector, root = document) => root.querySelector(selector);
 const keyOf = (change) => [...change].sort((a, b) => a - b).join();
 for (const set of data.sets) set[0] = numbersIn(set[0]);
 for (const event of data.events) event.imagined ??= false;
-const nameOfEvent = new Map(all(".plot [data-e]").map((element) => [Number(element.dataset.e), one("title", element).textContent.split("; ")[0]]));
-const answers = new Map(data.sets.map(([change, logit, score], order) => [keyOf(change), { logit, score, order }]));
-const score = (logit) => 1 / (1 + Math.exp(-Math.min(Math.max(logit, -700), 700)));
-const decision = (logit) => (logit > 0 ? "link" : "no link");
+const labelOf = (element) => element.getAttribute("aria-label") ?? element.dataset.label;
+const nameOfEvent = new Map(all(".plot [data-e]").map((element) => [Number(element.dataset.e), labelOf(element).split("; ")[0]]));
+const answers = new Map();
+storeClicks();
+data.sets.forEach(([change, margin], order) => answers.set(keyOf(change), { margin, order }));
+for (const [bits, standing] of Object.entries(data.decision.standings ?? {})) {
+  const answer = answers.get(keyOf(numbersIn(bits)));
+  if (answer) answer.standing = standing;
+}
+const probability = (logit) => 1 / (1 + Math.exp(-Math.min(Math.max(logit, -700), 700)));
+const logitOf = (share) => Math.log(share) - Math.log1p(-share);
+let lowered = 0; // by how much the line was moved down, in logits: added to every margin
+const stands = (margin) => margin + lowered > 0;
+const outcome = (margin) => (stands(margin) ? data.decision.positive : data.decision.negative);
 const axes = Object.keys(data.places);
 
 let change = new Set(data.opened);
@@ -22,6 +32,29 @@ function numbersIn(bits) {
 }
 let axis = axes[0];
 
+// What first clicks lead to: a row of margins for each state, one for each event that is switched; then pairs.
+function storeClicks() {
+  data.states.forEach((state, place) => {
+    data.clicks.rows[place].forEach((margin, number) => {
+      const toggled = new Set(state.change);
+      if (!toggled.delete(number)) toggled.add(number);
+      if (margin !== null) answers.set(keyOf(toggled), { margin, order: -1 });
+    });
+  });
+  for (const [pair, margin] of data.clicks.pairs) answers.set(keyOf(pair), { margin, order: -1 });
+}
+
+// As decision.py writes them: two digits, or as many as tell a number from the original one and from the line.
+function written(...margins) {
+  const { line, span, threshold } = data.decision;
+  const figures = margins.map((margin) => (span === undefined ? probability(margin + line) : margin));
+  const known = new Set([...figures, span === undefined ? threshold : 0]);
+  const text = (value, digits) => value.toFixed(digits);
+  const distinct = (digits) => new Set([...known].map((value) => text(value, digits).replace("-0.00", "0.00"))).size;
+  const digits = [2, 3, 4, 5, 6].find((number) => distinct(number) === known.size) ?? 2;
+  return figures.map((figure) => text(figure, digits));
+}
+
 // ---- what is shown -------------------------------------------------------------------------------------------------
 
 function show(next) {
@@ -31,7 +64,12 @@ function show(next) {
   showScore(answer);
   showChoice(answer);
   remember();
-  if (!answer && data.live) evaluate(change);
+  if (isIncomplete(answer) && data.live) evaluate(change);
+}
+
+// A margin may be known without what lies behind it, such as a ranking.
+function isIncomplete(answer) {
+  return !answer || (data.decision.behind && !answer.standing);
 }
 
 // If there is a server with a model, it scores the set; the answer is cached.
@@ -45,7 +83,10 @@ async function evaluate(chosen) {
     move: edits.filter((edit) => "row" in edit),
   };
   const reply = await post("api/score", request);
-  if (reply.logit !== undefined) answers.set(key, { logit: reply.logit, score: reply.score, order: -1 });
+  if (reply.logit !== undefined) {
+    const { logit: margin, standing } = reply;
+    answers.set(key, { margin, standing, order: answers.get(key)?.order ?? -1 });
+  }
   if (key === keyOf(change)) reply.logit === undefined ? showError(reply.detail) : showScore(answers.get(key));
 }
 
@@ -73,6 +114,23 @@ function showEvents() {
     element.setAttribute("aria-checked", String(happened(Number(element.dataset.e))));
   }
   for (const box of all("[data-toggle]")) box.checked = happened(Number(box.dataset.toggle));
+  all(".edge").forEach(showEdge);
+}
+
+// A line of the graph: as wide as the events that are left, struck through if none is, with both numbers if some are.
+function showEdge(edge) {
+  const numbers = numbersOf(edge);
+  const gone = numbers.filter((number) => change.has(number) && !data.events[number].imagined).length;
+  const left = numbers.filter(happened).length;
+  edge.classList.toggle("gone", gone > 0 && left === 0);
+  one(".left", edge).setAttribute("stroke-width", left ? Math.min(1 + 1.4 * Math.log2(1 + left), 11) : 0);
+  one("text", edge).textContent = gone ? `−${gone}` : "";
+}
+
+function numbersOf(element) {
+  const { e, es, k } = element.dataset;
+  if (k !== undefined) return data.sets[k][0];
+  return es === undefined ? [Number(e)] : es.split(",").map(Number);
 }
 
 function happened(number) {
@@ -83,20 +141,37 @@ function showScore(answer) {
   const panel = one("div.now");
   if (!panel) return;
   one("#now-name").textContent = nameOf(change);
-  one("#was").hidden = !change.size;
-  one("#now-score").textContent = answer ? answer.score : "?";
-  one("#now-prediction").textContent = answer ? decision(answer.logit) : data.live ? "computing …" : "not evaluated";
-  const [first, last] = [score(data.original), answer ? score(answer.logit) : null];
+  const [was, now] = answer ? written(data.original, answer.margin) : [written(data.original)[0], "?"];
+  showFigure(one("#was-score"), was, data.original);
+  showFigure(one("#now-score"), now, answer?.margin);
+  one("#now-prediction").textContent = answer ? outcome(answer.margin) : data.live ? "computing …" : "not evaluated";
+  const [first, last] = [placeOf(data.original), answer ? placeOf(answer.margin) : null];
   const dot = one(".meter .now", panel);
   const bar = one(".meter .moved", panel);
   dot.toggleAttribute("hidden", last === null);
   bar.toggleAttribute("hidden", last === null);
   if (last !== null) {
+    dot.setAttribute("class", `now ${sideOf(answer.margin)}`);
     dot.setAttribute("cx", `${100 * last}%`);
     bar.setAttribute("x", `${100 * Math.min(first, last)}%`);
     bar.setAttribute("width", `${100 * Math.abs(first - last)}%`);
   }
+  one("#now-figure").textContent = answer?.standing?.figure ?? "";
+  if (data.decision.behind) showStanding(answer?.standing); // in standing.js
   showStatus(answer);
+}
+
+const sideOf = (margin) => (margin === undefined ? "unknown" : stands(margin) ? "for" : "against");
+
+function showFigure(element, text, margin) {
+  element.textContent = text;
+  element.className = sideOf(margin);
+}
+
+// The same places as gauge.py gives: probabilities, or margins with 0 in the middle.
+function placeOf(margin) {
+  const { line, span } = data.decision;
+  return span === undefined ? probability(margin + line) : Math.min(Math.max(0.5 + (0.5 * margin) / span, 0), 1);
 }
 
 function showStatus(answer) {
@@ -104,7 +179,7 @@ function showStatus(answer) {
   status.classList.toggle("unknown", !answer && !data.live);
   status.textContent = "";
   if (!answer && !data.live) {
-    status.append("This combination was not evaluated, and the page does not guess. Run:");
+    status.append("This combination was not evaluated. Run: ");
     const code = document.createElement("code");
     code.textContent = command();
     status.append(code);
@@ -115,8 +190,8 @@ function nameOf(changed) {
   const state = data.states.find((state) => keyOf(state.change) === keyOf(changed));
   const [removed, imagined] = [false, true].map((kind) => [...changed].filter((e) => data.events[e].imagined === kind));
   const parts = [];
-  if (removed.length) parts.push(removed.length === 1 ? `without ${nameOfEvent.get(removed[0])}` : `without ${removed.length} events`);
-  if (imagined.length) parts.push(imagined.length === 1 ? `with ${nameOfEvent.get(imagined[0])}` : `with ${imagined.length} imagined events`);
+  if (removed.length) parts.push(removed.length === 1 ? `without ${nameOfEvent.get(removed[0])}` : `without ${removed.length} ${data.event}s`);
+  if (imagined.length) parts.push(imagined.length === 1 ? `with ${nameOfEvent.get(imagined[0])}` : `with ${imagined.length} imagined ${data.event}s`);
   const words = parts.join(" and ");
   if (!parts.length) return state ? state.name : "";
   return state ? `${state.name}: ${words}` : words[0].toUpperCase() + words.slice(1);
@@ -184,37 +259,46 @@ function recall() {
   return true;
 }
 
-// ---- the same event everywhere -------------------------------------------------------------------------------------
+// ---- the same events everywhere ------------------------------------------------------------------------------------
 
-function mark(number) {
+function mark(numbers) {
   for (const element of all(".marked")) element.classList.remove("marked");
-  one(".timeline")?.classList.toggle("dim", number !== null);
-  if (number === null) return;
-  for (const element of all(`[data-e="${number}"]`)) element.classList.add("marked");
-  for (const dot of all("[data-k]")) {
-    dot.classList.toggle("marked", data.sets[dot.dataset.k][0].includes(number));
+  one(".timeline")?.classList.toggle("dim", numbers.length > 0);
+  if (!numbers.length) return;
+  const wanted = new Set(numbers);
+  for (const element of all("[data-e], [data-es]")) {
+    element.classList.toggle("marked", numbersOf(element).some((number) => wanted.has(number)));
   }
-}
-
-function markSet(order) {
-  mark(null);
-  if (order === null) return;
-  for (const number of data.sets[order][0]) {
-    for (const element of all(`[data-e="${number}"]`)) element.classList.add("marked");
-  }
-  one(".timeline")?.classList.add("dim");
+  if (numbers.length > 1) return;
+  for (const dot of all("[data-k]")) dot.classList.toggle("marked", numbersOf(dot).includes(numbers[0]));
 }
 
 function follow(event) {
-  const target = event.target.closest?.("[data-e], [data-k]");
-  if (!target) mark(null);
-  else if (target.dataset.k !== undefined) markSet(Number(target.dataset.k));
-  else mark(Number(target.dataset.e));
+  const target = event.target.closest?.("[data-e], [data-es], [data-k]");
+  mark(target ? numbersOf(target) : []);
+  showTip(target);
+}
+
+// A label beside whatever is pointed at, at once.
+function showTip(target) {
+  const tip = one("#tip");
+  const words = target && labelOf(target);
+  if (!tip) return;
+  tip.hidden = !words;
+  if (!words) return;
+  tip.textContent = words;
+  const box = (one(".arc, .left", target) ?? target).getBoundingClientRect();
+  const left = box.x + box.width / 2 - tip.offsetWidth / 2;
+  const above = box.y - tip.offsetHeight - 8;
+  tip.style.left = `${Math.min(Math.max(left, 6), document.documentElement.clientWidth - tip.offsetWidth - 6)}px`;
+  tip.style.top = `${above > (one(".scorebar")?.getBoundingClientRect().bottom ?? 0) ? above : box.bottom + 8}px`;
 }
 
 document.addEventListener("pointerover", follow);
 document.addEventListener("focusin", follow);
-document.addEventListener("pointerleave", () => mark(null));
+document.addEventListener("scroll", () => showTip(null), { passive: true });
+document.addEventListener("pointerleave", () => mark([]));
+document.addEventListener("keydown", (event) => event.key === "Escape" && showTip(null));
 
 // ---- switching -----------------------------------------------------------------------------------------------------
 
@@ -224,10 +308,19 @@ function toggle(number) {
   show(next);
 }
 
+// All events of a line: changed together, or undone together if all of them are changed.
+function toggleAll(numbers) {
+  const next = new Set(change);
+  const undo = numbers.every((number) => next.has(number));
+  for (const number of numbers) undo ? next.delete(number) : next.add(number);
+  show(next);
+}
+
 document.addEventListener("click", (event) => {
-  const target = event.target.closest("[data-state], [data-k], .event[data-e]");
+  const target = event.target.closest("[data-state], [data-k], .event[data-e], .edge");
   if (!target) return;
-  if (target.dataset.state !== undefined) show(data.states[target.dataset.state].change);
+  if (target.matches(".edge")) toggleAll(numbersOf(target));
+  else if (target.dataset.state !== undefined) show(data.states[target.dataset.state].change);
   else if (target.dataset.k !== undefined) show(data.sets[target.dataset.k][0]);
   else toggle(Number(target.dataset.e));
 });
@@ -316,82 +409,14 @@ one("#filter")?.addEventListener("input", (event) => {
   const rows = all("tbody tr");
   for (const row of rows) row.hidden = !`${one("th", row).textContent} ${one(".row", row).textContent}`.toLowerCase().includes(wanted);
   const left = rows.filter((row) => !row.hidden).length;
-  one("#found").textContent = wanted ? `${left} of ${rows.length}` : "";
+  one("#found").textContent = !wanted ? "" : left ? `${left} of ${rows.length}` : "no match";
+  one("#clear").hidden = !wanted;
 });
-
-// ---- saving the timeline ----------------------------------------------------------------------------------------------
-
-const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stroke-linecap", "stroke-linejoin",
-  "opacity", "font-size", "font-weight", "font-family", "text-anchor", "dominant-baseline", "display"];
-
-const BESIDE = 48; // pixels to the right of the past events: the explained link
-
-function picture() {
-  const plot = one(".plot");
-  const names = one(".names");
-  const wide = Math.max(...all("text", names).map((text) => text.getBBox().width), 40) + 24;
-  const [width, height] = [plot.clientWidth || plot.getBoundingClientRect().width, Number(plot.getAttribute("height"))];
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const background = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  const paper = getComputedStyle(one(".part-timeline") ?? document.body).backgroundColor;
-  Object.entries({ width: "100%", height: "100%", fill: paper }).forEach(([name, value]) => background.setAttribute(name, value));
-  const size = { width: wide + width + BESIDE, height: height + 16, viewBox: `0 -8 ${wide + width + BESIDE} ${height + 16}` };
-  Object.entries(size).forEach(([name, value]) => svg.setAttribute(name, value));
-  background.setAttribute("y", "-8");
-  const [left, right] = [names, plot].map(drawn);
-  Object.entries({ x: 0, width: wide - 12 }).forEach(([name, value]) => left.setAttribute(name, value));
-  Object.entries({ x: wide, width }).forEach(([name, value]) => right.setAttribute(name, value));
-  svg.append(background, left, right);
-  return svg;
-}
-
-function drawn(original) {
-  const copy = original.cloneNode(true);
-  const pairs = [all("*", original), all("*", copy)];
-  pairs[0].forEach((element, place) => {
-    const style = getComputedStyle(element);
-    if (style.display === "none") pairs[1][place].dataset.gone = "";
-    for (const name of element.matches("path, circle, line, text, tspan") ? DRAWN : ["opacity"]) {
-      pairs[1][place].setAttribute(name, style.getPropertyValue(name));
-    }
-  });
-  all("[data-gone], .hit", copy).forEach((element) => element.remove());
-  all("text", copy).forEach((text) => text.closest(".names") && text.setAttribute("text-anchor", "end"));
-  for (const element of [copy, ...all("*", copy)]) {
-    for (const name of ["class", "role", "tabindex", "aria-checked", "aria-label", "aria-hidden", "data-e", "data-at"]) {
-      element.removeAttribute(name);
-    }
-  }
-  for (const svg of [copy, ...all("svg", copy)]) svg.setAttribute("overflow", "visible");
-  return copy;
-}
-
-function save(content, extension) {
-  const anchor = document.createElement("a");
-  anchor.href = URL.createObjectURL(content);
-  anchor.download = `${data.file}.${extension}`;
-  anchor.click();
-  setTimeout(() => URL.revokeObjectURL(anchor.href), 10_000);
-}
-
-function saveSvg() {
-  return new Blob([new XMLSerializer().serializeToString(picture())], { type: "image/svg+xml" });
-}
-
-async function savePng() {
-  const address = URL.createObjectURL(saveSvg());
-  const image = new Image();
-  image.src = address;
-  await image.decode();
-  const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [image.width * 2, image.height * 2];
-  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-  URL.revokeObjectURL(address);
-  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
-}
-
-one("#save-svg")?.addEventListener("click", () => save(saveSvg(), "svg"));
-one("#save-png")?.addEventListener("click", async () => save(await savePng(), "png"));
+one("#clear")?.addEventListener("click", () => {
+  one("#filter").value = "";
+  one("#filter").dispatchEvent(new Event("input"));
+  one("#filter").focus();
+});
 
 // ---- the landscape: a dot for each set, an option of a list ------------------------------------------------------------
 
@@ -402,15 +427,22 @@ function draw(tag, attributes, parent) {
   return element;
 }
 
-function drawDot([changed, logit, text, x, y], order) {
+function drawDot([changed, margin, x], order) {
   const column = one(`.dots [data-size="${changed.length}"]`);
-  const turned = decision(logit) !== decision(data.original);
   const rows = changed.map((e) => data.events[e].row);
   const named = rows.slice(0, 6).join(", ") + (rows.length > 6 ? ` and ${rows.length - 6} more` : "");
-  const label = `${named || "Nothing"} changed: score ${text}, ${decision(logit)}`;
-  const option = { role: "option", "aria-selected": "false", "aria-label": label };
-  const dot = draw("svg", { x: `${x}%`, y, "data-k": order, class: turned ? "turned" : "", ...option }, column);
-  // charts.py assumes these sizes when it keeps the dots apart.
+  const label = `${named || "Nothing"} changed: ${data.decision.word} ${written(data.original, margin)[1]}, `;
+  const option = { role: "option", "aria-selected": "false", "data-label": label };
+  const y = Math.round(10 + 230 * (1 - placeOf(margin))); // as charts.py places it
+  shapeDot(draw("svg", { x: `${x}%`, y, "data-k": order, ...option }, column), margin);
+}
+
+// A diamond if the prediction is flipped. charts.py assumes these sizes when it keeps the dots apart.
+function shapeDot(dot, margin) {
+  const turned = stands(margin) !== stands(data.original);
+  dot.setAttribute("class", turned ? "turned" : "");
+  dot.setAttribute("aria-label", dot.dataset.label + outcome(margin));
+  dot.replaceChildren();
   if (turned) draw("path", { d: "M0-4.6L4.6 0L0 4.6L-4.6 0z" }, dot);
   else draw("circle", { r: 3.4 }, dot);
 }
@@ -426,5 +458,5 @@ if (!recall()) {
   const answer = answers.get(keyOf(change));
   showScore(answer);
   showChoice(answer);
-  if (!answer && data.live) evaluate(change);
+  if (isIncomplete(answer) && data.live) evaluate(change);
 }

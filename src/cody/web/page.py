@@ -5,34 +5,36 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cody.models.decision import decision, scores
-from cody.utils.words import count, is_date, moment, moment_and_zone, sanitize, to_json
+from cody.models.decision import Above, InTop, Labelled, State
+from cody.utils.words import count, sanitize, to_json
+from cody.web import clicks
 from cody.web.axes import Axis
-from cody.web.charts import Dot, alternatives, landscape, meter, progress, waterfall
-from cody.web.facts import AGAINST, REMOVED, TOWARDS, UNKNOWN, Facts, NamedChange
-from cody.web.markup import Markup, element, join, link
+from cody.web.charts import alternatives, landscape, progress, steps
+from cody.web.facts import AGAINST, FOR, REMOVED, UNKNOWN, Facts, NamedChange
+from cody.web.gauge import MarginGauge
+from cody.web.head import bar, head, title, what_next
+from cody.web.markup import Markup, element, join
+from cody.web.network import network
 from cody.web.shown import Shown, ShownEvent
+from cody.web.standing import WIDEST, about, as_plain, before_and_after, words_of
 from cody.web.table import table
 from cody.web.timeline import timeline
 
 GENERATOR = "CoDy"
 HERE = Path(__file__).parent
-UNSEARCHED = "{} of the {} near this link {} evaluated alone. Change some together, or run an explainer."
-MOST_NAMED = 5  # events in the head of the page
-SHORT_LINK = 18  # characters of both names that stay on one line of the headline
-MUCH_TO_PRINT = 40  # lanes, and steps of the answer twice: more of them are printed smaller, to fit one sheet
 FRAME_HEIGHT = 860  # pixels of a notebook's cell; the page scrolls inside
 
 
 @cache
 def asset(file: str) -> str:
-    """A style or a script of this folder."""
-    return (HERE / file).read_text(encoding="utf-8")
+    """A style or a script of this folder, without indentation and lines of comments: every page carries it."""
+    lines = map(str.strip, (HERE / file).read_text(encoding="utf-8").splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
 class LiveControls(NamedTuple):
@@ -46,15 +48,18 @@ class LiveControls(NamedTuple):
 
 def page(why: Shown, model: LiveControls | None = None) -> str:
     """An explanation as one self-contained HTML file; with a model, as a page that uses the server it comes from."""
-    facts = Facts(why)
+    facts = Facts(why, served=model is not None)
     opened = facts.states[min(1, len(facts.states) - 1)]
     if model is not None and (model.change or not model.searched):
         opened = NamedChange("", tuple(facts.number[row] for row in model.change if row in facts.number), True)
     body, drawn = content(facts, opened, searched=model is None or model.searched)
     data = _data(facts, drawn, opened) | {"live": None if model is None else model.data}
-    title = f"{sanitize(why.src)} → {sanitize(why.dst)}: why the model predicts {decision(why.original)}"
     parts = [None if model is None else model.bar, body, data_block(data)]
-    return document(title, join(parts), ["page.js", *([] if model is None else ["live.js"])], served=model is not None)
+    behind = words_of(why.decision) is not None
+    script = " ".join(["page.js", "save.js", *["standing.js"] * behind, *["threshold.js"] * facts.movable])
+    scripts = [script] if model is None else [script, "live.js"]
+    styles = ["standing.css"] * behind
+    return document(title(facts), join(parts), scripts, served=model is not None, styles=styles)
 
 
 def data_block(data: dict[str, Any]) -> Markup:
@@ -62,10 +67,13 @@ def data_block(data: dict[str, Any]) -> Markup:
     return element("script", Markup(_harmless(to_json(data))), type="application/json", id="data")
 
 
-def document(title: str, body: Markup, files: Sequence[str], *, served: bool, styles: Sequence[str] = ()) -> str:
-    """A complete HTML document that may run our scripts and load nothing; with a server, connect to it."""
-    style = Markup("\n".join(asset(file) for file in ("page.css", *styles)))
-    scripts = [Markup(asset(file)) for file in files]
+def document(title: str, body: Markup, codes: Sequence[str], *, served: bool, styles: Sequence[str] = ()) -> str:
+    """A complete HTML document that may run our scripts and load nothing; with a server, connect to it.
+
+    A script may consist of several files, as in "page.js standing.js".
+    """
+    style = Markup("\n".join(map(asset, ["page.css", *styles, *(["live.css"] if served else [])])))
+    scripts = [Markup("\n".join(map(asset, files.split()))) for files in codes]
     server = "'self'" if served else "'none'"
     hashes = " ".join(f"'{_hash(script)}'" for script in scripts) or "'none'"
     policy = (
@@ -109,7 +117,7 @@ class Drawn(NamedTuple):
     """Positions, for the script to move or draw things."""
 
     axes: list[Axis]
-    dots: list[Dot]
+    dots: list[float]
 
 
 def content(facts: Facts, opened: NamedChange, *, searched: bool = True) -> tuple[Markup, Drawn]:
@@ -117,29 +125,54 @@ def content(facts: Facts, opened: NamedChange, *, searched: bool = True) -> tupl
     chosen = frozenset(opened.change)
     picture, axes = timeline(facts, chosen)
     tried, dots = landscape(facts)
-    left, right = (
-        list(_answers(facts)),
-        [_section("search", "Evaluated sets", _search_words(facts), tried, progress(facts))],
-    )
-    (left if len(left) < 2 else right).append(_trust(facts))
-    parts = [
-        _head(facts, opened, searched=searched),
-        _section("timeline", "Past events", _timeline_words(facts), _controls(axes), picture, _legend(facts)),
-        element("div", *(element("div", *column, class_="stack") for column in (left, right)), class_="two"),
-        _section("all", "All candidate events", _table_words(facts), _filter(), _scrolled(facts, chosen)),
-    ]
-    if not facts.why.candidates:
-        parts[1:] = [_trust(facts)]
-    tall = len(facts.hops) + 2 * len(facts.why.rows) > MUCH_TO_PRINT
-    return element("main", *parts, class_="tall" if tall else None), Drawn(axes, dots)
+    parts = [head(facts, searched=searched), bar(facts, opened), what_next(facts) if searched else None]
+    if facts.why.candidates:
+        drawing = element("div", network(facts), element("div", _controls(axes), picture), class_="drawing")
+        parts += [
+            _section("timeline", f"Past {facts.event}s", _timeline_words(facts), drawing, _legend(facts)),
+            *_behind(facts, opened),
+            *_alternatives(facts),
+            _section("all", f"All {facts.past}", _table_words(facts), _filter(), _scrolled(facts, chosen)),
+        ]
+    else:
+        parts += _behind(facts, opened)
+    search = _section("search", "Evaluated sets", _search_words(facts), tried, progress(facts))
+    parts.append(_how(facts, [*_steps(facts), search] if facts.why.candidates else []))
+    tip = element("div", "", id="tip", role="tooltip", hidden=True)
+    return element("main", *parts, tip), Drawn(axes, dots)
 
 
-def _answers(facts: Facts) -> Iterator[Markup]:
-    """The answer step by step; then, if there are any, its alternatives."""
+def _steps(facts: Facts) -> Iterator[Markup]:
     if facts.why.rows:
-        yield _section("steps", _steps_title(facts), _steps_words(facts), waterfall(facts))
+        yield _section("steps", _steps_title(facts), _steps_words(facts), steps(facts))
+
+
+def _alternatives(facts: Facts) -> Iterator[Markup]:
     if sum(bool(state.change) for state in facts.states) > 1:
         yield _section("ways", "Counterfactuals", _ways_words(facts), alternatives(facts))
+
+
+def _how(facts: Facts, charts: Sequence[Markup]) -> Markup:
+    """How it was found and how certain it is, folded: for those who want to verify or reproduce it."""
+    why = facts.why
+    notes = (why.togetherness, why.certainty, why.leeway, why.effort, why.considered, why.protection)
+    words = join([element("p", text) for text in notes if text])
+    return element(
+        "details",
+        element("summary", "How it was found, and how certain it is"),
+        element("div", *charts, class_="two") if charts else None,
+        _section("trust", "How certain is this?", "", words),
+        _section("settings", "Model, data and settings", "", _settings(facts)),
+        class_="how",
+        open=not charts,
+    )
+
+
+def _behind(facts: Facts, opened: NamedChange) -> Iterator[Markup]:
+    """What lies behind the decision, before and after; nothing where the score says it all."""
+    words = words_of(facts.why.decision)
+    if words is not None:
+        yield _section("behind", words.title, words.sentence, before_and_after(facts, opened.change, opened.name))
 
 
 def _section(key: str, title: str, words: Markup | str, *parts: Markup) -> Markup:
@@ -147,118 +180,14 @@ def _section(key: str, title: str, words: Markup | str, *parts: Markup) -> Marku
     return element("section", head, *parts, class_=f"card part-{key}", aria_labelledby=f"{key}-title")
 
 
-def _unsearched(facts: Facts) -> str:
-    """What was evaluated without a search: each event alone, as far as time allowed."""
-    number = len(facts.why.candidates)
-    tried = sum(facts.alone(event) is not None for event in range(number))
-    how_many = "Each" if tried == number else str(tried or "None")
-    return UNSEARCHED.format(how_many, facts.past, "were" if 1 < tried < number else "was")
-
-
-def _head(facts: Facts, opened: NamedChange, *, searched: bool) -> Markup:
-    why = facts.why
-    sentence = why.sentence if searched or not why.candidates else _unsearched(facts)
-    known = facts.answers.get(tuple(sorted(opened.change)))
-    words = element(
-        "div",
-        element("p", _occasion(facts), class_="occasion"),
-        element("h1", *_headline(facts)),
-        element("p", sentence, class_="answer"),
-        _named(facts),
-        element("p", why.simultaneity, class_="note") if why.simultaneity else None,
-        element("ul", *_badges(facts), class_="badges") if searched else None,
-        class_="words",
-    )
-    first = scores(why.original, None if known is None else known.logit)[0]
-    score, as_it_was = "–" if known is None else known.score, not opened.change
-    now = element(
-        "div",
-        element("p", opened.name, class_="now-name", id="now-name"),
-        element(
-            "p",
-            element("span", score, id="now-score"),
-            element("span", "not evaluated" if known is None else decision(known.logit), id="now-prediction"),
-            class_="now-score",
-        ),
-        meter(why.original, None if known is None else known.logit),
-        element("p", *(element("span", end) for end in ("0: no link", "0.5", "1: link")), class_="ends"),
-        element("p", f"It was {first} ({decision(why.original)}) with nothing changed.", id="was", hidden=as_it_was),
-        element("p", "", id="status", role="status"),
-        element("div", *_buttons(facts, opened), class_="states", role="group", aria_label="Shown"),
-        class_="now",
-    )
-    return element("header", words, now, class_="head card")
-
-
-def _named(facts: Facts) -> Markup | None:
-    """The events of the answer, if there are only a few."""
-    why = facts.why
-    events = [(facts.number[row], why.candidates[facts.number[row]]) for row in why.rows]
-    if not 0 < len(events) <= MOST_NAMED:
-        return None
-    listed = (
-        element(
-            "li",
-            element("span", "+" if facts.edit(event) else "•" if why.factual else "✕", aria_hidden="true"),
-            facts.link(event),
-            element("small", facts.beside(event)),
-            data_e=number,
-        )
-        for number, event in events
-    )
-    return element("ul", *listed, class_="named")
-
-
-def _occasion(facts: Facts) -> str:
-    why = facts.why
-    when = moment_and_zone(why.query.time) if is_date(why.query.time) else f"time {moment(why.query.time)}"
-    return f"Event {why.event} · {when}" if why.event is not None else f"A link that need not have happened · {when}"
-
-
-def _headline(facts: Facts) -> Iterator[Markup | str]:
-    why = facts.why
-    short = len(sanitize(why.src, 24)) + len(sanitize(why.dst, 24)) <= SHORT_LINK
-    link_text = element("span", link(why.src, why.dst, 40), class_="together" if short else None)
-    if why.original > 0:
-        yield from ("The model predicts ", link_text, ".")
-        return
-    yield from ("The model does not predict ", link_text)
-    yield "." if why.event is None else ", although it happened."
-
-
-def _badges(facts: Facts) -> Iterator[Markup]:
-    """What is verified and proven, and what it cost."""
-    why = facts.why
-    if why.is_counterfactual:
-        yield _badge("✓ verified by replay", why.certainty, "good")
-        if why.is_minimal:
-            yield _badge("✓ no smaller set", why.certainty, "good")
-    else:
-        yield _badge(f"{why.verdict}", why.certainty or why.sentence, "")
-    yield _badge(f"{count(why.evaluations, 'set')} evaluated", why.effort, "")
-    yield _badge(f"seed {sanitize(why.seed, 12)}", "The same seed gives the same explanation.", "")
-
-
-def _badge(text: str, title: str, kind: str) -> Markup:
-    return element("li", text, title=title, class_=kind or None)
-
-
-def _buttons(facts: Facts, opened: NamedChange) -> Iterator[Markup]:
-    for place, state in enumerate(facts.states):
-        pressed = str(state.change == opened.change).lower()
-        yield element("button", state.name, type="button", data_state=place, aria_pressed=pressed)
-
-
 def _timeline_words(facts: Facts) -> str:
     imagined = sum(event.edit != REMOVED for event in facts.why.candidates)
-    past = count(len(facts.why.candidates) - imagined, "past event")
-    dashed = f", or one of {imagined} imagined events (dashed)" if imagined > 1 else ""
-    dashed = ", or the imagined event (dashed)" if imagined == 1 else dashed
-    click = "Click one to remove or restore the event" + (", or to add an imagined one." if imagined else ".")
-    return (
-        f"Each horizontal line is a node, each arrow one of the {past} near this link{dashed}. Time runs to the "
-        f"right, up to the explained link (?). Thicker arrows have a larger effect. {click}"
-    )
+    past = count(len(facts.why.candidates) - imagined, facts.thing if facts.why.unit_name else f"past {facts.event}")
+    dashed = f", or one of {imagined} imagined {facts.event}s (dashed)" if imagined > 1 else ""
+    dashed = f", or the imagined {facts.event} (dashed)" if imagined == 1 else dashed
+    click = f"Click one to remove or restore the {facts.thing}" + (", or to add an imagined one." if imagined else ".")
+    each = f"Each arrow is one of the {past} near this {facts.subject} (?){dashed}"
+    return f"{each}, thicker if its effect is larger. {click}"
 
 
 def _controls(axes: list[Axis]) -> Markup:
@@ -282,17 +211,16 @@ def _controls(axes: list[Axis]) -> Markup:
 
 def _legend(facts: Facts) -> Markup:
     """The legend: what colours and marks mean for this prediction."""
-    down = facts.why.original > 0
     imagined = any(event.edit != REMOVED for event in facts.why.candidates)
-    alone = "changed alone" if imagined else "without it alone"
+    alone = "without it"
     effects = {facts.effect(number) for number in range(len(facts.why.candidates))}
     entries = [
-        (TOWARDS, f"{alone}, the score {'falls' if down else 'rises'}", TOWARDS in effects),
-        (AGAINST, f"{alone}, the score {'rises' if down else 'falls'}", AGAINST in effects),
+        (FOR, f"for “{facts.outcome(1.0)}”: {alone}, the {facts.gauge.word} falls", FOR in effects),
+        (AGAINST, f"against it: {alone}, the {facts.gauge.word} rises", AGAINST in effects),
         ("slight", "negligible effect alone", "slight" in effects),
         (UNKNOWN, "not evaluated alone", UNKNOWN in effects),
         ("crossed", "removed", True),
-        ("imagined", "imagined", imagined),
+        ("imagined", f"imagined; for “{facts.outcome(1.0)}” if the {facts.gauge.word} rises with it", imagined),
         ("other", "not a candidate", bool(facts.why.surroundings and facts.why.surroundings.events)),
     ]
     shown = (element("li", _sample(key), words) for key, words, there in entries if there)
@@ -300,7 +228,7 @@ def _legend(facts: Facts) -> Markup:
 
 
 def _sample(key: str) -> Markup:
-    big = key in (TOWARDS, AGAINST)
+    big = key in (FOR, AGAINST)
     path = "M4 9Q15 3 27 9M22 4.5L27 9L21.5 10.5"
     parts = [element("path", d=path, class_="arc", stroke_width=3 if big else 1.5)]
     if key != "other":
@@ -314,12 +242,13 @@ def _sample(key: str) -> Markup:
 
 def _steps_title(facts: Facts) -> str:
     if facts.why.factual:
-        return "The named events, step by step"
+        return f"The named {facts.event}s, step by step"
     return "The answer, step by step" if facts.why.is_counterfactual else "The closest set, step by step"
 
 
 def _steps_words(facts: Facts) -> str:
-    return "One edit after the other, and the score after each. The vertical line is the decision threshold."
+    line = "decision threshold" if isinstance(facts.why.decision, Above) else "point where the decision changes"
+    return f"One edit after the other, and the {facts.gauge.word} after each. The vertical line is the {line}."
 
 
 def _search_words(facts: Facts) -> str:
@@ -341,34 +270,41 @@ def _ways_words(facts: Facts) -> str:
 def _table_words(facts: Facts) -> str:
     imagined = any(event.edit != REMOVED for event in facts.why.candidates)
     tick = ", tick an imagined one to add it" if imagined else ""
-    return f"Untick an event to remove it{tick}. The last column is the score with only that event changed."
+    article = "an" if facts.event[:1].lower() in "aeiou" else "a"
+    untick = f"Untick {article} {facts.event} to remove it{tick}."
+    return f"{untick} Last column: the {facts.gauge.word} with only that {facts.event} changed; largest effect first."
 
 
 def _filter() -> Markup:
     field = element("input", type="search", id="filter", placeholder="Find a node or row", autocomplete="off")
     label = element("label", element("span", "Find a node or row", class_="hidden-text"), field)
-    return element("div", label, element("span", "", id="found", role="status"), class_="controls")
+    clear = element("button", "clear", type="button", id="clear", hidden=True)
+    return element("div", label, element("span", "", id="found", role="status"), clear, class_="controls")
 
 
 def _scrolled(facts: Facts, chosen: frozenset[int]) -> Markup:
-    region = {"tabindex": 0, "role": "region", "aria-label": "Table of events"}
+    region = {"tabindex": 0, "role": "region", "aria-label": f"Table of {facts.event}s"}
     return element("div", table(facts, chosen), class_="scroll", **region)
 
 
-def _trust(facts: Facts) -> Markup:
-    """How certain the answer is, and how it was found, for those who want to verify or reproduce it."""
-    why = facts.why
-    notes = (why.certainty, why.leeway, why.effort, why.considered, why.protection)
-    words = join([element("p", text) for text in notes if text])
-    return _section("trust", "How certain is this?", "", words, _settings(facts))
-
-
 def _settings(facts: Facts) -> Markup:
+    """Identities and settings, each in words."""
     why = facts.why
-    entries = [("Model", sanitize(why.model, 80)), ("Data", sanitize(why.data, 80)), ("Seed", sanitize(why.seed, 40))]
-    entries += [(key.capitalize(), sanitize(to_json(value), 400)) for key, value in why.parameters.items() if value]
-    listed = (join([element("dt", sanitize(key, 40)), element("dd", value)]) for key, value in entries if value)
-    return element("details", element("summary", "Model, data and settings"), element("dl", *listed))
+    entries = [("Model", why.model), ("Data", why.data), ("Seed", why.seed), *_flat(why.parameters)]
+    listed = (join([element("dt", sanitize(key, 60)), element("dd", sanitize(value, 120))]) for key, value in entries)
+    return element("dl", *listed)
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Settings one by one; what was left to its default is left out, and so is the request that they came from."""
+    for key, value in settings.items():
+        called = f"{prefix}{key}".replace("_", " ").capitalize()
+        if isinstance(value, Mapping):
+            yield from () if key == "request" else _flat(value, f"{key}: ")
+        elif isinstance(value, list):
+            yield called, ", ".join(map(str, value))
+        elif value is not None:
+            yield f"{called} (name)" if not prefix and key in ("model", "data") else called, value
 
 
 def _data(facts: Facts, drawn: Drawn, opened: NamedChange) -> dict[str, Any]:
@@ -377,13 +313,35 @@ def _data(facts: Facts, drawn: Drawn, opened: NamedChange) -> dict[str, Any]:
     sets = zip(facts.known, drawn.dots, strict=True)
     return {
         "original": why.original,
+        "decision": _how_decided(facts),
         "events": [_event(facts, number) for number in range(len(why.candidates))],
-        "sets": [[_bits(known.change), known.logit, known.score, dot.x, dot.y] for known, dot in sets],
+        "sets": [[_bits(known.change), known.logit, x] for known, x in sets],
+        "clicks": clicks.as_plain(facts.clicks, [state.change for state in facts.states], len(why.candidates)),
         "states": [{"name": state.name, "change": list(state.change)} for state in facts.states],
         "opened": list(opened.change),
         "places": {axis.key: [round(100 * place, 2) for place in axis.places] for axis in drawn.axes},
-        "command": facts.command,
-        "file": f"cody-{why.event if why.event is not None else 'link'}",
+        "command": facts.command("what-if"),
+        "event": facts.thing,
+        "file": f"cody-{why.event if why.event is not None else facts.why.subject}",
+    }
+
+
+def _how_decided(facts: Facts) -> dict[str, Any]:
+    """How the script writes and draws a margin."""
+    decision = facts.why.decision
+    said: dict[str, Any] = {"positive": facts.outcome(1.0), "negative": facts.outcome(-1.0), "word": facts.gauge.word}
+    if isinstance(decision, Above):
+        return said | {"threshold": decision.threshold, "line": decision.line}
+    if isinstance(facts.gauge, MarginGauge):
+        said["span"] = facts.gauge.span
+    return said | {
+        "name": sanitize(about(decision), WIDEST),
+        "last": decision.k if isinstance(decision, InTop) else 0,
+        "shares": not isinstance(decision, Labelled),
+        "behind": words_of(decision) is not None,
+        "standings": {
+            _bits(change): as_plain(decision, State(None, standing)) for change, standing in facts.standings.items()
+        },
     }
 
 
@@ -413,4 +371,4 @@ def _edit(event: ShownEvent) -> dict[str, Any] | None:
 
 def _alone(facts: Facts, number: int) -> float | None:
     known = facts.alone(number)
-    return None if known is None else known.logit
+    return None if known is None else abs(known.logit - facts.why.original)

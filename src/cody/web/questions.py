@@ -1,16 +1,20 @@
-"""The requests: a link, and the edits. Every size is checked before anything is computed."""
+"""The requests: a link, how it is decided, and the edits. Every size is checked before anything is computed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from cody.errors import CallError
 from cody.explain.what_if import Scenario
-from cody.graph import LONGEST_NAME, TemporalGraph
+from cody.graph import TemporalGraph
+from cody.graph.columns import LONGEST_NAME
 from cody.graph.edits import Add, Edit, Move
 from cody.models.contract import check_changes
+from cody.models.deciding import ByLabel, above, in_top, labelled, rather_than
+from cody.models.decision import Decision
 from cody.utils.words import parse_moment
 
 MOST_ROWS = 256  # removed events per request
@@ -25,7 +29,8 @@ def _whole(number: Any) -> Any:
 
 Row = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=LARGEST_ROW, strict=True)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-Time = Annotated[float, Field(allow_inf_nan=False, strict=True)] | Annotated[str, Field(min_length=1, max_length=40)]
+Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+Time = Number | Annotated[str, Field(min_length=1, max_length=40)]
 
 
 class Strict(BaseModel):
@@ -50,12 +55,16 @@ class Moved(Strict):
 
 
 class LinkQuestion(Strict):
-    """A link, by the row of its event or by its nodes and a time; and the edits."""
+    """A link, by the row of its event or by its nodes and a time; how it is decided; and the edits."""
 
     event: Row | None = None
     src: Name | None = None
     dst: Name | None = None
     time: Time | None = None
+    threshold: Number | None = None  # how it is decided: at most one of these four
+    top: Row | None = None
+    rather_than: Name | None = None
+    label: Name | None = None
     without: list[Row] = Field(default=[], max_length=MOST_ROWS)
     add: list[Added] = Field(default=[], max_length=MOST_EDITS)
     move: list[Moved] = Field(default=[], max_length=MOST_EDITS)
@@ -83,6 +92,22 @@ def as_case(graph: TemporalGraph, request: LinkQuestion) -> Scenario:
     if not query.before:
         raise CallError(f"time {request.time!r} is before the first event, so there is no history to explain it by")
     return Scenario(query, None, removed, tuple(edits))
+
+
+WAYS: dict[str, Callable[[Any], Decision | ByLabel]] = {
+    "threshold": above,
+    "top": in_top,
+    "rather_than": rather_than,
+    "label": labelled,
+}
+
+
+def as_decision(request: LinkQuestion) -> Decision | ByLabel | None:
+    """How the request is decided; None: as the model does by itself."""
+    given = {way: value for way in WAYS if (value := getattr(request, way)) is not None}
+    if len(given) > 1:
+        raise CallError(f"a question is decided in one way: give {' or '.join(given)}, not {len(given)} of them")
+    return next((WAYS[way](value) for way, value in given.items()), None)
 
 
 def as_question(case: Scenario, graph: TemporalGraph) -> dict[str, Any]:

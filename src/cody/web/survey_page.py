@@ -6,11 +6,17 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from msgspec import UNSET
+
+from cody.explain.document import decision_in_part
 from cody.explain.explanation import ADDED, MOVED, REMOVED
+from cody.explain.wording import capital
 from cody.study.comparison import ExplainedByBoth, ModelComparison
 from cody.study.report import LATEST, LISTED, Decisive, Example, Part, Survey
 from cody.study.shares import Contrast
 from cody.utils.words import count, earlier, is_date, moment, sanitize, zone_name
+from cody.web.facts import decision_options
+from cody.web.file import SURVEY_TITLE
 from cody.web.markup import Child, Markup, element, join, link
 from cody.web.page import data_block, document
 from cody.web.survey_charts import ChosenPredictions, comparison_rows, contrasts, deciders, fragility, percent_words
@@ -69,7 +75,7 @@ def survey_page(
     charts = element("div", *sections, class_="figures")
     body = element("main", charts, _list(panels, page_of), class_="survey")
     data = data_block({"lists": list(zip(lists.titles, lists.numbers, strict=True))})
-    title = f"What drives the predictions of {' and '.join(sanitize(each.model, 40) for each in surveys)}"
+    title = f"{SURVEY_TITLE} {' and '.join(sanitize(each.model, 40) for each in surveys)}"
     return document(title, join([body, data]), ["survey.js"], served=False, styles=["survey.css"])
 
 
@@ -81,8 +87,8 @@ def _panels(surveys: Sequence[Survey]) -> list[Panel]:
         for place, survey in enumerate(surveys):
             for part in (part for part in survey.parts if part.kind == kind):
                 model = f"{sanitize(survey.model, 30)}: " if len(surveys) > 1 else ""
-                title = f"{model}{TITLES[kind].lower() if model else TITLES[kind]}"
-                panels.append(Panel(title, place, survey, part, first))
+                title = TITLES[kind] if survey.decision is UNSET else sanitize(capital(part.title), 60)
+                panels.append(Panel(f"{model}{title.lower() if model else title}", place, survey, part, first))
                 first += len(part.predictions)
     return panels
 
@@ -146,20 +152,22 @@ def _hanging(panel: Panel) -> str:
 
 def _agreement(found: ModelComparison) -> str:
     """The first finding about two models: how often they agree."""
-    return f"The two models agree on {percent_words(found.same_decision.value)} of {found.links:,} links."
+    return f"The two models agree on {percent_words(found.same_decision.value)} of {count(found.links, 'prediction')}."
 
 
 def _reasons(found: ModelComparison) -> str:
     """The second: how often for the same reason."""
     if found.same_reason is None:
-        return "There is no link on which they agree and for which both have a counterfactual."
+        return "There is no prediction on which they agree and for which both have a counterfactual."
     same = percent_words(found.same_reason.value)
-    return f"Of {count(found.both_explained, 'link')} that both explain, {same} have exactly the same reason."
+    return f"Of {count(found.both_explained, 'prediction')} that both explain, {same} have exactly the same reason."
 
 
 def _headline(panel: Panel) -> str:
     """The first finding: how few events most predictions depend on."""
     what = "what the model predicts" if panel.part.kind == "correct" else "what the model misses"
+    if panel.survey.decision is not UNSET:
+        what = f"the decisions about {sanitize(panel.part.title, 60)}"
     enough = next((each for each in panel.part.fragility if each.share.value >= HALF), panel.part.fragility[-1])
     events = "a single event" if enough.edits == 1 else f"at most {enough.edits} events"
     share = percent_words(enough.share.value)
@@ -239,15 +247,16 @@ def _ages(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
         tests = [(each, _has_age(each.what)) for each in panel.part.ages]
         return join([_contrasts(panel, tests, lists), _medians(panel)])
 
-    words = "How long before the link they happened: decisive events (●) and all candidates (○)."
+    words = "How long before the prediction they happened: decisive events (●) and all candidates (○)."
     return _section("ages", "How old are they?", words, _side_by_side(panels, draw))
 
 
 def _medians(panel: Panel) -> Markup | None:
-    if panel.part.age is None:
+    age = panel.part.age
+    if age is None:
         return None
     now = panel.part.predictions[0].time
-    old, usual = (earlier(now - age, now) for age in panel.part.age)
+    old, usual = (earlier(now - each, now) for each in (age.decisive, age.candidates))
     return element(
         "p", f"Half of the decisive events are at most {old} old; of all candidates, {usual}.", class_="note"
     )
@@ -283,8 +292,8 @@ def _who(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
         return join(parts) or element("p", "No node and no event decides more than one prediction.", class_="note")
 
     words = (
-        "Nodes and events that are decisive for several predictions. A node's own links are left out. The bar shows "
-        "for how many predictions it is decisive, out of those for which it is a candidate."
+        "Nodes and events that are decisive for several predictions. Predictions about a node itself are left out. The "
+        "bar shows for how many predictions it is decisive, out of those for which it is a candidate."
     )
     return _section("who", "Who decides?", words, _side_by_side(panels, draw))
 
@@ -316,7 +325,7 @@ def _ends(title: str, examples: Sequence[Example], panel: Panel, lists: Predicti
             "li",
             chosen.button(
                 element("span", link(each.src, each.dst, 20), class_="what"),
-                element("span", f"score {each.score:.2f}", class_="prediction"),
+                element("span", _figure(each, panel.survey), class_="prediction"),
                 element("span", changed, class_="prediction"),
                 kind="one",
             ),
@@ -346,15 +355,15 @@ def _comparison(found: ModelComparison, panels: Sequence[Panel], lists: Predicti
     ]
     shown = [(what, share, lists.add(f"{one} and {other}: {what}", numbers)) for what, share, numbers in rows if share]
     lists_ = [
-        _pairs(title, pairs, (one, other), of, lists)
+        _pairs(title, pairs, of, lists)
         for title, pairs in (("They agree most on", found.agree), ("They differ most on", found.differ))
     ]
     if found.apart:
         apart = lists.add(f"{one} and {other} disagree", of(set(found.apart)))
-        text = f"{count(len(found.apart), 'link')} on which they disagree"
+        text = f"{count(len(found.apart), 'prediction')} on which they disagree"
         lists_.append(element("p", apart.button(element("span", text, class_="what"), kind="one")))
     words = (
-        f"{one} and {other} on the same {count(found.links, 'link')}. A reason is the counterfactual that was found."
+        f"{one} and {other} on the same {count(found.links, 'event')}. A reason is the counterfactual that was found."
     )
     sides = element("div", *(element("div", each, class_="panel") for each in lists_ if each), class_="panels")
     return _section("comparison", "Do the two models agree?", words, comparison_rows(shown), sides)
@@ -363,7 +372,6 @@ def _comparison(found: ModelComparison, panels: Sequence[Panel], lists: Predicti
 def _pairs(
     title: str,
     pairs: Sequence[ExplainedByBoth],
-    models: tuple[str, str],
     of: Callable[[set[int]], list[int]],
     lists: PredictionLists,
 ) -> Markup | None:
@@ -443,7 +451,8 @@ def _items(panels: Sequence[Panel], page_of: PageOf | None, *, several: bool) ->
 
 def _item(number: int, each: Example, panel: Panel, href: str | None, *, several: bool) -> Markup:
     text = "predicted" if panel.part.kind == "correct" else "missed"
-    about = f"event {each.event} · {moment(each.time)} · {text}, score {each.score:.2f}"
+    text = text if panel.survey.decision is UNSET else panel.part.kind
+    about = f"event {each.event} · {moment(each.time)} · {text}, {_figure(each, panel.survey)}"
     shown = [_event(event, each) for event in each.events[:MOST_EVENTS]]
     if len(each.events) > MOST_EVENTS:
         shown.append(element("li", f"and {len(each.events) - MOST_EVENTS} more", class_="more"))
@@ -451,11 +460,17 @@ def _item(number: int, each: Example, panel: Panel, href: str | None, *, several
         "li",
         element("h3", link(each.src, each.dst, 30)),
         element("p", f"{sanitize(panel.survey.model, 30)} · {about}" if several else about, class_="about"),
-        element("p", each.sentence),
+        element("p", each.reason) if each.reason else None,
+        element("p", each.sentence, class_="about" if each.reason else None),
         element("ul", *shown, class_="events") if shown else None,
         element("p", _way_on(each, panel.survey, href), class_="on"),
         data_p=number,
     )
+
+
+def _figure(each: Example, survey: Survey) -> str:
+    """What lies behind a decision: a score, a rank, a label."""
+    return f"{survey.figure} {each.figure}" if each.score is None else f"score {each.score:.2f}"
 
 
 def _event(event: Decisive, each: Example) -> Markup:
@@ -473,4 +488,6 @@ def _way_on(each: Example, survey: Survey, href: str | None) -> Markup:
         return element("a", f"Explanation of event {each.event}", href=href)
     given = {"--data": survey.data, "--model": survey.model}
     options = [f"{name} {shlex.quote(value)}" for name, value in given.items() if value != DEFAULTS[name]]
+    if survey.decision:
+        options += map(shlex.quote, decision_options(decision_in_part(survey.decision, each.dst)))
     return element("code", " ".join(["cody explain --event", str(each.event), *map(sanitize, options)]))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cody.models.decision import decision, probability
+from cody.models.margins import flips
 from cody.utils.words import heading_of_times
+from cody.web.charts import outcome
 from cody.web.facts import REMOVED, Facts
 from cody.web.markup import Markup, element, percent
+from cody.web.units import unit_cell
 
 COLUMNS = (
     ("on", "happened"),
@@ -16,27 +18,27 @@ COLUMNS = (
     ("when", "when"),
     ("before", "before"),
     ("hops", "hops"),
-    ("alone", "score if changed alone"),
+    ("alone", ""),
 )
 
 
 def table(facts: Facts, chosen: frozenset[int]) -> Markup:
-    """One row for each candidate, the latest first."""
-    titles = {"when": heading_of_times(facts.why.query.time)}
+    """One row for each candidate, the one with the largest effect first."""
+    titles = {"when": heading_of_times(facts.why.query.time), "alone": f"{facts.gauge.word} if changed alone"}
     heads = (
         element(
             "th",
             element("button", titles.get(key, title), type="button", data_sort=key),
             scope="col",
             class_=key,
-            aria_sort="descending" if key == "when" else None,
+            aria_sort="descending" if key == "alone" else None,
         )
         for key, title in COLUMNS
     )
-    rows = list(_rows(facts, chosen))[::-1]
+    rows = list(_rows(facts, chosen))
     return element(
         "table",
-        element("caption", "Candidate events", class_="hidden-text"),
+        element("caption", f"Candidate {facts.event}s", class_="hidden-text"),
         element("thead", element("tr", *heads)),
         element("tbody", *rows),
         class_="candidates",
@@ -44,7 +46,9 @@ def table(facts: Facts, chosen: frozenset[int]) -> Markup:
 
 
 def _rows(facts: Facts, chosen: frozenset[int]) -> Iterator[Markup]:
-    for number, event in enumerate(facts.why.candidates):
+    latest_first = reversed(range(len(facts.why.candidates)))
+    for number in sorted(latest_first, key=lambda number: -facts.strength(number)):
+        event = facts.why.candidates[number]
         on = (number in chosen) == (event.edit != REMOVED)
         box = element(
             "input",
@@ -59,7 +63,13 @@ def _rows(facts: Facts, chosen: frozenset[int]) -> Iterator[Markup]:
         cells = (
             element("td", box, class_="on"),
             element("td", name, class_="row"),
-            element("th", facts.link(event), element("small", remark) if remark else None, scope="row"),
+            element(
+                "th",
+                unit_cell(facts, event),
+                element("small", f", {remark}") if remark else None,
+                element("small", f", {facts.before(event)} before", class_="narrow"),
+                scope="row",
+            ),
             element("td", facts.when(event), class_="when"),
             element("td", facts.before(event), class_="before"),
             element("td", str(facts.distance(event)), class_="hops"),
@@ -74,18 +84,14 @@ def _rows(facts: Facts, chosen: frozenset[int]) -> Iterator[Markup]:
 
 
 def _alone(facts: Facts, number: int) -> Iterator[Markup]:
-    """The score with only this one changed, and a bar from the original score to it."""
+    """The score or lead with only this one changed, and a bar from the original one to it."""
     known = facts.alone(number)
     if known is None:
         yield element("span", "not evaluated", class_="unevaluated")
         return
-    first, last = probability(facts.why.original), probability(known.logit)
-    low, high = sorted((first, last))
-    bar = element("rect", x=percent(low), y=4, width=percent(max(high - low, 0.006)), height=6)
-    yield element("span", f"{last:.3f}")
+    share, lower = 0.5 * facts.strength(number), known.logit < facts.why.original
+    bar = element("rect", x=percent(0.5 - share * lower), y=4, width=percent(max(share, 0.006)), height=6)
+    yield element("span", facts.gauge.in_full(known.logit))
     yield element("svg", bar, class_=f"mini {facts.effect(number)}", aria_hidden="true")
-    yield element("span", decision(known.logit), class_="turned" if _turned(facts, known.logit) else "same")
-
-
-def _turned(facts: Facts, logit: float) -> bool:
-    return decision(logit) != decision(facts.why.original)
+    turned = flips(facts.why.original, known.logit)
+    yield element("span", outcome(facts, known.logit), class_="turned" if turned else "same")

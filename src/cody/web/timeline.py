@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
-from cody.utils.words import sanitize
 from cody.web.axes import Axis, axes
 from cody.web.facts import REMOVED, SLIGHT, UNKNOWN, Facts
 from cody.web.lanes import Lane, lanes
@@ -15,22 +15,24 @@ AXIS_ROOM = 26.0  # pixels below the lanes for the labels of the axis
 LINK_GAP = 22.0  # pixels between the past events and the explained link
 LETTER = 6.6  # pixels of a letter beside a lane
 THINNEST, THICKEST = 1.3, 5.0
+TAG_HEIGHT = 15.0
+MOST_TAGS = 3  # events of an answer that are labelled in place
 
 
 def timeline(facts: Facts, chosen: frozenset[int]) -> tuple[Markup, list[Axis]]:
     """The chart, and the positions of its events on each axis: first the candidates, then other events."""
     why = facts.why
-    rows, height = lanes(why)
-    beside = list(why.surroundings.events) if why.surroundings else []
+    rows, height = lanes(why, facts.kept_lanes)
+    beside = [event for event in why.surroundings.events if _shows(event, rows)] if why.surroundings else []
     layouts = axes([event.time for event in [*why.candidates, *beside]], why.query.time)
-    places = layouts[0].places
+    places, shown = layouts[0].places, {lane.y: lane for lane in rows.values()}.values()
     plot = element(
         "svg",
-        *(_lane(lane, facts) for lane in rows.values()),
+        *(_lane(lane, facts) for lane in shown),
         *(_ticks(axis, height, hidden=axis is not layouts[0]) for axis in layouts),
         element("g", *_beside(beside, places, len(why.candidates), rows), class_="beside", aria_hidden="true"),
         element("g", *_candidates(facts, places, rows, chosen), class_="events"),
-        _asked(facts, rows),
+        _explained_link(facts, rows),
         class_="plot",
         width="100%",
         height=height + AXIS_ROOM,
@@ -39,13 +41,22 @@ def timeline(facts: Facts, chosen: frozenset[int]) -> tuple[Markup, list[Axis]]:
     )
     labels = element(
         "svg",
-        *(_label(lane, facts) for lane in rows.values()),
+        *(_label(lane, facts) for lane in shown),
         class_="names",
-        width=max(map(len, facts.labels.values())) * LETTER + 6,
+        width=max(map(len, [*facts.labels.values(), *map(_others, shown)])) * LETTER + 6,
         height=height + AXIS_ROOM,
         aria_hidden="true",
     )
     return element("div", labels, plot, class_="timeline"), layouts
+
+
+def _shows(event: ShownEvent, rows: dict[str, Lane]) -> bool:
+    """Whether an event that is no candidate is drawn: not between nodes that do not matter."""
+    return rows[event.src].shared == rows[event.dst].shared == 1
+
+
+def _others(lane: Lane) -> str:
+    return f"{lane.shared} others" if lane.shared > 1 else ""
 
 
 def _lane(lane: Lane, facts: Facts) -> Markup:
@@ -56,8 +67,10 @@ def _lane(lane: Lane, facts: Facts) -> Markup:
 def _label(lane: Lane, facts: Facts) -> Markup:
     kind = "end" if lane.name in (facts.why.src, facts.why.dst) else f"hop{min(lane.hops, 2)}"
     label, short = facts.labels[lane.name], facts.short_labels[lane.name]
+    if lane.shared > 1:
+        label = short = _others(lane)
     parts = [element("tspan", label)] if label == short else [element("tspan", label), element("tspan", short)]
-    return element("text", *parts, element("title", sanitize(lane.name, 200)), class_=kind, x="100%", y=lane.y)
+    return element("text", *parts, class_=kind, x="100%", y=lane.y)
 
 
 def _ticks(axis: Axis, height: float, *, hidden: bool) -> Markup:
@@ -72,6 +85,8 @@ def _ticks(axis: Axis, height: float, *, hidden: bool) -> Markup:
 def _arc(event: ShownEvent, rows: dict[str, Lane]) -> tuple[str, float, float]:
     """The path of an event from its source to an arrow at its destination, and its middle."""
     start, end = rows[event.src].y, rows[event.dst].y
+    if start == end and event.src != event.dst:  # between nodes that share a lane
+        return f"M0 {start - 4:g}v8", 0.0, start
     if start == end:
         return f"M0 {start:g}c-9-15 13-15 4-3m0-5v5h-5", 1.0, start - 10
     bulge = min(22.0, 5.0 + abs(end - start) * 0.11)
@@ -85,6 +100,7 @@ def _candidates(
     facts: Facts, places: Sequence[float], rows: dict[str, Lane], chosen: frozenset[int]
 ) -> Iterator[Markup]:
     order = sorted(range(len(facts.why.candidates)), key=facts.strength)  # what matters is drawn last, on top
+    tags = _tags(facts, places, rows)
     for number in order:
         event = facts.why.candidates[number]
         path, x, y = _arc(event, rows)
@@ -95,17 +111,37 @@ def _candidates(
             "svg",
             element(
                 "g",
-                element("title", f"{facts.phrase(event)}; {facts.said_alone(number)}"),
                 element("path", d=path, class_="arc", stroke_width=width),
                 element("circle", cx=0, cy=rows[event.src].y, r=1.8 if effect in (SLIGHT, UNKNOWN) else 3.2),
                 None if imagined else element("circle", class_="halo", cx=x, cy=y, r=8),
                 None if imagined else element("path", class_="cross", d=f"M{x - 5:g} {y - 5:g}l10 10m0-10l-10 10"),
+                tags.get(number),
                 class_=f"event {effect}{imagined}" + (" changed" if number in chosen else ""),
                 data_e=number,
+                aria_label=f"{facts.phrase(event)}; {facts.said_alone(number)}",
             ),
             x=percent(places[number]),
             data_at=number,
         )
+
+
+def _tags(facts: Facts, places: Sequence[float], rows: dict[str, Lane]) -> dict[int, Markup]:
+    """Labels at the events of a short answer: which they are, and how long before."""
+    numbers = [facts.number[row] for row in facts.why.rows]
+    if len(numbers) > MOST_TAGS:
+        return {}
+    found, last = {}, -math.inf
+    middles = {number: _arc(facts.why.candidates[number], rows) for number in numbers}
+    for number in sorted(numbers, key=lambda number: middles[number][2]):
+        event, (_, x, y) = facts.why.candidates[number], middles[number]
+        last = max(y, last + TAG_HEIGHT)  # none overlaps the one above it
+        link = f"{facts.short_labels[event.src]} → {facts.short_labels[event.dst]}"
+        words = f"{f'this {facts.event}' if len(numbers) == 1 else link}, {facts.before(event)} before"
+        left = places[number] > 0.3
+        found[number] = element(
+            "text", words, class_="tag end" if left else "tag", x=x - 12 if left else x + 14, y=last
+        )
+    return found
 
 
 def _beside(
@@ -116,7 +152,7 @@ def _beside(
         yield element("svg", path, x=percent(places[number]), data_at=number)
 
 
-def _asked(facts: Facts, rows: dict[str, Lane]) -> Markup:
+def _explained_link(facts: Facts, rows: dict[str, Lane]) -> Markup:
     """The explained link, at the right edge."""
     why = facts.why
     start, end = rows[why.src].y, rows[why.dst].y

@@ -11,7 +11,8 @@ from cody.errors import first_line
 from cody.models.checks.report import CheckResult, Status
 from cody.models.checks.trial import Failed, Skipped, Trial, TwoAnswers
 
-Compare = Callable[..., Iterable[TwoAnswers]]  # of (trial, query, changes), or with `once` of (trial) only
+# Of (trial, query, changes), or with `once` of (trial) only; None: it compares nothing.
+Compare = Callable[..., Iterable[TwoAnswers] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Check:
     compare: Compare
     rule: str = ""
     cause: str = ""
+    needs: type | None = None  # what a model must offer; others are not compared
     skipped: str = ""  # the message if there is nothing to compare
     note_if_equal: str = ""
     only_noted: bool = False  # a failure limits the use of a model, but makes no explanation wrong
@@ -74,12 +76,14 @@ def run(check: Check, trial: Trial) -> CheckResult:
 
 def _pairs(check: Check, trial: Trial) -> Iterator[TwoAnswers]:
     """The pairs to compare; in the quick form, only of the first query that has any."""
+    if check.needs is not None and not isinstance(trial.model, check.needs):
+        return
     if check.once:
-        yield from check.compare(trial)
+        yield from check.compare(trial) or ()
         return
     for query, changes in trial.questions:
         compared = False
-        for pair in check.compare(trial, query, changes):
+        for pair in check.compare(trial, query, changes) or ():
             compared = True
             yield pair
         if compared and trial.quick and not check.note_if_equal:

@@ -58,7 +58,7 @@ def _time_matters(trial: Trial, query: Query, changes: list[Change]) -> Iterable
     "happened can be explained",
     quick=False,
 )
-def _hypothetical(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
+def _hypothetical(trial: Trial, query: Query, changes: list[Change]) -> None:
     graph = trial.graph
     others = np.setdiff1d(graph.dst, [query.src, query.dst])
     with _usual_cause():
@@ -66,7 +66,6 @@ def _hypothetical(trial: Trial, query: Query, changes: list[Change]) -> Iterable
             trial.ask(query._replace(dst=int(trial.rng.choice(others))), changes)
         time = max(query.time, float(graph.time[graph.num_events - 1])) + 1.0
         trial.ask(query._replace(time=time, before=graph.num_events), changes)
-    return []
 
 
 @_limit(
@@ -94,10 +93,9 @@ def _argument_types(trial: Trial, query: Query, changes: list[Change]) -> Iterab
     once=True,
     at_the_end=True,
 )
-def _form(trial: Trial) -> Iterable[TwoAnswers]:
+def _form(trial: Trial) -> None:
     if trial.odd_form:
         raise Failed(f"the model returned {trial.odd_form}")
-    return []
 
 
 @_limit(
@@ -105,14 +103,13 @@ def _form(trial: Trial) -> Iterable[TwoAnswers]:
     cause="stacking or concatenating nothing fails: return np.empty(0) for no changes",
     quick=False,
 )
-def _empty_batch(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
+def _empty_batch(trial: Trial, query: Query, changes: list[Change]) -> None:
     with _usual_cause():
         trial.ask(query, [])
-    return []
 
 
 @_limit("an event that does not exist is an error", quick=False)
-def _unknown_rows(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
+def _unknown_rows(trial: Trial, query: Query, changes: list[Change]) -> None:
     for row in (-1, trial.graph.num_rows):
         trial.check_time()
         try:
@@ -124,7 +121,6 @@ def _unknown_rows(trial: Trial, query: Query, changes: list[Change]) -> Iterable
             "rows are not checked, so a mistake of the caller goes unnoticed: begin logits() with "
             "cody.models.contract.check_changes(graph, changes)",
         )
-    return []
 
 
 @_limit(
@@ -177,7 +173,7 @@ def _threads(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoA
     once=True,
     at_the_end=True,
 )
-def _identity(trial: Trial) -> Iterable[TwoAnswers]:
+def _identity(trial: Trial) -> None:
     now = identity_or_error(trial.model)
     if not isinstance(now, str) or not now:
         raise Failed(f"identity must be text, not {now!r:.60}")
@@ -185,7 +181,6 @@ def _identity(trial: Trial) -> Iterable[TwoAnswers]:
         raise Failed(f"identity was {trial.identity!r:.60} at first, and is {now!r:.60} now")
     if re.search("0x[0-9a-f]{6}", now):
         raise Failed(f"identity is {now!r:.80}: it contains a memory address, which differs in each run")
-    return []
 
 
 @_limit(
@@ -193,14 +188,13 @@ def _identity(trial: Trial) -> Iterable[TwoAnswers]:
     cause=f"hops is the number of its layers or of the hops that it samples; without it, {HOPS} are assumed",
     once=True,
 )
-def _hops(trial: Trial) -> Iterable[TwoAnswers]:
+def _hops(trial: Trial) -> None:
     try:
         hops = whole_number("hops", trial.model.hops)
     except Exception as error:
         raise Failed(f"model.hops raised {type(error).__name__}: {first_line(error)}") from None
     if hops < 1:
         raise Failed(f"hops must be at least 1, not {hops}")
-    return []
 
 
 @contextmanager

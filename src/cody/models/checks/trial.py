@@ -18,7 +18,7 @@ import numpy as np
 from cody.errors import BudgetError, ModelError, first_line
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.neighbourhood import candidates
-from cody.models.contract import Change, Model, as_floats, check_logits
+from cody.models.contract import Change, Model, as_floats, as_scores, check_logits, label_task
 from cody.utils.deadline import until
 
 UNCHANGED: Change = frozenset()
@@ -53,20 +53,22 @@ class TwoAnswers(NamedTuple):
 
     query: Query
     changes: Sequence[Change]
-    one: FloatArray  # [B]
-    other: FloatArray  # [B]
+    one: FloatArray  # [B], or [B, C] of class scores
+    other: FloatArray
     here: str = ""
     there: str = ""
 
     def differing(self, tolerance: float) -> list[int]:
         """The positions of the answers that are not equal."""
-        places: list[int] = np.flatnonzero(~(np.abs(self.one - self.other) <= tolerance)).tolist()
+        unequal = ~(np.abs(self.one - self.other) <= tolerance)
+        places: list[int] = np.flatnonzero(unequal.reshape(len(unequal), -1).any(axis=1)).tolist()
         return places
 
     def described(self, place: int) -> str:
         """The two answers at a position, in words."""
-        here = f"{self.one[place]:.6g} {self.here}".strip()
-        there = f"{self.other[place]:.6g} {self.there}".strip()
+        one, other = np.ravel(self.one[place]), np.ravel(self.other[place])
+        worst = int(np.abs(one - other).argmax())  # of the classes
+        here, there = f"{one[worst]:.6g} {self.here}".strip(), f"{other[worst]:.6g} {self.there}".strip()
         return f"the logit of {words_for(self.query, [self.changes[place]])} is {here} but {there}"
 
 
@@ -87,8 +89,14 @@ class Trial:
     changed_list: str = ""  # the first call whose list of changes the model modified
     odd_form: str = ""  # the first answer that was not an array of the promised form
 
+    @property
+    def outputs(self) -> int:
+        """How many numbers there are for a link: 1, or one for each of more than two classes."""
+        task = label_task(self.model)
+        return 1 if task is None else task.outputs
+
     def ask(self, query: Query, changes: Sequence[Change], ask: Ask | None = None) -> FloatArray:
-        """The answers of the model, or of the function `ask`, checked to be numbers. [B]"""
+        """The answers of the model, or of the function `ask`, checked to be numbers. [B], or [B, C] of class scores"""
         self.check_time()
         call, given = words_for(query, changes), list(changes)
         try:
@@ -101,9 +109,24 @@ class Trial:
         if given != list(changes):
             self.changed_list = self.changed_list or call
         form = form_of(answers)
-        if ask is None and not (isinstance(answers, np.ndarray) and answers.dtype.kind == "f" and answers.ndim == 1):
+        promised = isinstance(answers, np.ndarray) and answers.dtype.kind == "f"
+        if ask is None and not (promised and answers.ndim == 1 + (self.outputs > 1)):
             self.odd_form = self.odd_form or f"{form} for {call}"
+        if self.outputs > 1:
+            wanted = f"one score for each of {self.outputs} classes per set"
+            return _read_classes(query, changes, answers, self.outputs, f"the answer for {call} must be {wanted}")
         return _read(query, changes, answers, f"the answer for {call} must be one number per set, not {form}")
+
+    def same(self, query: Query, changes: Sequence[Change], ask: Ask, there: str) -> TwoAnswers:
+        """The answers of the model, and those of another function, called `there`, to the same call."""
+        return TwoAnswers(query, changes, self.ask(query, changes), self.ask(query, changes, ask), "", there)
+
+    def pairs(
+        self, query: Query, one: Sequence[Change], other: Sequence[Change], words: str, ask: Ask | None = None
+    ) -> TwoAnswers:
+        """The answers to pairs of changes, from one batch."""
+        answers = self.ask(query, [*one, *other], ask)
+        return TwoAnswers(query, one, answers[: len(one)], answers[len(one) :], "", words)
 
     def ask_hypothetical(self, query: Query, changes: Sequence[Change]) -> FloatArray:
         """The answers for a link that did not happen. A model may reject such links. [B]"""
@@ -154,6 +177,18 @@ def _read(query: Query, changes: Sequence[Change], answers: Any, complaint: str)
     except ModelError as error:
         raise Failed(str(error), NOT_FINITE) from None
     return np.array(logits, dtype=np.float64)
+
+
+def _read_classes(query: Query, changes: Sequence[Change], answers: Any, classes: int, complaint: str) -> FloatArray:
+    """Class scores as numbers. [B, C]"""
+    try:
+        scores = as_scores(query, changes, answers).copy()
+    except ModelError as error:
+        cause = NOT_FINITE if "logit is" in str(error) else NOT_NUMBERS
+        raise Failed(f"{complaint}: {error}", cause) from None
+    if scores.shape[1] != classes and len(changes):
+        raise Failed(f"{complaint}, not {scores.shape[1]}", NOT_NUMBERS)
+    return scores
 
 
 def form_of(answers: Any) -> str:

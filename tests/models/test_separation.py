@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from cody.train.metrics import auc, average_precision
+from cody.models.separation import auc, average_precision
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -10,7 +10,8 @@ from typing import overload
 import numpy as np
 
 from cody.errors import CallError
-from cody.graph import IntArray, TemporalGraph, whole_number
+from cody.graph.columns import IntArray, whole_number
+from cody.graph.log import TemporalGraph
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,17 @@ class Grid:
         part = int(np.searchsorted(self._numbers, number, side="right")) - 1 if self.splits else 0
         return int(self._starts[part]) + (number - int(self._numbers[part])) * self.size
 
-    def line(self, row: int) -> int:
-        """The first row of the batch of a row."""
-        return self.first(self.number(row))
+    @overload
+    def line(self, rows: int) -> int: ...
+    @overload
+    def line(self, rows: IntArray) -> IntArray: ...
+    def line(self, rows: int | IntArray) -> int | IntArray:
+        """The first row of the batch that each row belongs to."""
+        if not self.splits:
+            return rows // self.size * self.size
+        start = self._starts[np.searchsorted(self._starts, rows, side="right") - 1]
+        lines: IntArray = start + (rows - start) // self.size * self.size
+        return int(lines) if np.ndim(lines) == 0 else lines
 
     def batches(self, stop: int) -> range:
         """The numbers of the batches that have rows before `stop`."""

@@ -1,0 +1,150 @@
+"""cody impact: which later predictions depend on some events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cody.cli.command import FILE, bundled, command, given_by, option_fields, section, whole
+from cody.cli.messages import print_csv, print_json, say
+from cody.cli.options import (
+    DataSource,
+    DecisionOptions,
+    ModelSource,
+    check_formats,
+    csv_option,
+    decision_options,
+    html_option,
+    json_option,
+    model_options,
+    named_rows,
+    period_option,
+)
+from cody.cli.predict import PredictOptions
+from cody.cli.progress import progress
+from cody.errors import CallError
+from cody.graph import Query, TemporalGraph
+from cody.graph.units import Unit, day, find_unit, node, pair
+from cody.study.impact import VERIFIED, Impact, MovedLink
+from cody.study.impact import impact as impact_of
+from cody.utils import words
+
+KINDS = {"node": node, "pair": pair, "day": day}
+_removed, _links = option_fields("The events"), option_fields("Which links")
+_output = section("Output")
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedOptions:
+    """The events that did not happen."""
+
+    event: int | None = _removed(type=int, metavar="ROW", help="One event, by its row.")
+    events: str | None = _removed(metavar="ROWS", help="Several: rows 10,20,30, or a file of rows.")
+    node: str | None = _removed(metavar="NAME", help="Everything of a node.")
+    pair: str | None = _removed(metavar="NODES", help='Everything between two nodes: "1866 447".')
+    day: str | None = _removed(metavar="DATE", help="Everything of a day.")
+
+    def check(self) -> None:
+        """Refuse to remove nothing, or two things."""
+        if sum(getattr(self, name) is not None for name in ("event", "events", *KINDS)) != 1:
+            raise CallError("name the events that did not happen, by one of --event, --events, --node, --pair, --day")
+
+    def unit(self, graph: TemporalGraph) -> int | list[int] | Unit:
+        """The events that the options name."""
+        if self.event is not None:
+            return self.event
+        if self.events is not None:
+            return named_rows(self.events)
+        ((name, text),) = ((name, text) for name in KINDS if (text := getattr(self, name)) is not None)
+        return find_unit(graph, KINDS[name], text)
+
+
+@dataclass(frozen=True, slots=True)
+class LaterOptions:
+    """Which links are looked at."""
+
+    period: str | None = given_by(period_option)
+    since: str | None = _links(metavar="TIME", help="Links from this time on.")
+    until: str | None = _links(metavar="TIME", help="Links up to this time; a day is included.")
+    links: Path | None = _links(type=FILE, help="Links in a file of events, as --data reads it.")
+    links_of: str | None = _links(metavar="NAME", help="Only links of this node.")
+
+    def check(self) -> None:
+        """Refuse options that contradict each other."""
+        chosen = {"--links-of": self.links_of, "--period": self.period, "--since": self.since, "--until": self.until}
+        if self.links is not None and (given := [name for name, value in chosen.items() if value is not None]):
+            raise CallError(f"--links names the links itself: leave out {' and '.join(given)}")
+        self.chosen.check(wrong=False)
+
+    def queries(self, graph: TemporalGraph, unit: str | None) -> Sequence[int | Query]:
+        """The links that the options name; `unit` is that of the times in the file."""
+        given = None if self.links is None else DataSource(str(self.links), True, unit).load()
+        return self.chosen.queries(graph, given)
+
+    @property
+    def chosen(self) -> PredictOptions:
+        """The same as for predictions."""
+        return PredictOptions(self.links_of, self.period, self.since, self.until, None, self.links, None, None)
+
+
+@command(
+    "impact",
+    examples={
+        "cody impact --event 53852": "what depends on this message",
+        "cody impact --node 105 --html impact.html": "on everything of node 105, as a page",
+        'cody impact --pair "1866 447" --csv': "on a conversation, every link that moves",
+        "cody impact --day 2004-07-27 --threshold 0.8": "on a day, where links are predicted above 0.8",
+    },
+)
+@bundled("removed", RemovedOptions)
+@bundled("later", LaterOptions)
+@decision_options
+@model_options
+@_output("--verify", type=whole(0), default=VERIFIED, metavar="N", help="Verify the N flips that move furthest.")
+@html_option
+@csv_option
+@json_option
+def impact(
+    removed: RemovedOptions,
+    later: LaterOptions,
+    decide: DecisionOptions,
+    source: ModelSource,
+    verify: int,
+    html: Path | None,
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """Find the later predictions that would be different without some events."""
+    removed.check()
+    later.check()
+    check_formats(as_csv, as_json)
+    decision = decide.decision()
+    if html is not None:
+        from cody.web import check_page_file
+
+        check_page_file(html)
+    named = source.named()
+    graph = named.graph
+    events, links = removed.unit(graph), later.queries(graph, source.unit)
+    model = source.open(named)
+    with progress("links", len(links)) as move:
+        watch = lambda done, total: move(completed=done, total=total)  # noqa: E731
+        found = impact_of(model, graph, events, links, decision=decision, verify=verify, watch=watch)
+    _show(found, html, as_csv=as_csv, as_json=as_json)
+
+
+def _show(found: Impact, html: Path | None, *, as_csv: bool, as_json: bool) -> None:
+    if html is not None:
+        from cody.web import write_html
+
+        write_html(found.to_html(), html)
+        say(f"Page: {words.sanitize(html, 200)}")
+    if as_json:
+        print_json(found.to_dict())
+    elif as_csv:
+        print_csv(MovedLink.__struct_fields__, (row | {"time": words.timestamp(row["time"])} for row in found.rows()))
+    else:
+        from cody.cli import show_impact
+
+        show_impact.print_impact(found)

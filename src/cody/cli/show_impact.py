@@ -1,0 +1,32 @@
+"""An impact in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cody.cli.show import Prose, ShownPart, print_parts
+from cody.study.impact import Impact
+from cody.study.impact_words import SHOWN, hops_table, moves_table, notes, sentence, subject, time_table
+from cody.utils.words import count
+
+
+def print_impact(found: Impact) -> None:
+    """Print the finding, the links that move furthest, how long it lasts and how far it spreads."""
+    print_parts(_parts(found))
+
+
+def _parts(found: Impact) -> Iterator[ShownPart]:
+    yield Prose(subject(found))
+    yield Prose(sentence(found), bold=True)
+    if found.moves:
+        for table in (moves_table(found, found.moves[:SHOWN]), time_table(found), hops_table(found)):
+            yield ""
+            yield table
+        rest = found.moved_links - SHOWN
+        if rest > 0:
+            yield ""
+            moving = "moves" if rest == 1 else "move"
+            yield Prose(f"{count(rest, 'further link')} {moving}; --csv and --json list all.")
+    yield ""
+    for note in notes(found):
+        yield Prose(note)

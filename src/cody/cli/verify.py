@@ -1,0 +1,91 @@
+"""cody verify: the claims of an explanation, checked against data and model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cody.cli.command import COUNT, FILE, Number, argument, command, option
+from cody.cli.messages import print_json
+from cody.cli.options import ModelSource, json_option, model_options
+from cody.cli.progress import progress
+from cody.cli.view import read_documents
+from cody.errors import CallError, DataError
+from cody.utils.words import count, sanitize
+
+if TYPE_CHECKING:
+    from cody.explain.claims import ClaimReport
+
+ALL, SETS = "all", 20
+
+
+class NumberOfSets(Number):
+    """A number of sets; None: all."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return None if value is None or value == ALL else super().convert(value, param, ctx)
+
+
+@command(
+    "verify",
+    examples={
+        "cody verify why.json": "replay what cody explain --json printed",
+        "cody verify why.jsonl --sets all": "every explanation of a file, and every set that was evaluated",
+    },
+)
+@argument("file", "What cody explain --json or --out wrote; - reads standard input.", type=FILE)
+@option("--line", type=COUNT, help="Line of the explanation, if the file has several. Default: all of them.")
+@option(
+    "--sets",
+    type=NumberOfSets(click.INT, 0),
+    default=str(SETS),
+    metavar="N|all",
+    help="Number of evaluated sets to replay, besides the answer and its alternatives.",
+)
+@model_options
+@json_option
+def verify(file: Path, line: int | None, sets: int | None, source: ModelSource, as_json: bool) -> None:
+    """Check the claims of an explanation: each is confirmed, contradicted, or not checked.
+
+    The reference implementation replays the log from its first event. The exit code is 1 if a claim is contradicted.
+    """
+    from cody.explain.claims import verify_explanation
+
+    documents = read_documents(file)
+    if not documents:
+        raise CallError(f"{file} has no explanations")
+    if line is not None and line > len(documents):
+        raise CallError(f"--line {line} is out of range: {file} has {count(len(documents), 'explanation')}")
+    chosen = list(enumerate(documents, start=1)) if line is None else [(line, documents[line - 1])]
+    named = source.named()
+    model = source.open(named)
+    reports: dict[int, ClaimReport] = {}
+    for number, document in chosen:
+        with progress("Replaying evaluated sets", None) as move:
+            try:
+                reports[number] = verify_explanation(
+                    document, model, named.graph, sets=sets, watch=lambda done, total: move(completed=done, total=total)
+                )
+            except DataError as error:
+                where = f"explanation {number} of {len(documents):,} in {file}" if len(documents) > 1 else str(file)
+                raise DataError(f"{where}: {error}") from None
+    if as_json:
+        print_json([report.to_dict() | {"line": number} for number, report in reports.items()])
+    else:
+        _show(reports, several=len(chosen) > 1)
+    if not all(report.is_confirmed for report in reports.values()):
+        sys.exit(1)
+
+
+def _show(reports: dict[int, ClaimReport], *, several: bool) -> None:
+    from cody.cli.show import Prose, print_parts
+    from cody.utils.tables import TextTable
+
+    for number, report in reports.items():
+        table = TextTable("claim", "result", "detail", title=f"Explanation {number}" if several else "", whole=[1])
+        for claim in report.claims:
+            table.add_row(claim.about, claim.status, sanitize(claim.detail, 200))
+        print_parts([table, "", Prose(report.sentence), *([""] if several else [])])

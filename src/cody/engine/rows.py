@@ -1,0 +1,60 @@
+"""Rows of integers, numbered as they come: what is made of the same parts is found again by its number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cody.engine.library import check_count, library
+from cody.graph import IntArray
+
+
+class PureRows:
+    """The rows that were seen so far, each with its number: 0, 1, 2, … in the order in which they came.
+
+    >>> rows = PureRows()
+    >>> rows.find(np.array([[4, 4], [7, 1], [4, 4]]))
+    (array([0, 1, 0]), array([0, 1]))
+    >>> rows.find(np.array([[7, 1], [9, 9]]))
+    (array([1, 2]), array([1]))
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[bytes, int] = {}
+
+    def find(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """The numbers of rows, and the places where new ones stand first. [n, width] → [n], [m]"""
+        content, width, known = rows.tobytes(), rows.shape[1] * rows.itemsize, self.numbers
+        before = len(known)
+        keys = (content[start : start + width] for start in range(0, len(content), width))
+        numbers = np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int64)
+        _, first = np.unique(numbers, return_index=True)
+        return numbers, first[np.searchsorted(numbers[first], before) :]
+
+
+class CompiledRows:
+    """The same, by the compiled library."""
+
+    def __init__(self, loaded: Any, width: int) -> None:
+        self.library, self.width = loaded, width
+        self.handle = loaded.rows_open(width)
+        if not self.handle:
+            raise MemoryError
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None):
+            self.library.rows_close(self.handle)
+
+    def find(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """The numbers of rows, and the places where new ones stand first. [n, width] → [n], [m]"""
+        rows = np.ascontiguousarray(rows)
+        numbers, new = np.empty((2, len(rows)), dtype=np.int64)
+        addresses = rows.ctypes.data, numbers.ctypes.data, new.ctypes.data
+        return numbers, new[: check_count(self.library.rows_find(self.handle, len(rows), *addresses))]
+
+
+def numbered_rows(width: int) -> PureRows | CompiledRows:
+    """An empty collection of rows of 8-byte integers."""
+    loaded = library()
+    return PureRows() if loaded is None else CompiledRows(loaded, width)

@@ -1,0 +1,429 @@
+"""The claims of an explanation document, checked by whoever has the data and the model.
+
+Everything that a document states about the model is computed once more by the reference implementation, from the first
+event on, and everything that follows from its other parts is derived once more. Each claim is confirmed, contradicted,
+or not checked, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cody.errors import CallError, CodyError
+from cody.explain.document import DERIVED, ExplanationDocument, document_of, explanation_of, read_document, to_plain
+from cody.explain.explanation import Event, Explanation
+from cody.explain.pipeline import event_with_features, scope_of, surroundings_of
+from cody.explain.verification import differ, reference_logit
+from cody.explain.wording import subject
+from cody.graph import Query, TemporalGraph, check_query
+from cody.graph.edits import ADDED, MOVED, REMOVED, Add, Edit, Move
+from cody.models.contract import Change, Model, identity_of, logit_of_only, model_on
+from cody.models.decided import decide, standings_of
+from cody.models.decision import DecidedBy, Decision, Standing
+from cody.models.margins import flips
+from cody.utils.forms import parse
+from cody.utils.signatures import readable_help
+from cody.utils.words import count, from_to, sanitize
+
+CONFIRMED, CONTRADICTED, NOT_CHECKED = "confirmed", "contradicted", "not checked"
+SETS = 20  # evaluated sets that are replayed by default
+NOTHING: Change = frozenset()
+
+Watch = Callable[[int, int], None]  # how many sets were replayed, of how many
+
+
+class Claim(NamedTuple):
+    """One statement of a document, and what became of it."""
+
+    about: str
+    status: str  # CONFIRMED, CONTRADICTED or NOT_CHECKED
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReport:
+    """What checking a document showed, claim by claim."""
+
+    claims: tuple[Claim, ...]
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether something was checked, and nothing was contradicted."""
+        statuses = {claim.status for claim in self.claims}
+        return CONFIRMED in statuses and CONTRADICTED not in statuses
+
+    @property
+    def sentence(self) -> str:
+        """How many claims were confirmed, contradicted and not checked."""
+        numbers = {status: sum(claim.status == status for claim in self.claims) for status in STATUSES}
+        return ", ".join(f"{number} {status}" for status, number in numbers.items() if number) + "."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {"confirmed": self.is_confirmed, "claims": [claim._asdict() for claim in self.claims]}
+
+    def __str__(self) -> str:
+        lines = (
+            f"{claim.status}: {claim.about}{f' ({claim.detail})' if claim.detail else ''}" for claim in self.claims
+        )
+        return "\n".join([*lines, self.sentence])
+
+
+STATUSES = (CONFIRMED, CONTRADICTED, NOT_CHECKED)
+
+
+@readable_help
+def verify_explanation(
+    document: Explanation | dict[str, Any] | str,
+    model: Model,
+    graph: TemporalGraph,
+    *,
+    sets: int | None = SETS,
+    decision: Decision | None = None,
+    watch: Watch | None = None,
+) -> ClaimReport:
+    """Check every claim of an explanation against the data and the model that it names.
+
+    Args:
+        document: What `why.to_json()` wrote, as text or as plain data; or an explanation.
+        model: The model that was explained.
+        graph: The log of events.
+        sets: How many of the evaluated sets to replay; the smallest ones, on which proofs rest, come first. None: all.
+        decision: What `cody.decided_by` was given, which a document cannot hold.
+        watch: Called with the number of sets replayed so far, and in total.
+
+    Returns:
+        The claims, each confirmed, contradicted or not checked.
+
+    Raises:
+        DataError: The document is damaged: it cannot be read, or its checksum does not match.
+
+    >>> from cody.explain.pipeline import explain
+    >>> from cody.models import ToyModel
+    >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
+    >>> model = ToyModel(graph, weights=[1, 2, -1, 0])
+    >>> report = verify_explanation(explain(model, graph, graph.query(3)), model, graph)
+    >>> report.is_confirmed
+    True
+    """
+    form = read_document(_plain(document))
+    why = explanation_of(form)
+    return ClaimReport(tuple(_claims(form, why, model, graph, sets, decision, watch)))
+
+
+def _plain(document: Explanation | dict[str, Any] | str) -> dict[str, Any]:
+    if isinstance(document, Explanation):
+        return to_plain(document)
+    return parse(document, "an explanation") if isinstance(document, str) else document
+
+
+def _claims(
+    form: ExplanationDocument,
+    why: Explanation,
+    model: Model,
+    graph: TemporalGraph,
+    sets: int | None,
+    decision: Decision | None,
+    watch: Watch | None,
+) -> Iterator[Claim]:
+    yield from _derived(form, why)
+    belongs = [_same("the data", form.data, graph.identity), _same("the model", form.model, identity_of(model))]
+    yield from belongs
+    about_log = [_link(why, graph), _candidates(why, graph), *([_units(why, graph)] if why.units else [])]
+    about_log += _impossible_decision(why, graph)
+    yield from about_log
+    if any(claim.status == CONTRADICTED for claim in [*belongs, *about_log]):
+        yield Claim(
+            "scores and flips", NOT_CHECKED, f"the document is about other data, another model or another {why.subject}"
+        )
+        return
+    try:
+        replay = _Checker.of(why, model, graph, decision)
+    except CodyError as error:
+        yield Claim("scores and flips", NOT_CHECKED, str(error))
+        return
+    yield _surroundings(why, replay)
+    yield from _answer(form, why, replay)
+    yield _evaluated(why, replay, sets, watch)
+    yield from _also(why, replay)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checker:
+    """The reference implementation of the decision that a document is about, on the log with its imagined events."""
+
+    model: Model
+    graph: TemporalGraph
+    base: TemporalGraph  # the log without anything imagined
+    query: Query
+    known: dict[Change, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, why: Explanation, model: Model, graph: TemporalGraph, decision: Decision | None) -> _Checker:
+        chosen = why.decision if decision is None else decision
+        if isinstance(chosen, DecidedBy) and chosen.function is None:
+            raise CallError("the document does not hold the function that decides; pass it as decision=")
+        edits = _edits(why.candidates)
+        longer = graph.imagine(edits) if edits else graph
+        model = model_on(model, longer) if edits else model
+        return cls(decide(model, longer, why.query, chosen), longer, graph, why.query)
+
+    def margin(self, change: Change) -> float:
+        if change not in self.known:
+            self.known[change] = reference_logit(self.model, self.query, change, full=True)[0]
+        return self.known[change]
+
+    def fault(self, change: Change, claimed: float) -> list[str]:
+        """How the margin of a change contradicts a document; empty if it does not."""
+        found = self.margin(change)
+        return [f"{found:.5f}, not {claimed:.5f}"] if differ(claimed, found) or flips(claimed, found) else []
+
+
+def _same(what: str, claimed: str, found: str) -> Claim:
+    return Claim(what, *((CONFIRMED, found) if claimed == found else (CONTRADICTED, f"it is {found}, not {claimed}")))
+
+
+def _checked(about: str, faults: Sequence[str], confirmed: str = "") -> Claim:
+    """A claim that is contradicted by the first of its faults, if there are any."""
+    return Claim(about, CONTRADICTED, sanitize(faults[0], 200)) if faults else Claim(about, CONFIRMED, confirmed)
+
+
+# What follows from the document itself, and from the log
+
+
+def _derived(form: ExplanationDocument, why: Explanation) -> Iterator[Claim]:
+    """Statements that are written for whoever only reads: they must follow from the rest."""
+    again = document_of(why)
+    wrong = [name for name in (*DERIVED, "remarks") if getattr(form, name) != getattr(again, name)]
+    faults = [f"{name} is {getattr(form, name)!r}, but {getattr(again, name)!r} follows" for name in wrong]
+    yield _checked("conclusions follow from the numbers", faults, why.verdict)
+
+
+def _link(why: Explanation, graph: TemporalGraph) -> Claim:
+    query, faults = why.query, []
+    try:
+        check_query(graph, query)
+        names = graph.name(query.src), graph.name(query.dst)
+        faults += [] if names == (why.src, why.dst) else [f"its nodes are {names[0]!r} and {names[1]!r}"]
+        happened = query.before < graph.num_events and graph.query(query.before) == query
+        row = query.before if happened else None
+        faults += [] if why.event == row else [f"the log has it as event {row}, not {why.event}"]
+    except CodyError as error:
+        faults.append(str(error))
+    return _checked(f"the {why.subject}", faults, subject(why))
+
+
+def _candidates(why: Explanation, graph: TemporalGraph) -> Claim:
+    """Whether the events that may change are those of the log, and imagined ones are numbered after them."""
+    try:
+        longer = graph.imagine(edits) if (edits := _edits(why.candidates)) else graph
+        faults = [fault for event in why.candidates for fault in _differences(event, longer, why.query)]
+    except CodyError as error:
+        faults = [str(error)]
+    return _checked("candidates are events of the log", faults, count(len(why.candidates), "candidate"))
+
+
+def _differences(event: Event, graph: TemporalGraph, query: Query) -> Iterator[str]:
+    if event.row >= graph.num_rows or (event.edit == REMOVED and event.row >= query.before):
+        yield f"event {event.row} is not a past event"
+    elif event != (found := event_with_features(graph, event.row)):
+        wrong = next(name for name in event._fields if getattr(event, name) != getattr(found, name))
+        yield f"{wrong} of event {event.row} is {getattr(found, wrong)!r}, not {getattr(event, wrong)!r}"
+
+
+def _edits(candidates: Sequence[Event]) -> list[Edit]:
+    """The imagined events among the candidates, in the order in which their rows are numbered."""
+    imagined = sorted((event for event in candidates if event.edit != REMOVED), key=lambda event: event.row)
+    return [_edit(event) for event in imagined]
+
+
+def _edit(event: Event) -> Edit:
+    if event.edit == ADDED:
+        return Add(event.src, event.dst, event.time)
+    if event.edit == MOVED and event.replaces is not None:
+        return Move(event.replaces, event.time)
+    raise CallError("altered features are not part of a document, so they cannot be replayed")
+
+
+def _units(why: Explanation, graph: TemporalGraph) -> Claim:
+    """Whether the events that change together are past ones, from the first time to the last that the document has."""
+    faults = []
+    for unit in why.units:
+        if not unit.rows or max(unit.change) >= why.query.before:
+            faults.append(f"{unit.name or unit.row} has events that are not past ones")
+        elif (unit.first, unit.last) != (graph.time[min(unit.rows)], graph.time[max(unit.rows)]):
+            faults.append(f"{unit.name or unit.row} has other times")
+    faults += [fault for event in why.unit_events for fault in _differences(event, graph, why.query)]
+    return _checked(f"each {why.unit_name or 'event'} with its events", faults, count(len(why.units), "unit"))
+
+
+def _impossible_decision(why: Explanation, graph: TemporalGraph) -> list[Claim]:
+    """What is wrong with a decision that nobody can make about this link, such as a rival that is not in the log."""
+    try:
+        why.decision.rivals(graph, why.query)
+    except CodyError as error:
+        return [Claim("the decision", CONTRADICTED, str(error))]
+    return []
+
+
+# What the reference implementation says
+
+
+def _flip(about: str, change: Change, original: float, without: float, replay: _Checker) -> Claim:
+    """Whether a change flips the decision, from one margin to another."""
+    before, after = replay.margin(NOTHING), replay.margin(change)
+    pairs = ((original, before), (without, after))
+    faults = [f"{found:.5f}, not {claimed:.5f}" for claimed, found in pairs if differ(claimed, found)]
+    faults += [] if flips(before, after) else [f"{before:.5f} and {after:.5f} are the same decision"]
+    return _checked(about, faults, f"{before:.5f} → {after:.5f}")
+
+
+def _answer(form: ExplanationDocument, why: Explanation, replay: _Checker) -> Iterator[Claim]:
+    yield _checked("score with nothing changed", replay.fault(NOTHING, why.original), f"{why.original:.5f}")
+    if why.rows:
+        yield _steps(why, replay)
+    if why.is_counterfactual and why.verification is not None:
+        _, original, without = why.verification
+        yield _flip("the answer flips the decision", why.change, original, without, replay)
+    for number, other in enumerate(why.alternatives, start=1):
+        about = f"alternative {number} flips it too"
+        yield _flip(about, why.change_of(other.rows), other.verification.original, other.verification.without, replay)
+    if any(why.standings) or any(other.standing for other in why.alternatives):
+        yield _standings(why, replay)
+    if why.literal is not None:
+        yield _checked("score without dependants", replay.fault(_literal(why), why.literal), f"{why.literal:.5f}")
+    if why.whole is not None:
+        faults = replay.fault(frozenset(why.whole.rows), why.whole.logit)
+        yield _checked(f"score without {why.whole.name}", faults, f"{why.whole.logit:.5f}")
+    if why.without_all is not None:
+        every = why.change_of(event.row for event in why.candidates)
+        faults = replay.fault(every, why.without_all)
+        yield _checked("score with all candidates changed", faults, f"{why.without_all:.5f}")
+    if form.evaluation:
+        claimed, found = form.evaluation.only, logit_of_only(replay.model, replay.query, why.change)
+        faults = [f"{found:.5f}, not {claimed:.5f}"] if differ(claimed, found) else []
+        yield _checked("score under these events alone", faults, f"{found:.5f}")
+
+
+def _literal(why: Explanation) -> Change:
+    """The events of the answer alone, without those that go along with them by a rule."""
+    units = [unit for unit in map(why.unit, why.rows) if unit is not None]
+    named = frozenset[int]().union(*(unit.rows for unit in units))
+    return why.change - (frozenset[int]().union(*(unit.dependants for unit in units)) - named)
+
+
+def _steps(why: Explanation, replay: _Checker) -> Claim:
+    """The scores along the answer, edit by edit; where there was no time, there is none."""
+    claimed = [(why.rows[:length], logit) for length, logit in enumerate(why.logits) if length and logit is not None]
+    faults = [
+        f"after {count(len(rows), 'edit')} it is {fault}"
+        for rows, logit in claimed
+        for fault in replay.fault(why.change_of(rows), logit)
+    ]
+    return _checked("scores along the answer", faults, f"{count(len(claimed), 'score')} replayed")
+
+
+def _standings(why: Explanation, replay: _Checker) -> Claim:
+    """Ranks and class scores, by the model itself."""
+    lengths = range(len(why.rows) + 1)
+    steps, more = standings_of(
+        replay.model,
+        replay.query,
+        [why.change_of(why.rows[:length]) for length in lengths],
+        [why.change_of(other.rows) for other in why.alternatives],
+    )
+    claimed = [*(why.standings or [None] * len(steps)), *(other.standing for other in why.alternatives)]
+    faults = [
+        f"{found}, not {written}"
+        for written, found in zip(claimed, [*steps, *more], strict=True)
+        if not _alike(written, found)
+    ]
+    return _checked("ranks and scores behind it", faults, "computed by the model once more")
+
+
+def _alike(claimed: Standing | None, found: Standing | None) -> bool:
+    """Whether two standings agree, but for the last digits of scores."""
+    if claimed is None or found is None:
+        return claimed is found
+    numbers = [(claimed.value or 0.0, found.value or 0.0)]
+    numbers += [(one.score, other.score) for one, other in zip(claimed.leaders, found.leaders, strict=False)]
+    names = [[leader.name for leader in each.leaders] for each in (claimed, found)]
+    return claimed.rank == found.rank and names[0] == names[1] and not any(differ(*pair) for pair in numbers)
+
+
+def _evaluated(why: Explanation, replay: _Checker, sets: int | None, watch: Watch | None) -> Claim:
+    """The scores of the sets that were evaluated: the smallest ones first, because proofs rest on them."""
+    known = sorted(why.evaluated, key=lambda pair: len(pair[0]))
+    chosen = known if sets is None else _spread(known, sets, why.proven)
+    faults: list[str] = []
+    for number, (rows, claimed) in enumerate(chosen, start=1):
+        faults += [f"the set {list(rows)[:8]} scores {fault}" for fault in replay.fault(why.change_of(rows), claimed)]
+        if watch is not None:
+            watch(number, len(chosen))
+    about = f"all sets of fewer than {why.proven}, and others" if why.proven > 1 else "evaluated sets"
+    if not chosen:
+        return Claim(about, NOT_CHECKED, f"none of {len(known):,} sets was replayed")
+    return _checked(about, faults, f"{len(chosen):,} of {len(known):,} sets replayed")
+
+
+def _spread(known: Sequence[Any], sets: int, proven: int) -> list[Any]:
+    """Some of the sets, evenly: half of them among those on which a proof rests."""
+    basis = [pair for pair in known if len(pair[0]) < proven]
+    others = [pair for pair in known if len(pair[0]) >= proven]
+    first = min(len(basis), max(sets - len(others), -(-sets // 2)))
+    return [*_evenly(basis, first), *_evenly(others, min(len(others), sets - first))]
+
+
+def _evenly(items: Sequence[Any], number: int) -> list[Any]:
+    return [items[place] for place in np.linspace(0, len(items) - 1, number).round().astype(int)] if number else []
+
+
+def _surroundings(why: Explanation, replay: _Checker) -> Claim:
+    about = "neighbourhood as shown"
+    settings = why.parameters.get("candidates")
+    hops = settings.get("hops") if isinstance(settings, dict) else None
+    if why.surroundings is None or not isinstance(hops, int) or hops < 1:
+        return Claim(about, NOT_CHECKED, "the document has none")
+    rows = np.array([event.row for event in why.candidates], dtype=np.int64)
+    same = surroundings_of(replay.graph, replay.query, rows, hops) == why.surroundings
+    return _checked(about, [] if same else ["its nodes and events are not those of the log"])
+
+
+def _also(why: Explanation, replay: _Checker) -> Iterator[Claim]:
+    rows = np.array(sorted(why.change_of(event.row for event in why.candidates)), dtype=np.int64)
+    scope = scope_of(replay.model, replay.base, replay.query, rows)
+    faults = [] if scope == why.scope else [f"it is {scope!r}, not {why.scope!r}"]
+    yield _checked("which other events can matter", faults, scope)
+    if why.window is not None:
+        yield _window(why, replay)
+    if why.wider is not None:
+        yield Claim(f"nothing found among {why.wider.events:,} events", NOT_CHECKED, "a search, not a proof")
+    yield Claim("budget, time and settings", NOT_CHECKED, "rerun cody explain to repeat it")
+
+
+def _window(why: Explanation, replay: _Checker) -> Claim:
+    """The times at which the imagined event of the answer flips the decision, and the one at which it does not."""
+    window = why.window
+    assert window is not None
+    about = f"the imagined event also flips it from {from_to(window.first, window.last)}"
+    if len(why.rows) != 1 or replay.graph.imagined is None:
+        return Claim(about, CONTRADICTED, "the answer is not one imagined event")
+    edit = _edit(why.candidate(why.rows[0]))
+    original = replay.margin(NOTHING)
+    flips_at = partial(_flips_at, replay, edit, original)
+    faults = [f"at {time} it does not" for time in (window.first, window.last) if not flips_at(time)]
+    faults += [f"at {window.fails} it does, too" for _ in [0] if window.fails is not None and flips_at(window.fails)]
+    return _checked(about, faults, "the ends were replayed")
+
+
+def _flips_at(replay: _Checker, edit: Edit, original: float, time: float) -> bool:
+    assert isinstance(edit, Add | Move)
+    longer = replay.base.imagine([edit._replace(time=time)])
+    model = model_on(replay.model, longer)
+    row = longer.num_events
+    return flips(original, reference_logit(model, replay.query, frozenset({row}), full=True)[0])

@@ -1,0 +1,377 @@
+"""Even if: what could be missing without any effect on the decision, and the few events on which it rests.
+
+Counterfactuals say "if only": what would have had to be different. Here the decision stands: the largest set of
+candidates that could be gone together, the time from which on everything could be missing, the largest conversation or
+day, and how many candidates nobody can remove to change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta
+
+from cody._version import __version__
+from cody.errors import BudgetError, CallError
+from cody.explain import even_if_words
+from cody.explain.pipeline import Labels, check_explainable, spaces
+from cody.explain.verification import verify_change
+from cody.explain.wording import link
+from cody.graph import Query, TemporalGraph
+from cody.graph.neighbourhood import SIZE, Near, ends_first, groups
+from cody.graph.protected import Protected
+from cody.graph.units import UnitKind, as_kind, day, node, pair
+from cody.models.contract import DECIMALS, Change, Model, identity_of, logit_of_only, subject_of
+from cody.models.decided import decide, decision_in, decision_of, states_of
+from cody.models.deciding import ByLabel, described
+from cody.models.decision import Decision, State, Subject
+from cody.models.margins import flips
+from cody.search import Search, scout
+from cody.search.exhaustive import prove as prove_none_smaller
+from cody.search.options import SearchOptions
+from cody.search.oracle import Oracle
+from cody.search.policies import Policy, spatio_temporal
+from cody.search.result import EXHAUSTED, flipping_sets, result
+from cody.search.run import ranked
+from cody.search.space import SearchSpace
+from cody.search.sufficient import KeptCandidates, OnlyKept, Sufficient, smallest_sufficient
+from cody.utils.deadline import check_seconds
+from cody.utils.forms import Count, Form, as_plain, parse, read, unknown_schema
+from cody.utils.signatures import readable_help
+from cody.utils.words import is_date, sanitize, to_json
+
+SCHEMA = "cody/even-if/1"
+KINDS = (pair, node, day)  # units of which the largest one is looked for
+NOTHING: Change = frozenset()
+
+
+class KeptEvent(Form, frozen=True):
+    """A candidate that is kept: an event, or a unit of several that change together."""
+
+    row: Count
+    src: str
+    dst: str
+    time: float
+    name: Annotated[str, Meta(description="of the unit; empty: it is a single event")] = ""
+    events: Count = 1
+
+
+class Missing(Form, frozen=True):
+    """Candidates that could be missing together, with the decision still standing."""
+
+    name: Annotated[str, Meta(description="what they are, in words")]
+    rows: tuple[Count, ...]
+    margin: Annotated[float, Meta(description="without them; above 0, the decision is positive")]
+    verified: Annotated[str, Meta(description="how the reference confirmed it; empty: it was not used")] = ""
+
+
+class EvenIf(Form, frozen=True, tag_field="schema", tag=SCHEMA):
+    """What could be missing without any effect on one decision."""
+
+    version: str
+    model: Annotated[str, Meta(description="identity")]
+    data: Annotated[str, Meta(description="identity")]
+    src: str
+    dst: str
+    time: float
+    event: Annotated[Count | None, Meta(description="row of the event, if the link is one that happened")]
+    decision: dict[str, Any]
+    stated: Annotated[str, Meta(description="what is decided, in words")]
+    original: Annotated[float, Meta(description="margin with nothing changed; above 0, the decision is positive")]
+    candidates: tuple[Count, ...]
+    thing: Annotated[str, Meta(description="what a candidate is called")]
+    units: Annotated[bool, Meta(description="whether candidates are units of several events, each known by one row")]
+    alone: Annotated[bool, Meta(description="whether all other events are missing too, not only the other candidates")]
+    kept: Annotated[tuple[KeptEvent, ...] | None, Meta(description="the fewest that are enough; null: none were found")]
+    smallest: Annotated[bool, Meta(description="whether it is proven that no smaller set suffices")]
+    missing: Annotated[Missing | None, Meta(description="all other candidates: the largest set that was found")]
+    effect: Annotated[str, Meta(description="what becomes of the decision without them, in words")]
+    only: Annotated[float | None, Meta(description="margin with nothing in the history but the kept events")]
+    robust: Annotated[Count, Meta(description="no removal of at most this many candidates changes the decision")]
+    decisive: Annotated[tuple[Count, ...] | None, Meta(description="a smallest removal that was found to change it")]
+    decisive_names: Annotated[tuple[str, ...], Meta(description="the names of these, if they are units")]
+    latest: Annotated[Missing | None, Meta(description="all candidates since a time; null: not even the last one")]
+    since: Annotated[float | None, Meta(description="that time")]
+    unit: Annotated[Missing | None, Meta(description="the largest pair, node or day; null: none")]
+    evaluations: Count
+    ended: Annotated[str, Meta(description="why the search ended")]
+
+    @property
+    def kept_rows(self) -> tuple[int, ...]:
+        """The rows of the smallest sufficient set; empty where none is needed, or none was found."""
+        return () if self.kept is None else tuple(each.row for each in self.kept)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence."""
+        return even_if_words.sentence(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, with a checksum."""
+        return as_plain(self)
+
+    def to_json(self) -> str:
+        """The document."""
+        return to_json(self.to_dict())
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> EvenIf:
+        """The answer in a document; a damaged one is rejected."""
+        document = parse(text, "an even-if")
+        if document.get("schema") != SCHEMA:
+            raise unknown_schema(document.get("schema"), "an even-if", SCHEMA)
+        return read(document, cls, "an even-if")
+
+    def __str__(self) -> str:
+        return even_if_words.text(self)
+
+
+@readable_help
+def even_if(
+    model: Model,
+    graph: TemporalGraph,
+    query: Query,
+    *,
+    decision: Decision | ByLabel | None = None,
+    alone: bool = False,
+    policy: Policy = spatio_temporal,
+    search: Search = scout,
+    size: int = SIZE,
+    hops: int | None = None,
+    near: Near = ends_first,
+    protect: Protected | None = None,
+    by: UnitKind | Labels | None = None,
+    prove: int = 2,
+    seed: int = 0,
+    evaluations: int | None = None,
+    seconds: float | None = None,
+    full_replay: bool = False,
+    watch: Callable[[Oracle], None] | None = None,
+) -> EvenIf:
+    """What could be missing from the history with the decision still standing, and the fewest events it rests on.
+
+    Args:
+        model: As in `cody.explain`.
+        graph: The log of events that the model was made for.
+        query: The link.
+        decision: As in `cody.explain`.
+        alone: Keep nothing else: all events that are not kept are missing, candidates or not. By default, events that
+            are no candidates stay.
+        policy: Ranks the candidates.
+        search: A counterfactual search. It looks for the fewest candidates to restore when all are removed.
+        size: Number of candidate events.
+        hops: Neighbourhood radius of the candidates. By default, as far as the model looks.
+        near: Chooses the candidates.
+        protect: Events that may not be removed.
+        by: What changes together, as in `cody.explain`. By default, single events.
+        prove: Exhaustively test all removals, and all kept sets, of fewer than this number of candidates.
+        seed: Of the random policy.
+        evaluations: Budget: number of changed histories that the model may score.
+        seconds: Budget of time, without the verification.
+        full_replay: Verify by a replay of all events, instead of those since the oldest changed one.
+        watch: Called with the oracle after each batch, for progress bars.
+
+    >>> from cody.models import ToyModel
+    >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
+    >>> found = even_if(ToyModel(graph, weights=[1, 2, -1, 0], bias=-0.3), graph, graph.query(3))
+    >>> found.kept_rows, found.missing.rows, found.smallest, found.robust, found.decisive
+    ((1,), (0, 2), True, 0, (1,))
+    """
+    query = check_explainable(model, graph, query)
+    options = SearchOptions(
+        policy=policy,
+        search=search,
+        size=size,
+        hops=hops,
+        near=near,
+        protect=protect,
+        by=as_kind(by),
+        prove=prove,
+        seed=seed,
+        evaluations=evaluations,
+        seconds=None if seconds is None else check_seconds(seconds),
+        full_replay=full_replay,
+        watch=watch,
+    ).checked(model)
+    about = subject_of(model)
+    model = decide(model, graph, query, chosen := decision_of(model, query, decision))
+    space = spaces(model, graph, query, options)(size)
+    if not len(space.rows):
+        raise CallError("there are no candidates: no past events that could be missing")
+    looked = _look(model, query, space, options, alone=alone)
+    return _document(model, graph, query, space, options, looked, decision_in(model) or chosen, about, alone=alone)
+
+
+class LookedFor(NamedTuple):
+    """What the searches found, before it is verified."""
+
+    oracle: Oracle
+    original: float
+    sufficient: Sufficient
+    robust: int
+    decisive: Change | None
+    latest: Change  # candidates; empty: none
+    unit: tuple[str, Change] | None
+
+
+def _look(model: Model, query: Query, space: SearchSpace, options: SearchOptions, *, alone: bool) -> LookedFor:
+    """Small removals first, then those since a time and by unit, then the smallest sufficient set."""
+    oracle = Oracle(
+        model,
+        query,
+        evaluations=options.evaluations,
+        seconds=options.seconds,
+        watch=options.watch,
+        groups=groups(space.graph, space.rows),
+        session=space.session(model, query),
+    )
+    (original,) = oracle.look_up([NOTHING])
+    ranking = ranked(oracle, space, options)
+    nothing = result(oracle, ranking, (), 0, EXHAUSTED)
+    tested = prove_none_smaller(oracle, ranking, nothing, options.prove)
+    suffixes, units = _suffixes(space), list(_units(space, query))
+    with suppress(BudgetError):
+        oracle.ask(suffixes)
+        oracle.ask([change for _, change in units])
+    stands = {change for change, logit in oracle.evaluated.items() if not flips(original, logit)}
+    latest = max((change for change in suffixes if change in stands), key=len, default=NOTHING)
+    largest = max((unit for unit in units if unit[1] in stands), key=lambda unit: len(unit[1]), default=None)
+    session = OnlyKept(model, query, space.change) if alone else KeptCandidates(oracle, frozenset(space.rows.tolist()))
+    found = smallest_sufficient(oracle, session, ranking, search=options.search, smaller=options.prove)
+    changing = [change for change, _ in flipping_sets(oracle.evaluated | {NOTHING: original})]
+    decisive = changing[0] if changing else None
+    robust = min(tested.proven, len(space.rows) + 1 if decisive is None else len(decisive)) - 1
+    return LookedFor(oracle, original, found, max(0, robust), decisive, latest, largest)
+
+
+def _suffixes(space: SearchSpace) -> list[Change]:
+    """The latest candidate, the two latest, …; those of the same time come together. Units have no one time."""
+    if space.units:
+        return []
+    rows, times = space.rows.tolist(), space.graph.time[space.rows].tolist()
+    starts = [place for place in range(len(rows)) if place == 0 or times[place] > times[place - 1]]
+    return [frozenset(rows[first:]) for first in reversed(starts)]
+
+
+def _units(space: SearchSpace, query: Query) -> Iterator[tuple[str, Change]]:
+    """The candidates of each pair, node and day; none where candidates are units themselves."""
+    if space.units:
+        return
+    for kind in KINDS:
+        if kind is day and not is_date(query.time):
+            continue
+        members: dict[Any, list[int]] = {}
+        for row, labels in zip(space.rows.tolist(), kind.labels(space.graph, query, space.rows), strict=True):
+            for label in labels:
+                members.setdefault(label, []).append(row)
+        noun = kind.noun(space.graph)
+        yield from ((f"{noun} {kind.words(space.graph, label)}", frozenset(rows)) for label, rows in members.items())
+
+
+def _document(
+    model: Model,
+    graph: TemporalGraph,
+    query: Query,
+    space: SearchSpace,
+    options: SearchOptions,
+    looked: LookedFor,
+    decision: Decision,
+    about: str,
+    *,
+    alone: bool,
+) -> EvenIf:
+    """The verified answer."""
+    found, every = looked.sufficient, frozenset(space.rows.tolist())
+    kept = None if found.kept is None else frozenset(found.kept)
+    removed = None if kept is None else _gone(space, query, every, kept, alone=alone)
+    verifier = Verifier(model, query, space, looked, full=options.full_replay)
+    effect = "" if removed is None else _effect(model, query, decision, removed, found.logit if alone else None)
+    oldest = min(looked.latest, key=lambda row: (graph.time[row], row), default=None)
+    return EvenIf(
+        version=__version__,
+        model=identity_of(model),
+        data=graph.identity,
+        src=graph.name(query.src),
+        dst=graph.name(query.dst),
+        time=query.time,
+        event=query.before if query.before < graph.num_events and graph.query(query.before) == query else None,
+        decision=described(decision),
+        stated=decision.stated(states_of(model, query, [NOTHING])[0], _subject(graph, query, about)),
+        original=round(looked.original, DECIMALS),
+        candidates=tuple(space.rows.tolist()),
+        thing=graph.name_of_event() if options.by is None else options.by.noun(graph),
+        units=bool(space.units),
+        alone=alone,
+        kept=None if kept is None else tuple(_kept(space, row) for row in space.rows.tolist() if row in kept),
+        smallest=found.is_smallest,
+        missing=None if kept is None or removed is None else verifier.missing("", every - kept, removed, found.logit),
+        effect=effect,
+        only=None if kept is None else round(logit_of_only(model, query, space.change(kept)), DECIMALS),
+        robust=looked.robust,
+        decisive=None if looked.decisive is None else tuple(sorted(looked.decisive)),
+        decisive_names=tuple(space.units[row].name for row in sorted(looked.decisive or ()) if row in space.units),
+        latest=verifier.missing("everything since then", looked.latest) if looked.latest else None,
+        since=None if oldest is None else float(graph.time[oldest]),
+        unit=None if looked.unit is None else verifier.missing(*looked.unit),
+        evaluations=len(looked.oracle.evaluated) + (found.evaluations if alone else 0),
+        ended=found.ended,
+    )
+
+
+def _gone(space: SearchSpace, query: Query, every: Change, kept: Change, *, alone: bool) -> Change:
+    """The events that are missing where only some candidates are kept."""
+    return frozenset(range(query.before)) - space.change(kept) if alone else space.change(every - kept)
+
+
+def _subject(graph: TemporalGraph, query: Query, about: str) -> Subject:
+    """What is decided on, as sentences name it."""
+    src = graph.name(query.src)
+    return Subject(sanitize(src, 24) if about == "node" else link(src, graph.name(query.dst)), src)
+
+
+def _effect(model: Model, query: Query, decision: Decision, removed: Change, margin: float | None) -> str:
+    """What becomes of the decision, in words. With a margin that is known, the scores behind it are not computed."""
+    if margin is None:
+        return decision.moved(*states_of(model, query, [NOTHING, removed]))
+    if decision.has_standing:
+        return f"it is still {decision.outcome(margin)}"
+    return decision.moved(states_of(model, query, [NOTHING])[0], State(margin))
+
+
+def _kept(space: SearchSpace, row: int) -> KeptEvent:
+    graph, unit = space.graph, space.units.get(row)
+    ends = graph.name(int(graph.src[row])), graph.name(int(graph.dst[row]))
+    named = ("", 1) if unit is None else (unit.name, len(unit.rows))
+    return KeptEvent(row, *ends, float(graph.time[row]), *named)
+
+
+class Verifier(NamedTuple):
+    """Has the reference confirm that a decision stands."""
+
+    model: Model
+    query: Query
+    space: SearchSpace
+    looked: LookedFor
+    full: bool
+
+    def missing(
+        self, name: str, rows: Change, events: Change | None = None, margin: float | None = None
+    ) -> Missing | None:
+        """Candidates that could be missing, as the reference has it. None if the reference contradicts it.
+
+        Args:
+            name: What they are, in words.
+            rows: The candidates.
+            events: The events that are missing with them. Default: those that the candidates stand for.
+            margin: As a search has it. Default: as the oracle remembers it.
+        """
+        gone = self.space.change(rows) if events is None else events
+        claimed = self.looked.oracle.look_up([rows])[0] if margin is None else margin
+        if not gone:
+            return Missing(name, (), round(claimed, DECIMALS))
+        verified = verify_change(self.model, self.query, gone, (self.looked.original, claimed), self.full)
+        if verified is None or flips(verified.original, verified.without):
+            return None
+        return Missing(name, tuple(sorted(rows)), verified.without, verified.by)

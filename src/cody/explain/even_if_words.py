@@ -1,0 +1,134 @@
+"""The words and the table that an even-if answer is shown with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cody.models.margins import flips
+from cody.utils.tables import TextTable
+from cody.utils.words import count, earlier, heading_of_times, is_date, moment, moment_and_zone, sanitize
+
+if TYPE_CHECKING:
+    from cody.explain.even_if import EvenIf
+
+FEW = 3  # rows that are named in a sentence
+
+
+def question(found: EvenIf) -> str:
+    """The link, its time, and the model's prediction."""
+    name = "" if found.event is None else f"Event {found.event}, "
+    when = moment_and_zone(found.time) if is_date(found.time) else f"time {moment(found.time)}"
+    return f"{name}{when}: the model {found.stated}."
+
+
+def sentence(found: EvenIf) -> str:
+    """The answer in a sentence."""
+    if found.kept is None or found.missing is None:
+        rest = " without any other event" if found.alone else ""
+        return f"No set of the {_past(found)} was found that is enough{rest}."
+    gone = len(found.candidates) - len(found.kept)
+    if found.alone:
+        with_only = f"with only {len(found.kept)} of {_past(found)} and no other" if found.kept else "with no past"
+        return f"Even {with_only} event at all {found.effect}."
+    if not gone:
+        return f"None of the {_past(found)} was found that could be missing."
+    which = f"{gone} of " if found.kept else "all " if gone > 1 else ""
+    return f"Even without {which}{_past(found)} {found.effect}."
+
+
+def _past(found: EvenIf) -> str:
+    return count(len(found.candidates), f"past {found.thing}")
+
+
+def _things(found: EvenIf) -> str:
+    return f"{found.thing}s"
+
+
+def enough(found: EvenIf) -> str:
+    """What the decision rests on; empty if it is on nothing, or not known."""
+    if not found.kept:
+        return ""
+    one = len(found.kept) == 1
+    these = f"This {found.thing} alone is" if one else f"These {count(len(found.kept), found.thing)} alone are"
+    rest = "" if found.alone else " among the candidates; all other events stay"
+    proof = "No smaller set is enough." if found.smallest else "That no smaller set is enough was not proven."
+    return f"{these} enough{rest}. {proof}"
+
+
+def kept_table(found: EvenIf) -> TextTable:
+    """The candidates that are kept."""
+    times = heading_of_times(found.time)
+    if any(each.name for each in found.kept or ()):
+        table = TextTable("#kept", "unit", "#events", whole=[1])
+        for each in found.kept or ():
+            table.add_row(str(each.row), each.name, f"{each.events:,}")
+        return table
+    table = TextTable("#kept", "link", times, "before", whole=[2])
+    for each in found.kept or ():
+        link = f"{sanitize(each.src, 24)} → {sanitize(each.dst, 24)}"
+        table.add_row(str(each.row), link, moment(each.time), earlier(each.time, found.time))
+    return table
+
+
+def certificate(found: EvenIf) -> str:
+    """How many candidates can be removed in any way."""
+    n, things = len(found.candidates), _things(found)
+    changing = ""
+    if found.decisive is not None:
+        named = " and ".join(found.decisive_names or map(str, found.decisive))
+        rows = named if len(found.decisive) <= FEW else f"some {len(found.decisive)} of them together"
+        changing = f"removing {rows} changes it"
+    if found.robust >= n:
+        of = f"this {found.thing}" if n == 1 else f"any of these {n} {things}"
+        return f"Proven: no removal of {of} changes it."
+    if not found.robust:
+        return f"It is not robust: {changing}." if changing else "No removal was proven to leave it as it is."
+    proven = f"Proven: no removal of at most {found.robust} of these {n} {things} changes it"
+    return f"{proven}; {changing}." if changing else f"{proven}."
+
+
+def since(found: EvenIf) -> str:
+    """From when on everything could be missing; empty for units, which have no one time."""
+    if found.units:
+        return ""
+    if found.latest is None or found.since is None:
+        return "There is no time since which everything could be missing."
+    number, n = len(found.latest.rows), len(found.candidates)
+    which = f"all {n}" if number == n else f"the last {number}"
+    which = "the only candidate" if n == 1 else f"{which} candidates"
+    return f"Everything since {moment_and_zone(found.since)} could be missing together: {which}."
+
+
+def unit(found: EvenIf) -> str:
+    """The largest unit that could be missing; empty if there is none."""
+    if found.unit is None:
+        return ""
+    size = count(len(found.unit.rows), "candidate")
+    return f"The largest pair, node or day that could be missing is {found.unit.name}, with {size}."
+
+
+def only(found: EvenIf) -> str:
+    """What holds with nothing but the kept events; empty where that was the question."""
+    if found.alone or found.only is None or not found.kept:
+        return ""
+    also = "does not stand" if flips(found.original, found.only) else "also stands"
+    return f"With nothing else in the history, candidate or not, the decision {also}."
+
+
+def verification(found: EvenIf) -> str:
+    """How the answer was verified."""
+    by = "" if found.missing is None else found.missing.verified
+    return f"Verified {by}." if by else ""
+
+
+def notes(found: EvenIf) -> list[str]:
+    """The sentences below the table."""
+    effort = f"{count(found.evaluations, 'set')} evaluated."
+    parts = enough(found), certificate(found), since(found), unit(found), only(found), verification(found), effort
+    return [part for part in parts if part]
+
+
+def text(found: EvenIf) -> str:
+    """All of it, as text."""
+    table = ["\n".join(kept_table(found).lines())] if found.kept else []
+    return "\n".join([question(found), sentence(found), *table, *notes(found)])

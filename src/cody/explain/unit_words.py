@@ -1,0 +1,136 @@
+"""The words of an answer about units: events that change together, and what goes along with them by a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from cody.models.decision import State
+from cody.utils.words import ago, count, earlier, is_date, moment
+
+if TYPE_CHECKING:
+    from cody.explain.explanation import ChangedUnit, Explanation
+
+NAMED_UNITS = 3  # units of an answer that a sentence names
+NAMED_DEPENDANTS = 8  # events that go along, by row
+
+
+def without_units(why: Explanation, past: int) -> str:
+    """The units that an answer removes: by name if they are few, else their number; and how many events they are.
+
+    Args:
+        why: The explanation.
+        past: How many units could be removed.
+    """
+    units = _units_of_answer(why)
+    along = count(len(_dependants(units)), f"dependent {why.event_name}") if _dependants(units) else ""
+    if not why.unit_name:
+        named = f"{len(units)} of {count(past, f'past {why.event_name}')}"
+    elif len(units) > NAMED_UNITS:
+        events = len(frozenset().union(*(unit.rows for unit in units)))
+        named = f"{len(units)} of {count(past, why.unit_name)} ({count(events, why.event_name)})"
+    else:
+        named = _listed([f"{_article(why, unit)} {_sized(why, unit)}" for unit in units])
+    return f"without {named}" + (f" and {along}" if along else "")
+
+
+def togetherness(why: Explanation) -> str:
+    """What goes along with the answer by a rule, and which unit it nearly is; empty if nothing and none."""
+    return _dependence(why) or _wholeness(why)  # where something goes along, units were searched
+
+
+def _dependence(why: Explanation) -> str:
+    """Which events go along with the answer, and what removing the others alone does; empty if none do."""
+    if why.literal is None or not why.is_counterfactual:
+        return ""
+    rule, along = why.parameters["dependants"], sorted(_dependants(_units_of_answer(why)))
+    rows = ", ".join(map(str, along[:NAMED_DEPENDANTS])) + ("" if len(along) <= NAMED_DEPENDANTS else ", …")
+    within = f" within {ago(rule['within']) if is_date(why.query.time) else rule['within']}" if "within" in rule else ""
+    alone = why.decision.moved(why.states[0], State(why.literal))
+    return f"Dependent ({rule['name']}{within}): {rows}. If these had happened all the same, {alone}."
+
+
+def _wholeness(why: Explanation) -> str:
+    """The unit that the answer nearly is, and what is decided without all of it; empty if it is none."""
+    whole = why.whole
+    if whole is None or not why.is_counterfactual:
+        return ""
+    size, events = len(why.rows), count(len(whole.rows), why.event_name)
+    these = f"These {size}" if whole.shared == size else f"{whole.shared} of these {size}"
+    part = f"the whole {whole.name}" if whole.shared == len(whole.rows) else f"among the {events} of {whole.name}"
+    if whole.shared == size == len(whole.rows):
+        return f"{these} are {part}."
+    return f"{these} are {part}; without it entirely {why.decision.moved(why.states[0], State(whole.logit))}."
+
+
+def left_out(why: Explanation) -> str:
+    """How many near units are no candidates because all together would be too large; empty if none were left out."""
+    by = why.parameters.get("by")
+    number = by.get("left_out", 0) if isinstance(by, dict) else 0
+    if not number:
+        return ""
+    events = count(len(why.change_of(event.row for event in why.candidates)), why.event_name)
+    thing = why.unit_name or why.event_name
+    return f"Left out: {count(number, f'further {thing}')}; the {len(why.candidates)} candidates have {events}."
+
+
+class UnitCells(NamedTuple):
+    """A unit as a table shows it."""
+
+    events: str  # how many
+    name: str
+    when: str  # from when to when
+    before: str  # how long before the link the last one was
+
+
+def unit_cells(why: Explanation, unit: ChangedUnit, *, first: bool) -> UnitCells:
+    """What a table shows of a unit, without the prediction.
+
+    Args:
+        why: The explanation.
+        unit: The unit.
+        first: Whether it is the first change of an answer.
+    """
+    along = f" + {len(unit.dependants):,} dependent" if unit.dependants else ""
+    events = f"{'' if first else '+ '}{count(len(unit.rows), why.event_name)}{along}"
+    name = unit.name.removeprefix(f"{why.unit_name} ")
+    return UnitCells(events, name, span(unit), earlier(unit.last, why.query.time))
+
+
+class Spanning(Protocol):
+    """What has a first and a last time."""
+
+    @property
+    def first(self) -> float: ...
+    @property
+    def last(self) -> float: ...
+
+
+def span(unit: Spanning) -> str:
+    """When the events of a unit happened: from the first to the last."""
+    first, last = moment(unit.first), moment(unit.last)
+    return first if first == last else f"{first} to {last}"
+
+
+def _units_of_answer(why: Explanation) -> list[ChangedUnit]:
+    return [unit for row in why.rows if (unit := why.unit(row)) is not None]
+
+
+def _dependants(units: Sequence[ChangedUnit]) -> frozenset[int]:
+    """What goes along with units and is not an event of one of them."""
+    along = frozenset[int]().union(*(unit.dependants for unit in units))
+    return along.difference(*(unit.rows for unit in units))
+
+
+def _sized(why: Explanation, unit: ChangedUnit) -> str:
+    return f"{unit.name} ({count(len(unit.rows), why.event_name)})"
+
+
+def _article(why: Explanation, unit: ChangedUnit) -> str:
+    """Of the two nodes of the link, it is their own conversation."""
+    own = {f"{why.unit_name} {' ↔ '.join(ends)}" for ends in ((why.src, why.dst), (why.dst, why.src))}
+    return "their" if unit.name in own else "the"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

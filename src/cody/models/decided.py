@@ -1,0 +1,327 @@
+"""A model and a decision together: again a model, whose answers are margins.
+
+Whatever works on logits, where the sign decides, then works on any decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from cody.errors import CallError, ModelError
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph
+from cody.models.contract import (
+    Change,
+    CorrectsScores,
+    Margin,
+    Model,
+    OffersReferenceOfLinks,
+    ScoreSession,
+    SessionsOfLinks,
+    as_scores,
+    as_seen,
+    attended_by,
+    checked_logits,
+    gives_logits,
+    has_reference,
+    identity_of,
+    label_task,
+    logits_of_links,
+    model_on,
+    open_estimates,
+    open_session,
+    open_session_of_links,
+    reach,
+    replayed_from,
+    scores_of_only,
+    size_of,
+    verifier_for,
+    weight_of,
+)
+from cody.models.deciding import ByLabel
+from cody.models.decision import Above, DecidedBy, Decision, InTop, Labelled, RatherThan, Standing, State
+from cody.models.margins import flips
+
+LINK_PREDICTED = Above()
+FULL_RANKINGS = 9  # along an answer
+NOTHING_CHANGED: Change = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecidedModel:
+    """A model whose answers are the margins of a decision about one link."""
+
+    model: Model
+    graph: TemporalGraph
+    decision: Decision
+    rivals: IntArray  # other destinations that the decision compares with
+    contenders: IntArray  # those of them that a search compares with: places among the rivals
+    focus: tuple[int, ...] = ()  # rivals whose past is part of the search space
+
+    @property
+    def identity(self) -> str:
+        return identity_of(self.model)
+
+    @property
+    def hops(self) -> int:
+        return reach(self.model)
+
+    @property
+    def gives_logits(self) -> bool:
+        """Margins may all lie between 0 and 1; only probabilities in place of logits must not."""
+        return gives_logits(self.model) or not isinstance(self.decision, Above)
+
+    def links(self, query: Query, *, every: bool = False) -> list[Query]:
+        """The links whose scores the decision reads: with all rivals, or with those that a search compares with."""
+        rivals = self.rivals if every else self.rivals[self.contenders]
+        return [query, *(query._replace(dst=rival) for rival in rivals.tolist())]
+
+    def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
+        """The margin for each change. [B]"""
+        return self.session(query).logits(changes)
+
+    def session(self, query: Query, rows: Sequence[int] = ()) -> DecidedSession:
+        """A session for a query, whose answers are margins."""
+        margin = self.decision.margin
+        return DecidedSession(open_session_of_links(self.model, self.links(query), margin, rows), margin)
+
+    def approximate(self, query: Query, rows: Sequence[int]) -> DecidedSession | None:
+        """A session whose margins are estimates; None if the model has no estimates."""
+        links = self.links(query)
+        if open_estimates(self.model, query, rows) is None:
+            return None
+        sessions = tuple(session for link in links if (session := open_estimates(self.model, link, rows)) is not None)
+        return DecidedSession(SessionsOfLinks(links, sessions), self.decision.margin)
+
+    def on(self, graph: TemporalGraph) -> DecidedModel:
+        """The same on another log of the same nodes."""
+        return replace(self, model=model_on(self.model, graph), graph=graph)
+
+    def only(self, query: Query, kept: Change) -> float:
+        """The margin under a history that consists of these rows only, compared with all rivals."""
+        scores = scores_of_only(self.model, self.links(query, every=True), kept)
+        return float(self.decision.margin(scores[None])[0])
+
+    def logits_of_links(self, queries: Sequence[Query]) -> FloatArray:
+        """The margin of each query with nothing changed. [n]"""
+        return np.array([self.logits(query, [NOTHING_CHANGED])[0] for query in queries])
+
+    def sees_before(self, query: Query) -> int:
+        """The first row that the query does not see."""
+        return as_seen(self.model, self.graph, query).before
+
+    def attended(self, query: Query) -> IntArray | None:
+        """The rows that the answer depends on; None if not known."""
+        return None if len(self.rivals) else attended_by(self.model, query)
+
+    @property
+    def has_reference(self) -> bool:
+        """What compares with all rivals is the reference of what compares with some: they may disagree."""
+        return has_reference(self.model) or self.is_large
+
+    def verifier(self, query: Query, change: Change, *, full: bool = False) -> tuple[VerifiedMargin, str]:
+        """What verifies an answer, and a description of it. Rankings are verified against all rivals."""
+        links = self.links(query, every=True)
+        if isinstance(self.model, OffersReferenceOfLinks):
+            reference = self.model.reference_of_links(links, change, full=full)
+            margin = self.margin_of_all(reference.scores(links, [change]))
+            return VerifiedMargin(margin, reference.since), replayed_from(reference.since)
+        scores, by = [], ""
+        for link in links:
+            each, by = verifier_for(self.model, link, change, full=full)
+            scores.append(as_scores(link, [change], each.logits(link, [change])))
+        return VerifiedMargin(self.margin_of_all(np.concatenate(scores, axis=1))), by
+
+    def margin_of_all(self, scores: FloatArray) -> float:
+        """The margin from the scores of all rivals; as a search has it, unless a rival that it left out decides. [1, m]
+
+        A search compares with the rivals that rank highest, which can only make the margin larger.
+        """
+        among_all = float(self.decision.margin(scores)[0])
+        if not len(self.rivals):
+            return among_all
+        among_some = float(self.decision.margin(scores[:, np.append(0, 1 + self.contenders)])[0])
+        return among_all if flips(among_some, among_all) else among_some
+
+    @property
+    def is_large(self) -> bool:
+        """Whether there are more rivals than a search compares with, so that a full ranking takes its time."""
+        return len(self.contenders) < len(self.rivals)
+
+    def states(self, query: Query, changes: Sequence[Change]) -> list[State]:
+        """The decision under some changes, with what lies behind the margins, compared with all rivals."""
+        links = self.links(query, every=True)
+        session = open_session_of_links(self.model, links, self.decision.margin, sorted(frozenset().union(*changes)))
+        names = [self.graph.name(link.dst) for link in links]
+        rows = session.scores(changes)
+        return [State(self.margin_of_all(row[None]), self.decision.standing(row, names)) for row in rows]
+
+
+class DecidedSession:
+    """A session whose answers are margins."""
+
+    def __init__(self, session: ScoreSession, margin: Margin) -> None:
+        self.scored, self.margin = session, margin
+
+    def logits(self, changes: Sequence[Change]) -> FloatArray:
+        """The margin for each change. [B]"""
+        return self.margin(self.scored.scores(changes))
+
+    @property
+    def size(self) -> int:
+        return size_of(self.scored)
+
+    @property
+    def weight(self) -> int:
+        return weight_of(self.scored)
+
+    @property
+    def corrections(self) -> Mapping[Change, float]:
+        """Margins that were answered before the session found that it must not approximate."""
+        corrected = self.scored.corrected_scores if isinstance(self.scored, CorrectsScores) else {}
+        return {change: float(self.margin(scores[None])[0]) for change, scores in corrected.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedMargin:
+    """The margin of one change, by the reference implementation."""
+
+    margin: float
+    since: int = 0  # the row from which it replayed events
+
+    def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
+        """That margin, for the one change it was computed for. [1]"""
+        return np.full(len(changes), self.margin)
+
+
+class Standings(NamedTuple):
+    """What lies behind the margins that an answer reports; None where a margin says it all, or it was not computed."""
+
+    steps: tuple[Standing | None, ...]
+    others: tuple[Standing | None, ...]
+
+
+def decision_of(model: Model, query: Query, decision: Decision | ByLabel | None = None) -> Decision:
+    """The decision that is meant: the one that is given, or the one that a model makes by itself.
+
+    A decision that the model cannot answer is rejected.
+
+    Args:
+        model: The model.
+        query: The link, event or node that is decided on.
+        decision: None: whether the link is predicted; of a model of labels, whether this is the predicted one.
+    """
+    task = label_task(model)
+    if task is None:
+        if isinstance(decision, ByLabel | Labelled):
+            raise CallError(
+                f"the model predicts links, not labels such as {decision.label!r}; train one with --task label"
+            )
+        return LINK_PREDICTED if decision is None else _checked(decision)
+    classes = task.classes
+    if decision is None:
+        decision = ByLabel(classes[-1] if len(classes) == 2 else _predicted(model, query, classes))
+    if isinstance(decision, ByLabel):
+        known = decision.of(classes)
+        if isinstance(known, Above) and decision.threshold is None and task.threshold is not None:
+            return replace(known, threshold=task.threshold)
+        return known
+    if isinstance(decision, Above) and len(classes) == 2:
+        return replace(decision, positive=classes[1], negative=classes[0])
+    if isinstance(decision, DecidedBy | Labelled):
+        return decision
+    names = ", ".join(map(repr, classes))
+    raise CallError(f"the model labels {task.about}s ({names}); that is no question of {decision.question}")
+
+
+def _checked(decision: Decision) -> Decision:
+    if not isinstance(decision, Decision):
+        forms = "cody.above(0.8), cody.rather_than(node), cody.in_top(10), cody.labelled(name) or cody.between(2, 5)"
+        raise CallError(f"a decision is {forms}, not {decision!r:.60}")
+    return decision
+
+
+def _predicted(model: Model, query: Query, classes: Sequence[str]) -> str:
+    """The class with the highest score, with nothing changed."""
+    scores = as_scores(query, [NOTHING_CHANGED], model.logits(query, [NOTHING_CHANGED]))[0]
+    if len(scores) != len(classes):
+        raise ModelError(f"the model has {len(classes)} classes, but returns {len(scores)} class scores")
+    return classes[int(scores.argmax())]
+
+
+def decide(model: Model, graph: TemporalGraph, query: Query, decision: Decision) -> Model:
+    """The model that answers margins of a decision; the model itself where its logits are the margins.
+
+    Args:
+        model: The model.
+        graph: The log of events.
+        query: The link that is decided on.
+        decision: As `decision_of` gives it.
+    """
+    if isinstance(decision, Above) and decision.threshold == 0.5:
+        return model
+    rivals = decision.rivals(graph, query)
+    decision = named_decision(decision, graph, query)
+    if not isinstance(decision, InTop):
+        return DecidedModel(model, graph, decision, rivals, np.arange(len(rivals)), tuple(rivals.tolist()))
+    decision = replace(decision, of=1 + len(rivals))
+    scores = np.array(logits_of_links(model, [query._replace(dst=rival) for rival in rivals.tolist()]))
+    best = np.argsort(-scores, kind="stable")
+    contenders = np.sort(best[: decision.contenders])
+    return DecidedModel(model, graph, decision, rivals, contenders, (int(rivals[best[decision.k - 1]]),))
+
+
+def named_decision(decision: Decision, graph: TemporalGraph, query: Query) -> Decision:
+    """The decision with the name of the destination that it is about, where its words need one.
+
+    Args:
+        decision: The decision.
+        graph: The log of events.
+        query: The link that is decided on.
+    """
+    return replace(decision, name=graph.name(query.dst)) if isinstance(decision, RatherThan | InTop) else decision
+
+
+def states_of(model: Model, query: Query, changes: Sequence[Change]) -> list[State]:
+    """The decision under some changes, with what lies behind the margins.
+
+    Args:
+        model: A model of margins, as `decide` gives it.
+        query: The link.
+        changes: The changes.
+    """
+    if isinstance(model, DecidedModel):
+        return model.states(query, changes)
+    return [State(margin) for margin in checked_logits(query, changes, open_session(model, query).logits(changes))]
+
+
+def decision_in(model: Model) -> Decision | None:
+    """The decision whose margins a model answers; None if it is not known to it."""
+    return model.decision if isinstance(model, DecidedModel) else None
+
+
+def focus_of(model: Model) -> tuple[int, ...]:
+    """Destinations besides that of the link whose past is part of the search space."""
+    return model.focus if isinstance(model, DecidedModel) else ()
+
+
+def standings_of(model: Model, query: Query, steps: Sequence[Change], others: Sequence[Change]) -> Standings:
+    """What lies behind the margins with nothing changed, after each edit of an answer, and of other changes.
+
+    Full rankings take their time: of a long answer, only the first and the last are made.
+
+    Args:
+        model: The model.
+        query: The link.
+        steps: Nothing changed, then one more edit of the answer in each.
+        others: Other changes that are reported.
+    """
+    if not isinstance(model, DecidedModel) or not model.decision.has_standing:
+        return Standings((None,) * len(steps), (None,) * len(others))
+    shown = steps if len(steps) <= FULL_RANKINGS or not model.is_large else [steps[0], steps[-1]]
+    changes = list(dict.fromkeys([*shown, *others]))
+    known = {change: state.standing for change, state in zip(changes, model.states(query, changes), strict=True)}
+    return Standings(tuple(map(known.get, steps)), tuple(map(known.get, others)))

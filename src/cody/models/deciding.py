@@ -1,0 +1,144 @@
+"""What users call to say which decision is meant.
+
+- `above(0.8)`: is the probability above a threshold? The default is 0.5: is the link predicted?
+- `rather_than("942")`: is this destination ranked above that one?
+- `in_top(10)`: is it among the ten best?
+- `labelled("fraud")`: is this the predicted class?
+- `between(2, 5)`: is the number within a range?
+- `decided_by(function)`: anything else that a function of the scores decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, ClassVar
+
+from cody.errors import CallError, did_you_mean
+from cody.graph import FloatArray, whole_number
+from cody.models.decision import Above, Between, DecidedBy, Decision, InTop, Labelled, RatherThan
+from cody.models.margins import probability
+from cody.utils.signatures import readable_help
+
+FOUND_OUT = {"function", "name", "of"}  # fields of decisions that are no plain data, or are not given by the user
+
+
+def described(decision: Decision | ByLabel) -> dict[str, Any]:
+    """A decision as plain data: its kind, and what the user gave.
+
+    >>> described(InTop(5)), described(RatherThan("942"))
+    ({'kind': 'top', 'k': 5, 'among': None}, {'kind': 'rather', 'other': '942'})
+    """
+    assert is_dataclass(decision)
+    given = {field.name: getattr(decision, field.name) for field in fields(decision) if field.name not in FOUND_OUT}
+    return {"kind": decision.kind} | {
+        name: list(value) if isinstance(value, tuple) else value for name, value in given.items()
+    }
+
+
+@readable_help
+def above(threshold: float = 0.5, *, logit: float | None = None) -> Above:
+    """Whether the predicted probability is above a threshold.
+
+    Args:
+        threshold: A probability between 0 and 1.
+        logit: The threshold as a logit, instead.
+
+    >>> above(0.8)
+    Above(threshold=0.8, positive='link', negative='no link')
+    """
+    try:
+        share = probability(float(logit)) if logit is not None else float(threshold)
+    except (TypeError, ValueError):
+        share = math.nan
+    if not 0 < share < 1:
+        raise CallError(f"a threshold is a probability between 0 and 1, not {threshold if logit is None else logit}")
+    return Above(share)
+
+
+@readable_help
+def rather_than(other: Any) -> RatherThan:
+    """Whether the destination of the link is ranked above another node.
+
+    Args:
+        other: That node, as the user names it.
+    """
+    return RatherThan(str(other))
+
+
+@readable_help
+def in_top(k: int, among: Sequence[Any] | None = None) -> InTop:
+    """Whether the destination of the link is among the k best for its source.
+
+    Args:
+        k: How many places count.
+        among: The rivals, as the user names them. By default every node that has been a destination by then.
+    """
+    if whole_number("k", k) < 1:
+        raise CallError(f"k must be at least 1, not {k}")
+    if among is not None and not len(among):
+        raise CallError("among names no rival: name some nodes, or leave it out to rank all destinations")
+    return InTop(int(k), None if among is None else tuple(map(str, among)))
+
+
+@dataclass(frozen=True, slots=True)
+class ByLabel:
+    """What `labelled` asks for, before the classes of the model are known."""
+
+    label: str
+    threshold: float | None = None
+
+    kind: ClassVar[str] = "label"
+
+    def of(self, classes: Sequence[str]) -> Above | Labelled:
+        """The decision of a model with these classes."""
+        if self.label not in classes:
+            known = ", ".join(map(repr, classes))
+            guess = did_you_mean(self.label, classes, listed=())
+            raise CallError(f"{self.label!r} is not one of the model's classes, {known}{guess}")
+        if len(classes) == 2:
+            return Above(0.5 if self.threshold is None else self.threshold, classes[1], classes[0])
+        if self.threshold is not None:
+            raise CallError("a threshold is for two classes; of several, the one with the highest score is predicted")
+        return Labelled(self.label, tuple(classes))
+
+
+@readable_help
+def labelled(label: str, *, threshold: float | None = None) -> ByLabel:
+    """Whether an event or a node is given a label.
+
+    Args:
+        label: One of the model's classes.
+        threshold: With two classes, the probability above which the second one is predicted. By default the model's
+            own threshold, else 0.5.
+    """
+    return ByLabel(str(label), None if threshold is None else above(threshold).threshold)
+
+
+@readable_help
+def between(low: float, high: float) -> Between:
+    """Whether the number that a model predicts lies within a range.
+
+    Args:
+        low: The lower end.
+        high: The upper end.
+    """
+    if not low < high:
+        raise CallError(f"a range goes from a lower to a higher number, not from {low} to {high}")
+    return Between(float(low), float(high))
+
+
+@readable_help
+def decided_by(function: Callable[[FloatArray], Any], *, positive: str = "yes", negative: str = "no") -> DecidedBy:
+    """A decision of your own: a function from scores to margins.
+
+    Args:
+        function: Gets an array of scores, one row per changed history, and returns one number for each: above 0, the
+            decision is positive.
+        positive: What a positive margin means, in a word.
+        negative: What a margin of 0 or below means.
+    """
+    if not callable(function):
+        raise CallError(f"decided_by takes a function from scores to margins, not {function!r:.60}")
+    return DecidedBy(function, positive, negative)

@@ -1,0 +1,102 @@
+"""Ranks of many links: where the destination that was chosen stands among all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cody.errors import CallError
+from cody.graph import Query, TemporalGraph
+from cody.models.contract import Model, check_is_model, label_task, logits_of_links
+from cody.models.deciding import in_top
+from cody.models.decision import InTop
+from cody.models.margins import probability
+from cody.models.predictions import PredictionList, Watch, links_to_score, rows_and_queries
+from cody.utils.signatures import readable_help
+
+
+class RankPrediction(NamedTuple):
+    """One ranked link, with the names of its nodes."""
+
+    event: int | None  # the row of the event, if the link happened; it is ranked as of just before
+    src: str
+    dst: str
+    time: float
+    score: float
+    rank: int  # 1 is the best
+    of: int  # how many destinations are ranked
+    in_top: bool
+
+    @property
+    def right(self) -> bool:
+        return self.in_top
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RankPredictions(PredictionList[RankPrediction]):
+    """Ranked links, each a `RankPrediction`. `wrong` has those that are not in the top."""
+
+    columns = RankPrediction._fields
+
+    k: int
+
+    @property
+    def hits(self) -> float:
+        """The share of links in the top k, also called recall at k or hits at k."""
+        return float(np.mean([each.in_top for each in self]))
+
+    @property
+    def mean_reciprocal_rank(self) -> float:
+        """The mean of 1 / rank."""
+        return float(np.mean([1 / each.rank for each in self]))
+
+    def _outcomes(self) -> Iterator[str]:
+        """How well the links rank."""
+        median = int(np.median([each.rank for each in self]))
+        ranks = f"{100 * self.hits:.1f} % in the top {self.k}, mean reciprocal rank {self.mean_reciprocal_rank:.3f}"
+        yield f"{ranks}, median rank {median:,} of {self[-1].of:,}"
+
+
+@readable_help
+def predict_ranks(
+    model: Model,
+    graph: TemporalGraph,
+    links: Sequence[int | Query] | None = None,
+    *,
+    k: int = 10,
+    among: Sequence[Any] | None = None,
+    watch: Watch | None = None,
+) -> RankPredictions:
+    """The rank of the destination of each link among all others, as of just before the link.
+
+    Args:
+        model: A model that scores links.
+        graph: The log of events.
+        links: Rows of events, and queries (`graph.link`). By default, the events of the last 15 % of the log.
+        k: How many places count as the top.
+        among: The rivals, as the user names them. By default every node that has been a destination by then.
+        watch: Called with the number of ranked links so far and in total.
+    """
+    check_is_model(model)
+    if label_task(model) is not None:
+        raise CallError("the model predicts labels, so it ranks no destinations")
+    top = in_top(k, among)
+    events, queries = rows_and_queries(graph, links_to_score(graph, links))
+    ranked: list[RankPrediction] = []
+    for event, query in zip(events, queries, strict=True):
+        ranked.append(_ranked(model, graph, query, event, top))
+        if watch is not None:
+            watch(len(ranked), len(queries))
+    return RankPredictions(graph, queries, tuple(ranked), k)
+
+
+def _ranked(model: Model, graph: TemporalGraph, query: Query, event: int | None, top: InTop) -> RankPrediction:
+    rivals = top.rivals(graph, query).tolist()
+    scores = np.array(logits_of_links(model, [query, *(query._replace(dst=rival) for rival in rivals)]))
+    rank = 1 + int((scores[1:] >= scores[0]).sum())
+    ends = graph.name(query.src), graph.name(query.dst)
+    score = probability(float(scores[0]))
+    return RankPrediction(event, *ends, query.time, score, rank, len(scores), rank <= top.k)

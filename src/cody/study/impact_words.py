@@ -1,0 +1,160 @@
+"""The words and tables that an impact is shown with, in the terminal and on its page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cody.models.margins import numbers
+from cody.utils.tables import TextTable
+from cody.utils.words import ago, count, from_to, heading_of_times, is_date, moment, sanitize
+
+if TYPE_CHECKING:
+    from cody.study.impact import Impact, MovedLink
+
+SHOWN = 10  # links in a table
+
+
+def sentence(found: Impact) -> str:
+    """The finding in a sentence."""
+    number, of = len(found.flips), f"{count(found.links, 'later prediction')}"
+    decided = f"{number:,} of {of} would be decided differently"
+    if not number:
+        decided = f"none of {of} would be decided differently"
+    return f"Without {found.removed.name}, {decided}."
+
+
+def reach(found: Impact) -> str:
+    """How many links move at all."""
+    if not found.reached:
+        return f"No score can change: the model sees nothing of {found.removed.name} at any of these links."
+    can = f"{found.reached:,} of {count(found.links, 'score')} can change at all"
+    return f"{can}; {found.moved_links:,} move{'s' if found.moved_links == 1 else ''}{_furthest(found)}."
+
+
+def _furthest(found: Impact) -> str:
+    return f", by at most {found.furthest:.2g}" if found.furthest else ""
+
+
+def lasting(found: Impact) -> str:
+    """How long the effect lasts; empty if there is none."""
+    if found.half_within is None or found.most_within is None:
+        return ""
+    half, most = (since_in_words(found, time) for time in (found.half_within, found.most_within))
+    after = "the event" if len(found.removed.rows) == 1 else "the latest of the events"
+    return f"Half of all movement lies within {half} after {after}, nine tenths within {most}."
+
+
+def since_in_words(found: Impact, time: float) -> str:
+    """A time since the events."""
+    return ago(time) if is_date(found.last) else f"{time:g}"
+
+
+def verification(found: Impact) -> str:
+    """What was verified, and how."""
+    number, verified = len(found.flips), found.verified
+    if not number:
+        return ""
+    by = next(each.verified for each in found.flips if each.verified) if verified else ""
+    if verified == number:
+        these = {1: "This flip was", 2: "Both flips were"}.get(number, f"All {number:,} flips were")
+        return f"{these} verified {by}."
+    if not verified:
+        return f"None of {count(number, 'flip')} was verified by the reference implementation."
+    which = "the one that moves" if verified == 1 else "those that move"
+    return f"{verified:,} of {number:,} flips were verified {by}: {which} furthest."
+
+
+def left_out(found: Impact) -> list[str]:
+    """What was left out, and why: a sentence for each reason."""
+    return [part for part in (_own_links(found), _incomparable(found)) if part]
+
+
+def _incomparable(found: Impact) -> str:
+    """The links that the decision would compare with themselves; empty if there are none."""
+    if not found.incomparable:
+        return ""
+    have, was = ("has", "was") if found.incomparable == 1 else ("have", "were")
+    return (
+        f"{count(found.incomparable, 'link')} of the period {have} the destination to compare with and {was} left out."
+    )
+
+
+def _own_links(found: Impact) -> str:
+    """The links that are removed themselves; empty if there are none, or just the one event."""
+    if not found.own or len(found.removed.rows) == 1:
+        return ""
+    are = "is one of the removed events itself and was" if found.own == 1 else "are removed events themselves and were"
+    return f"{count(found.own, 'link')} of the period {are} left out."
+
+
+def notes(found: Impact) -> list[str]:
+    """The sentences below the first one."""
+    return [part for part in (reach(found), lasting(found), verification(found), *left_out(found)) if part]
+
+
+def moves_table(found: Impact, links: Sequence[MovedLink]) -> TextTable:
+    """Links with their scores before and after."""
+    dated = bool(links) and is_date(links[0].time)
+    time = heading_of_times(links[0].time) if links else "time"
+    score = "#margin" if links and links[0].score is None else "#score"
+    table = TextTable("#event", "link", time, "#after", "#hops", score, "#without", "decision", whole=[2])
+    for each in links:
+        before, after = scores_of(each)
+        table.add_row(
+            "–" if each.event is None else str(each.event),
+            f"{sanitize(each.src, 24)} → {sanitize(each.dst, 24)}",
+            moment(each.time),
+            ago(each.since) if dated else f"{each.since:g}",
+            "–" if each.hops is None else str(each.hops),
+            before,
+            after,
+            each.outcome if each.flips else "stays",
+        )
+    return table
+
+
+def scores_of(link: MovedLink) -> list[str]:
+    """The scores of a link with nothing changed and without the events; where it decides by a margin, the margins."""
+    if link.score is None or link.score_without is None:
+        return numbers(link.original, link.without)
+    return numbers(link.score, link.score_without)
+
+
+def time_table(found: Impact) -> TextTable:
+    """How long the effect lasts."""
+    table = TextTable("time since", "#links", "#mean change", "#flips")
+    for each in found.by_time:
+        table.add_row(each.name, f"{each.links:,}", f"{each.moved:.2g}" if each.moved else "0", f"{each.flips:,}")
+    return table
+
+
+def hops_table(found: Impact) -> TextTable:
+    """How far it spreads."""
+    table = TextTable("events between", "#links", "#mean change", "#flips")
+    for each in found.by_hops:
+        name = hops_in_words(each.hops)
+        table.add_row(name, f"{each.links:,}", f"{each.moved:.2g}" if each.moved else "0", f"{each.flips:,}")
+    return table
+
+
+def hops_in_words(hops: int | None) -> str:
+    """A distance from the events."""
+    return "not connected" if hops is None else "0 (a shared node)" if hops == 0 else str(hops)
+
+
+def subject(found: Impact) -> str:
+    """What was removed and which links were looked at, in a line."""
+    links = f"{count(found.links, 'link')}, {from_to(found.first, found.last)}"
+    number = len(found.removed.rows)
+    size = "" if number == 1 else f" ({count(number, 'event')})"
+    return f"{found.removed.name}{size} · {links}"
+
+
+def text(found: Impact, shown: int = SHOWN) -> str:
+    """All of it, as text."""
+    parts: list[str] = [subject(found), sentence(found)]
+    if found.moves:
+        tables = moves_table(found, found.moves[:shown]), time_table(found), hops_table(found)
+        parts += ["\n".join(table.lines()) for table in tables]
+    return "\n".join([*parts, *notes(found)])

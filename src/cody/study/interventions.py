@@ -1,0 +1,193 @@
+"""Interventions on the past of a link: what an audit changes to see what a model reacts to.
+
+Each is a function of a log, a link and the events near it, and gives a modified past: rows that did not happen and
+edits, or the few rows that remain, or a later time of the link. Whatever is random comes from `rng`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cody.graph import IntArray, Query, TemporalGraph
+from cody.graph.edits import Add, Alter, Edit, Move
+from cody.models.contract import Change
+from cody.utils.words import is_date
+
+DAY = 86_400.0
+UNRELATED = ("(unrelated)", "(unrelated, too)")  # names of two nodes that nobody knows
+NOTHING: Change = frozenset()
+
+
+class ModifiedPast(NamedTuple):
+    """A link with another past: without some rows and with edits, or with a few rows only."""
+
+    query: Query
+    removed: Change = NOTHING
+    edits: tuple[Edit, ...] = ()
+    kept: Change | None = None  # the past consists of these rows only
+    new_nodes: tuple[str, ...] = ()
+
+
+class Near(NamedTuple):
+    """A link and the past events near it, oldest first."""
+
+    graph: TemporalGraph
+    query: Query
+    rows: IntArray
+    rng: np.random.Generator
+
+    @property
+    def times(self) -> list[float]:
+        return [float(time) for time in self.graph.time[self.rows]]
+
+
+Modify = Callable[[Near], ModifiedPast | None]  # None: it does not apply to this link
+
+
+@dataclass(frozen=True, slots=True)
+class Intervention:
+    """A way to modify the past of a link."""
+
+    name: str
+    group: str  # what it tells about: one of the words below
+    modify: Modify
+    must_not_matter: bool = False  # a model that reacts to it is at fault
+
+
+TIME, ORDER, DIRECTION, FEATURES, HISTORY, FAULT = "time", "order", "direction", "features", "history", "fault"
+
+
+def day_of(graph: TemporalGraph) -> float:
+    """A day, where times are dates; elsewhere a hundredth of the time that the log spans, which may be 0."""
+    last = float(graph.time[graph.num_events - 1])
+    return DAY if is_date(last) else (last - float(graph.time[0])) / 100
+
+
+def _moved(near: Near, times: list[float]) -> ModifiedPast | None:
+    """The events near the link at other times, none of them after the link."""
+    now = near.query.time
+    pairs = zip(near.rows.tolist(), near.times, times, strict=True)
+    moves = tuple(Move(row, min(new, now)) for row, old, new in pairs if min(new, now) != old)
+    return ModifiedPast(near.query, edits=moves) if moves else None
+
+
+def later(near: Near) -> ModifiedPast | None:
+    """The link a day later: everything is longer ago."""
+    day = day_of(near.graph)
+    return ModifiedPast(near.query._replace(time=near.query.time + day)) if day else None
+
+
+def stretched(near: Near) -> ModifiedPast | None:
+    """Every event near the link twice as long ago."""
+    first = float(near.graph.time[0])
+    return _moved(near, [max(2 * time - near.query.time, first) for time in near.times])
+
+
+def rounded(near: Near) -> ModifiedPast | None:
+    """Times rounded down to the day."""
+    day = day_of(near.graph)
+    return _moved(near, [max(time - time % day, float(near.graph.time[0])) for time in near.times]) if day else None
+
+
+def shuffled(near: Near) -> ModifiedPast | None:
+    """The times of the events near the link exchanged among them, so that they are in another order."""
+    return _moved(near, near.rng.permutation(near.times).tolist())
+
+
+def reversed_direction(near: Near) -> ModifiedPast | None:
+    """Source and destination of the events near the link exchanged."""
+    graph, rows = near.graph, near.rows.tolist()
+    edits = tuple(
+        Add(graph.name(int(graph.dst[row])), graph.name(int(graph.src[row])), float(graph.time[row]), features)
+        for row, features in zip(rows, _features(graph, near.rows), strict=True)
+    )
+    return ModifiedPast(near.query, frozenset(rows), edits) if rows else None
+
+
+def _features(graph: TemporalGraph, rows: IntArray) -> list[tuple[float, ...] | None]:
+    features = graph.features_of(rows)
+    return [None] * len(rows) if features is None else [tuple(map(float, row)) for row in features]
+
+
+def no_features(near: Near) -> ModifiedPast | None:
+    """The features of the events near the link set to zero."""
+    if near.graph.features is None or not len(near.rows):
+        return None
+    zeros = (0.0,) * near.graph.features.shape[1]
+    return ModifiedPast(near.query, edits=tuple(Alter(row, zeros) for row in near.rows.tolist()))
+
+
+def permuted_features(near: Near) -> ModifiedPast | None:
+    """The features of the events near the link exchanged among them."""
+    features = [some for some in _features(near.graph, near.rows) if some is not None]
+    if not features:
+        return None
+    order = near.rng.permutation(len(features)).tolist()
+    pairs = zip(near.rows.tolist(), order, strict=True)
+    return ModifiedPast(near.query, edits=tuple(Alter(row, features[place]) for row, place in pairs))
+
+
+def without_repeats(near: Near) -> ModifiedPast | None:
+    """Of several events near the link from one node to another, the latest alone."""
+    ends = [(int(near.graph.src[row]), int(near.graph.dst[row])) for row in near.rows.tolist()]
+    latest = dict(zip(ends, near.rows.tolist(), strict=True))  # later ones replace earlier ones
+    removed = frozenset(near.rows.tolist()) - frozenset(latest.values())
+    return ModifiedPast(near.query, removed) if removed else None
+
+
+def last_events(number: int) -> Modify:
+    """A past that consists of the latest events of each end of the link."""
+
+    def modify(near: Near) -> ModifiedPast:
+        query, graph = near.query, near.graph
+        kept = (graph.history(node, query.before)[-number:].tolist() for node in {query.src, query.dst})
+        return ModifiedPast(query, kept=frozenset(row for rows in kept for row in rows))
+
+    return modify
+
+
+def only_of(*ends: str) -> Modify:
+    """A past that consists of the events of the source, of the destination, or of the two together."""
+
+    def modify(near: Near) -> ModifiedPast:
+        query, graph = near.query, near.graph
+        kept = [frozenset(graph.history(getattr(query, end), query.before).tolist()) for end in ends]
+        return ModifiedPast(query, kept=frozenset.intersection(*kept))
+
+    return modify
+
+
+def unrelated_events(near: Near) -> ModifiedPast | None:
+    """Three more events, shortly before the link, between nodes that nobody knows."""
+    if not len(near.rows):
+        return None
+    times = np.linspace(near.times[0], near.query.time, 5)[1:-1].tolist()
+    return ModifiedPast(near.query, edits=tuple(Add(*UNRELATED, time) for time in times), new_nodes=UNRELATED)
+
+
+def without_future(near: Near) -> ModifiedPast | None:
+    """The events from the link on removed: they have not happened yet."""
+    first, stop = near.query.before, near.graph.num_events
+    return ModifiedPast(near.query, frozenset(range(first, min(first + 200, stop)))) if first < stop else None
+
+
+INTERVENTIONS = (
+    Intervention("the link one day later", TIME, later),
+    Intervention("events twice as long ago", TIME, stretched),
+    Intervention("times rounded to the day", TIME, rounded),
+    Intervention("times exchanged among events", ORDER, shuffled),
+    Intervention("source and destination exchanged", DIRECTION, reversed_direction),
+    Intervention("features set to zero", FEATURES, no_features),
+    Intervention("features exchanged among events", FEATURES, permuted_features),
+    Intervention("repeated events removed", HISTORY, without_repeats),
+    *(Intervention(f"only the last {number} of each end", HISTORY, last_events(number)) for number in (1, 2, 5, 20)),
+    Intervention("only events of the two together", HISTORY, only_of("src", "dst")),
+    Intervention("only events of the source", HISTORY, only_of("src")),
+    Intervention("only events of the destination", HISTORY, only_of("dst")),
+    Intervention("unrelated events added", FAULT, unrelated_events, must_not_matter=True),
+    Intervention("later events removed", FAULT, without_future, must_not_matter=True),
+)

@@ -1,0 +1,188 @@
+"""An explanation as a figure for papers and slides: the lanes that matter, always light, in vectors of a few kB."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cody.errors import CallError
+from cody.utils.extras import missing
+from cody.utils.files import write_atomically
+from cody.web.axes import Axis, axes
+from cody.web.facts import AGAINST, FOR, REMOVED, Facts
+from cody.web.lanes import lanes
+from cody.web.shown import Shown, ShownEvent
+
+try:
+    from matplotlib import rc_context
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import FancyArrowPatch
+except ImportError:
+    raise missing("a figure", "matplotlib") from None
+
+NARROW, WIDE = 3.3, 7.0  # inches: one column, and two
+NARROWEST, WIDEST = 1, 40  # inches: in less there is no room for names
+LANE, AROUND = 0.17, 1.05  # inches of a lane, and of title, axis and legend
+COLOURS = {FOR: "#1767a8", AGAINST: "#bf5410"}
+GREY, FAINT, INK = "#8b949c", "#d5d7d8", "#1c2126"
+NOW = 1.05  # where the explained link stands; past events lie between 0 and 1
+LETTERS = 13.0  # of a title, to an inch
+CROWDED = 4.0  # inches; a narrower figure has fewer labels
+BETWEEN_ENDS = 1.2  # lanes
+KINDS = {"pdf", "svg", "png"}
+STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 7,
+    "pdf.fonttype": 42,  # fonts are embedded, and texts stay texts
+    "svg.hashsalt": "cody",
+    "text.parse_math": False,
+    "legend.frameon": False,
+}
+
+
+def figure(why: Shown, width: float = NARROW) -> Figure:
+    """The timeline of an explanation, drawn with matplotlib.
+
+    Args:
+        why: The explanation.
+        width: In inches: 3.3 fits one column of a paper, 7 fits two.
+    """
+    if not NARROWEST <= width <= WIDEST:
+        raise CallError(f"a figure is {NARROWEST} to {WIDEST} inches wide, not {width}")
+    facts = Facts(why, served=True)  # nothing is clicked
+    kept = _kept(facts)
+    rows, _ = lanes(why, kept)
+    names = sorted((name for name in kept if name in rows), key=lambda name: rows[name].y)
+    below = names.index(max((why.src, why.dst), key=names.index))  # more room between the two ends
+    height = {name: len(names) - place + BETWEEN_ENDS * (place < below) for place, name in enumerate(names)}
+    with rc_context(STYLE):
+        made = Figure(figsize=(width, AROUND + LANE * (len(names) + BETWEEN_ENDS)), layout="constrained")
+        plot = made.add_subplot()
+        layout = axes([event.time for event in why.candidates], why.query.time)[0]
+        _draw_lanes(plot, facts, height, layout if width > CROWDED else layout._replace(ticks=layout.ticks[::-2]))
+        for number, event in enumerate(why.candidates):
+            if event.src in height and event.dst in height and event.src != event.dst:
+                _draw_event(plot, facts, number, (height[event.src], height[event.dst]), layout.places[number])
+        _draw_link(plot, facts, height)
+        plot.set_title("\n".join(textwrap.wrap(_title(facts), int(LETTERS * width))), fontsize=8, loc="left")
+        handles = list(_legend(facts))
+        columns = len(handles) if width > CROWDED or len(handles) < 4 else 2
+        made.legend(handles=handles, loc="outside lower center", ncols=columns, handlelength=1.6, columnspacing=1.2)
+    return made
+
+
+def caption(why: Shown) -> str:
+    """The text below the figure."""
+    return " ".join(part for part in (why.reason, why.sentence) if part)
+
+
+def write_figure(why: Shown, file: Path, width: float = NARROW) -> None:
+    """Write the figure as PDF, SVG or PNG, whichever the name of the file says."""
+    check_figure_file(file)
+    kind, content = file.suffix[1:].lower(), io.BytesIO()
+    metadata = {"pdf": {"Subject": caption(why), "CreationDate": None}, "svg": {"Date": None}}.get(kind)
+    with rc_context(STYLE):
+        figure(why, width).savefig(content, format=kind, dpi=300, metadata=metadata)
+    write_atomically(file, content.getvalue())
+
+
+def check_figure_file(file: Path) -> None:
+    """Raise an error if a figure cannot be written here."""
+    if file.suffix[1:].lower() not in KINDS:
+        raise CallError(f"{file} must end in .pdf, .svg or .png: a figure is one of these")
+    if file.is_dir() or not file.absolute().parent.is_dir():
+        raise CallError(f"{file} is not a file in a folder that exists; give the name of a file for the figure")
+
+
+def _kept(facts: Facts) -> set[str]:
+    """The lanes that are drawn: the ends, and the nodes of the answer; where there is none, those that matter most."""
+    why = facts.why
+    answer = {end for row in why.rows for end in _ends(why.candidates[facts.number[row]])}
+    ends = {why.src, why.dst}
+    return ends | (answer & facts.kept_lanes if answer else facts.kept_lanes)
+
+
+def _ends(event: ShownEvent) -> tuple[str, str]:
+    return event.src, event.dst
+
+
+def _title(facts: Facts) -> str:
+    why = facts.why
+    first, last = facts.gauge.written(why.original, why.logits[-1])
+    about = facts.labels[why.src] if why.subject == "node" else f"{facts.labels[why.src]} → {facts.labels[why.dst]}"
+    if not why.rows or why.logits[-1] is None:
+        return f"{about}: {facts.gauge.word} {first} ({facts.outcome(why.original)})"
+    changed = f"without {len(why.rows)} {facts.event}{'s' if len(why.rows) > 1 else ''}"
+    if any(why.candidates[facts.number[row]].edit != REMOVED for row in why.rows):
+        changed = f"with {len(why.rows)} edit{'s' if len(why.rows) > 1 else ''}"
+    return f"{about}: {facts.gauge.word} {first}, {changed} {last} ({facts.outcome(why.logits[-1])})"
+
+
+def _draw_lanes(plot: Axes, facts: Facts, height: dict[str, float], layout: Axis) -> None:
+    """Lines with the names of their nodes, and an axis that says how long before."""
+    ends = (facts.why.src, facts.why.dst)
+    for name, y in height.items():
+        plot.axhline(y, color=INK if name in ends else FAINT, linewidth=0.8 if name in ends else 0.5, zorder=0)
+    plot.set_yticks(list(height.values()), [facts.short_labels[name] for name in height])
+    for label, name in zip(plot.get_yticklabels(), height, strict=True):
+        label.set_fontweight("bold" if name in ends else "normal")
+    plot.set_xticks([tick.at for tick in layout.ticks], [tick.label for tick in layout.ticks])
+    plot.set_xlabel("before, logarithmic")
+    plot.set_xlim(-0.02, NOW + 0.05)
+    plot.set_ylim(0.4, max(height.values()) + 0.8)
+    plot.tick_params(length=0, pad=2)
+    for side in plot.spines.values():
+        side.set_visible(False)
+
+
+def _draw_event(plot: Axes, facts: Facts, number: int, lanes: tuple[float, float], x: float) -> None:
+    """An arrow from source to destination; crossed out if the answer removes it, dashed if it is imagined."""
+    event, (start, end) = facts.why.candidates[number], lanes
+    decisive, colour = event.row in facts.why.rows, COLOURS.get(facts.effect(number), GREY)
+    if event.edit != REMOVED and not decisive:
+        return
+    width = 0.5 + 1.6 * facts.strength(number)
+    arrow = FancyArrowPatch(
+        (x, start),
+        (x, end),
+        connectionstyle=f"arc3,rad={0.12 if end > start else -0.12}",
+        arrowstyle="->",
+        mutation_scale=5,
+        linewidth=width,
+        color=colour,
+        alpha=1.0 if decisive or colour != GREY else 0.7,
+        shrinkA=0,
+        shrinkB=0,
+        zorder=3 if decisive else 2,
+        linestyle="-" if event.edit == REMOVED else "--",
+    )
+    plot.add_patch(arrow)
+    if decisive and event.edit == REMOVED:
+        plot.plot([x], [(start + end) / 2], "x", color=INK, markersize=4.5, markeredgewidth=1.3, zorder=4)
+
+
+def _draw_link(plot: Axes, facts: Facts, height: dict[str, float]) -> None:
+    start, end = height[facts.why.src], height[facts.why.dst]
+    if start != end:
+        ends = {"arrowstyle": "->", "linewidth": 1.3, "color": INK, "shrinkA": 0, "shrinkB": 0}
+        plot.annotate("", (NOW, end), (NOW, start), arrowprops=ends)
+    circle = {"boxstyle": "circle,pad=0.2", "facecolor": INK, "edgecolor": "none"}
+    plot.text(NOW, (start + end) / 2, "?", color="white", fontweight="bold", ha="center", va="center", bbox=circle)
+
+
+def _legend(facts: Facts) -> Iterator[Line2D]:
+    """What colours and crosses mean, as far as they occur."""
+    effects = {facts.effect(number) for number in range(len(facts.why.candidates))}
+    positive = facts.outcome(1.0)
+    for effect, words in ((FOR, f"for “{positive}”"), (AGAINST, "against it")):
+        if effect in effects:
+            yield Line2D([], [], color=COLOURS[effect], linewidth=1.6, label=words)
+    if effects - {FOR, AGAINST}:
+        yield Line2D([], [], color=GREY, linewidth=0.7, label="little effect alone")
+    if facts.why.rows:
+        yield Line2D([], [], color=INK, marker="x", linestyle="", markersize=4.5, label="removed")

@@ -1,0 +1,211 @@
+"""The top of a page: what it is about, the reason, and the bar with score and presets that stays in view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cody.data import datasets
+from cody.explain.wording import capital
+from cody.models.decision import Above, Between, InTop, Labelled, RatherThan
+from cody.utils.words import count, is_date, moment, moment_and_zone, ordinal, sanitize
+from cody.web.charts import ends, meter
+from cody.web.facts import REMOVED, Facts, NamedChange
+from cody.web.markup import Markup, element, link, name
+
+UNSEARCHED = "{} of the {} near this {} {} evaluated alone. Change some together, or run an explainer."
+LONG_REASON = 150  # characters; longer ones are written smaller
+SHORT_LINK = 18  # characters of both names that stay on one line of the headline
+
+
+def title(facts: Facts) -> str:
+    """The title of the page."""
+    why = facts.why
+    about = sanitize(why.src) if why.subject == "node" else f"{sanitize(why.src)} → {sanitize(why.dst)}"
+    predicts = "why the model predicts " if isinstance(why.decision, Above) else ""
+    return f"{about}: {predicts}{facts.outcome(why.original)}"
+
+
+def head(facts: Facts, *, searched: bool) -> Markup:
+    """What is decided about what, and why."""
+    why = facts.why
+    reason, sentence = (why.reason, why.sentence) if searched or not why.candidates else ("", _unsearched(facts))
+    return element(
+        "header",
+        element("p", *_between(_byline(facts), " · "), class_="byline"),
+        element("h1", *_headline(facts)),
+        element("p", reason or sentence, class_="reason long" if len(reason or sentence) > LONG_REASON else "reason"),
+        element("p", sentence, class_="answer") if reason else None,
+        element("p", why.simultaneity, class_="note") if why.simultaneity else None,
+        element("ul", *_badges(facts), class_="badges") if searched else None,
+        class_="head",
+    )
+
+
+def what_next(facts: Facts) -> Markup | None:
+    """What to try where nothing was found: commands, and with a server a button; None where there is nothing to try."""
+    if not facts.why.next_steps:
+        return None
+    adding = "--why-not" if facts.why.original <= 0 else "--allow remove,add"
+    removals_only = all(event.edit == REMOVED for event in facts.why.candidates)
+    steps = [*facts.why.next_steps, *[(adding, "to add events, too")] * removals_only]
+    listed = (
+        element("li", element("code", f"{facts.command('explain')} {option}"), f" {purpose}")
+        for option, purpose in steps
+    )
+    button = element("button", "Search with added events, too", type="button", id="add-too", class_="main")
+    return element(
+        "div",
+        element("h2", "What to try next"),
+        button if facts.served and removals_only else None,
+        element("ul", *listed),
+        class_="next",
+    )
+
+
+def bar(facts: Facts, opened: NamedChange) -> Markup:
+    """The scores before and now, and what can be chosen by name. It stays in view, and its height does not change."""
+    known = facts.answers.get(tuple(sorted(opened.change)))
+    now = None if known is None else known.logit
+    first = facts.gauge.written(facts.why.original, now)[0]
+    prediction = "not evaluated" if known is None else facts.outcome(known.logit)
+    figures = element(
+        "p",
+        None if isinstance(facts.why.decision, Above) else element("span", facts.gauge.word, id="now-word"),
+        element("span", first, id="was-score", class_=facts.side(facts.why.original)),
+        element("span", " → ", class_="to"),
+        element("span", "–" if known is None else known.score, id="now-score", class_=facts.side(now)),
+        class_="numbers",
+    )
+    outcomes = [facts.outcome(margin) for margin in (-1.0, 1.0)]
+    decided = element(
+        "p",
+        *(element("span", words, aria_hidden="true") for words in [*outcomes, "not evaluated"]),  # reserves the width
+        element("span", prediction, id="now-prediction"),
+        element("span", "" if known is None else facts.figure(known), id="now-figure"),
+        class_="decided",
+    )
+    gauge = element(
+        "div",
+        meter(facts.gauge, facts.why.original, now),
+        ends(facts),
+        _slider(facts) if facts.movable else None,
+        class_="gauge",
+    )
+    line = element("p", element("span", opened.name, id="now-name"), element("span", "", id="status", role="status"))
+    buttons = element("div", *_buttons(facts, opened), class_="states", role="group", aria_label="Shown")
+    return element("div", element("div", figures, decided), gauge, buttons, line, class_="now scorebar")
+
+
+def _between(parts: list[Markup | str], separator: str) -> Iterator[Markup | str]:
+    for place, part in enumerate(parts):
+        yield from [separator] * bool(place)
+        yield part
+
+
+def _byline(facts: Facts) -> list[Markup | str]:
+    """The data, the model, which event this is, and whether it happened."""
+    why = facts.why
+    data = next(
+        (each for each in datasets() if why.data == each.content or why.parameters.get("data") == each.name), None
+    )
+    parts: list[Markup | str] = []
+    if data is not None:
+        parts.append(f"{data.name}: {data.about}")
+    elif isinstance(why.parameters.get("data"), str):
+        parts.append(sanitize(why.parameters["data"], 40))
+    if isinstance(why.parameters.get("model"), str):
+        parts.append(sanitize(why.parameters["model"], 40))
+    when = moment_and_zone(why.query.time) if is_date(why.query.time) else f"time {moment(why.query.time)}"
+    parts.append(when if why.event is None or why.subject == "node" else f"{facts.event} {why.event}, {when}")
+    return [*parts, *_truth(facts)]
+
+
+def _truth(facts: Facts) -> Iterator[Markup]:
+    """Whether it happened, and so whether the model is right; nothing where a label is predicted."""
+    why = facts.why
+    if why.subject != "link":
+        return
+    if why.event is None:
+        yield element("b", f"no such {facts.event} on record at this time")
+        return
+    wrong = isinstance(why.decision, Above) and why.original <= 0
+    right = ": the model is right" if isinstance(why.decision, Above) else ""
+    yield element("b", f"it did happen{': the model is wrong' if wrong else right}", class_="wrong" if wrong else None)
+
+
+def _headline(facts: Facts) -> Iterator[Markup | str]:
+    why = facts.why
+    short = len(sanitize(why.src, 24)) + len(sanitize(why.dst, 24)) <= SHORT_LINK
+    link_text = element("span", link(why.src, why.dst, 40), class_="together" if short else None)
+    if why.subject == "node":
+        link_text = element("span", name(why.src, 40))
+    if why.subject != "link" or not isinstance(why.decision, Above):
+        yield from _decided(facts, link_text)
+        return
+    if why.original > 0:
+        yield from ("The model predicts ", link_text, ".")
+        return
+    yield from ("The model does not predict ", link_text)
+    yield "." if why.event is None else ", although it happened."
+
+
+def _decided(facts: Facts, subject: Markup) -> Iterator[Markup | str]:
+    """The headline of what is not simply whether a link is predicted."""
+    why, decision, state = facts.why, facts.why.decision, facts.why.states[0]
+    if isinstance(decision, InTop):
+        rank = 0 if state.standing is None else state.standing.rank or 0
+        yield from ("The model ranks ", name(why.dst, 40), f" {ordinal(rank)} of {decision.of:,} for ")
+        yield from (name(why.src, 40), ".")
+    elif isinstance(decision, RatherThan):
+        best, other = (why.dst, decision.other) if why.original > 0 else (decision.other, why.dst)
+        yield from ("For ", name(why.src, 40), ", the model prefers ", name(best, 40), " to ", name(other, 40), ".")
+    elif isinstance(decision, Between):
+        yield from (f"The model expects {decision.figure(state)} for ", subject, f": {facts.outcome(why.original)}.")
+    elif isinstance(decision, Labelled) and why.original <= 0:
+        yield from (f"The model does not predict {facts.outcome(1.0)} for ", subject, ".")
+    else:
+        verb = "predicts" if isinstance(decision, Above | Labelled) else "decides"
+        yield from (f"The model {verb} {facts.outcome(why.original)} for ", subject, ".")
+
+
+def _unsearched(facts: Facts) -> str:
+    """What was evaluated without a search: each event alone, as far as time allowed."""
+    number = len(facts.why.candidates)
+    tried = sum(facts.alone(event) is not None for event in range(number))
+    how_many = "Each" if tried == number else str(tried or "None")
+    return UNSEARCHED.format(how_many, facts.past, facts.subject, "were" if 1 < tried < number else "was")
+
+
+def _badges(facts: Facts) -> Iterator[Markup]:
+    """What is verified and proven."""
+    why = facts.why
+    if why.is_counterfactual:
+        yield element("li", "✓ verified by replay", class_="good")
+        if why.is_minimal:
+            yield element("li", "✓ no smaller set", class_="good")
+    else:
+        yield element("li", why.verdict)
+    yield element("li", f"{count(why.evaluations, 'set')} evaluated")
+
+
+def _slider(facts: Facts) -> Markup:
+    """The handle of the threshold, on the line of the meter."""
+    range_ = {"min": "0.01", "max": "0.99", "step": "0.01", "value": f"{facts.gauge.line:g}"}
+    return element(
+        "div",
+        element("input", type="range", id="threshold", aria_label="Threshold", **range_),
+        element(
+            "p",
+            element("span", "", id="moved-words", role="status"),
+            element("button", "", type="button", id="search-there", class_="main"),
+            id="moved",
+            hidden=True,
+        ),
+        class_="threshold",
+    )
+
+
+def _buttons(facts: Facts, opened: NamedChange) -> Iterator[Markup]:
+    for place, state in enumerate(facts.states):
+        pressed = str(state.change == opened.change).lower()
+        yield element("button", capital(state.name), type="button", data_state=place, aria_pressed=pressed)

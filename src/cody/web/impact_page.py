@@ -1,0 +1,209 @@
+"""The page of an impact: what moves, how long it lasts and how far it spreads, in one HTML file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from cody.study.impact import HopBin, Impact, MovedLink, TimeBin
+from cody.study.impact_words import (
+    hops_in_words,
+    lasting,
+    left_out,
+    reach,
+    scores_of,
+    since_in_words,
+    subject,
+    verification,
+)
+from cody.study.impact_words import sentence as finding
+from cody.utils.words import count, heading_of_times, is_date, moment, sanitize, zone_name
+from cody.web.markup import Child, Markup, element, join, link, percent
+from cody.web.page import document
+
+TITLE = "Impact of"
+LISTED = 200  # links in the table
+DRAWN = 3000  # dots
+HEIGHT = 220  # pixels of the plot
+MARKS = {
+    60.0: "1 min",
+    3_600.0: "1 hour",
+    86_400.0: "1 day",
+    604_800.0: "1 week",
+    2_592_000.0: "30 days",
+    31_536_000.0: "1 year",
+}
+
+
+def impact_page(found: Impact) -> str:
+    """An impact as a self-contained HTML file."""
+    parts = [_head(found)]
+    if found.moves:
+        parts += [_plot(found), _bars(found), _table(found)]
+    title = f"{TITLE} {sanitize(found.removed.name, 60)}"
+    return document(title, element("main", *parts, class_="impact"), [], served=False, styles=["impact.css"])
+
+
+def _card(key: str, title: str, words: str, *parts: Child) -> Markup:
+    head = element("header", element("h2", title, id=f"{key}-title"), element("p", words))
+    return element("section", head, *parts, class_=f"card part-{key}", aria_labelledby=f"{key}-title")
+
+
+def _head(found: Impact) -> Markup:
+    checked = verification(found)
+    all_verified = bool(found.flips) and found.verified == len(found.flips)
+    badges = [
+        element("li", checked.rstrip("."), class_="good" if all_verified else None) if checked else None,
+        *(element("li", part.rstrip(".")) for part in left_out(found)),
+        element("li", f"times: {zone_name()}") if is_date(found.first) else None,
+    ]
+    words = element(
+        "div",
+        element("p", f"Impact · {subject(found)}", class_="occasion"),
+        element("h1", finding(found)),
+        element("p", " ".join(part for part in (reach(found), lasting(found)) if part), class_="answer"),
+        element("ul", *badges, class_="badges"),
+        class_="words",
+    )
+    tiles = [
+        _tile(f"{len(found.flips):,}", "decided differently", f"of {count(found.links, 'later prediction')}"),
+        _tile(
+            f"{found.moved_links:,}", "move", f"by at most {found.furthest:.2g}" if found.moves else "no score changes"
+        ),
+        _tile(f"{found.reached:,}", "can change at all", "the others were not computed"),
+    ]
+    return element("header", words, element("ul", *tiles, class_="tiles"), class_="head card")
+
+
+def _tile(figure: str, what: str, more: str) -> Markup:
+    return element("li", element("b", figure), element("span", what, element("small", more)))
+
+
+# ---- each link -------------------------------------------------------------------------------------------------------
+
+
+def _plot(found: Impact) -> Markup:
+    """Each link that moves: how long after the events, and how far."""
+    shown = found.moves[:DRAWN]
+    times = [each.since for each in shown]
+    low, high = math.log1p(min(times)), math.log1p(max(times))
+    most = found.furthest or 1.0
+
+    def x(since: float) -> str:
+        return percent((math.log1p(since) - low) / (high - low) if high > low else 0.5)
+
+    def y(moved: float) -> float:
+        return HEIGHT * (1 - moved / most)
+
+    dots = [
+        element(
+            "circle",
+            element("title", _title(found, each)),
+            cx=x(each.since),
+            cy=y(each.moved),
+            r=5 if each.flips else 3,
+            class_="flip" if each.flips else None,
+        )
+        for each in reversed(shown)  # flips come last, above the others
+    ]
+    rules = [join(_level(y(share * most), f"{share * most:.2g}")) for share in (0.0, 0.5, 1.0)]
+    ticks = [
+        element("text", name, x=x(limit), y=HEIGHT + 20, class_="tick")
+        for limit, name in (MARKS.items() if is_date(found.last) else ())
+        if min(times) <= limit <= max(times)
+    ]
+    drawn = element("svg", *rules, *ticks, *dots, width="100%", height=HEIGHT, role="img", aria_labelledby="plot-title")
+    rest = found.moved_links - len(shown)
+    words = "Each point is a link whose score changes: how long after the removed events, and by how much. "
+    words += "Larger points are decided differently."
+    words += f" The {DRAWN:,} that move furthest are drawn." if rest > 0 else ""
+    return _card("plot", "What moves, and when", words, element("div", drawn, class_="dots-plot"))
+
+
+def _level(y: float, label: str) -> list[Child]:
+    return [
+        element("line", x1="0", x2="100%", y1=y, y2=y, class_="rule"),
+        element("text", label, x=-8, y=y + 4, class_="level"),
+    ]
+
+
+def _title(found: Impact, each: MovedLink) -> str:
+    before, after = scores_of(each)
+    return f"{sanitize(each.src)} → {sanitize(each.dst)}, {since_in_words(found, each.since)} after: {before} → {after}"
+
+
+# ---- how long, how far -----------------------------------------------------------------------------------------------
+
+
+def _bars(found: Impact) -> Markup:
+    """Means by time and by distance, side by side."""
+    by_time = _rows([(each.name, each) for each in found.by_time])
+    by_hops = _rows([(hops_in_words(each.hops), each) for each in found.by_hops])
+    panels = element(
+        "div",
+        element("div", element("h3", "Time since the events"), by_time, class_="panel"),
+        element("div", element("h3", "Events between link and removed event"), by_hops, class_="panel"),
+        class_="panels",
+    )
+    words = "Mean change of the score over all links of a row, also those that do not move."
+    return _card("lasting", "How long it lasts, and how far it spreads", words, panels)
+
+
+def _rows(bins: Sequence[tuple[str, TimeBin | HopBin]]) -> Markup:
+    most = max((each.moved for _, each in bins), default=0.0) or 1.0
+    heads = element("tr", *(element("th", name, scope="col") for name in ("", "mean change", "", "links", "flips")))
+    rows = [
+        element(
+            "tr",
+            element("th", name, scope="row"),
+            element("td", f"{each.moved:.2g}" if each.moved else "0"),
+            element(
+                "td",
+                element(
+                    "svg",
+                    element("rect", x="0", y=3, width=percent(each.moved / most), height=12, class_="mean"),
+                    width="100%",
+                    height=18,
+                    aria_hidden="true",
+                ),
+                class_="bar",
+            ),
+            element("td", f"{each.links:,}"),
+            element("td", f"{each.flips:,}", class_="some" if each.flips else None),
+        )
+        for name, each in bins
+    ]
+    return element("table", element("thead", heads), element("tbody", *rows), class_="bins")
+
+
+# ---- the links -------------------------------------------------------------------------------------------------------
+
+
+def _table(found: Impact) -> Markup:
+    shown = found.moves[:LISTED]
+    score = "score" if shown[0].score is not None else "margin"
+    names = ("event", "link", heading_of_times(found.last), "after", "hops", score, "without", "decision", "verified")
+    heads = element("tr", *(element("th", name, scope="col") for name in names))
+    table = element("table", element("thead", heads), element("tbody", *(_row(found, each) for each in shown)))
+    rest = found.moved_links - len(shown)
+    words = "Flips first, then by how far the score moves."
+    words += (
+        f" {count(rest, 'further link')} {'is' if rest == 1 else 'are'} in the output of --csv." if rest > 0 else ""
+    )
+    return _card("links", "The links", words, element("div", table, class_="scrolled"))
+
+
+def _row(found: Impact, each: MovedLink) -> Markup:
+    before, after = scores_of(each)
+    cells = (
+        element("td", "–" if each.event is None else str(each.event)),
+        element("th", link(each.src, each.dst), scope="row"),
+        element("td", moment(each.time)),
+        element("td", since_in_words(found, each.since)),
+        element("td", "–" if each.hops is None else str(each.hops)),
+        element("td", before),
+        element("td", after),
+        element("td", each.outcome if each.flips else "stays"),
+        element("td", "–" if each.verified is None else "✓", title=each.verified),
+    )
+    return element("tr", *cells, class_="flip" if each.flips else None)

@@ -1,0 +1,81 @@
+"""Sessions about one link: what is decided under any change, and what lies behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from cody.graph import Query, TemporalGraph
+from cody.models.contract import Change, Model, Session, checked_logits, open_session, open_session_of_links, size_of
+from cody.models.decided import DecidedModel, decide, decision_in, decision_of
+from cody.models.deciding import ByLabel
+from cody.models.decision import Decision, State
+
+Wanted = Decision | ByLabel | None  # how a question is decided; None: as the model does by itself
+
+
+class Answer(NamedTuple):
+    """What is decided with nothing changed, and with changes."""
+
+    original: float  # margins; of the default decision, logits
+    logit: float
+    decision: Decision
+    state: State  # with the changes
+
+
+class StateSession(Protocol):
+    """Answers what is decided about one link."""
+
+    @property
+    def decision(self) -> Decision: ...
+    @property
+    def size(self) -> int: ...
+    def states(self, changes: Sequence[Change]) -> list[State]:
+        """The decision under each change."""
+        ...
+
+
+class LogitStates:
+    """The default decision, whose margins are the model's logits."""
+
+    def __init__(self, session: Session, query: Query, decision: Decision) -> None:
+        self.session, self.query, self.decision = session, query, decision
+
+    @property
+    def size(self) -> int:
+        return size_of(self.session)
+
+    def states(self, changes: Sequence[Change]) -> list[State]:
+        return [State(logit) for logit in checked_logits(self.query, changes, self.session.logits(changes))]
+
+
+class MarginStates:
+    """Any other decision: compared with all rivals, and with what lies behind each margin."""
+
+    def __init__(self, model: DecidedModel, query: Query) -> None:
+        self.model, self.decision = model, model.decision
+        links = model.links(query, every=True)
+        self.names = [model.graph.name(link.dst) for link in links]
+        self.session = open_session_of_links(model.model, links, model.decision.margin)
+
+    @property
+    def size(self) -> int:
+        return size_of(self.session)
+
+    def states(self, changes: Sequence[Change]) -> list[State]:
+        rows = self.session.scores(changes)
+        return [State(self.model.margin_of_all(row[None]), self.decision.standing(row, self.names)) for row in rows]
+
+
+def open_states(model: Model, graph: TemporalGraph, query: Query, wanted: Wanted) -> StateSession:
+    """A session about a link and a decision."""
+    chosen = decision_of(model, query, wanted)
+    decided = decide(model, graph, query, chosen)
+    if isinstance(decided, DecidedModel):
+        return MarginStates(decided, query)
+    return LogitStates(open_session(decided, query), query, decision_in(decided) or chosen)
+
+
+def check_decision(model: Model, graph: TemporalGraph, query: Query, wanted: Wanted) -> None:
+    """Raise an error if a model cannot decide this way about a link."""
+    decision_of(model, query, wanted).rivals(graph, query)

@@ -1,0 +1,129 @@
+"""What lies behind a decision, before and after: a ranking with its rivals, class scores, or a number in a range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from cody.models.decision import Between, Decision, InTop, Labelled, RatherThan, Standing, State
+from cody.models.margins import probability
+from cody.utils.words import sanitize
+from cody.web.facts import Facts, figure
+from cody.web.markup import Markup, element, name, percent
+
+WIDEST = 24  # letters of a name
+ROOM = 0.15  # of the axis of a number, on either side of what it shows
+
+
+class Words(NamedTuple):
+    """What is said above the picture."""
+
+    title: str
+    sentence: str
+
+
+def words_of(decision: Decision) -> Words | None:
+    """The words of this part of the page; None if a decision has no such part."""
+    if isinstance(decision, InTop):
+        line = f"The line is below place {decision.k}, the last that counts."
+        return Words("The ranking", f"The best of {decision.of:,} destinations, with their scores. {line}")
+    if isinstance(decision, RatherThan):
+        return Words("The two destinations", "Their scores, the higher one first.")
+    if isinstance(decision, Labelled):
+        return Words("The class scores", "The class with the highest score is predicted.")
+    if isinstance(decision, Between):
+        return Words("The predicted number", f"Shaded: the range from {decision.low:g} to {decision.high:g}.")
+    return None
+
+
+def before_and_after(facts: Facts, changed: tuple[int, ...], title: str) -> Markup:
+    """The picture: with nothing changed, and with a change; the script redraws the second half."""
+    decision = facts.why.decision
+    known = [facts.standings.get(()), facts.standings.get(tuple(sorted(changed)))]
+    if isinstance(decision, Between):
+        return _number(decision, [None if standing is None else standing.value for standing in known])
+    shares = _shares(decision, known)
+    titles = ("Nothing changed", title or "Now")
+    halves = (
+        element(
+            "div",
+            element("h3", heading, id=f"standing-{key}-title"),
+            element("p", "" if standing else "Not evaluated.", class_="unevaluated", hidden=bool(standing)),
+            element("ol", *_places(decision, standing, shares), id=f"standing-{key}"),
+            hidden=key == "now" and not changed,
+        )
+        for key, heading, standing in zip(("was", "now"), titles, known, strict=True)
+    )
+    return element("div", *halves, class_="standings")
+
+
+def _shares(decision: Decision, known: Sequence[Standing | None]) -> dict[float, float]:
+    """The length of the bar of each score: a probability; of class scores, from below the lowest to the highest."""
+    every = [leader.score for standing in known if standing is not None for leader in standing.leaders]
+    if not isinstance(decision, Labelled) or not every:
+        return {score: probability(score) for score in every}
+    low, high = min(every), max(every)
+    room = 0.08 * (high - low) or 1.0
+    return {score: (score - low + room) / (high - low + room) for score in every}
+
+
+def _places(decision: Decision, standing: Standing | None, shares: dict[float, float]) -> Iterator[Markup]:
+    """The lines of a list; the one that the decision is about is marked, and apart if it is not among the best."""
+    if standing is None:
+        return
+    own, last = about(decision), decision.k if isinstance(decision, InTop) else 0
+    for place, leader in enumerate(standing.leaders, start=1):
+        score = leader.score if isinstance(decision, Labelled) else probability(leader.score)
+        rank = standing.rank if leader.name == own and standing.rank is not None else place
+        kinds = ["own"] * (leader.name == own) + ["apart"] * (rank != place) + ["last"] * (place == last)
+        yield _place(rank, leader.name, f"{score:.3f}", shares[leader.score], kinds)
+
+
+def _place(rank: int, called: str, score: str, share: float, kinds: Sequence[str]) -> Markup:
+    bar = element("rect", width=percent(share), height=10, rx=2)
+    return element(
+        "li",
+        element("span", f"{rank:,}", class_="rank"),
+        name(called, WIDEST),
+        element("svg", bar, width="100%", height=10, aria_hidden="true"),
+        element("span", score),
+        class_=" ".join(kinds) or None,
+    )
+
+
+def about(decision: Decision) -> str:
+    """The destination or class that a decision is about."""
+    if isinstance(decision, Labelled):
+        return decision.label
+    return decision.name if isinstance(decision, InTop | RatherThan) else ""
+
+
+def _number(decision: Between, values: Sequence[float | None]) -> Markup:
+    """An axis with the range, and the number before and after."""
+    shown = [decision.low, decision.high, *(value for value in values if value is not None)]
+    low, high = min(shown), max(shown)
+    low, high = low - ROOM * (high - low), high + ROOM * (high - low)
+
+    def place(value: float) -> float:
+        return (value - low) / (high - low)
+
+    first, last = (None if value is None else place(value) for value in values)
+    start, end = place(decision.low), place(decision.high)
+    parts = [
+        element("rect", class_="track", x=0, y=17, width="100%", height=6, rx=3),
+        element("rect", class_="range", x=percent(start), y=6, width=percent(end - start), height=28, rx=4),
+        *(element("text", f"{limit:g}", x=percent(place(limit)), y=50) for limit in (decision.low, decision.high)),
+        element("circle", class_="first", cx=percent(first or 0.0), cy=20, r=6.5, hidden=first is None),
+        element("circle", class_="now", cx=percent(last or 0.0), cy=20, r=7.5, id="number-now", hidden=last is None),
+    ]
+    scale = {"data-low": repr(low), "data-high": repr(high)}
+    return element("svg", *parts, class_="number", width="100%", height=54, aria_hidden="true", **scale)
+
+
+def as_plain(decision: Decision, state: State) -> dict[str, Any] | None:
+    """What lies behind a margin as plain data, with names as they are shown; None if nothing does."""
+    standing = state.standing
+    if standing is None:
+        return None
+    leaders = [{"name": sanitize(leader.name, WIDEST), "score": leader.score} for leader in standing.leaders]
+    return {"value": standing.value, "rank": standing.rank, "leaders": leaders, "figure": figure(decision, state)}

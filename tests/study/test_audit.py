@@ -1,0 +1,245 @@
+"""An audit says what a model reacts to, and finds models that are broken on purpose."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import cody
+from cody.cli import app
+from cody.data import save_graph
+from cody.engine import FastTGN
+from cody.errors import CallError
+from cody.models.heuristics import RuleModel, reference_models, repeats
+from cody.study import read_audit
+from cody.study.audit import FAIL, INTERVENTIONS, PASS, WARN
+from cody.train.checkpoint import Checkpoint, save_model
+from random_events import random_graph, random_network
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return random_graph(np.random.default_rng(5), nodes=20, events=200)
+
+
+@pytest.fixture(scope="module")
+def with_features():
+    return random_graph(np.random.default_rng(6), nodes=20, events=200, edge_features=2)
+
+
+def happened(graph, query, change):
+    """The events of the two ends that are part of a modified past."""
+    absent, present = graph.difference(change, query)
+    rows = {*graph.history(query.src, query.before).tolist(), *graph.history(query.dst, query.before).tolist()} - absent
+    return sorted(rows | {row for row in present if {query.src, query.dst} & {graph.src[row], graph.dst[row]}})
+
+
+def model_of(graph, rule, name="mine"):
+    """A model from a function of graph, link and the rows that happened."""
+
+    def logits(graph, query, changes):
+        return [rule(graph, query, happened(graph, query, change)) for change in changes]
+
+    return cody.as_model(logits, graph, identity=name, hops=1)
+
+
+def statuses(report):
+    return {check.name: check.status for check in report.checks}
+
+
+def test_a_model_that_ignores_time_is_found(graph):
+    report = cody.audit(model_of(graph, lambda graph, query, rows: len(rows) - 20.5), graph, links=20)
+    for name in ("the link one day later", "events twice as long ago", "times exchanged among events"):
+        assert report.effect(name).flipped.value == 0
+    assert statuses(report)["uses times"] == WARN
+    assert "It ignores their times" in str(report)
+    assert report.status == WARN
+
+
+def test_a_model_that_uses_time_passes(graph):
+    def rule(graph, query, rows):
+        return 1.0 if rows and query.time - graph.time[rows].max() < 2 else -1.0
+
+    report = cody.audit(model_of(graph, rule), graph, links=20)
+    assert report.effect("the link one day later").flipped.value > 0.1
+    assert statuses(report)["uses times"] == PASS
+
+
+def test_a_model_that_looks_into_the_future_is_found(graph):
+    def logits(graph, query, changes):
+        later = [set(range(query.before, query.before + 3)) - change for change in changes]
+        return [sum(query.dst in (graph.src[row], graph.dst[row]) for row in rows if row < 200) - 0.5 for rows in later]
+
+    report = cody.audit(cody.as_model(logits, graph, identity="sees the future"), graph, links=20)
+    assert statuses(report)["later events removed: changes nothing"] == FAIL
+    assert report.status == FAIL
+
+
+def test_a_model_that_reacts_to_events_of_strangers_is_found(graph):
+    def logits(graph, query, changes):
+        return [10.5 - sum(row >= graph.num_events for row in change) for change in changes]
+
+    report = cody.audit(cody.as_model(logits, graph, identity="counts"), graph, links=10)
+    assert statuses(report)["unrelated events added: changes nothing"] == FAIL
+
+
+def test_a_model_that_only_repeats_is_found(graph):
+    report = cody.audit(RuleModel(graph, "repeats", repeats), graph, links=30)
+    assert report.references[0].agrees.value == 1
+    assert report.references[0].right is None
+    assert statuses(report)["knows more than EdgeBank"] == WARN
+    assert "It decides like EdgeBank on 100 % of the links." in str(report)
+
+
+def test_features_that_are_swapped_or_ignored_are_found(with_features):
+    def by_feature(graph, query, rows):
+        features = graph.features_of(np.array(rows, dtype=np.int64))
+        return float(features[:, 0].sum()) if rows else -1.0
+
+    for rule, status in ((by_feature, PASS), (lambda graph, query, rows: len(rows) - 20.5, WARN)):
+        report = cody.audit(model_of(with_features, rule), with_features, links=20)
+        assert statuses(report)["uses features"] == status
+        assert report.effect("features set to zero").links == 40
+
+
+def test_without_features_that_part_does_not_apply(graph):
+    report = cody.audit(FastTGN(random_network(graph, "tgn"), graph), graph, links=3)
+    assert report.effect("features set to zero").links == 0
+    assert "uses features" not in statuses(report)
+
+
+def test_every_effect_is_an_exact_what_if(graph):
+    """The fast engine and the reference implementation have the same effects."""
+    model = FastTGN(random_network(graph, "tgn"), graph)
+    fast, slow = (cody.audit(each, graph, links=4) for each in (model, model.replay))
+    for one, other in zip(fast.effects, slow.effects, strict=True):
+        assert (one.name, one.links, one.flipped) == (other.name, other.links, other.flipped)
+        if one.size is not None:
+            assert one.size == pytest.approx(other.size, abs=1e-4)
+
+
+def test_cutting_history_keeps_exactly_the_latest_events(graph):
+    seen = []
+
+    def rule(graph, query, rows):
+        seen.append((query, rows))
+        return 1.0
+
+    cut = [each for each in INTERVENTIONS if each.name == "only the last 2 of each end"]
+    cody.audit(model_of(graph, rule), graph, links=5, interventions=cut)
+    for query, rows in seen[10:]:  # the first ones have the whole past
+        latest = {*graph.history(query.src, query.before)[-2:], *graph.history(query.dst, query.before)[-2:]}
+        assert rows == sorted(latest)
+
+
+@pytest.mark.parametrize(("links", "warned"), [(24, True), (25, False)])
+def test_a_verdict_from_few_predictions_says_so(graph, links, warned):
+    report = cody.audit(model_of(graph, lambda graph, query, rows: len(rows) - 20.5), graph, links=links)
+    assert report.links == 2 * links
+    assert report.verdict[-1].startswith(f"Only {2 * links} predictions, so these shares are rough") == warned
+
+
+def test_the_same_seed_gives_the_same_report(graph):
+    model = FastTGN(random_network(graph, "tgn"), graph)
+    one, other, different = (cody.audit(model, graph, links=4, seed=seed) for seed in (1, 1, 2))
+    assert one == other
+    assert one != different
+
+
+def test_a_model_that_knows_removals_only_is_audited_as_far_as_possible(graph):
+    class RemovalsOnly:
+        identity, hops = "removals", 1
+
+        def __init__(self):
+            self.graph = graph
+
+        def logits(self, query, changes):
+            return [float(len(happened(graph, query, change))) - 20.5 for change in changes]
+
+    report = cody.audit(RemovalsOnly(), graph, links=5)
+    assert report.effect("repeated events removed").links > 0
+    assert "cannot score another log" in report.effect("events twice as long ago").reason
+
+
+def test_checks_of_ones_own(graph):
+    model = model_of(graph, lambda graph, query, rows: len(rows) - 20.5)
+    name = "only the last 1 of each end"
+    found = [cody.audit(model, graph, links=20, at_most={name: limit}).status for limit in (0.0, 1.0)]
+    assert found == [FAIL, WARN]
+    with pytest.raises(CallError, match="did you mean 'unrelated events added'"):
+        cody.audit(model, graph, at_most={"unrelated event added": 0.5})
+    with pytest.raises(CallError, match="between 0 and 1, not 2"):
+        cody.audit(model, graph, at_most={name: 2})
+
+
+def test_reference_models_follow_their_rules():
+    graph = cody.TemporalGraph.from_arrays(
+        src=[0, 1, 2, 3, 0, 1], dst=[1, 0, 1, 1, 2, 2], time=[0.0, 10.0, 20.0, 30.0, 95.0, 100.0]
+    )
+    link = graph.query_at(0, 1, 100.0)._replace(before=5)
+    models = reference_models(graph, [link])
+    changes = [frozenset(), frozenset({0})]
+    decided = {name: (model.logits(link, changes) > 0).tolist() for name, model in models.items()}
+    assert decided["EdgeBank"] == [True, False]
+    assert decided["EdgeBank, recent"] == [False, False]  # 100 ago, of 100
+    assert decided["replies"] == [True, True]
+    assert decided["common partners"] == [True, True]  # node 2
+    assert decided["popularity"] == [False, False]  # as many as usual are not more
+    (early,) = models["common partners"].logits(graph.query(1), [frozenset()])
+    assert early < 0
+
+
+def test_a_report_is_read_as_it_was_written_and_follows_its_schema(graph):
+    report = cody.audit(FastTGN(random_network(graph, "tgn"), graph), graph, links=3)
+    schema = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "audit.json").read_text())
+    text = json.dumps(report.to_dict())
+    jsonschema.validate(json.loads(text), schema)
+    assert read_audit(text) == report
+
+
+@pytest.fixture(scope="module")
+def folder(graph, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("audit")
+    save_graph(graph, folder / "events")
+    save_model(folder / "model", Checkpoint(random_network(graph, "tgn"), graph.identity))
+    return folder
+
+
+def run(folder, *words):
+    where = ["--data", str(folder / "events"), "--model", str(folder / "model")]
+    return CliRunner().invoke(app, ["audit", "--links", "3", *words, *where])
+
+
+def test_the_exit_code_says_whether_a_check_failed(folder):
+    limit = "only the last 1 of each end=0"
+    assert run(folder).exit_code == 0
+    assert run(folder, "--at-most", limit, "--fail-on", "fail").exit_code in (0, 1)
+    report = json.loads(run(folder, "--at-most", limit, "--json").stdout)
+    failed = any(check["status"] == FAIL for check in report["checks"])
+    assert run(folder, "--at-most", limit, "--fail-on", "fail").exit_code == int(failed)
+    assert run(folder, "--csv").stdout.splitlines()[0].startswith("name,group,links,flipped")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--at-most", "times"), "is not understood"),
+        (("--at-most", "nothing=0.5"), "there is no intervention 'nothing'"),
+        (("--csv", "--json"), "not both"),
+        (("--period", "0.5..0.5"), "two increasing shares"),
+    ],
+)
+def test_bad_calls_are_refused(folder, words, message):
+    ended = run(folder, *words)
+    assert isinstance(ended.exception, CallError)
+    assert message in str(ended.exception)
+
+
+def test_where_all_events_are_simultaneous_no_day_is_added_or_rounded():
+    graph = cody.TemporalGraph.from_arrays(src=[0, 1, 0, 0], dst=[1, 2, 2, 1], time=[5.0, 5.0, 5.0, 5.0])
+    report = cody.audit(model_of(graph, lambda graph, query, rows: len(rows) - 1.5), graph, links=2, period=(0, 1))
+    for name in ("the link one day later", "times rounded to the day"):
+        assert report.effect(name).links == 0
