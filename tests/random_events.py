@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from cody.graph import TemporalGraph
+from cody.graph import Query, TemporalGraph
 from cody.models.sizes import Sizes, edge_width
 from cody.train.architectures import ARCHITECTURES
 
@@ -25,6 +25,15 @@ def random_graph(rng, *, nodes=12, events=80, edge_features=0, node_features=0, 
         node_features=rng.normal(size=(nodes + 2, node_features)) if node_features else None,
         num_nodes=nodes + 2,
     )
+
+
+def random_queries(rng, graph, count):
+    """Real events, links between any nodes at any time, self-loops, and links before the first event."""
+    queries = [graph.query(int(row)) for row in rng.integers(0, graph.num_events, count)]
+    for before in rng.integers(0, graph.num_events + 1, count).tolist():
+        src, dst = rng.integers(0, graph.num_nodes, 2).tolist()
+        queries.append(Query(src, dst, float(graph.time[-1] + rng.random()), before))
+    return [*queries, Query(0, 0, 1e6, 0), Query(1, 1, 1e6, graph.num_events), *queries[:2]]
 
 
 def random_network(graph, kind, seed=0, **sizes):

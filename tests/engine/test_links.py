@@ -7,22 +7,13 @@ from cody.engine import Replay, fast_model, links
 from cody.errors import CallError
 from cody.graph import Query
 from cody.graph.edits import Add
-from random_events import random_graph, random_network
+from random_events import random_graph, random_network, random_queries
 
 UNCHANGED = [frozenset()]
 
 
 def one_by_one(model, queries):
     return [float(model.logits(query, UNCHANGED)[0]) for query in queries]
-
-
-def random_queries(rng, graph, count):
-    """Real events, links between any nodes at any time, self-loops, and links before the first event."""
-    queries = [graph.query(int(row)) for row in rng.integers(0, graph.num_events, count)]
-    for before in rng.integers(0, graph.num_events + 1, count).tolist():
-        src, dst = rng.integers(0, graph.num_nodes, 2).tolist()
-        queries.append(Query(src, dst, float(graph.time[-1] + rng.random()), before))
-    return [*queries, Query(0, 0, 1e6, 0), Query(1, 1, 1e6, graph.num_events), *queries[:2]]
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -9,8 +9,7 @@ from cody.graph import Query
 from cody.graph.edits import Add
 from cody.models import ToyModel
 from cody.models.contract import links_without
-from engine.test_links import random_queries
-from random_events import random_graph, random_network
+from random_events import random_graph, random_network, random_queries
 
 KINDS = pytest.mark.parametrize("kind", ["tgn", "tgat"])
 
