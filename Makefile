@@ -8,7 +8,7 @@ TRAIN = $(BIN)/cody train --patience 3
 
 FEATURES = import numpy._core._multiarray_umath as n; print(*(f for f in n.__cpu_dispatch__ if n.__cpu_features__[f]))
 
-QUICK = tests/test_contract.py tests/test_errors.py tests/explain/test_explain.py tests/graph tests/search tests/utils \
+QUICK = tests/test_contract.py tests/test_errors.py tests/explaining/test_explain.py tests/graph tests/search tests/utils \
 	tests/study/test_explainers.py tests/engine/test_fast.py tests/engine/test_imagined.py tests/engine/test_weights.py \
 	src/cody/graph src/cody/search
 

@@ -40,8 +40,8 @@ from cody.engine.library import form
 from cody.engine.vectors import Products
 from cody.engine.weights import Weights
 from cody.errors import CallError, CodyError, did_you_mean
-from cody.explain.pipeline import explain
-from cody.explain.what_if import parse_rows
+from cody.explaining.pipeline import explain
+from cody.explaining.what_if import parse_rows
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE, candidates
 from cody.models.contract import Change, Model

@@ -24,7 +24,7 @@ import torch
 
 from cody.data import load, save_graph
 from cody.engine import load_model
-from cody.explain.document import SCHEMA
+from cody.explaining.document import SCHEMA
 from cody.graph.neighbourhood import SIZE, events_on_paths
 from cody.models.sizes import PRESETS
 from cody.study.explainers import COMPARED, explainer

@@ -19,8 +19,8 @@ import numpy as np
 
 from cody import load, load_model
 from cody.engine.library import form
-from cody.explain.pipeline import explain
-from cody.explain.what_if import parse_rows
+from cody.explaining.pipeline import explain
+from cody.explaining.what_if import parse_rows
 from cody.graph.neighbourhood import candidates, events_on_paths
 
 

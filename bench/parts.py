@@ -36,7 +36,7 @@ from cody.engine.rows import CompiledRows, PureRows
 from cody.engine.tgn import FastTGN, MemoryInputs
 from cody.engine.vectors import NearDuplicates, Products
 from cody.engine.weights import Weights
-from cody.explain.pipeline import explain
+from cody.explaining.pipeline import explain
 from cody.graph import Query, TemporalGraph
 from cody.search.oracle import Oracle
 from engine import EVALUATIONS, OUT_OF_REACH, generated, late_links, random_model

@@ -32,7 +32,7 @@ import numpy as np
 
 import cody
 from cody import Add, Move, TemporalGraph
-from cody.explain.what_if import answer_cases
+from cody.explaining.what_if import answer_cases
 from cody.web.questions import LinkQuestion, as_case
 
 DAY = 86_400.0

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from cody.explain.document import ExplanationDocument
-from cody.explain.even_if import EvenIf
+from cody.explaining.document import ExplanationDocument
+from cody.explaining.even_if import EvenIf
 from cody.study.audit import AuditReport
 from cody.study.comparison import SurveyOutput
 from cody.study.failure import Failure

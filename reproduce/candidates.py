@@ -27,7 +27,7 @@ from looking import by_attention, by_memory
 from page import replace_section
 
 import cody
-from cody.explain.explanation import Explanation
+from cody.explaining.explanation import Explanation
 from cody.graph import Query
 from cody.graph.neighbourhood import SIZE, ends_first, events_on_paths
 from cody.models.contract import open_session

@@ -18,7 +18,7 @@ import numpy as np
 from variants import thorough_scout
 
 import cody
-from cody.explain.explanation import ADDED, MOVED, REMOVED
+from cody.explaining.explanation import ADDED, MOVED, REMOVED
 from cody.graph.neighbourhood import events_on_paths
 from cody.search.proposals import additions, moves, removals
 from cody.study.instances import sample_kinds

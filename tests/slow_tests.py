@@ -15,7 +15,7 @@ SLOW = (
     "tests/test_docs.py::test_the_commands_do_what_the_pages_show",
     "tests/test_docs.py::test_the_python_on_a_page",
     "tests/test_docs.py::test_the_tour",
-    "tests/explain/test_explain.py::test_a_document_with_any_value_replaced",
+    "tests/explaining/test_explain.py::test_a_document_with_any_value_replaced",
     "tests/cli/test_output.py::test_what_is_printed_arrives",
     "tests/cli/test_start.py",
     "tests/web/test_browser.py",

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from cody.explain.document import EvaluatedPart, EvaluationPart, EventTable, ExplanationDocument, QueryPart
+from cody.explaining.document import EvaluatedPart, EvaluationPart, EventTable, ExplanationDocument, QueryPart
 from cody.study.explainers import EXPLAINERS
 from cody.study.record import Record, record_of
 from cody.utils.files import with_checksum

@@ -26,7 +26,7 @@ ORDER = [
     {"cody.graph"},
     {"cody.models", "cody.data"},
     {"cody.engine", "cody.search"},
-    {"cody.explain", "cody.train"},
+    {"cody.explaining", "cody.train"},
     {"cody.adapters", "cody.baselines"},
     {"cody.study"},
     {"cody.paper"},  # only commands import it
@@ -38,7 +38,7 @@ ORDER = [
 
 # A result can show itself as a page, so its method, and nothing else of its room, imports what draws it.
 SHOWS_ITSELF = {
-    ("cody.explain.explanation", "cody.web"),
+    ("cody.explaining.explanation", "cody.web"),
     ("cody.study.impact", "cody.web.impact_page"),
     ("cody.study.report", "cody.web.survey_page"),
 }
@@ -78,14 +78,14 @@ def test_imports_go_one_way():
 
 def test_searching_by_estimates_is_one_file():
     """Whoever searches or explains need not know that some models are searched by estimates."""
-    rooms = [SOURCE / room for room in ("search", "explain")]
+    rooms = [SOURCE / room for room in ("search", "explaining")]
     knowing = [file.name for room in rooms for file in room.rglob("*.py") if "open_estimates" in file.read_text()]
     assert knowing == ["estimates.py"]
 
 
 def test_the_sentences_of_an_answer_are_in_one_file():
     """An explanation has values; whoever changes a sentence finds it in wording.py. Errors are not answers."""
-    tree = ast.parse((SOURCE / "explain" / "explanation.py").read_text())
+    tree = ast.parse((SOURCE / "explaining" / "explanation.py").read_text())
     skipped = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Raise) for part in ast.walk(node)}
     skipped |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
     texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
@@ -176,7 +176,7 @@ def test_importing_cody_is_light():
 
 def test_all_equals_the_public_names():
     assert all(hasattr(cody, name) for name in cody.__all__)  # each is imported now, where it was not yet
-    own_modules = {file.stem for file in SOURCE.iterdir()} - {"explain"}  # a function too
+    own_modules = {file.stem for file in SOURCE.iterdir()}
     public = {name for name in vars(cody) if not name.startswith("_") and name not in own_modules}
     public -= {"TYPE_CHECKING"}
     assert set(cody.__all__) == set(dir(cody)) == public | {"__version__"}

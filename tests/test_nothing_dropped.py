@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from cody import Add, TemporalGraph, cli
-from cody.explain.what_if import Scenario, answer_cases
+from cody.explaining.what_if import Scenario, answer_cases
 from cody.models import ToyModel
 from commands import data_and_model
 

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from cody.data import load
     from cody.engine.saved import load_model
     from cody.errors import CodyError
-    from cody.explain.claims import verify_explanation
-    from cody.explain.even_if import even_if
-    from cody.explain.explanation import Explanation
-    from cody.explain.pipeline import explain
+    from cody.explaining.claims import verify_explanation
+    from cody.explaining.even_if import even_if
+    from cody.explaining.explanation import Explanation
+    from cody.explaining.pipeline import explain
     from cody.graph import Query, TemporalGraph
     from cody.graph.edits import Add, Alter, Move
     from cody.graph.neighbourhood import candidates
@@ -63,10 +63,10 @@ _lazy.import_on_demand(
         "cody.data.named": "load",
         "cody.engine.saved": "load_model",
         "cody.errors": "CodyError",
-        "cody.explain.claims": "verify_explanation",
-        "cody.explain.even_if": "even_if",
-        "cody.explain.explanation": "Explanation",
-        "cody.explain.pipeline": "explain",
+        "cody.explaining.claims": "verify_explanation",
+        "cody.explaining.even_if": "even_if",
+        "cody.explaining.explanation": "Explanation",
+        "cody.explaining.pipeline": "explain",
         "cody.graph.edits": "Add Alter Move",
         "cody.graph.log": "Query TemporalGraph",
         "cody.graph.neighbourhood": "candidates",

@@ -20,7 +20,7 @@ from cody.adapters.sourced import SourcedModel
 from cody.cli import app
 from cody.data import save_graph
 from cody.errors import CallError
-from cody.explain.what_if import effects
+from cody.explaining.what_if import effects
 from cody.graph.grid import Grid, make_grid, usual_splits
 from cody.models import check_model
 from cody.models.contract import as_seen

@@ -17,8 +17,8 @@ from attack.things import Generator, odd_edits, odd_graph, odd_network, odd_quer
 from cody import search
 from cody.engine import Replay, fast_model
 from cody.errors import BudgetError, CallError
-from cody.explain.explanation import Explanation
-from cody.explain.pipeline import explain
+from cody.explaining.explanation import Explanation
+from cody.explaining.pipeline import explain
 from cody.graph import FloatArray, Query, TemporalGraph
 from cody.graph.neighbourhood import candidates, events_among_nodes, events_on_paths
 from cody.graph.protected import Protected

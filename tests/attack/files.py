@@ -22,8 +22,8 @@ from cody.baselines import load_pgexplainer
 from cody.cli import app
 from cody.engine import load_model
 from cody.errors import CodyError
-from cody.explain.explanation import Explanation
-from cody.explain.what_if import read_cases
+from cody.explaining.explanation import Explanation
+from cody.explaining.what_if import read_cases
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
 from cody.study.record_file import read_records

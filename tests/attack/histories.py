@@ -15,7 +15,7 @@ from attack.things import Generator
 from cody.engine import FastTGN, Replay, fast_model, tgn
 from cody.engine.fast import QueryWorkspace
 from cody.engine.selfcheck import answer_all
-from cody.explain.pipeline import explain
+from cody.explaining.pipeline import explain
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.models.contract import Change
 from cody.models.margins import flips

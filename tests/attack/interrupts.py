@@ -32,8 +32,8 @@ from cody import search
 from cody.data import save_graph
 from cody.engine import load_model
 from cody.errors import CodyError
-from cody.explain.pipeline import explain
-from cody.explain.what_if import effects
+from cody.explaining.pipeline import explain
+from cody.explaining.what_if import effects
 from cody.graph import TemporalGraph
 from cody.graph.edits import Add, Move
 from cody.models.contract import Session, model_on

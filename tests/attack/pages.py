@@ -9,8 +9,8 @@ import numpy as np
 
 from attack.finding import expect
 from attack.things import Generator
-from cody.explain.explanation import Explanation
-from cody.explain.pipeline import explain
+from cody.explaining.explanation import Explanation
+from cody.explaining.pipeline import explain
 from cody.graph import TemporalGraph
 from cody.graph.columns import LONGEST_NAME
 from cody.models.toy import ToyModel

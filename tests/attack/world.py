@@ -24,7 +24,7 @@ from cody.baselines import ScorerSettings, train_explainer
 from cody.baselines.differentiable import SoftModel
 from cody.data import save_graph
 from cody.engine import load_model
-from cody.explain.pipeline import explain
+from cody.explaining.pipeline import explain
 from cody.graph import TemporalGraph
 from cody.models.sizes import Sizes
 from cody.search import policies

@@ -24,7 +24,7 @@ from cody.cli.command import Output
 from cody.cli.data import event_table
 from cody.data import load, open_graph, save_graph
 from cody.engine import fast_model
-from cody.explain.explanation import Explanation
+from cody.explaining.explanation import Explanation
 from cody.graph import TemporalGraph
 from cody.graph.edits import Add, Move
 from cody.models.contract import model_on

@@ -6,7 +6,7 @@ import pytest
 
 import cody
 from cody.cli.what_if import what_if
-from cody.explain.explanation import Explanation
+from cody.explaining.explanation import Explanation
 from cody.graph.units import find_unit, pair
 from cody.study.record import Record
 from commands import run

@@ -8,7 +8,7 @@ import torch
 
 from cody.engine import FastTGN, Replay, fast, fast_model, selfcheck
 from cody.engine.selfcheck import SelfCheck
-from cody.explain.pipeline import explain
+from cody.explaining.pipeline import explain
 from cody.graph import Query, TemporalGraph
 from cody.search.oracle import Oracle
 from random_events import random_graph, random_network

@@ -12,7 +12,7 @@ from cody import Alter, TemporalGraph
 from cody.cli import app
 from cody.data import open_graph, save_graph
 from cody.errors import CallError, DataError
-from cody.explain.what_if import parse_alter
+from cody.explaining.what_if import parse_alter
 from cody.train.checkpoint import Checkpoint, save_model
 from random_events import random_network
 

@@ -9,7 +9,7 @@ import pytest
 import cody
 from cody.engine import Replay, fast_model
 from cody.errors import CallError, DataError, ModelError
-from cody.explain.explanation import Explanation
+from cody.explaining.explanation import Explanation
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import ends_first, near_all
 from cody.models import decision as decisions

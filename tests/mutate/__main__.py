@@ -38,18 +38,22 @@ ENGINE = (
     "tests/engine/test_links.py",
     "tests/engine/test_kept_only.py",
 )
-EXPLAIN = ("tests/explain/test_explain.py", "tests/explain/test_widening.py", "tests/explain/test_simultaneous.py")
+EXPLAIN = (
+    "tests/explaining/test_explain.py",
+    "tests/explaining/test_widening.py",
+    "tests/explaining/test_simultaneous.py",
+)
 TESTS = {  # module → what should notice a change of it, the quickest first
     "cody.search.greedy": SEARCH,
     "cody.search.tree": SEARCH,
     "cody.search.scout": ("tests/search/test_scout.py", *SEARCH),
     "cody.search.result": SEARCH,
-    "cody.search.exhaustive": (*SEARCH, "tests/explain/test_explain.py"),
-    "cody.search.diverse": (*SEARCH, "tests/explain/test_explain.py"),
+    "cody.search.exhaustive": (*SEARCH, "tests/explaining/test_explain.py"),
+    "cody.search.diverse": (*SEARCH, "tests/explaining/test_explain.py"),
     "cody.search.oracle": ("tests/search/test_oracle.py", *SEARCH, *EXPLAIN),
     "cody.search.space": ("tests/search/test_proposals.py", *EXPLAIN),
     "cody.search.run": EXPLAIN,
-    "cody.search.widening": ("tests/explain/test_widening.py", *EXPLAIN),
+    "cody.search.widening": ("tests/explaining/test_widening.py", *EXPLAIN),
     "cody.search.estimates": ("tests/adapters/test_approximate.py", *EXPLAIN),
     "cody.search.intrusion": ("tests/search/test_proposals.py", *EXPLAIN),
     "cody.search.time_shift": ("tests/search/test_proposals.py", *EXPLAIN),
@@ -59,8 +63,8 @@ TESTS = {  # module → what should notice a change of it, the quickest first
     "cody.engine.pure": ENGINE,
     "cody.engine.memory": ENGINE,
     "cody.engine.lineage": ENGINE,
-    "cody.explain.pipeline": ("tests/adapters/test_approximate.py", *EXPLAIN),
-    "cody.explain.verification": EXPLAIN,
+    "cody.explaining.pipeline": ("tests/adapters/test_approximate.py", *EXPLAIN),
+    "cody.explaining.verification": EXPLAIN,
     "cody.study.metrics": ("tests/study/test_explanation_metrics.py", "tests/study/test_run.py"),
     "cody.study.run": ("tests/study/test_run.py", "tests/study/test_failures.py"),
     "cody.study.surveys": ("tests/study/test_survey.py", "tests/study/test_failures.py"),

@@ -15,7 +15,7 @@ from cody import Add, Alter, Move, Protected, Query, TemporalGraph, as_model, ex
 from cody.cli import app
 from cody.engine import fast_model
 from cody.errors import CallError, CodyError, DataError
-from cody.explain.explanation import Explanation
+from cody.explaining.explanation import Explanation
 from cody.models import ToyModel
 from cody.models.margins import flips
 from cody.paper.tables import tables

@@ -20,7 +20,7 @@ from cody.baselines.differentiable import SoftModel
 from cody.cli import app
 from cody.data import save_graph
 from cody.errors import CallError
-from cody.explain.pipeline import explain
+from cody.explaining.pipeline import explain
 from cody.models import ToyModel
 from cody.search import policies
 from cody.study.explainers import (

@@ -7,6 +7,7 @@ import jsonschema
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from explain.test_schemas import validator
 
 import cody
 from cody import cli
@@ -21,7 +22,6 @@ from cody.models.contract import as_model
 from cody.models.margins import flips
 from cody.study.impact import Impact, impact
 from cody.train.checkpoint import Checkpoint, save_model
-from explain.test_schemas import validator
 from random_events import random_graph, random_network
 
 LINKS = range(60, 120)

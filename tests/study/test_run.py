@@ -19,7 +19,7 @@ from cody import search
 from cody.cli import app
 from cody.engine import Replay, fast_model
 from cody.errors import CallError, CodyError, DataError
-from cody.explain.pipeline import explain
+from cody.explaining.pipeline import explain
 from cody.models import ToyModel
 from cody.models.contract import _AskEachTime, fingerprint
 from cody.search import policies

@@ -222,7 +222,7 @@ def test_pages_of_a_survey_cost_no_second_search(tmp_path, monkeypatch):
         raise AssertionError("something was searched, or candidates were looked for")
 
     monkeypatch.setattr(Explainer, "explain", refuse)
-    for module in ("cody.graph.neighbourhood", "cody.explain.upgrade"):
+    for module in ("cody.graph.neighbourhood", "cody.explaining.upgrade"):
         monkeypatch.setattr(sys.modules[module], "candidates", refuse)
     run("survey", records, *data, "--html", tmp_path / "survey.html", "--pages", tmp_path / "pages")
     for why in known:

@@ -12,7 +12,7 @@ from cody.data import campus
 from cody.engine import fast_model, load_model
 from cody.engine.replay import Replay
 from cody.errors import CallError, DataError
-from cody.explain.what_if import effects
+from cody.explaining.what_if import effects
 from cody.graph import TemporalGraph
 from cody.models.sizes import Sizes
 from cody.train.checkpoint import load_checkpoint

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cody
-from cody.explain.what_if import Scenario
+from cody.explaining.what_if import Scenario
 from cody.models.decided import decide, decision_of, states_of
 from cody.models.decision import Above, Labelled, Leader
 from cody.models.margins import probability

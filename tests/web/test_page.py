@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from cody import Add, Explanation
 from cody.cli import app
 from cody.errors import CallError, DataError
-from cody.explain.what_if import parse_add
+from cody.explaining.what_if import parse_add
 from cody.web import write_page
 from cody.web.axes import axes
 from cody.web.facts import Facts

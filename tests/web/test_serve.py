@@ -24,7 +24,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 from cody.cli.serve import listen
-from cody.explain.what_if import Scenario
+from cody.explaining.what_if import Scenario
 from cody.models.contract import size_of
 from cody.web import Limits, Live, create_app
 from cody.web.facts import Facts

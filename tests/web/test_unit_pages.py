@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 import cody
-from cody.explain.what_if import Scenario
+from cody.explaining.what_if import Scenario
 from cody.graph import units as kinds
 from cody.graph.dependants import reply
 

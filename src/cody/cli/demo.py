@@ -13,8 +13,8 @@ from cody.cli.progress import status
 from cody.data import load
 from cody.engine import load_model
 from cody.errors import CodyError
-from cody.explain.explanation import Explanation
-from cody.explain.pipeline import explain
+from cody.explaining.explanation import Explanation
+from cody.explaining.pipeline import explain
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.graph.neighbourhood import SIZE
 from cody.utils.files import cache_directory

@@ -9,8 +9,8 @@ from cody.cli.messages import print_csv, print_json, say
 from cody.cli.progress import progress, share_a_terminal
 from cody.cli.show import Prose, ShownPart, print_parts
 from cody.errors import CallError
-from cody.explain.even_if import EvenIf, even_if
-from cody.explain.even_if_words import kept_table, notes, question, sentence
+from cody.explaining.even_if import EvenIf, even_if
+from cody.explaining.even_if_words import kept_table, notes, question, sentence
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE
 from cody.models.contract import Model

@@ -40,8 +40,8 @@ from cody.cli.options import (
 from cody.cli.progress import progress
 from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
-from cody.explain.explanation import Explanation
-from cody.explain.pipeline import explain as explain_link
+from cody.explaining.explanation import Explanation
+from cody.explaining.pipeline import explain as explain_link
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE
 from cody.models.contract import Model

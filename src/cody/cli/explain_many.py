@@ -11,7 +11,7 @@ from cody.cli.messages import print_csv, print_json, say
 from cody.cli.progress import progress, share_a_terminal
 from cody.cli.running import stoppable, worker_opener
 from cody.errors import ModelError
-from cody.explain.explanation import Explanation
+from cody.explaining.explanation import Explanation
 from cody.graph import Query, TemporalGraph
 from cody.models.contract import Model
 from cody.study.explanations import (

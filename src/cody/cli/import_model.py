@@ -9,7 +9,7 @@ from typing import Any
 from cody.cli.command import COUNT, FILE, FOLDER, argument, bundled, command, option, option_fields, section
 from cody.cli.options import DataSource, required_data_options
 from cody.errors import CallError, did_you_mean
-from cody.explain.what_if import parse_rows
+from cody.explaining.what_if import parse_rows
 from cody.graph import TemporalGraph
 
 _model, _pyg = section("The model"), option_fields("Models of PyTorch Geometric (--from pyg)")

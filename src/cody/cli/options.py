@@ -17,8 +17,8 @@ from cody.cli.command import COUNT, PAGE, argument, bundled, option_fields, sect
 from cody.cli.messages import say
 from cody.cli.progress import progress
 from cody.errors import CallError, CodyError, ModelError
-from cody.explain.what_if import parse_add, parse_alter, parse_move, parse_rows, read_rows
-from cody.explain.without import Removal, without
+from cody.explaining.what_if import parse_add, parse_alter, parse_move, parse_rows, read_rows
+from cody.explaining.without import Removal, without
 from cody.graph import Query
 from cody.graph.protected import Protected
 from cody.study.explainers import (

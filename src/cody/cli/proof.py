@@ -9,8 +9,8 @@ import numpy as np
 
 from cody.cli.messages import say
 from cody.errors import CallError
-from cody.explain.advice import LONGEST
-from cody.explain.pipeline import spaces
+from cody.explaining.advice import LONGEST
+from cody.explaining.pipeline import spaces
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE
 from cody.models.contract import Model, open_session

@@ -18,10 +18,10 @@ import click
 
 from cody.cli.messages import styled
 from cody.data import Dataset, DataSummary, is_here
-from cody.explain.advice import NextStep, next_steps
-from cody.explain.explanation import Explanation
-from cody.explain.what_if import DecidedCase, Scenario
-from cody.explain.wording import AnswerTable, alternatives_table, answer_table
+from cody.explaining.advice import NextStep, next_steps
+from cody.explaining.explanation import Explanation
+from cody.explaining.what_if import DecidedCase, Scenario
+from cody.explaining.wording import AnswerTable, alternatives_table, answer_table
 from cody.graph import TemporalGraph
 from cody.graph.edits import Add, Alter, Move
 from cody.models.decided import LINK_PREDICTED

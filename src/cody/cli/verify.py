@@ -17,7 +17,7 @@ from cody.errors import CallError, DataError
 from cody.utils.words import count, sanitize
 
 if TYPE_CHECKING:
-    from cody.explain.claims import ClaimReport
+    from cody.explaining.claims import ClaimReport
 
 ALL, SETS = "all", 20
 
@@ -52,7 +52,7 @@ def verify(file: Path, line: int | None, sets: int | None, source: ModelSource, 
 
     The reference implementation replays the log from its first event. The exit code is 1 if a claim is contradicted.
     """
-    from cody.explain.claims import verify_explanation
+    from cody.explaining.claims import verify_explanation
 
     documents = read_documents(file)
     if not documents:

@@ -11,7 +11,7 @@ from pathlib import Path
 from cody.cli.command import COUNT, FILE, PAGE, argument, command, option
 from cody.cli.messages import say
 from cody.errors import CallError, DataError
-from cody.explain.explanation import Explanation
+from cody.explaining.explanation import Explanation
 from cody.utils.words import count, sanitize
 
 NOT_EXPLAINED = re.compile(r'\{"schema": ?"cody/(evaluation|failure)/')  # lines of an evaluation that explain nothing

@@ -23,9 +23,9 @@ from cody.cli.options import (
 )
 from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
-from cody.explain.what_if import DecidedCase, Scenario, decide_cases, each_unit, near, read_cases, unseen
-from cody.explain.without import Removal
-from cody.explain.wording import occasion
+from cody.explaining.what_if import DecidedCase, Scenario, decide_cases, each_unit, near, read_cases, unseen
+from cody.explaining.without import Removal
+from cody.explaining.wording import occasion
 from cody.graph import TemporalGraph
 from cody.graph.dependants import Rule
 from cody.graph.edits import Add, Alter, Edit, Move

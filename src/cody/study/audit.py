@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Meta
 
 from cody.errors import CallError, CodyError, did_you_mean
-from cody.explain.what_if import Scenario, answer_cases, near
+from cody.explaining.what_if import Scenario, answer_cases, near
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.models.contract import Model, as_seen, check_is_model, identity_of, label_task, logit_of_only, logits_of_links
 from cody.models.heuristics import reference_models

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cody.explain.document import ExplanationDocument
-from cody.explain.explanation import ADDED, REMOVED, Event
-from cody.explain.pipeline import event_of
-from cody.explain.upgrade import RecordOf02, candidates_of_0_2
+from cody.explaining.document import ExplanationDocument
+from cody.explaining.explanation import ADDED, REMOVED, Event
+from cody.explaining.pipeline import event_of
+from cody.explaining.upgrade import RecordOf02, candidates_of_0_2
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.models.decision import Decision, InTop, RatherThan, State
 from cody.study.record import Record

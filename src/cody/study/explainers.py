@@ -15,8 +15,8 @@ from typing import Any
 from cody import search
 from cody.baselines import tgnnexplainer
 from cody.errors import CallError, did_you_mean
-from cody.explain.explanation import Explanation
-from cody.explain.pipeline import explain
+from cody.explaining.explanation import Explanation
+from cody.explaining.pipeline import explain
 from cody.graph import Query, TemporalGraph, whole_number
 from cody.graph.dependants import Rule
 from cody.graph.neighbourhood import SIZE, Near, ends_first, events_among_nodes, events_on_paths

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cody.errors import DataError
-from cody.explain.document import from_text
-from cody.explain.explanation import ADDED, REMOVED, Event, Explanation
+from cody.explaining.document import from_text
+from cody.explaining.explanation import ADDED, REMOVED, Event, Explanation
 from cody.graph import Query, TemporalGraph
 from cody.models.contract import Model, identity_of
 from cody.models.margins import probability

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from cody.errors import BudgetError, CallError, CodyError, DataError, first_line
-from cody.explain.document import Kind
+from cody.explaining.document import Kind
 from cody.utils.forms import Count, Form
 from cody.utils.words import count
 

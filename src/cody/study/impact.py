@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from cody._version import __version__
 from cody.errors import CallError
-from cody.explain.verification import verify_change
+from cody.explaining.verification import verify_change
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.graph.spread import hops_from
 from cody.graph.units import Unit

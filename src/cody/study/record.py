@@ -9,9 +9,16 @@ from typing import Any
 from msgspec import UNSET
 
 from cody.errors import CallError, DataError
-from cody.explain.document import WHAT, ExplanationDocument, decision_in_part, events_of, explanation_of, read_document
-from cody.explain.explanation import REMOVED, Event, Explanation
-from cody.explain.upgrade import RecordOf02
+from cody.explaining.document import (
+    WHAT,
+    ExplanationDocument,
+    decision_in_part,
+    events_of,
+    explanation_of,
+    read_document,
+)
+from cody.explaining.explanation import REMOVED, Event, Explanation
+from cody.explaining.upgrade import RecordOf02
 from cody.models.decided import LINK_PREDICTED
 from cody.models.decision import Above, Decision, InTop
 from cody.models.margins import flips

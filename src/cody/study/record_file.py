@@ -21,8 +21,8 @@ from typing import Annotated, Any, BinaryIO, cast
 from msgspec import UNSET, Meta, UnsetType
 
 from cody.errors import DataError
-from cody.explain import upgrade
-from cody.explain.document import SCHEMA, DecisionPart, Kind, read_document
+from cody.explaining import upgrade
+from cody.explaining.document import SCHEMA, DecisionPart, Kind, read_document
 from cody.study import failure
 from cody.study.appending import LineAppender, appending_lines
 from cody.study.failure import Failure

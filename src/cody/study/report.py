@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from cody.explain import wording
-from cody.explain.document import DecisionPart, decision_part
-from cody.explain.upgrade import RecordOf02
+from cody.explaining import wording
+from cody.explaining.document import DecisionPart, decision_part
+from cody.explaining.upgrade import RecordOf02
 from cody.graph import BoolArray, FloatArray, TemporalGraph
 from cody.models.decided import LINK_PREDICTED
 from cody.models.decision import Decision, InTop, Labelled

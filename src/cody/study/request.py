@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from cody.explain.explanation import Explanation
+from cody.explaining.explanation import Explanation
 from cody.graph import Query, TemporalGraph
 from cody.models.contract import Model
 from cody.models.deciding import ByLabel, described

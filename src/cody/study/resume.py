@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 
 from cody.errors import DataError
-from cody.explain.document import decision_in_part
+from cody.explaining.document import decision_in_part
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
 from cody.models.decided import LINK_PREDICTED

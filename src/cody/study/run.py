@@ -17,8 +17,8 @@ from msgspec import UNSET
 
 from cody._version import __version__
 from cody.errors import CallError, DataError, ModelError
-from cody.explain.document import EvaluationPart, decision_part, document_of
-from cody.explain.explanation import Explanation
+from cody.explaining.document import EvaluationPart, decision_part, document_of
+from cody.explaining.explanation import Explanation
 from cody.graph import TemporalGraph, whole_number
 from cody.models.contract import (
     DECIMALS,

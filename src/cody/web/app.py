@@ -14,7 +14,7 @@ from starlette.routing import Match
 
 from cody._version import __version__
 from cody.errors import BudgetError, CallError, CodyError
-from cody.explain.what_if import Scenario, parse_add, parse_move, parse_rows
+from cody.explaining.what_if import Scenario, parse_add, parse_move, parse_rows
 from cody.graph.columns import LONGEST_NAME
 from cody.graph.edits import Edit
 from cody.models.decision import Above

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cody.data import datasets
-from cody.explain.wording import capital
+from cody.explaining.wording import capital
 from cody.models.decision import Above, Between, InTop, Labelled, RatherThan
 from cody.utils.words import count, is_date, moment, moment_and_zone, ordinal, sanitize
 from cody.web.charts import ends, meter

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from cody.errors import BudgetError, CallError, CodyError, first_line
-from cody.explain.explanation import Explanation
-from cody.explain.pipeline import explain
-from cody.explain.what_if import Scenario
+from cody.explaining.explanation import Explanation
+from cody.explaining.pipeline import explain
+from cody.explaining.what_if import Scenario
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.graph.dependants import Rule
 from cody.graph.neighbourhood import SIZE, candidates, ends_first

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from cody.explain.explanation import Explanation
-from cody.explain.what_if import Scenario
+from cody.explaining.explanation import Explanation
+from cody.explaining.what_if import Scenario
 from cody.graph.edits import Add, Edit, Move
 from cody.models.decided import LINK_PREDICTED
 from cody.models.decision import Above

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from cody.errors import CallError
-from cody.explain.what_if import Scenario
+from cody.explaining.what_if import Scenario
 from cody.graph import TemporalGraph
 from cody.graph.columns import LONGEST_NAME
 from cody.graph.edits import Add, Edit, Move

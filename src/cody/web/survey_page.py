@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from cody.explain.document import decision_in_part
-from cody.explain.explanation import ADDED, MOVED, REMOVED
-from cody.explain.wording import capital
+from cody.explaining.document import decision_in_part
+from cody.explaining.explanation import ADDED, MOVED, REMOVED
+from cody.explaining.wording import capital
 from cody.study.comparison import ExplainedByBoth, ModelComparison
 from cody.study.report import LATEST, LISTED, Decisive, Example, Part, Survey
 from cody.study.shares import Contrast

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cody.explain.unit_words import span
+from cody.explaining.unit_words import span
 from cody.utils.words import count, moment
 from cody.web.facts import Facts
 from cody.web.markup import Markup, element, join

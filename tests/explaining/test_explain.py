@@ -15,9 +15,9 @@ from cody.baselines import tgnnexplainer
 from cody.cli import show
 from cody.engine import Replay, fast_model
 from cody.errors import BudgetError, CallError, DataError, ModelError, ProbabilityWarning
-from cody.explain.explanation import Explanation
-from cody.explain.pipeline import explain
-from cody.explain.wording import answer_table
+from cody.explaining.explanation import Explanation
+from cody.explaining.pipeline import explain
+from cody.explaining.wording import answer_table
 from cody.graph import TemporalGraph
 from cody.graph.edits import Add, Move
 from cody.graph.neighbourhood import candidates, events_among_nodes, events_on_paths

@@ -10,8 +10,8 @@ import html
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cody.explain.reason import reason
-from cody.explain.unit_words import left_out, togetherness, unit_cells, without_units
+from cody.explaining.reason import reason
+from cody.explaining.unit_words import left_out, togetherness, unit_cells, without_units
 from cody.graph.edits import ADDED, ALTERED, MOVED, REMOVED
 from cody.models.decision import Above, State, Subject, still
 from cody.search.result import EVALUATIONS, ITERATIONS
@@ -28,7 +28,7 @@ from cody.utils.words import (
 )
 
 if TYPE_CHECKING:
-    from cody.explain.explanation import Event, Explanation
+    from cody.explaining.explanation import Event, Explanation
 
 LONGEST_ALTERNATIVE = 6  # lines that an alternative takes in a table
 LONGEST_FAILURE = 8  # edits in a table of what came closest

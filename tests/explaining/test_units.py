@@ -10,8 +10,8 @@ import pytest
 
 from cody.engine import Replay, fast_model
 from cody.errors import CallError
-from cody.explain.explanation import Explanation
-from cody.explain.pipeline import explain
+from cody.explaining.explanation import Explanation
+from cody.explaining.pipeline import explain
 from cody.graph import TemporalGraph
 from cody.graph import units as kinds
 from cody.graph.dependants import dependants, forward, reply

@@ -8,7 +8,7 @@ import pytest
 import cody
 from cody import Explanation, TemporalGraph
 from cody.cli.show import advice
-from cody.explain.advice import next_steps
+from cody.explaining.advice import next_steps
 from cody.graph.neighbourhood import ends_first
 from cody.search.oracle import counting
 from cody.search.widening import WIDTHS

@@ -9,8 +9,8 @@ import pytest
 from cody import Protected, explain
 from cody.data import save_graph, summarise
 from cody.errors import CallError
-from cody.explain.explanation import Explanation
-from cody.explain.what_if import Scenario
+from cody.explaining.explanation import Explanation
+from cody.explaining.what_if import Scenario
 from cody.graph import TemporalGraph
 from cody.graph.neighbourhood import candidates
 from cody.models.toy import ToyModel

@@ -7,13 +7,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from explain.test_schemas import validator
 
 import cody
 from cody import cli
 from cody.data import save_graph
 from cody.engine import Replay, fast_model
 from cody.errors import CallError, DataError
-from cody.explain.even_if import EvenIf, even_if
+from cody.explaining.even_if import EvenIf, even_if
 from cody.graph import Query, TemporalGraph
 from cody.graph.units import pair
 from cody.models.contract import as_model, logit_of_only
@@ -25,7 +26,6 @@ from cody.search.sufficient import sufficient
 from cody.study.explainers import explainer
 from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.checkpoint import Checkpoint, save_model
-from explain.test_schemas import validator
 from random_events import random_graph, random_network
 
 NOTHING = frozenset()

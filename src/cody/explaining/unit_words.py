@@ -9,7 +9,7 @@ from cody.models.decision import State
 from cody.utils.words import ago, count, earlier, is_date, moment
 
 if TYPE_CHECKING:
-    from cody.explain.explanation import ChangedUnit, Explanation
+    from cody.explaining.explanation import ChangedUnit, Explanation
 
 NAMED_UNITS = 3  # units of an answer that a sentence names
 NAMED_DEPENDANTS = 8  # events that go along, by row

@@ -9,7 +9,7 @@ from cody.utils.tables import TextTable
 from cody.utils.words import count, earlier, heading_of_times, is_date, moment, moment_and_zone, sanitize
 
 if TYPE_CHECKING:
-    from cody.explain.even_if import EvenIf
+    from cody.explaining.even_if import EvenIf
 
 FEW = 3  # rows that are named in a sentence
 

@@ -10,14 +10,14 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from cody.explain.unit_words import without_units
+from cody.explaining.unit_words import without_units
 from cody.graph.edits import ADDED, ALTERED, MOVED, REMOVED
 from cody.models.decision import Above
 from cody.models.margins import flips, numbers, shift
 from cody.utils.words import count, is_date, moment, sanitize
 
 if TYPE_CHECKING:
-    from cody.explain.explanation import Event, Explanation
+    from cody.explaining.explanation import Event, Explanation
 
 UNITS = (("second", 1, 120), ("minute", 60, 7200), ("hour", 3600, 172_800), ("day", 86_400, math.inf))
 LASTING = 3  # a period reaches up to the link if its beginning is so many times as old as its end

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cody.errors import BudgetError, ModelError
-from cody.explain.explanation import Counterfactual, Verification, WholeUnit
+from cody.explaining.explanation import Counterfactual, Verification, WholeUnit
 from cody.graph import Query, TemporalGraph
 from cody.models.contract import (
     DECIMALS,

@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from cody.errors import BudgetError, CallError, ProbabilityWarning
-from cody.explain.explanation import (
+from cody.explaining.explanation import (
     ADDED,
     ALL_EVENTS,
     ALTERED,
@@ -31,7 +31,7 @@ from cody.explain.explanation import (
     Neighbour,
     Surroundings,
 )
-from cody.explain.verification import VerifiedAnswer, gives_probabilities, verify
+from cody.explaining.verification import VerifiedAnswer, gives_probabilities, verify
 from cody.graph import IntArray, Query, TemporalGraph, check_query, is_in
 from cody.graph.dependants import Rule, as_rule
 from cody.graph.edits import Add, Alter

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cody.explain import unit_words, wording
-from cody.explain.advice import NextStep, next_steps
-from cody.explain.reason import reason
+from cody.explaining import unit_words, wording
+from cody.explaining.advice import NextStep, next_steps
+from cody.explaining.reason import reason
 from cody.graph import Query
 from cody.graph.edits import ADDED as ADDED  # documents name edits by these words
 from cody.graph.edits import ALTERED as ALTERED
@@ -436,8 +436,8 @@ class Explanation:
         return figures | {"predicted": None if margin is None else margin > 0}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, in the form that `cody.explain.document` defines."""
-        from cody.explain.document import to_plain  # whoever only looks at an answer need not wait for it
+        """Plain data for JSON, in the form that `cody.explaining.document` defines."""
+        from cody.explaining.document import to_plain  # whoever only looks at an answer need not wait for it
 
         return to_plain(self)
 
@@ -448,14 +448,14 @@ class Explanation:
     @classmethod
     def from_json(cls, text: str) -> Explanation:
         """What `to_json` wrote. A line of an evaluation is read, too, and a document that CoDy 0.2 wrote."""
-        from cody.explain.document import from_text
+        from cody.explaining.document import from_text
 
         return from_text(text)
 
     @classmethod
     def from_dict(cls, written: dict[str, Any]) -> Explanation:
         """What `to_dict` made."""
-        from cody.explain.document import from_plain
+        from cody.explaining.document import from_plain
 
         return from_plain(written)
 

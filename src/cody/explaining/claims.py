@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody.errors import CallError, CodyError
-from cody.explain.document import DERIVED, ExplanationDocument, document_of, explanation_of, read_document, to_plain
-from cody.explain.explanation import Event, Explanation
-from cody.explain.pipeline import event_with_features, scope_of, surroundings_of
-from cody.explain.verification import differ, reference_logit
-from cody.explain.wording import subject
+from cody.explaining.document import DERIVED, ExplanationDocument, document_of, explanation_of, read_document, to_plain
+from cody.explaining.explanation import Event, Explanation
+from cody.explaining.pipeline import event_with_features, scope_of, surroundings_of
+from cody.explaining.verification import differ, reference_logit
+from cody.explaining.wording import subject
 from cody.graph import Query, TemporalGraph, check_query
 from cody.graph.edits import ADDED, MOVED, REMOVED, Add, Edit, Move
 from cody.models.contract import Change, Model, identity_of, logit_of_only, model_on
@@ -103,7 +103,7 @@ def verify_explanation(
     Raises:
         DataError: The document is damaged: it cannot be read, or its checksum does not match.
 
-    >>> from cody.explain.pipeline import explain
+    >>> from cody.explaining.pipeline import explain
     >>> from cody.models import ToyModel
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
     >>> model = ToyModel(graph, weights=[1, 2, -1, 0])

@@ -11,7 +11,7 @@ from cody.search.widening import WIDTHS
 from cody.utils.words import duration
 
 if TYPE_CHECKING:
-    from cody.explain.explanation import Explanation
+    from cody.explaining.explanation import Explanation
 
 LONGEST = 600.0  # seconds; nobody is sent to wait for longer
 

@@ -5,9 +5,9 @@ import pytest
 
 from cody.engine import Replay, fast_model
 from cody.errors import CallError
-from cody.explain import what_if
-from cody.explain.what_if import Scenario, decide_cases
-from cody.explain.without import without
+from cody.explaining import what_if
+from cody.explaining.what_if import Scenario, decide_cases
+from cody.explaining.without import without
 from cody.graph import TemporalGraph
 from cody.graph.dependants import reply
 from random_events import random_graph, random_network

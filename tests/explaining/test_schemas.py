@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cody.errors import DataError
-from cody.explain.pipeline import explain
+from cody.explaining.pipeline import explain
 from cody.models import ToyModel
 from cody.search import greedy, policies
 from cody.search.proposals import additions, moves, removals

@@ -14,8 +14,8 @@ from cody.cli import app
 from cody.data import save_graph
 from cody.engine import FastTGN
 from cody.errors import DataError
-from cody.explain.claims import CONFIRMED, CONTRADICTED, NOT_CHECKED, verify_explanation
-from cody.explain.document import ExplanationDocument, document_of
+from cody.explaining.claims import CONFIRMED, CONTRADICTED, NOT_CHECKED, verify_explanation
+from cody.explaining.document import ExplanationDocument, document_of
 from cody.graph.dependants import reply
 from cody.graph.units import pair
 from cody.search.proposals import additions, moves, removals

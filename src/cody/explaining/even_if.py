@@ -15,10 +15,10 @@ from msgspec import Meta
 
 from cody._version import __version__
 from cody.errors import BudgetError, CallError
-from cody.explain import even_if_words
-from cody.explain.pipeline import Labels, check_explainable, spaces
-from cody.explain.verification import verify_change
-from cody.explain.wording import link
+from cody.explaining import even_if_words
+from cody.explaining.pipeline import Labels, check_explainable, spaces
+from cody.explaining.verification import verify_change
+from cody.explaining.wording import link
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE, Near, ends_first, groups
 from cody.graph.protected import Protected

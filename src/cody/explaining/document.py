@@ -18,8 +18,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import astuple
 
-from cody.explain import upgrade
-from cody.explain.explanation import (
+from cody.explaining import upgrade
+from cody.explaining.explanation import (
     ChangedUnit,
     Counterfactual,
     Event,
@@ -29,7 +29,7 @@ from cody.explain.explanation import (
     Verification,
     WholeUnit,
 )
-from cody.explain.packing import PACKED_ROWS, PACKED_SETS, pack_rows, pack_sets, unpack_rows, unpack_sets
+from cody.explaining.packing import PACKED_ROWS, PACKED_SETS, pack_rows, pack_sets, unpack_rows, unpack_sets
 from cody.graph import Query
 from cody.models.decided import LINK_PREDICTED
 from cody.models.decision import Above, Between, DecidedBy, Decision, InTop, Labelled, Leader, RatherThan, Standing
