@@ -32,6 +32,7 @@ RUN = [
     ROOT / "README.md",
     DOCS / "quickstart.md",
     DOCS / "data.md",
+    DOCS / "benchmark.md",
     *QUESTIONS,
 ]  # every command and every line of Python in them
 PYTHON = [  # only their Python: models take hours

@@ -51,6 +51,8 @@ CALLS = {
         "Imported",
     ),
     "evaluate": (f"{WHERE} --instances 2 --iterations 9 --out run.jsonl", "incorrect"),
+    "benchmark run": ("--out bench --mechanisms reply --explainers scout --links 2", "scout"),
+    "benchmark table": ("bench", "scout"),
     "tables": ("records.jsonl", "cody"),
     "figures": ("records.jsonl --out figures", r"\.svg"),
     "cache": ("", "cody cache --clear|folder"),

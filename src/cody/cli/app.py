@@ -43,6 +43,7 @@ app = CommandGroup(
         "train-explainer": "Train an explainer for a model.",
         "import-model": "Import the weights of a model trained elsewhere.",
         "evaluate": "Run explainers on the same links and record every answer.",
+        "benchmark": "Compare explainers where the causes of links are known.",
         "tables": "Compare explainers in the tables of the paper.",
         "figures": "Draw the figures of the paper's evaluation.",
         "data": "List, inspect, import and export data sets.",

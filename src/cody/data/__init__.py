@@ -6,6 +6,7 @@ from cody.utils import lazy as _lazy
 
 if TYPE_CHECKING:
     from cody.data.campus import Campus, campus
+    from cody.data.mechanisms import MECHANISMS, PlantedCauses, mechanism
     from cody.data.named import Dataset, data_directory, datasets, fetch, is_here, load
     from cody.data.readers import from_table, from_temporal_data, read_events
     from cody.data.storage import open_graph, save_graph
@@ -13,9 +14,11 @@ if TYPE_CHECKING:
     from cody.graph import verify_graph
 
 __all__ = [
+    "MECHANISMS",
     "Campus",
     "DataSummary",
     "Dataset",
+    "PlantedCauses",
     "campus",
     "data_directory",
     "datasets",
@@ -24,6 +27,7 @@ __all__ = [
     "from_temporal_data",
     "is_here",
     "load",
+    "mechanism",
     "open_graph",
     "read_events",
     "save_graph",
@@ -35,6 +39,7 @@ _lazy.import_on_demand(
     __name__,
     {
         "cody.data.campus": "Campus campus",
+        "cody.data.mechanisms": "MECHANISMS PlantedCauses mechanism",
         "cody.data.named": "Dataset data_directory datasets fetch is_here load",
         "cody.data.readers": "from_table from_temporal_data read_events",
         "cody.data.storage": "open_graph save_graph",

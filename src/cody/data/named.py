@@ -1,7 +1,7 @@
 """Named data sets, and `load`, which accepts data in any form.
 
-`collegemsg` ships with the package and `campus` is synthetic; the others are looked up in the data directory:
-`$CODY_DATA`, else `$XDG_CACHE_HOME/cody`, else `~/.cache/cody`.
+`collegemsg` ships with the package; `campus` and the logs of `cody.data.mechanisms` are synthetic; the others are
+looked up in the data directory: `$CODY_DATA`, else `$XDG_CACHE_HOME/cody`, else `~/.cache/cody`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cody.data.campus import campus
+from cody.data.mechanisms import MECHANISMS, planted
 from cody.data.readers import exists, files_to_suggest, from_table, from_temporal_data, read_events, two_sided
 from cody.data.streams import ByteStream, at_most_bytes, errors_about, read_text_columns, unpack_gzip
 from cody.data.summary import summarise
@@ -107,6 +108,9 @@ def _load(source: Any, columns: dict[str, Any]) -> TemporalGraph:
     if isinstance(source, str) and source in _names():
         _reject_columns(columns, f"{source!r} is a data set with known columns")
         return _load_named(_named(source))
+    if isinstance(source, str) and source.split()[:1] and source.split()[0] in MECHANISMS:
+        _reject_columns(columns, f"{source!r} is a generated log with known columns")
+        return planted(source).graph
     if isinstance(source, str) and not source.strip():
         raise CallError(f"data must be the name of a data set or a path, not {source!r}")
     if isinstance(source, str) and not exists(Path(source)) and not _looks_like_a_path(source):

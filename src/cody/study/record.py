@@ -89,6 +89,11 @@ class Record:
         return tuple(map(str, self.options.get("edits") or REMOVALS))
 
     @property
+    def factual(self) -> bool:
+        """Whether X names what speaks for the decision, whether or not it changes without X."""
+        return isinstance(self.document, ExplanationDocument) and self.document.factual
+
+    @property
     def is_necessary(self) -> bool:
         """Fidelity+ of one link: the decision changes without X."""
         return flips(self.original, self.without)

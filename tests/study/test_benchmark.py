@@ -1,0 +1,82 @@
+"""The benchmark with known causes: it resumes, and tells good explainers from bad ones by its files alone."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from cody.cli import app
+from cody.data.mechanisms import planted
+from cody.errors import CallError, DataError
+from cody.study import benchmark
+from cody.study.benchmark import ALL, benchmark_rows, run_benchmark
+from cody.study.explainers import explainer
+
+EXPLAINERS = [explainer(name, size=64) for name in ("scout", "greedy-event-impact", "random")]
+
+
+def files_of(folder):
+    return sorted(folder.glob("*.jsonl"))
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("benchmark")
+    steps = list(run_benchmark(folder, ["redundant", "masked noise=2.0"], EXPLAINERS, links=12))
+    assert sum(step.record is not None for step in steps) == 2 * 3 * 12
+    return folder
+
+
+def test_good_and_bad_explainers_differ_by_more_than_their_intervals(results):
+    rows = {row.explainer: row for row in benchmark_rows(files_of(results)) if row.log == ALL}
+    scout, greedy, random = (
+        rows[name].scores["exact"] for name in ("scout-spatio-temporal", "greedy-event-impact", "random")
+    )
+    assert scout.low > greedy.high
+    assert greedy.low > random.high
+
+
+def test_a_finished_run_explains_nothing_again_and_more_explainers_extend_it(results):
+    again = list(run_benchmark(results, ["redundant", "masked noise=2.0"], EXPLAINERS, links=12))
+    assert [step.record for step in again] == [None, None]
+    more = [*EXPLAINERS, explainer("pbone", size=64)]
+    extended = [step.record for step in run_benchmark(results, ["redundant"], more, links=12) if step.record]
+    assert {record.explainer for record in extended} == {"pbone"}
+    assert len(extended) == 12
+
+
+def test_rows_are_the_means_of_the_scores_of_single_explanations(results):
+    rows = benchmark_rows(files_of(results))
+    assert {row.log for row in rows} == {ALL, "redundant", "masked noise=2.0"}
+    of_log = {(row.log, row.explainer): row for row in rows}
+    for name in ("scout-spatio-temporal", "random"):
+        both = [of_log[log, name].scores["recall"].value for log in ("redundant", "masked noise=2.0")]
+        assert of_log[ALL, name].scores["recall"].value == pytest.approx(sum(both) / 2)
+        assert of_log[ALL, name].links == 24
+
+
+def test_records_of_another_log_are_rejected(results, monkeypatch):
+    monkeypatch.setattr(benchmark, "_planted", lambda text: planted(f"{text} seed=7"))
+    with pytest.raises(DataError, match="is another one than the records are about"):
+        benchmark_rows(files_of(results))
+
+
+def test_an_option_that_a_mechanism_does_not_have_is_rejected():
+    with pytest.raises(CallError, match="nose=3 is no option of a mechanism; there are people, places"):
+        planted("reply nose=3")
+    with pytest.raises(CallError, match="people=many"):
+        planted("reply people=many")
+    assert planted("reply noise=2 seed=3").name == "reply noise=2.0 seed=3"
+
+
+def test_the_command_prints_the_same_table_from_the_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call = ["benchmark", "run", "--out", "b", "--mechanisms", "reply", "--explainers", "scout,random", "--links", "3"]
+    made = CliRunner().invoke(app, call)
+    shown = CliRunner().invoke(app, ["benchmark", "table", "b"])
+    assert made.exit_code == shown.exit_code == 0
+    assert made.stdout == shown.stdout
+    rows = json.loads(CliRunner().invoke(app, ["benchmark", "table", "b", "--json"]).stdout)
+    assert {row["log"] for row in rows} == {ALL, "reply"}
+    (tmp_path / "empty").mkdir()
+    assert "there are no records" in str(CliRunner().invoke(app, ["benchmark", "table", "empty"]).exception)
