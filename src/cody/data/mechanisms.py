@@ -193,11 +193,11 @@ def ways_of(name: str, graph: TemporalGraph, row: int) -> tuple[Change, ...]:
     """
     rows = np.arange(row)
     rows = rows[graph.time[row] - graph.time[:row] <= WINDOW[name] + TOLERANCE * (name == "periodicity")]
-    return tuple(dict.fromkeys(map(frozenset, WAYS[name](Past(graph, row, rows)))))
+    return tuple(dict.fromkeys(map(frozenset, WAYS[name](PastOfLink(graph, row, rows)))))
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastOfLink:
     """The events of the window before a link."""
 
     graph: TemporalGraph
@@ -213,7 +213,13 @@ class Past:
         return int(self.graph.dst[self.row])
 
     def between(self, src: int | None = None, dst: int | None = None, kind: int | None = None) -> list[int]:
-        """The rows from a source to a destination; None: any. `kind` is that of the source."""
+        """The rows of some of these events.
+
+        Args:
+            src: The source; None: any.
+            dst: The destination; None: any.
+            kind: What the source is: `PERSON` or `HOST`; None: anything.
+        """
         graph, rows = self.graph, self.rows
         assert graph.node_features is not None
         fits = np.ones(len(rows), dtype=bool) if src is None else graph.src[rows] == src
@@ -226,11 +232,11 @@ class Past:
 Ways = Iterable[Iterable[int]]
 
 
-def _called_back(past: Past) -> Ways:
+def _called_back(past: PastOfLink) -> Ways:
     return ([row] for row in past.between(past.dst, past.src))
 
 
-def _met_a_third(past: Past) -> Ways:
+def _met_a_third(past: PastOfLink) -> Ways:
     ends: list[dict[int, list[int]]] = [{}, {}]  # of each end: whom it met, and when
     for row in past.rows.tolist():
         for met, node, other in zip(ends, (past.src, past.dst), (past.dst, past.src), strict=True):
@@ -240,46 +246,46 @@ def _met_a_third(past: Past) -> Ways:
     return (way for third in ends[0].keys() & ends[1].keys() for way in product(ends[0][third], ends[1][third]))
 
 
-def _a_day_ago(past: Past) -> Ways:
+def _a_day_ago(past: PastOfLink) -> Ways:
     elapsed = {row: past.graph.time[past.row] - past.graph.time[row] for row in past.between(past.src, past.dst)}
     return ([row] for row, seconds in elapsed.items() if abs(seconds - DAY) <= TOLERANCE)
 
 
-def _friend_was_there(past: Past) -> Ways:
+def _friend_was_there(past: PastOfLink) -> Ways:
     for call in past.between(dst=past.src, kind=PERSON):
         friend = int(past.graph.src[call])
         yield from ((visit, call) for visit in past.between(friend, past.dst) if visit < call)
 
 
-def _three_sent(past: Past) -> Ways:
+def _three_sent(past: PastOfLink) -> Ways:
     return combinations(past.between(past.src), ENOUGH)
 
 
-def _three_visitors(past: Past) -> Ways:
+def _three_visitors(past: PastOfLink) -> Ways:
     visits = combinations(past.between(dst=past.dst, kind=PERSON), ENOUGH)
     return (some for some in visits if len(set(past.graph.src[list(some)].tolist())) == ENOUGH)
 
 
-def _called(past: Past) -> Ways:
+def _called(past: PastOfLink) -> Ways:
     return ([row] for row in past.between(dst=past.src, kind=PERSON))
 
 
-def _called_and_invited(past: Past) -> Ways:
+def _called_and_invited(past: PastOfLink) -> Ways:
     return product(past.between(dst=past.src, kind=PERSON), past.between(dst=past.src, kind=HOST))
 
 
-def _called_last(past: Past) -> Ways:
+def _called_last(past: PastOfLink) -> Ways:
     """Nothing if the same one has called twice: which of the calls counts depends on the others."""
     calls = past.between(dst=past.src, kind=PERSON)
     own = [row for row in calls if past.graph.src[row] == past.dst]
     return [own] if len(own) == 1 and own == calls[-1:] else []
 
 
-def _invited(past: Past) -> Ways:
+def _invited(past: PastOfLink) -> Ways:
     return ([row] for row in past.between(dst=past.src, kind=HOST))
 
 
-WAYS: dict[str, Callable[[Past], Ways]] = dict(
+WAYS: dict[str, Callable[[PastOfLink], Ways]] = dict(
     zip(
         MECHANISMS,
         [
