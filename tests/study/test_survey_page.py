@@ -4,6 +4,7 @@ import html
 import re
 import sys
 from functools import cache
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -146,6 +147,60 @@ def test_names_cannot_do_anything(browser, tmp_path):
         assert len(watched.requests) == 1
 
 
+def test_the_headline_has_its_interval_and_the_finding_is_the_largest_difference(browser, tmp_path):
+    part = single().parts[0]
+    half = next(each for each in part.fragility if each.share.value >= 0.5)
+    named = [*part.relations, *part.latest, part.repetition, *part.ages]
+    clear = [each for each in named if each.ratio is not None and each.ratio.low > 1]
+    with tab(browser) as watched:
+        page = watched.open(single(), tmp_path)
+        low, high = (f"{100 * limit:.0f}" for limit in (half.share.low, half.share.high))
+        assert page.locator("h1").inner_text().startswith(f"{100 * half.share.value:.0f} % ({low}–{high} %) of")
+        largest = max(clear, key=lambda each: each.decisive.value - each.candidates.value)
+        assert f"{largest.what} (" in page.locator(".answer").inner_text()
+
+
+def test_the_curve_is_a_step_function_on_a_true_axis(browser, tmp_path):
+    sizes = [len(each.events) for each in single().parts[0].predictions]
+    with tab(browser) as watched:
+        page = watched.open(single(), tmp_path)
+        curve = page.locator("svg.curve").first
+        corners = [tuple(map(float, each.split())) for each in curve.locator(".line").get_attribute("d")[1:].split("L")]
+        top, bottom = 26, 150
+        for most in range(1, 11):
+            share = sum(0 < size <= most for size in sizes) / len(sizes)
+            assert corners[2 * most] == pytest.approx((most, bottom - (bottom - top) * share), abs=0.01)
+        middles = {}
+        for label in curve.locator(".size").all():
+            box = label.bounding_box()
+            middles[int(label.text_content())] = box["x"] + box["width"] / 2
+        step = (middles[10] - middles[0]) / 10
+        assert all(place == pytest.approx(middles[0] + size * step, abs=1) for size, place in middles.items())
+
+
+def test_a_point_is_selected_by_the_keyboard(browser, tmp_path):
+    with tab(browser, viewport={"width": 1400, "height": 900}) as watched:
+        page = watched.open(single(), tmp_path)
+        point = page.get_by_role("button", name="At most 2 events").first
+        point.focus()
+        page.keyboard.press("Enter")
+        assert point.get_attribute("aria-pressed") == "true"
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_charts_are_saved(browser, kind, tmp_path):
+    with tab(browser) as watched:
+        page = watched.open(single(), tmp_path)
+        with page.expect_download() as download:
+            page.locator(f'.part-decisive [data-save="{kind}"]').click()
+        content = download.value.path().read_bytes()
+        if kind == "png":
+            assert content.startswith(b"\x89PNG")
+        else:
+            texts = ElementTree.fromstring(content).itertext()
+            assert {"the reverse", "ratio", "50"} <= set(texts) or "the reverse direction" in content.decode()
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("made", [lambda: single(), lambda: Page(double())], ids=["one", "two"])
 def test_nothing_is_wider_than_the_window(browser, width, made, tmp_path):
@@ -158,8 +213,8 @@ def test_nothing_is_wider_than_the_window(browser, width, made, tmp_path):
 def test_the_labels_of_the_axis_stand_beside_the_points(browser, width, tmp_path):
     with tab(browser, viewport={"width": width, "height": 900}) as watched:
         page = watched.open(single(), tmp_path)
-        levels = page.locator(".curve").first.locator(".behind text")
-        points = page.locator(".curve").first.locator(".point").first.bounding_box()
+        levels = page.locator(".curve").first.locator(".level")
+        points = page.locator(".curve").first.locator(".point .hit").first.bounding_box()
         assert levels.all_text_contents() == ["0 %", "50 %", "100 %"]
         assert all(box["x"] + box["width"] <= points["x"] for box in (each.bounding_box() for each in levels.all()))
 
@@ -188,7 +243,7 @@ def test_without_scripts_every_figure_and_prediction_can_be_read(browser, tmp_pa
     with tab(browser, java_script_enabled=False) as watched:
         page = watched.open(single(), tmp_path)
         assert listed(page).count() == 24
-        assert page.locator("button.point").count() == 10
+        assert page.locator(".point").count() == 10
 
 
 def test_the_command_writes_the_page_and_the_pages_of_its_explanations(tmp_path):
@@ -198,7 +253,12 @@ def test_the_command_writes_the_page_and_the_pages_of_its_explanations(tmp_path)
     asked = ("survey", "--data", tmp_path / "events", "--model", tmp_path / "tgn", "--events", "150,160")
     options = ("--evaluations", 80, "--html", tmp_path / "survey.html")
     run(*asked, *options)
-    assert "cody explain --event 150 --data" in (tmp_path / "survey.html").read_text()
+    links = re.findall(r'href="([^"]+)"', (tmp_path / "survey.html").read_text())
+    assert sorted(links) == ["survey/150.html", "survey/160.html"]
+    assert 'href="../survey.html"' in (tmp_path / "survey" / "150.html").read_text()
+    (tmp_path / "taken").write_text("mine")
+    refused = run(*asked, "--evaluations", 80, "--html", tmp_path / "taken.html", code=2)
+    assert "choose one with --pages FOLDER" in refused
     run(*asked, *options, "--pages", tmp_path / "the pages")
     links = re.findall(r'href="([^"]+)"', (tmp_path / "survey.html").read_text())
     assert sorted(links) == ["the%20pages/150.html", "the%20pages/160.html"]

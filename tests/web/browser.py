@@ -10,7 +10,7 @@ import pytest
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 AXE = "axe-core@4.10.3"
 SCHEMES = ("light", "dark")
-WIDTHS = (380, 1600)
+WIDTHS = (380, 1280, 1600)
 PATIENCE = 30_000  # milliseconds until something must have happened, on a busy machine
 
 

@@ -328,7 +328,7 @@ def test_the_timeline_is_saved_as_svg_and_png(browser, tmp_path):
     with tab(browser) as watched:
         page = watched.open(why, tmp_path)
         with page.expect_download() as download:
-            page.locator("#save-svg").click()
+            page.locator('[data-save="svg"]').click()
         assert download.value.suggested_filename == "cody-7.svg"
         drawing = ElementTree.parse(download.value.path())
         text = " ".join(drawing.getroot().itertext())
@@ -337,7 +337,7 @@ def test_the_timeline_is_saved_as_svg_and_png(browser, tmp_path):
         assert len(paths) >= len(why.candidates)
         assert {path.get("stroke") for path in paths} >= {"rgb(23, 103, 168)"}  # it needs no style from outside
         with page.expect_download() as download:
-            page.locator("#save-png").click()
+            page.locator('[data-save="png"]').click()
         content = download.value.path().read_bytes()
         assert content.startswith(b"\x89PNG")
         assert len(content) > 5_000

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from msgspec import UNSET
 
@@ -20,6 +18,7 @@ from cody.cli.running import failures_of, finish, records_of, say_failures, way_
 from cody.cli.show import Prose, print_parts
 from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError, ModelError
+from cody.explaining.document import ExplanationDocument
 from cody.graph import TemporalGraph
 from cody.models.contract import subject_of
 from cody.models.predictions import rows_between
@@ -70,7 +69,10 @@ class SurveyOptions:
     out: Path | None = _output(
         type=LINES, help="File for the records, as cody evaluate writes them; resumes an existing file."
     )
-    pages: Path | None = _output(type=FOLDER, help="With --html: a page of each explanation in this folder, linked.")
+    pages: Path | None = _output(
+        type=FOLDER,
+        help="With --html: folder for the pages of the explanations. Default: that of the page, without .html.",
+    )
 
     @property
     def models(self) -> Sequence[str]:
@@ -150,13 +152,13 @@ def survey(
     shared.check_formats(as_csv, as_json)
     if files:
         options.check_none_is_given()
-        _check_pages(html, options.pages)
+        pages = _check_pages(html, options.pages)
         wanted = None if shared.is_left_out("explainer") else options.explainer
         read = _read(files, source.data, source.load(), wanted)
-        _report(read, html, options.pages, as_json=as_json, as_csv=as_csv)
+        _report(read, html, pages, as_json=as_json, as_csv=as_csv)
         return
     options.check()
-    _check_pages(html, options.pages)
+    pages = _check_pages(html, options.pages)
     edits, decision = shared.parse_edits(options.allow), decide.decision()
     chosen = explainer(options.explainer, size=options.candidates, evaluations=options.evaluations, edits=edits)
     chosen = replace(chosen, by=units.kind, dependants=units.rule)
@@ -178,7 +180,7 @@ def survey(
                 words_of = {kind: kind_in_words(kind, settled, subject_of(model)) for kind in sample.kinds}
                 links = finish(steps, sample, words_of, kept=kept, nothing=nothing)
             surveyed.append(SurveyedModel(graph, _explained(file, graph, plan, links)))
-    _report(surveyed, html, options.pages, as_json=as_json, as_csv=as_csv)
+    _report(surveyed, html, pages, as_json=as_json, as_csv=as_csv)
 
 
 def _read(files: Sequence[Path], data: str, graph: TemporalGraph, wanted: str | None) -> list[SurveyedModel]:
@@ -210,7 +212,7 @@ def _report(
     comparison = (
         compare_models(surveyed[0].explained, surveyed[1].explained, surveyed[0].graph) if len(surveyed) == 2 else None
     )
-    if html is not None:
+    if html is not None and pages is not None:
         _write_page(html, pages, found, comparison, surveyed)
     _print(found, comparison, as_json=as_json, as_csv=as_csv)
 
@@ -229,45 +231,49 @@ def _print(found: Sequence[Survey], comparison: ModelComparison | None, *, as_js
         print_parts(_meanings(found[0]))
 
 
-def _check_pages(html: Path | None, pages: Path | None) -> None:
-    """Refuse to explain what could not be written."""
+def _check_pages(html: Path | None, pages: Path | None) -> Path | None:
+    """The folder for the pages of the explanations, if there is to be a page; an error if they could not be written."""
     from cody.web import check_page_file
 
-    if html is not None:
-        check_page_file(html)
-    if pages is not None and html is None:
-        raise CallError("--pages are linked from the survey's page: give --html FILE too")
-    if pages is not None and pages.exists() and not pages.is_dir():
-        raise CallError(f"--pages {words.sanitize(pages, 200)} is not a folder")
+    if html is None:
+        if pages is not None:
+            raise CallError("--pages are linked from the survey's page: give --html FILE too")
+        return None
+    check_page_file(html)
+    folder = html.with_suffix("") if pages is None else pages
+    if folder == html or (folder.exists() and not folder.is_dir()):
+        named = words.sanitize(folder, 200)
+        raise CallError(f"{named} is not a folder for the pages of the explanations; choose one with --pages FOLDER")
+    return folder
 
 
 def _write_page(
     html: Path,
-    pages: Path | None,
+    folder: Path,
     found: Sequence[Survey],
     comparison: ModelComparison | None,
     surveyed: Sequence[SurveyedModel],
 ) -> None:
-    """The survey's page, and if they are wanted, the pages of its explanations."""
-    from cody.web import write_html, write_page
+    """The survey's page, and the pages of its explanations."""
+    from cody.web.file import address, write_html, write_page
     from cody.web.survey_page import survey_page
 
-    def address(place: int, event: int) -> str:
-        return quote(Path(os.path.relpath(_page(folder, place, event), html.absolute().parent)).as_posix())
-
-    if pages is None:
-        write_html(survey_page(found, comparison), html)
-    else:
-        folder = pages.absolute()
-        folder.mkdir(parents=True, exist_ok=True)
-        wanted = [(place, case) for place, each in enumerate(surveyed) for case in each.explained]
-        with progress("pages", len(wanted)) as move:
-            for number, (place, case) in enumerate(wanted):
-                why = case.record.explanation
-                names = {"data": found[place].data, "model": found[place].model}
-                write_page(replace(why, parameters=why.parameters | names), _page(folder, place, case.event))
-                move(completed=number + 1)
-        write_html(survey_page(found, comparison, page_of=address), html)
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = [
+        (place, case)
+        for place, each in enumerate(surveyed)
+        for case in each.explained
+        if isinstance(case.record.document, ExplanationDocument)  # records of CoDy 0.2 have numbers only
+    ]
+    with progress("pages", len(wanted)) as move:
+        for number, (place, case) in enumerate(wanted):
+            why = case.record.explanation
+            names = {"data": found[place].data, "model": found[place].model}
+            why = replace(why, parameters=why.parameters | names)
+            write_page(why, _page(folder, place, case.event), back=html)
+            move(completed=number + 1)
+    there = {(place, case.event): address(_page(folder, place, case.event), html) for place, case in wanted}
+    write_html(survey_page(found, comparison, page_of=lambda *of: there.get(of)), html)
     say(f"Page: {words.sanitize(html, 200)}")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from urllib.parse import quote
 
 from cody.errors import CallError
 from cody.utils.files import write_atomically
@@ -21,9 +23,14 @@ def check_page_file(file: Path) -> None:
         raise CallError(f"{file} is not a page that cody wrote, and would be overwritten; choose another name")
 
 
-def write_page(why: Shown, file: Path) -> None:
-    """Write the page of an explanation."""
-    write_html(page(why), file)
+def write_page(why: Shown, file: Path, *, back: Path | None = None) -> None:
+    """Write the page of an explanation, with a link to the page that lists it."""
+    write_html(page(why, back="" if back is None else address(back, file)), file)
+
+
+def address(page: Path, origin: Path) -> str:
+    """The address of one page in another."""
+    return quote(Path(os.path.relpath(page.absolute(), origin.absolute().parent)).as_posix())
 
 
 def write_html(html: str, file: Path) -> None:

@@ -25,7 +25,7 @@ def write_pages(explanations: Sequence[Shown], file: Path) -> None:
         raise CallError(f"{folder} is a file, but the pages of {file} need a folder of that name; choose another name")
     folder.mkdir(exist_ok=True)
     for number, why in enumerate(explanations, start=1):
-        write_page(why, folder / f"{number}.html")
+        write_page(why, folder / f"{number}.html", back=file)
     write_html(_list(explanations, folder.name), file)
 
 

@@ -46,15 +46,22 @@ class LiveControls(NamedTuple):
     data: dict[str, Any]  # for the script
 
 
-def page(why: Shown, model: LiveControls | None = None) -> str:
-    """An explanation as one self-contained HTML file; with a model, as a page that uses the server it comes from."""
+def page(why: Shown, model: LiveControls | None = None, *, back: str = "") -> str:
+    """An explanation as one self-contained HTML file.
+
+    Args:
+        why: The explanation.
+        model: With it, a page that uses the server it comes from.
+        back: Address of the page that lists this explanation among others, if there is one.
+    """
     facts = Facts(why, served=model is not None)
     opened = facts.states[min(1, len(facts.states) - 1)]
     if model is not None and (model.change or not model.searched):
         opened = NamedChange("", tuple(facts.number[row] for row in model.change if row in facts.number), True)
     body, drawn = content(facts, opened, searched=model is None or model.searched)
     data = _data(facts, drawn, opened) | {"live": None if model is None else model.data}
-    parts = [None if model is None else model.bar, body, data_block(data)]
+    way_back = element("nav", element("a", "← All predictions", href=back), class_="back") if back else None
+    parts = [way_back if model is None else model.bar, body, data_block(data)]
     behind = words_of(why.decision) is not None
     script = " ".join(["page.js", "save.js", *["standing.js"] * behind, *["threshold.js"] * facts.movable])
     scripts = [script] if model is None else [script, "live.js"]
@@ -203,10 +210,18 @@ def _controls(axes: list[Axis]) -> Markup:
         "div",
         element("fieldset", element("legend", "Time axis", class_="hidden-text"), *radios, class_="axes"),
         element("span", class_="grow"),
-        element("button", "SVG", type="button", id="save-svg", title="Save the timeline as SVG"),
-        element("button", "PNG", type="button", id="save-png", title="Save the timeline as PNG"),
+        save_buttons("the timeline"),
         class_="controls",
     )
+
+
+def save_buttons(what: str) -> Markup:
+    """Buttons that save what is drawn in a card."""
+    buttons = (
+        element("button", kind.upper(), type="button", data_save=kind, title=f"Save “{what}” as {kind.upper()}")
+        for kind in ("svg", "png")
+    )
+    return element("span", *buttons, class_="save")
 
 
 def _legend(facts: Facts) -> Markup:

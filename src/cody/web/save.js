@@ -1,27 +1,58 @@
-// Saving the timeline as a picture. A part of page.js.
+// Saving a drawing as a picture: its parts where they stand, and its texts as texts. A part of a page's script.
 
 const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stroke-linecap", "stroke-linejoin",
   "opacity", "font-size", "font-weight", "font-family", "text-anchor", "dominant-baseline", "display"];
+const AROUND = 10; // pixels
 
-const BESIDE = 48; // pixels to the right of the past events: the explained link
+function shape(tag, attributes) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  Object.entries(attributes).forEach(([name, value]) => made.setAttribute(name, value));
+  return made;
+}
 
-function picture() {
-  const plot = one(".plot");
-  const names = one(".names");
-  const wide = Math.max(...all("text", names).map((text) => text.getBBox().width), 40) + 24;
-  const [width, height] = [plot.clientWidth || plot.getBoundingClientRect().width, Number(plot.getAttribute("height"))];
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const background = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  const paper = getComputedStyle(one(".part-timeline") ?? document.body).backgroundColor;
-  Object.entries({ width: "100%", height: "100%", fill: paper }).forEach(([name, value]) => background.setAttribute(name, value));
-  const size = { width: wide + width + BESIDE, height: height + 16, viewBox: `0 -8 ${wide + width + BESIDE} ${height + 16}` };
-  Object.entries(size).forEach(([name, value]) => svg.setAttribute(name, value));
-  background.setAttribute("y", "-8");
-  const [left, right] = [names, plot].map(drawn);
-  Object.entries({ x: 0, width: wide - 12 }).forEach(([name, value]) => left.setAttribute(name, value));
-  Object.entries({ x: wide, width }).forEach(([name, value]) => right.setAttribute(name, value));
-  svg.append(background, left, right);
+function picture(root) {
+  const frame = root.getBoundingClientRect();
+  const [width, height] = [frame.width + 2 * AROUND, frame.height + 2 * AROUND];
+  const svg = shape("svg", { width, height, viewBox: `${-AROUND} ${-AROUND} ${width} ${height}` });
+  const paper = getComputedStyle(root.closest(".card") ?? document.body).backgroundColor;
+  svg.append(shape("rect", { x: -AROUND, y: -AROUND, width, height, fill: paper }), ...parts(root, frame));
   return svg;
+}
+
+function* parts(element, frame) {
+  if (getComputedStyle(element).display === "none" || element.matches(".hidden-text")) return;
+  if (element instanceof SVGSVGElement) {
+    const box = element.getBoundingClientRect();
+    const copy = drawn(element);
+    const at = { x: box.left - frame.left, y: box.top - frame.top, width: box.width, height: box.height };
+    Object.entries(at).forEach(([name, value]) => copy.setAttribute(name, value));
+    yield copy;
+    return;
+  }
+  for (const child of element.childNodes) {
+    if (child instanceof Element) yield* parts(child, frame);
+    else if (child.textContent.trim()) yield* lines(child, frame);
+  }
+}
+
+function* lines(node, frame) {
+  const style = getComputedStyle(node.parentElement);
+  const range = document.createRange();
+  let line = null;
+  for (const word of node.textContent.matchAll(/\S+/g)) {
+    range.setStart(node, word.index);
+    range.setEnd(node, word.index + word[0].length);
+    const box = range.getBoundingClientRect();
+    if (line && Math.abs(line.top - box.top) < 2) {
+      line.text.textContent += ` ${word[0]}`;
+      continue;
+    }
+    const size = parseFloat(style.fontSize);
+    const given = { "font-size": size, "font-weight": style.fontWeight, "font-family": style.fontFamily, fill: style.color };
+    line = { top: box.top, text: shape("text", { x: box.left - frame.left, y: (box.top + box.bottom) / 2 - frame.top + 0.35 * size, ...given }) };
+    line.text.textContent = word[0];
+    yield line.text;
+  }
 }
 
 function drawn(original) {
@@ -30,35 +61,23 @@ function drawn(original) {
   pairs[0].forEach((element, place) => {
     const style = getComputedStyle(element);
     if (style.display === "none") pairs[1][place].dataset.gone = "";
-    for (const name of element.matches("path, circle, line, text, tspan") ? DRAWN : ["opacity"]) {
+    for (const name of element.matches("path, circle, line, rect, text, tspan") ? DRAWN : ["opacity"]) {
       pairs[1][place].setAttribute(name, style.getPropertyValue(name));
     }
   });
   all("[data-gone], .hit", copy).forEach((element) => element.remove());
-  all("text", copy).forEach((text) => text.closest(".names") && text.setAttribute("text-anchor", "end"));
-  for (const element of [copy, ...all("*", copy)]) {
-    for (const name of ["class", "role", "tabindex", "aria-checked", "aria-label", "aria-hidden", "data-e", "data-at"]) {
-      element.removeAttribute(name);
-    }
-  }
+  const dropped = ["class", "role", "tabindex", "aria-checked", "aria-label", "aria-hidden", "aria-pressed", "data-e", "data-at", "data-list"];
+  for (const element of [copy, ...all("*", copy)]) dropped.forEach((name) => element.removeAttribute(name));
   for (const svg of [copy, ...all("svg", copy)]) svg.setAttribute("overflow", "visible");
   return copy;
 }
 
-function save(content, extension) {
-  const anchor = document.createElement("a");
-  anchor.href = URL.createObjectURL(content);
-  anchor.download = `${data.file}.${extension}`;
-  anchor.click();
-  setTimeout(() => URL.revokeObjectURL(anchor.href), 10_000);
+function asSvg(root) {
+  return new Blob([new XMLSerializer().serializeToString(picture(root))], { type: "image/svg+xml" });
 }
 
-function saveSvg() {
-  return new Blob([new XMLSerializer().serializeToString(picture())], { type: "image/svg+xml" });
-}
-
-async function savePng() {
-  const address = URL.createObjectURL(saveSvg());
+async function asPng(root) {
+  const address = URL.createObjectURL(asSvg(root));
   const image = new Image();
   image.src = address;
   await image.decode();
@@ -69,5 +88,13 @@ async function savePng() {
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }
 
-one("#save-svg")?.addEventListener("click", () => save(saveSvg(), "svg"));
-one("#save-png")?.addEventListener("click", async () => save(await savePng(), "png"));
+for (const button of all("[data-save]")) {
+  button.addEventListener("click", async () => {
+    const root = one("[data-drawn]", button.closest(".card"));
+    const anchor = document.createElement("a");
+    anchor.href = URL.createObjectURL(await (button.dataset.save === "svg" ? asSvg : asPng)(root));
+    anchor.download = `${data.file}.${button.dataset.save}`;
+    anchor.click();
+    setTimeout(() => URL.revokeObjectURL(anchor.href), 10_000);
+  });
+}

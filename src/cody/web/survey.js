@@ -1,8 +1,9 @@
 // The interactive page of a survey: a selected figure shows the predictions behind it.
 
-const { lists } = JSON.parse(document.getElementById("data").textContent);
+const data = JSON.parse(document.getElementById("data").textContent);
+const { lists } = data;
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
-const one = (selector) => document.querySelector(selector);
+const one = (selector, root = document) => root.querySelector(selector);
 const predictions = all("[data-p]");
 const everything = one("#chosen").textContent;
 
@@ -57,6 +58,12 @@ function recall() {
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-list]");
   if (button) choose(button);
+});
+document.addEventListener("keydown", (event) => {
+  const mark = event.target.closest("g[data-list]");
+  if (!mark || !["Enter", " "].includes(event.key)) return;
+  event.preventDefault(); // a space would scroll
+  choose(mark);
 });
 one("#all").addEventListener("click", () => choose(null));
 one("#back").addEventListener("click", () => {

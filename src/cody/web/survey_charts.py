@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from cody.study.report import Decider, Fragile
-from cody.study.shares import Contrast, Share
+from cody.study.shares import Contrast, Share, mean
 from cody.utils.words import count, sanitize
 from cody.web.markup import Child, Markup, element, join, number, percent
 
 HEIGHT = 150  # pixels of the curve
 TOP = 26  # pixels above 100 %, for the label of a point
 ROW = 18  # pixels
+RULES = (0.0, 0.5, 1.0)  # shares at which an axis has a rule and a label
 RARE = 0.05  # share of the candidates; below it, few decisive events of that kind mean nothing
 
 
@@ -24,17 +26,23 @@ class ChosenPredictions(NamedTuple):
 
     def button(self, *children: Child, kind: str) -> Markup:
         """A figure that can be selected."""
-        behind = element("span", f"; shows {count(self.predictions, 'prediction')}", class_="hidden-text")
-        return element(
-            "button",
-            *children,
-            behind,
-            type="button",
-            class_=f"choose {kind}",
-            data_list=self.list,
-            aria_pressed="false",
-            disabled=not self.predictions,
-        )
+        behind = element("span", f"; shows {self._shown}", class_="hidden-text")
+        disabled = not self.predictions
+        return element("button", *children, behind, type="button", disabled=disabled, **self._attributes(kind))
+
+    def mark(self, *children: Child, words: str) -> Markup:
+        """A part of a drawing that can be selected."""
+        given = self._attributes("point") if self.predictions else {"class_": "point"}
+        focus = 0 if self.predictions else None
+        label = f"{words}; shows {self._shown}"
+        return element("g", *children, role="button", tabindex=focus, aria_label=label, **given)
+
+    @property
+    def _shown(self) -> str:
+        return count(self.predictions, "prediction")
+
+    def _attributes(self, kind: str) -> dict[str, object]:
+        return {"class_": f"choose {kind}", "data_list": self.list, "aria_pressed": "false"}
 
 
 def percent_words(value: float) -> str:
@@ -48,61 +56,62 @@ def between(share: Share) -> str:
 # ---- the curve -------------------------------------------------------------------------------------------------------
 
 
-def fragility(points: Sequence[Fragile], chosen: Sequence[ChosenPredictions]) -> Markup:
-    """A curve over the number of events, with its intervals."""
-    columns = [_point(each, one) for each, one in zip(points, chosen, strict=True)]
-    return join(
-        [
-            element("div", _curve(points), _levels(), *columns, class_="curve"),
-            element("p", "maximum number of edited events", class_="axis-title"),
-        ]
-    )
+def fragility(sizes: Sequence[int], points: Sequence[Fragile], chosen: Sequence[ChosenPredictions]) -> Markup:
+    """The share of predictions that flip with at most so many events, as steps with their intervals.
+
+    Args:
+        sizes: Of the counterfactual of each prediction; 0: none was found.
+        points: Shares that can be selected; the axis ends at the last.
+        chosen: The predictions behind each.
+    """
+    last = points[-1].edits
+    steps = [mean([0 < size <= most for size in sizes]) for most in range(1, last + 1)]
+    marks = [_point(each, each.edits / last, one) for each, one in zip(points, chosen, strict=True)]
+    drawn = element("svg", *_levels(), _steps(steps), *marks, width="100%", height=HEIGHT + 24, class_="curve")
+    return join([drawn, element("p", "maximum number of edited events", class_="axis-title")])
 
 
 def _y(share: float) -> float:
     return TOP + (HEIGHT - TOP) * (1 - share)
 
 
-def _curve(points: Sequence[Fragile]) -> Markup:
-    """The background of the points: rules at 0, 50 and 100 %, the band of the intervals, and the line."""
-    places = [100 * (place + 0.5) / len(points) for place in range(len(points))]
-    line = "L".join(f"{number(x)} {number(_y(each.share.value))}" for x, each in zip(places, points, strict=True))
-    upper = [f"{number(x)} {number(_y(each.share.high))}" for x, each in zip(places, points, strict=True)]
-    lower = [f"{number(x)} {number(_y(each.share.low))}" for x, each in zip(places, points, strict=True)]
-    rules = [
-        element("path", d=f"M0 {number(_y(share))}H100", class_="rule", vector_effect="non-scaling-stroke")
-        for share in (0.0, 0.5, 1.0)
-    ]
+def _levels() -> Iterator[Markup]:
+    """Rules at 0, 50 and 100 %, with their labels."""
+    for share in RULES:
+        yield element("line", x1=0, x2="100%", y1=_y(share), y2=_y(share), class_="rule")
+        yield element("text", f"{100 * share:.0f} %", x=-6, y=_y(share) + 4, class_="level")
+    yield element("text", "0", x=0, y=HEIGHT + 18, class_="size")
+
+
+def _steps(steps: Sequence[Share]) -> Markup:
+    """The line, and the band of the intervals: a share holds from its number of events up to the next."""
+    line = _corners([0.0, *(each.value for each in steps)])
+    upper, lower = (_corners([0.0, *shares])[2:] for shares in zip(*((e.high, e.low) for e in steps), strict=True))
     drawn = [
-        *rules,
         element("path", d=f"M{'L'.join([*upper, *lower[::-1]])}Z", class_="band"),
-        element("path", d=f"M{line}", class_="line", vector_effect="non-scaling-stroke"),
+        element("path", d=f"M{'L'.join(line)}", class_="line", vector_effect="non-scaling-stroke"),
     ]
-    stretched = {"viewBox": f"0 0 100 {HEIGHT}", "preserveAspectRatio": "none"}
-    return element("svg", *drawn, class_="behind", width="100%", height=HEIGHT, aria_hidden="true", **stretched)
+    stretched = {"viewBox": f"0 0 {len(steps)} {HEIGHT}", "preserveAspectRatio": "none"}
+    return element("svg", *drawn, width="100%", height=HEIGHT, aria_hidden="true", **stretched)
 
 
-def _levels() -> Markup:
-    """The labels of the rules."""
-    levels = [element("text", f"{100 * share:.0f} %", x=-6, y=_y(share) + 4) for share in (0.0, 0.5, 1.0)]
-    return element("svg", *levels, class_="behind", width="100%", height=HEIGHT, aria_hidden="true")
+def _corners(shares: Sequence[float]) -> list[str]:
+    """The corners of a step function that takes these values at 0, 1, …"""
+    steps = [(place, share) for place, pair in enumerate(pairwise(shares), start=1) for share in pair]
+    return [f"{place} {number(_y(share))}" for place, share in [(0, shares[0]), *steps]]
 
 
-def _point(each: Fragile, chosen: ChosenPredictions) -> Markup:
+def _point(each: Fragile, place: float, chosen: ChosenPredictions) -> Markup:
     share = each.share
-    low, high = _y(share.low), _y(share.high)
     parts = [
-        element("line", x1="50%", x2="50%", y1=low, y2=high, class_="whisker"),
-        element("circle", cx="50%", cy=_y(share.value), r=5),
-        element("text", percent_words(share.value), x="50%", y=high - 8),
+        element("line", x1=0, x2=0, y1=_y(share.low), y2=_y(share.high), class_="whisker"),
+        element("circle", cx=0, cy=_y(share.value), r=5),
+        element("text", f"{100 * share.value:.0f}", x=0, y=_y(share.high) - 7),
+        element("text", str(each.edits), x=0, y=HEIGHT + 18, class_="size"),
+        element("rect", x=-14, y=0, width=28, height=HEIGHT + 24, class_="hit"),
     ]
     words = f"At most {count(each.edits, 'event')}: {percent_words(share.value)}, interval {between(share)}"
-    return chosen.button(
-        element("svg", *parts, width="100%", height=HEIGHT, aria_hidden="true"),
-        element("span", str(each.edits), class_="size", aria_hidden="true"),
-        element("span", words, class_="hidden-text"),
-        kind="point",
-    )
+    return element("svg", chosen.mark(*parts, words=words), x=percent(place))
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
@@ -120,7 +129,8 @@ def contrasts(rows: Sequence[Contrast], chosen: Sequence[ChosenPredictions]) -> 
 
 def _scale(words: str, last: str) -> Markup:
     """The header: the legend, and the axis from 0 to 100 %."""
-    axis = element("span", element("i", "0"), element("i", "50"), element("i", "100 %"), class_="axis")
+    labels = [element("text", f"{100 * at:.0f}{' %' * (at == 1)}", x=percent(at), y=12) for at in RULES]
+    axis = element("svg", *labels, width="100%", height=14)
     return element("p", element("span", words), axis, element("span", last), class_="scale", aria_hidden="true")
 
 
@@ -149,7 +159,7 @@ def _contrast(each: Contrast, chosen: ChosenPredictions) -> Markup:
 
 
 def _rules() -> list[Markup]:
-    return [element("line", x1=percent(at), x2=percent(at), y1=0, y2=ROW, class_="rule") for at in (0.0, 0.5, 1.0)]
+    return [element("line", x1=percent(at), x2=percent(at), y1=0, y2=ROW, class_="rule") for at in RULES]
 
 
 def _ratio(each: Contrast) -> Markup:

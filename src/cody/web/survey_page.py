@@ -12,14 +12,22 @@ from cody.explaining.document import decision_in_part
 from cody.explaining.explanation import ADDED, MOVED, REMOVED
 from cody.explaining.wording import capital
 from cody.study.comparison import ExplainedByBoth, ModelComparison
-from cody.study.report import LATEST, LISTED, Decisive, Example, Part, Survey
+from cody.study.report import FEW, LATEST, LISTED, Decisive, Example, Part, Survey
 from cody.study.shares import Contrast
 from cody.utils.words import count, earlier, is_date, moment, sanitize, zone_name
 from cody.web.facts import decision_options
 from cody.web.file import SURVEY_TITLE
 from cody.web.markup import Child, Markup, element, join, link
-from cody.web.page import data_block, document
-from cody.web.survey_charts import ChosenPredictions, comparison_rows, contrasts, deciders, fragility, percent_words
+from cody.web.page import data_block, document, save_buttons
+from cody.web.survey_charts import (
+    ChosenPredictions,
+    between,
+    comparison_rows,
+    contrasts,
+    deciders,
+    fragility,
+    percent_words,
+)
 
 TITLES = {"correct": "Predicted links", "incorrect": "Missed links"}
 MOST_EVENTS = 4  # of a prediction, in the list
@@ -74,9 +82,9 @@ def survey_page(
     ]
     charts = element("div", *sections, class_="figures")
     body = element("main", charts, _list(panels, page_of), class_="survey")
-    data = data_block({"lists": list(zip(lists.titles, lists.numbers, strict=True))})
+    data = data_block({"lists": list(zip(lists.titles, lists.numbers, strict=True)), "file": "survey"})
     title = f"{SURVEY_TITLE} {' and '.join(sanitize(each.model, 40) for each in surveys)}"
-    return document(title, join([body, data]), ["survey.js"], served=False, styles=["survey.css"])
+    return document(title, join([body, data]), ["survey.js save.js"], served=False, styles=["survey.css"])
 
 
 def _panels(surveys: Sequence[Survey]) -> list[Panel]:
@@ -94,7 +102,7 @@ def _panels(surveys: Sequence[Survey]) -> list[Panel]:
 
 
 def _section(key: str, title: str, words: str, *parts: Child) -> Markup:
-    head = element("header", element("h2", title, id=f"{key}-title"), element("p", words))
+    head = element("header", element("h2", title, id=f"{key}-title"), element("p", words), save_buttons(title))
     return element("section", head, *parts, class_=f"card part-{key}", aria_labelledby=f"{key}-title")
 
 
@@ -108,7 +116,7 @@ def _side_by_side(panels: Sequence[Panel], draw: Callable[[Panel], Child]) -> Ma
         )
         for panel in panels
     )
-    return element("div", *drawn, class_="panels")
+    return element("div", *drawn, class_="panels", data_drawn=True)
 
 
 # ---- the head --------------------------------------------------------------------------------------------------------
@@ -119,6 +127,7 @@ def _head(surveys: Sequence[Survey], panels: Sequence[Panel], comparison: ModelC
     links = sum(panel.part.links for panel in panels)
     badges = [
         count(links, "explained prediction"),
+        *filter(None, [_few(panels)]),
         f"search: {sanitize(surveys[0].explainer, 30)}",
         "intervals: 95 %",
     ]
@@ -138,7 +147,7 @@ def _head(surveys: Sequence[Survey], panels: Sequence[Panel], comparison: ModelC
         element(
             "li",
             element("b", percent_words(panel.part.fragility[0].share.value)),
-            element("span", panel.title, element("small", f"flip if one event is edited: {_hanging(panel)}")),
+            element("span", panel.title, element("small", f"flip with one event: {_hanging(panel)}")),
         )
         for panel in panels
     )
@@ -147,7 +156,7 @@ def _head(surveys: Sequence[Survey], panels: Sequence[Panel], comparison: ModelC
 
 def _hanging(panel: Panel) -> str:
     one = len(panel.numbers(lambda each: len(each.events) == 1))
-    return f"{one} of {panel.part.links:,}"
+    return f"{one} of {panel.part.links:,} ({between(panel.part.fragility[0].share)})"
 
 
 def _agreement(found: ModelComparison) -> str:
@@ -163,29 +172,44 @@ def _reasons(found: ModelComparison) -> str:
     return f"Of {count(found.both_explained, 'prediction')} that both explain, {same} have exactly the same reason."
 
 
-def _headline(panel: Panel) -> str:
-    """The first finding: how few events most predictions depend on."""
-    what = "what the model predicts" if panel.part.kind == "correct" else "what the model misses"
-    if panel.survey.decision is not UNSET:
-        what = f"the decisions about {sanitize(panel.part.title, 60)}"
-    enough = next((each for each in panel.part.fragility if each.share.value >= HALF), panel.part.fragility[-1])
+def _headline(panel: Panel) -> Markup:
+    """The first finding: how few events decide most predictions, with its interval."""
+    part = panel.part
+    enough = next((each for each in part.fragility if each.share.value >= HALF), part.fragility[-1])
     events = "a single event" if enough.edits == 1 else f"at most {enough.edits} events"
-    share = percent_words(enough.share.value)
     if not enough.share.value:
-        return f"Editing a few events does not change {what}."
-    return f"{share} of {what} depends on {events}."
+        return join([f"No change of {events} was found that flips {_kind(panel)}."])
+    interval = element("small", f" ({between(enough.share)})")
+    flip = f" of {_kind(panel)} flip if {events} {'is' if enough.edits == 1 else 'are'} changed."
+    return join([percent_words(enough.share.value), interval, flip])
+
+
+def _kind(panel: Panel) -> str:
+    """What a panel is about, within a sentence."""
+    if panel.survey.decision is not UNSET:
+        return sanitize(panel.part.title, 60)
+    return "predicted links" if panel.part.kind == "correct" else "missed links"
+
+
+def _few(panels: Sequence[Panel]) -> str:
+    """A warning if the headline rests on few predictions; else empty."""
+    links = panels[0].part.links
+    return f"Only {count(links, 'prediction')}: the shares say little." if links < FEW else ""
 
 
 def _finding(panel: Panel) -> str:
-    """The second: which events are decisive more often than their number suggests."""
+    """The second: which kind of event is over-represented by the largest difference."""
     part = panel.part
-    clear = [each for each in part.relations if each.ratio is not None and each.ratio.low > 1]
+    named = [
+        *((each.what, each) for each in (*part.relations, *part.latest, part.repetition) if each is not None),
+        *((f"age {each.what}", each) for each in part.ages),
+    ]
+    clear = [(what, each) for what, each in named if each.ratio is not None and each.ratio.low > 1]
     if not clear:
         return "No kind of event is clearly decisive more often than its number suggests."
-    most = max(clear, key=lambda each: 0.0 if each.ratio is None else each.ratio.value)
-    assert most.ratio is not None
-    shares = f"{percent_words(most.decisive.value)} of them, compared with {percent_words(most.candidates.value)}"
-    return f"Most over-represented among the decisive events: {most.what}, {shares} of all candidates."
+    what, most = max(clear, key=lambda pair: pair[1].decisive.value - pair[1].candidates.value)
+    shares = f"{percent_words(most.decisive.value)} of them, but {percent_words(most.candidates.value)}"
+    return f"What sets the decisive events apart most: {what} ({shares} of all candidates)."
 
 
 # ---- the figures -----------------------------------------------------------------------------------------------------
@@ -198,14 +222,24 @@ def _fragility(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
 
     def draw(panel: Panel) -> Markup:
         advice = panel.part.simultaneous.advice
-        curve = fragility(panel.part.fragility, [behind(panel, each.edits) for each in panel.part.fragility])
-        return join([curve, element("p", advice, class_="note") if advice else None])
+        sizes, points = [len(each.events) for each in panel.part.predictions], panel.part.fragility
+        curve = fragility(sizes, points, [behind(panel, each.edits) for each in points])
+        notes = (element("p", text, class_="note") for text in (_beyond(sizes, points[-1].edits), advice) if text)
+        return join([curve, *notes])
 
     words = (
         "Share of the predictions that flip if at most this many events are edited, with its interval. Select a "
         "point to see them. Flips that the search did not find are not counted, so the true curve may lie higher."
     )
     return _section("fragility", "How many events does a prediction depend on?", words, _side_by_side(panels, draw))
+
+
+def _beyond(sizes: Sequence[int], last: int) -> str:
+    """What lies to the right of the curve."""
+    more, none = [size for size in sizes if size > last], sizes.count(0)
+    needed = "" if not more else f"{len(more)} more flip with {min(more)} to {max(more)} events"
+    found = f"for {none}, no flip was found" if none else ""
+    return f"{capital('; '.join(filter(None, [needed, found])))}." if needed or found else ""
 
 
 def _decisive(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
@@ -306,12 +340,14 @@ def _extremes(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
     def draw(panel: Panel) -> Markup:
         found = [each for each in panel.part.predictions if each.events]
         robust = panel.part.predictions[::-1][: min(LISTED, panel.part.links - len(found[:LISTED]))]
-        return join(
-            [_ends("The most fragile", found[:LISTED], panel, lists), _ends("The most robust", robust, panel, lists)]
-        )
+        fewest, most = _ends("Fewest events", found[:LISTED], panel, lists), _ends("Most", robust, panel, lists)
+        return join([fewest, most])
 
-    words = "The predictions that flip with the fewest events, the least certain first; and those that need the most."
-    return _section("extremes", "The most fragile and the most robust", words, _side_by_side(panels, draw))
+    words = (
+        "The predictions that flip with the fewest events, the least certain first; and those for which the search "
+        "found no flip, or only with many events. Smaller changes that it did not find may exist."
+    )
+    return _section("extremes", "The easiest and the hardest to flip", words, _side_by_side(panels, draw))
 
 
 def _ends(title: str, examples: Sequence[Example], panel: Panel, lists: PredictionLists) -> Markup | None:
@@ -485,7 +521,7 @@ def _event(event: Decisive, each: Example) -> Markup:
 def _way_on(each: Example, survey: Survey, href: str | None) -> Markup:
     """The explanation's page, or the command that explains it."""
     if href is not None:
-        return element("a", f"Explanation of event {each.event}", href=href)
+        return element("a", f"Explanation of event {each.event} →", href=href)
     given = {"--data": survey.data, "--model": survey.model}
     options = [f"{name} {shlex.quote(value)}" for name, value in given.items() if value != DEFAULTS[name]]
     if survey.decision:

@@ -47,7 +47,7 @@ def timeline(facts: Facts, chosen: frozenset[int]) -> tuple[Markup, list[Axis]]:
         height=height + AXIS_ROOM,
         aria_hidden="true",
     )
-    return element("div", labels, plot, class_="timeline"), layouts
+    return element("div", labels, plot, class_="timeline", data_drawn=True), layouts
 
 
 def _shows(event: ShownEvent, rows: dict[str, Lane]) -> bool:
