@@ -9,34 +9,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from cody.cli.command import COUNT, FIGURE, LINES, bundled, command, real, section, whole
+from cody.cli import options as shared
+from cody.cli.command import COUNT, FIGURE, LINES, bundled, command, given_by, option_fields, real, section, whole
 from cody.cli.messages import print_csv, print_json, say
-from cody.cli.options import (
-    WHY_NOT,
-    DecisionOptions,
-    LinkOptions,
-    ModelSource,
-    allow_option,
-    candidates_option,
-    check_formats,
-    csv_option,
-    decision_options,
-    explainer_option,
-    hops_option,
-    html_option,
-    is_left_out,
-    json_option,
-    link_options,
-    model_options,
-    named_rows,
-    near_option,
-    parse_edits,
-    parse_protected,
-    policy_option,
-    protect_option,
-    scorer_option,
-    workers_option,
-)
 from cody.cli.progress import progress
 from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
@@ -54,6 +29,9 @@ from cody.study.explainers import NEAR, Explainer, check_options, explainer, fin
 from cody.study.request import Request
 from cody.utils import words
 
+_link, _even, _space = section("The link"), section("The question"), option_fields("The search space")
+_search, _own = option_fields("The search"), option_fields("Options of single explainers")
+_output = option_fields("Output")
 HINTS = 12  # additions that are tried where no removal was found
 OWN = ("iterations", "alpha", "children", "stop_at_first", "sparsity", "rollouts")  # options of single explainers
 
@@ -62,32 +40,45 @@ OWN = ("iterations", "alpha", "children", "stop_at_first", "sparsity", "rollouts
 class SearchChoice:
     """What may change, and how the smallest such change is searched for."""
 
-    allow: str | None
-    why_not: bool
-    protect: Sequence[str]
-    candidates: int | None
-    hops: int | None
-    near: str | None
-    explainer: str
-    policy: str | None
-    count: int | None
-    prove: int
-    evaluations: int | None
-    seconds: float | None
-    seed: int
-    verify: str
-    iterations: int | None
-    alpha: float | None
-    children: int | None
-    stop_at_first: bool | None
-    sparsity: float | None
-    rollouts: int | None
-    scorer: str | None
+    allow: str | None = given_by(shared.allow_option)
+    why_not: bool = _space(is_flag=True, help=f"Why is the link not predicted? Short for --allow {shared.WHY_NOT}.")
+    protect: Sequence[str] = given_by(shared.protect_option)
+    candidates: int | None = given_by(shared.candidates_option)
+    hops: int | None = given_by(shared.hops_option)
+    near: str | None = given_by(shared.near_option)
+    explainer: str = given_by(shared.explainer_option)
+    policy: str | None = given_by(shared.policy_option)
+    count: int | None = _search(
+        type=COUNT,
+        help="Number of counterfactuals to search for. Default: report up to 3 of those that one search finds.",
+    )
+    prove: int = _search(type=COUNT, default=1, metavar="K", help="Exhaustively test sets smaller than K.")
+    evaluations: int | None = _search(
+        type=COUNT, help="Maximum number of model evaluations. Default: 300, and more where nothing is found."
+    )
+    seconds: float | None = _search(type=float, help="Time limit for each link, verification included.")
+    seed: int = _search(type=whole(0), default=0, help="Seed of the random policy.")
+    verify: str = _search(
+        type=click.Choice(["window", "full"]),
+        default="window",
+        help="Verify by replay from the oldest changed event, or from the first event.",
+    )
+    iterations: int | None = _own(type=COUNT, help="CoDy: iterations of the tree search. Default: 300.")
+    alpha: float | None = _own(type=float, help="CoDy: 0 explores, 1 exploits. Default: 2/3.")
+    children: int | None = _own(type=COUNT, help="GreeDy: events tried at each step. Default: 10.")
+    stop_at_first: bool | None = _own(
+        was="--first", is_flag=True, default=None, help="CoDy: stop at the first counterfactual."
+    )
+    sparsity: float | None = _own(
+        type=float, help="Factual explainers that rank: share of the candidates. Default: 0.2."
+    )
+    rollouts: int | None = _own(type=COUNT, help="T-GNNExplainer: number of rollouts. Default: 500.")
+    scorer: str | None = given_by(shared.scorer_option)
 
-    def chosen(self, source: ModelSource) -> Explainer:
+    def chosen(self, source: shared.ModelSource) -> Explainer:
         """The explainer with its options. Those that belong to another are refused."""
         if self.why_not and self.allow is not None:
-            raise CallError(f"--why-not is short for --allow {WHY_NOT}: give one of the two")
+            raise CallError(f"--why-not is short for --allow {shared.WHY_NOT}: give one of the two")
         given = {name: value for name in OWN if (value := getattr(self, name)) is not None}
         others = {name for name in ("policy", "scorer") if getattr(self, name) is not None}
         check_options(self.explainer, [*given, *others], lambda name: f"--{name.replace('_', '-')}")
@@ -103,7 +94,7 @@ class SearchChoice:
             hops=self.hops,
             near=NEAR[self.near or "ends"],
             evaluations=self.evaluations,
-            edits=parse_edits(WHY_NOT if self.why_not else self.allow),
+            edits=shared.parse_edits(shared.WHY_NOT if self.why_not else self.allow),
             **given,
         )
 
@@ -117,20 +108,22 @@ class SearchChoice:
 class ResultOptions:
     """Who does the work, and where the result goes."""
 
-    workers: int
-    out: Path | None
-    html: Path | None
-    figure: Path | None
-    figure_width: float
-    as_csv: bool
-    as_json: bool
+    workers: int = given_by(shared.workers_option)
+    out: Path | None = _output(type=LINES, help="With --events: write the lines to this file; rerun to resume.")
+    html: Path | None = given_by(shared.html_option)
+    figure: Path | None = _output(type=FIGURE, help="Write a figure for a paper: .pdf, .svg or .png.")
+    figure_width: float = _output(
+        type=real(1, 40), default=3.3, help="Its width in inches: 3.3 for one column, 7 for two."
+    )
+    as_csv: bool = given_by(shared.csv_option)
+    as_json: bool = given_by(shared.json_option)
 
     def check(self, events: str | None) -> None:
         """Refuse options that contradict each other, and to search for what could not be written."""
         if events is None and (self.out is not None or self.workers > 1):
             option = "--out" if self.out is not None else "--workers"
             raise CallError(f"{option} is for several links: give --events ROWS, or leave it out")
-        check_formats(self.as_csv, self.as_json)
+        shared.check_formats(self.as_csv, self.as_json)
 
     def check_pictures(self, events: str | None) -> None:
         """Refuse to search for what could not be drawn."""
@@ -141,68 +134,12 @@ class ResultOptions:
             from cody.web import check_page_file
 
             check_page_file(self.html)
-        if self.figure is None and not is_left_out("figure_width"):
+        if self.figure is None and not shared.is_left_out("figure_width"):
             raise CallError(f"--figure-width {self.figure_width:g} is the width of a figure: give --figure FILE, too")
         if self.figure is not None:
             from cody.web import check_figure_file
 
             check_figure_file(self.figure)
-
-
-_link, _space, _search = section("The link"), section("The search space"), section("The search")
-_own, _output, _even = section("Options of single explainers"), section("Output"), section("The question")
-
-search_options = bundled(
-    "search",
-    SearchChoice,
-    allow_option,
-    _space("--why-not", is_flag=True, help=f"Why is the link not predicted? Short for --allow {WHY_NOT}."),
-    protect_option,
-    candidates_option,
-    hops_option,
-    near_option,
-    explainer_option,
-    policy_option,
-    _search(
-        "--count",
-        type=COUNT,
-        help="Number of counterfactuals to search for. Default: report up to 3 of those that one search finds.",
-    ),
-    _search("--prove", type=COUNT, default=1, metavar="K", help="Exhaustively test sets smaller than K."),
-    _search(
-        "--evaluations",
-        type=COUNT,
-        help="Maximum number of model evaluations. Default: 300, and more where nothing is found.",
-    ),
-    _search("--seconds", type=float, help="Time limit for each link, verification included."),
-    _search("--seed", type=whole(0), default=0, help="Seed of the random policy."),
-    _search(
-        "--verify",
-        type=click.Choice(["window", "full"]),
-        default="window",
-        help="Verify by replay from the oldest changed event, or from the first event.",
-    ),
-    _own("--iterations", type=COUNT, help="CoDy: iterations of the tree search. Default: 300."),
-    _own("--alpha", type=float, help="CoDy: 0 explores, 1 exploits. Default: 2/3."),
-    _own("--children", type=COUNT, help="GreeDy: events tried at each step. Default: 10."),
-    _own("--stop-at-first", was="--first", is_flag=True, default=None, help="CoDy: stop at the first counterfactual."),
-    _own("--sparsity", type=float, help="Factual explainers that rank: share of the candidates. Default: 0.2."),
-    _own("--rollouts", type=COUNT, help="T-GNNExplainer: number of rollouts. Default: 500."),
-    scorer_option,
-)
-result_options = bundled(
-    "result",
-    ResultOptions,
-    workers_option,
-    _output("--out", type=LINES, help="With --events: write the lines to this file; rerun to resume."),
-    html_option,
-    _output("--figure", type=FIGURE, help="Write a figure for a paper: .pdf, .svg or .png."),
-    _output(
-        "--figure-width", type=real(1, 40), default=3.3, help="Its width in inches: 3.3 for one column, 7 for two."
-    ),
-    csv_option,
-    json_option,
-)
 
 
 @command(
@@ -217,7 +154,7 @@ result_options = bundled(
         "cody explain --events rows.txt --workers 4 --out why.jsonl": "many links; rerun to resume",
     },
 )
-@link_options
+@shared.link_options
 @_link("--events", metavar="ROWS", help="Several links: rows 10,20,30, or a file of rows; one JSON line each.")
 @_even(
     "--even-if",
@@ -225,18 +162,18 @@ result_options = bundled(
     help="What could be missing instead, with the decision still standing, and the fewest events on which it rests.",
 )
 @_even("--alone", is_flag=True, help="With --even-if: all other events are missing too, not only other candidates.")
-@decision_options
-@model_options
-@search_options
+@shared.decision_options
+@shared.model_options
+@bundled("search", SearchChoice)
 @unit_options
-@result_options
+@bundled("result", ResultOptions)
 def explain(
-    link: LinkOptions,
+    link: shared.LinkOptions,
     events: str | None,
     even_if: bool,
     alone: bool,
-    decide: DecisionOptions,
-    source: ModelSource,
+    decide: shared.DecisionOptions,
+    source: shared.ModelSource,
     search: SearchChoice,
     units: UnitOptions,
     result: ResultOptions,
@@ -260,7 +197,7 @@ def explain(
     elif alone:
         raise CallError("--alone belongs to --even-if: give both")
     named = source.named()
-    chosen = replace(chosen, protect=parse_protected(named.graph, search.protect))
+    chosen = replace(chosen, protect=shared.parse_protected(named.graph, search.protect))
     queries = _queries(named.graph, link, events)
     names = {"data": named.data(source.data), "model": source.model}
     request = Request(chosen, search.request_options, names, decision)
@@ -310,12 +247,12 @@ class ExplainRequest(NamedTuple):
         return self.request.explain(self.model, self.graph, query, watch)
 
 
-def _queries(graph: TemporalGraph, link: LinkOptions, events: str | None) -> list[Query]:
+def _queries(graph: TemporalGraph, link: shared.LinkOptions, events: str | None) -> list[Query]:
     if events is None:
         return [link.query(graph)]
     if link.is_given:
         raise CallError("give --event ROW, or --src, --dst and --time of a link, or --events ROWS: one of the three")
-    return [graph.query(row) for row in named_rows(events)]
+    return [graph.query(row) for row in shared.named_rows(events)]
 
 
 def _say_if_predicted(why: Explanation) -> None:

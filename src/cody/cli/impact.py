@@ -6,21 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cody.cli import options as shared
 from cody.cli.command import FILE, bundled, command, given_by, option_fields, section, whole
 from cody.cli.messages import print_csv, print_json, say
-from cody.cli.options import (
-    DataSource,
-    DecisionOptions,
-    ModelSource,
-    check_formats,
-    csv_option,
-    decision_options,
-    html_option,
-    json_option,
-    model_options,
-    named_rows,
-    period_option,
-)
 from cody.cli.predict import PredictOptions
 from cody.cli.progress import progress
 from cody.errors import CallError
@@ -55,7 +43,7 @@ class RemovedOptions:
         if self.event is not None:
             return self.event
         if self.events is not None:
-            return named_rows(self.events)
+            return shared.named_rows(self.events)
         ((name, text),) = ((name, text) for name in KINDS if (text := getattr(self, name)) is not None)
         return find_unit(graph, KINDS[name], text)
 
@@ -64,7 +52,7 @@ class RemovedOptions:
 class LaterOptions:
     """Which links are looked at."""
 
-    period: str | None = given_by(period_option)
+    period: str | None = given_by(shared.period_option)
     since: str | None = _links(metavar="TIME", help="Links from this time on.")
     until: str | None = _links(metavar="TIME", help="Links up to this time; a day is included.")
     links: Path | None = _links(type=FILE, help="Links in a file of events, as --data reads it.")
@@ -79,7 +67,7 @@ class LaterOptions:
 
     def queries(self, graph: TemporalGraph, unit: str | None) -> Sequence[int | Query]:
         """The links that the options name; `unit` is that of the times in the file."""
-        given = None if self.links is None else DataSource(str(self.links), True, unit).load()
+        given = None if self.links is None else shared.DataSource(str(self.links), True, unit).load()
         return self.chosen.queries(graph, given)
 
     @property
@@ -99,17 +87,17 @@ class LaterOptions:
 )
 @bundled("removed", RemovedOptions)
 @bundled("later", LaterOptions)
-@decision_options
-@model_options
+@shared.decision_options
+@shared.model_options
 @_output("--verify", type=whole(0), default=VERIFIED, metavar="N", help="Verify the N flips that move furthest.")
-@html_option
-@csv_option
-@json_option
+@shared.html_option
+@shared.csv_option
+@shared.json_option
 def impact(
     removed: RemovedOptions,
     later: LaterOptions,
-    decide: DecisionOptions,
-    source: ModelSource,
+    decide: shared.DecisionOptions,
+    source: shared.ModelSource,
     verify: int,
     html: Path | None,
     as_csv: bool,
@@ -118,7 +106,7 @@ def impact(
     """Find the later predictions that would be different without some events."""
     removed.check()
     later.check()
-    check_formats(as_csv, as_json)
+    shared.check_formats(as_csv, as_json)
     decision = decide.decision()
     if html is not None:
         from cody.web import check_page_file

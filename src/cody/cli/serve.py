@@ -8,16 +8,9 @@ import socket
 import webbrowser
 from collections.abc import Sequence
 
+from cody.cli import options as shared
 from cody.cli.command import command, option, whole
 from cody.cli.messages import say
-from cody.cli.options import (
-    DecisionOptions,
-    ModelSource,
-    decision_options,
-    model_options,
-    parse_protected,
-    protect_option,
-)
 from cody.cli.progress import waiting
 from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
@@ -27,9 +20,9 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
 @command("serve")
-@model_options
-@protect_option
-@decision_options
+@shared.model_options
+@shared.protect_option
+@shared.decision_options
 @unit_options
 @option("--host", default="127.0.0.1", help="Address to listen on. Beyond this machine, a token is needed.")
 @option("--port", type=whole(0, 65535), default=8765, help="Port to listen on; 0 picks a free port.")
@@ -44,9 +37,9 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 @option("--seconds", type=float, default=30.0, help="Time limit of each search.")
 @option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
 def serve(
-    source: ModelSource,
+    source: shared.ModelSource,
     protect: Sequence[str],
-    decide: DecisionOptions,
+    decide: shared.DecisionOptions,
     units: UnitOptions,
     host: str,
     port: int,
@@ -71,7 +64,7 @@ def serve(
         last = graph.query(graph.num_events - 1)
         decision_of(model, last, decision).applies_to(graph, last)  # looks up the nodes that it names
     limits = Limits(searches=searches, seconds=seconds)
-    protected = parse_protected(graph, protect)
+    protected = shared.parse_protected(graph, protect)
     live = Live(
         graph,
         model,

@@ -8,19 +8,9 @@ from typing import Any
 
 import click
 
+from cody.cli import options as shared
 from cody.cli.command import COUNT, FILE, command, section
 from cody.cli.messages import print_json, say
-from cody.cli.options import (
-    DecisionOptions,
-    EditOptions,
-    LinkOptions,
-    ModelSource,
-    decision_options,
-    edit_options,
-    json_option,
-    link_options,
-    model_options,
-)
 from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
 from cody.explaining.what_if import DecidedCase, Scenario, decide_cases, each_unit, near, read_cases, unseen
@@ -47,13 +37,13 @@ _link, _edit, _model = section("The link"), section("Changes to the history"), s
         'cody what-if --event 53007 --without-pair "474 1285"': "had these two never written to each other",
     },
 )
-@link_options
+@shared.link_options
 @_link(
     "--cases",
     type=FILE,
     help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …, "altered": …}.',
 )
-@edit_options
+@shared.edit_options
 @unit_options
 @_edit("--each", is_flag=True, help="Remove candidate events, or units (--by), one at a time.")
 @_edit(
@@ -64,24 +54,24 @@ _link, _edit, _model = section("The link"), section("Changes to the history"), s
     metavar="N",
     help="With --each: show the N strongest effects.",
 )
-@decision_options
-@model_options
+@shared.decision_options
+@shared.model_options
 @_model(
     "--engine",
     type=click.Choice(["fast", "replay"]),
     default="fast",
     help="The fast engine, or replay, the reference implementation.",
 )
-@json_option
+@shared.json_option
 def what_if(
-    link: LinkOptions,
+    link: shared.LinkOptions,
     cases: Path | None,
-    edits: EditOptions,
+    edits: shared.EditOptions,
     units: UnitOptions,
     each: bool,
     strongest: int,
-    decide: DecisionOptions,
-    source: ModelSource,
+    decide: shared.DecisionOptions,
+    source: shared.ModelSource,
     engine: str,
     as_json: bool,
 ) -> None:
