@@ -21,8 +21,7 @@ import cody
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.models.sizes import PRESETS
 from cody.train.architectures import ARCHITECTURES, Network
-from cody.train.layers import Hop
-from cody.train.plan import EmbeddingPlan, plan
+from cody.train.layers import EmbeddingPlan, Hop, plan
 from cody.train.training import new_network
 
 

@@ -12,8 +12,8 @@ from cody.explaining.document import ExplanationDocument
 from cody.explaining.even_if import EvenIf
 from cody.study.audit import AuditReport
 from cody.study.comparison import SurveyOutput
-from cody.study.failure import Failure
 from cody.study.impact import Impact
+from cody.study.record import Failure
 from cody.study.record_file import EvaluationHeader
 from cody.utils.forms import Form
 

@@ -24,7 +24,7 @@ WHEN_NEEDED = [
     "cody.baselines",
     "cody.train.training",
 ]  # commands import them
-WHEN_NEEDED += ["cody.baselines.differentiable", "cody.study.on_ray", "cody.study.workers"]
+WHEN_NEEDED += ["cody.baselines.differentiable", "cody.study.on_ray", "cody.study.pool"]
 WHEN_NEEDED += [f"cody.cli.{name}" for name in ("explain", "data", "train", "evaluate", "running", "show")]
 STEPS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink"}
 

@@ -41,7 +41,7 @@ from cody.models.toy import ToyModel
 from cody.search import policies
 from cody.study import run as evaluation
 from cody.study.record_file import read_records
-from cody.train.resume import clear_up
+from cody.train.checkpoint import clear_up
 
 SOURCE = str(Path(cody.__file__).parent)
 LINK = 150  # the event that is asked about: an early one, so that little has to be computed

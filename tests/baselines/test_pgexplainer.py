@@ -17,7 +17,7 @@ from cody.engine import fast_model
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import TemporalGraph
 from cody.graph.neighbourhood import candidates
-from cody.train.resume import ResumeFile
+from cody.train.checkpoint import ResumeFile
 from cody.utils.files import with_checksum
 from random_events import random_graph, random_network
 

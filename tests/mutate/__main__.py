@@ -56,7 +56,6 @@ TESTS = {  # module → what should notice a change of it, the quickest first
     "cody.search.widening": ("tests/explaining/test_widening.py", *EXPLAIN),
     "cody.search.estimates": ("tests/adapters/test_approximate.py", *EXPLAIN),
     "cody.search.intrusion": ("tests/search/test_proposals.py", *EXPLAIN),
-    "cody.search.time_shift": ("tests/search/test_proposals.py", *EXPLAIN),
     "cody.engine.masks": MASKS,
     "cody.engine.fast": ENGINE,
     "cody.engine.tgn": ENGINE,

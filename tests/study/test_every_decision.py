@@ -35,8 +35,7 @@ from cody.study.cases import (
 from cody.study.decisions import kind_in_words
 from cody.study.explainers import Explainer
 from cody.study.instances import sample_kinds
-from cody.study.merge import records_of_models
-from cody.study.record_file import iterate_records, read_records
+from cody.study.record_file import iterate_records, read_records, records_of_models
 from cody.study.run import EvaluationPlan, Link, Sample, evaluate, run
 from commands import run as command
 from random_events import random_graph

@@ -15,10 +15,9 @@ from cody.paper.tables import tables
 from cody.paper.typeset import as_text
 from cody.study import metrics, run, survey
 from cody.study.explainers import explainer
-from cody.study.failure import in_words
-from cody.study.record import Record
+from cody.study.pool import evaluate_in_processes
+from cody.study.record import Record, in_words
 from cody.study.record_file import read_failures, read_line, read_records
-from cody.study.workers import evaluate_in_processes
 from cody.utils.files import with_checksum
 from cody.utils.forms import as_line
 from random_events import random_graph

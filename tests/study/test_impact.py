@@ -15,7 +15,7 @@ from cody.data import save_graph
 from cody.engine import Replay, fast_model
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import Query, TemporalGraph
-from cody.graph.spread import hops_from
+from cody.graph.neighbourhood import hops_from
 from cody.graph.units import find_unit, node, pair
 from cody.models import ToyModel
 from cody.models.contract import as_model

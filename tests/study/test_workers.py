@@ -16,9 +16,9 @@ from cody import search
 from cody.data import open_graph, save_graph
 from cody.errors import CallError, CodyError
 from cody.search import policies
+from cody.study.pool import evaluate_in_processes, open_model
 from cody.study.record_file import read_records
 from cody.study.run import EvaluationPlan, Explainer, Link, evaluate
-from cody.study.workers import evaluate_in_processes, open_model
 from cody.train.checkpoint import Checkpoint, save_model
 from cody.utils.files import scratch_folder
 from interruptible import interruptible

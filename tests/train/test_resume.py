@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from cody.errors import CallError, CodyError, ModelError
-from cody.train.resume import ResumeFile
+from cody.train.checkpoint import ResumeFile
 
 CONFIGURATION = {"settings": {"epochs": 3, "seed": 0}}
 

@@ -34,7 +34,7 @@ from cody.graph import IntArray, Query, TemporalGraph
 from cody.graph.grid import Grid
 from cody.models.contract import Model
 from cody.train.architectures import ARCHITECTURES, Network
-from cody.train.plan import EmbeddingPlan, plan
+from cody.train.layers import EmbeddingPlan, plan
 from cody.train.tgn import TGN
 
 

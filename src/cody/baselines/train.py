@@ -17,7 +17,7 @@ from cody.baselines.lessons import EpochProgress, Training, new_optimizer
 from cody.baselines.pgexplainer import ScorerSettings
 from cody.baselines.tempme import MotifSettings
 from cody.models.folder import check_free, make_folder
-from cody.train.resume import ResumeFile, clear_up
+from cody.train.checkpoint import ResumeFile, clear_up
 
 # A learned explainer has a module of its own, which bears its name and holds the settings of its training.
 SETTINGS: dict[str, type[Training]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cody.cli.command import command, option
 from cody.cli.messages import print_json
 from cody.cli.options import json_option
-from cody.utils import cache as files
+from cody.utils import files as files
 from cody.utils.files import cache_directory
 from cody.utils.tables import TextTable
 from cody.utils.words import count

@@ -19,6 +19,7 @@ from cody.study.explanations import (
     Answer,
     Explain,
     ExplanationProgress,
+    Request,
     Unexplained,
     explain_each,
     explain_in_processes,
@@ -27,8 +28,7 @@ from cody.study.explanations import (
     read_explanations,
     row_of,
 )
-from cody.study.failure import NOTHING_WORKS
-from cody.study.request import Request
+from cody.study.record import NOTHING_WORKS
 from cody.utils import words
 
 

@@ -22,9 +22,8 @@ from cody.errors import CallError
 from cody.graph import TemporalGraph
 from cody.study import run as evaluation
 from cody.study.decisions import KindWords
-from cody.study.failure import Failure, in_words
 from cody.study.instances import Link
-from cody.study.record import Key, Record, key_of
+from cody.study.record import Failure, Key, Record, in_words, key_of
 from cody.study.record_file import iterate_records, read_failures
 from cody.utils import start, words
 from cody.utils.files import scratch_folder
@@ -121,7 +120,7 @@ def way_to_evaluate(
 ) -> Iterator[evaluation.Evaluate]:
     """Who does the work: this process, several of them, or a cluster."""
     from cody.study.on_ray import connected, evaluate_on_ray
-    from cody.study.workers import evaluate_in_processes
+    from cody.study.pool import evaluate_in_processes
 
     if ray is not None and workers > 1:
         raise CallError("give --workers or --ray, not both")
@@ -139,7 +138,7 @@ def way_to_evaluate(
 @contextmanager
 def worker_opener(data: str, graph: TemporalGraph, model: str, allow_data_mismatch: bool) -> Iterator[Opener]:
     """What opens graph and model in each worker, as long as the block lasts."""
-    from cody.study.workers import open_model
+    from cody.study.pool import open_model
 
     with scratch_folder("cody-workers-") as folder:
         saved = Path(data) if is_saved_graph(Path(data)) else save_graph(graph, folder / "graph")

@@ -28,8 +28,8 @@ from cody.study.comparison import SurveyOutput
 from cody.study.decisions import kind_in_words
 from cody.study.explainers import DEFAULT_SEARCH, explainer, find
 from cody.study.instances import TEST_PERIOD, Link
-from cody.study.merge import records_of_models
 from cody.study.record import REMOVALS
+from cody.study.record_file import records_of_models
 from cody.study.report import LISTED, Decider, Example
 from cody.study.shares import Contrast, Share
 from cody.utils import words

@@ -18,9 +18,8 @@ from cody.study import metrics
 from cody.study.arrange import DATA, MODELS, Parts, arrange, explainers_in_order, in_order
 from cody.study.decisions import KindWords
 from cody.study.explainers import known
-from cody.study.failure import Failure, in_words
 from cody.study.metrics import Interval, Metric, MetricInputs, columns, interval
-from cody.study.record import KINDS, REMOVALS, Record
+from cody.study.record import KINDS, REMOVALS, Failure, Record, in_words
 
 SAME_MESSAGES = {"collegemsg": "uci-messages"}  # the first has times to the minute, the paper's to the second
 

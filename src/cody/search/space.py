@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody.errors import CallError
-from cody.graph import IntArray, Query, TemporalGraph, whole_number
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, whole_number
 from cody.graph.edits import NOTHING, Add, Alter, Edit, Move
 from cody.graph.protected import Protected
 from cody.graph.units import Unit
-from cody.models.contract import Change, Model, Session, open_session
+from cody.models.contract import Change, Model, Session, as_floats, corrections_of, open_session, size_of, weight_of
 from cody.search.options import name_and_options
 from cody.search.proposals import AnyTime, Proposal, Proposer
-from cody.search.unit_session import UnitSession
 
 IMAGINED = (Add, Move, Alter, AnyTime)
 NO_UNITS: Mapping[int, Unit] = MappingProxyType({})
@@ -160,3 +159,50 @@ def _past(query: Query, rows: IntArray, row: Any) -> int:
     if not 0 <= number < query.before and number not in rows:
         raise CallError(f"it was proposed to remove event {number}, which does not lie before the prediction")
     return number
+
+
+# A session about sets of units, on top of one about sets of events.
+
+EVENTS_AT_ONCE = 500_000  # of all sets of a batch: sets of thousands of events take memory
+
+
+class UnitSession:
+    """Evaluates sets of units: the only place where a search's rows become the events that they stand for.
+
+    Args:
+        session: About sets of events.
+        change: Gives the events of a set of units.
+    """
+
+    def __init__(self, session: Session, change: Callable[[Iterable[int]], Change]) -> None:
+        self.session, self.change = session, change
+        self.asked: dict[Change, None] = {}
+
+    def logits(self, changes: Sequence[Change]) -> FloatArray:
+        """One logit for each set of units. [B]"""
+        self.asked |= dict.fromkeys(changes)
+        logits: list[float] = []
+        batch: list[Change] = []
+        for change in changes:
+            events = self.change(change)
+            if batch and sum(map(len, batch)) + len(events) > EVENTS_AT_ONCE:
+                logits += as_floats(self.session.logits(batch))
+                batch = []
+            batch.append(events)
+        return np.array(logits + as_floats(self.session.logits(batch)), dtype=np.float64)
+
+    @property
+    def size(self) -> int:
+        return size_of(self.session)
+
+    @property
+    def weight(self) -> int:
+        return weight_of(self.session)
+
+    @property
+    def corrections(self) -> Mapping[Change, float]:
+        """Answers that the session has corrected since, as sets of units."""
+        corrected = corrections_of(self.session)
+        if not corrected:
+            return {}
+        return {units: corrected[events] for units in self.asked if (events := self.change(units)) in corrected}

@@ -18,7 +18,7 @@ from cody._version import __version__
 from cody.errors import CallError
 from cody.explaining.verification import verify_change
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query, whole_number
-from cody.graph.spread import hops_from
+from cody.graph.neighbourhood import hops_from
 from cody.graph.units import Unit
 from cody.models.contract import DECIMALS, Change, Model, check_changes, check_is_model, identity_of
 from cody.models.decided import decide, decision_of

@@ -19,8 +19,7 @@ import numpy as np
 from cody.errors import CallError
 from cody.graph import FloatArray, IntArray
 from cody.models.margins import shift
-from cody.study.failure import Failure
-from cody.study.record import Record
+from cody.study.record import Failure, Record
 
 AT_ONCE = 2_000_000  # counts of a bootstrap held at the same time
 

@@ -22,9 +22,8 @@ from typing import Any
 from cody.errors import CallError, CodyError, first_line
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
-from cody.study.failure import Failure
 from cody.study.instances import Link
-from cody.study.record import Key, Record
+from cody.study.record import Failure, Key, Record
 from cody.study.run import EvaluationPlan, evaluate, keys_of
 from cody.utils.extras import missing
 

@@ -9,19 +9,27 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 import signal
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from cody.data import open_graph
+from cody.engine.named import NamedModel
 from cody.errors import CallError, CodyError
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
+from cody.study.instances import Link
+from cody.study.record import Failure, Key, Record, key_of
+from cody.study.run import EvaluationPlan, evaluate, keys_of
 
 Opener = Callable[[], tuple[Model, TemporalGraph]]
 Work = Callable[[Model, TemporalGraph, Any], Iterator[Any]]  # the results of a task
@@ -189,3 +197,62 @@ def _results(work: Work, model: Model, graph: TemporalGraph, task: Any) -> Itera
 def _sendable(error: Exception) -> Exception:
     """Our own errors can be pickled; for others that is not certain, so they are turned into one of ours."""
     return error if isinstance(error, CodyError) else CodyError(f"a worker failed: {type(error).__name__}: {error}")
+
+
+# The work of an evaluation in several processes on this machine.
+
+
+def open_model(
+    graph: Path, model: str, allow_data_mismatch: bool, folder: Path | None = None
+) -> tuple[Model, TemporalGraph]:
+    """A saved graph and a model for it, as a worker uses them. Modules of the user's are looked for in `folder`."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # for torch, if it is imported: every core has a worker
+    named = NamedModel(model, partial(open_graph, graph), folder)
+    return named.open(allow_data_mismatch=allow_data_mismatch), named.graph
+
+
+def evaluate_in_processes(
+    opener: Opener,
+    workers: int,
+    model: Model,
+    graph: TemporalGraph,
+    links: Sequence[Link],
+    plan: EvaluationPlan,
+    done: Set[Key] = frozenset(),
+) -> Iterator[Record | Failure]:
+    """Does the work of `evaluate` in `workers` processes: the same records, in another order.
+
+    `opener` is called once in each of them. It and the plan must be picklable: functions of a module, or
+    `functools.partial` of them. A script that calls this needs the usual `if __name__ == "__main__":`.
+    """
+    known = set(done)
+
+    def with_what_is_done(link: Link) -> tuple[Link, Set[Key]]:
+        return link, known & keys_of(link, plan)
+
+    records: Iterator[Record | Failure] = run_in_processes(
+        opener,
+        workers,
+        partial(_evaluate_link, plan),
+        [link for link in links if keys_of(link, plan) - known],
+        message=with_what_is_done,
+        lost=_without_records,
+    )
+    for record in records:
+        known.add(key_of(record))
+        yield record
+
+
+def _evaluate_link(
+    plan: EvaluationPlan, model: Model, graph: TemporalGraph, task: tuple[Link, Set[Key]]
+) -> Iterator[Record | Failure]:
+    link, done = task
+    return evaluate(model, graph, [link], plan, done)
+
+
+def _without_records(links: Sequence[Link]) -> str:
+    shown = ", ".join(f"{link.event} ({link.kind})" for link in links[:5])
+    return (
+        f"{len(links)} predictions have no records because their workers died {ATTEMPTS} times: events {shown}; "
+        "the same command tries them again"
+    )

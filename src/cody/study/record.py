@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import UNSET
 
-from cody.errors import CallError, DataError
+from cody.errors import BudgetError, CallError, CodyError, DataError, first_line
 from cody.explaining.document import (
     WHAT,
     ExplanationDocument,
+    Kind,
     decision_in_part,
     events_of,
     explanation_of,
@@ -22,8 +24,8 @@ from cody.explaining.upgrade import RecordOf02
 from cody.models.decided import LINK_PREDICTED
 from cody.models.decision import Above, Decision, InTop
 from cody.models.margins import flips
-from cody.study.failure import Failure
-from cody.utils.forms import as_line, damaged, parse
+from cody.utils.forms import Count, Form, as_line, damaged, parse
+from cody.utils.words import count
 
 KINDS = ("correct", "incorrect")
 REMOVALS = ("removals",)  # the only kind of edit in the paper, and in records that name none
@@ -180,3 +182,39 @@ def record_of_0_2(old: RecordOf02) -> Record:
     if (record.first or 0) > record.evaluations:
         raise damaged("a record", f"first is {record.first} of {record.evaluations} evaluations")
     return record
+
+
+# A prediction that could not be explained: it is recorded with its reason, and a run goes on with the next one.
+
+FAILURE = "cody/failure/2"
+NOT_OF_A_LINK = (CallError, DataError, BudgetError, MemoryError, OSError)  # errors that the next link would get too
+NOTHING_WORKS = 5  # links that fail before any is explained: then the model does not work at all
+
+
+class Failure(Form, frozen=True, kw_only=True, tag_field="schema", tag=FAILURE):
+    """An explainer that ended with an error about a prediction."""
+
+    data: str
+    model: str
+    explainer: str
+    kind: Kind
+    event: Count
+    reason: str  # the error, in one line
+    seed: Count
+    model_identity: str
+    data_identity: str
+    version: str  # of this package; another one tries again
+
+
+def reason_of(error: Exception) -> str:
+    """Why a link could not be explained, in one line."""
+    return str(error) if isinstance(error, CodyError) else f"{type(error).__name__}: {first_line(error)}"
+
+
+def in_words(failures: Iterable[Failure]) -> Iterator[str]:
+    """What failed, a sentence for each explainer and reason."""
+    failures = list(failures)
+    for (explainer, reason), number in Counter((each.explainer, each.reason) for each in failures).most_common():
+        events = [each.event for each in failures if (each.explainer, each.reason) == (explainer, reason)]
+        listed = ", ".join(map(str, events[:5])) + (", …" if number > 5 else "")
+        yield f"{explainer} failed on {count(number, 'prediction')}, which no figure includes: event {listed}: {reason}"

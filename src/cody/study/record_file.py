@@ -12,7 +12,7 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +20,12 @@ from typing import Annotated, Any, BinaryIO, cast
 
 from msgspec import UNSET, Meta, UnsetType
 
-from cody.errors import DataError
+from cody.errors import CallError, DataError
 from cody.explaining import upgrade
 from cody.explaining.document import SCHEMA, DecisionPart, Kind, read_document
-from cody.study import failure
 from cody.study.appending import LineAppender, appending_lines
-from cody.study.failure import Failure
-from cody.study.record import Key, Record, key_of, record_of, record_of_0_2
+from cody.study.decisions import in_words, same_decision
+from cody.study.record import FAILURE, Failure, Key, Record, key_of, record_of, record_of_0_2
 from cody.utils.forms import Count, Form, as_line, damaged, is_shallow, parse, read, unknown_schema
 
 HEADER = "cody/evaluation/3"
@@ -164,10 +163,10 @@ def _header(document: dict[str, Any]) -> EvaluationHeader:
 FORMS: dict[str, Callable[[dict[str, Any]], Line]] = {
     SCHEMA: lambda line: record_of(read_document(line)),
     HEADER: _header,
-    failure.SCHEMA: lambda line: read(line, Failure, "a failure"),
+    FAILURE: lambda line: read(line, Failure, "a failure"),
     upgrade.RECORD: lambda line: record_of_0_2(upgrade.record(line)),
     upgrade.HEADER: lambda line: _header(upgrade.renamed(line, HEADER, "a header")),
-    upgrade.FAILURE: lambda line: read(upgrade.renamed(line, failure.SCHEMA, "a failure"), Failure, "a failure"),
+    upgrade.FAILURE: lambda line: read(upgrade.renamed(line, FAILURE, "a failure"), Failure, "a failure"),
 }
 
 
@@ -199,3 +198,47 @@ class Appender(LineAppender[Line]):
 def appending(path: str | Path) -> AbstractContextManager[Appender]:
     """Open a file of records, or start one. Only one run at a time can have it open."""
     return appending_lines(path, Appender)
+
+
+# Records of several files as one survey, for example of halves that were made on two machines.
+
+
+def records_of_models(files: Sequence[Path], explainer: str | None = None) -> list[list[Record]]:
+    """The records in the files, those of each model apart, the first model first.
+
+    Each model is known by its weights, so it may have another name in each file. All records must be of one explainer,
+    with the same options; `explainer` chooses one if the files have several.
+    """
+    records = read_runs(files, documents=True)
+    names = sorted({record.explainer for record in records})
+    if explainer is None and len(names) > 1:
+        raise CallError(
+            f"the files have records of {len(names)} explainers: choose with --explainer {' or '.join(names)}"
+        )
+    chosen = [record for record in records if explainer in (None, record.explainer)]
+    if not chosen:
+        has = f"only of {', '.join(names)}" if names else "none at all"
+        raise CallError(f"the files have no records{'' if explainer is None else f' of {explainer}'}: {has}")
+    _check_one_run(chosen)
+    models = dict.fromkeys(record.model_identity for record in chosen)
+    return [[record for record in chosen if record.model_identity == model] for model in models]
+
+
+def _check_one_run(records: Sequence[Record]) -> None:
+    """Reject records that cannot be counted together."""
+    first = records[0]
+    of_model: dict[str, Record] = {}  # models of labels may each have their own threshold
+    for record in records:
+        if record.data_identity != first.data_identity:
+            raise CallError(f"the files are about different data: {first.data} and {record.data}")
+        like = of_model.setdefault(record.model_identity, record) if record.subject != "link" else first
+        if not same_decision(record, like):
+            both = f"{in_words(like.decision)!r} and {in_words(record.decision)!r}"
+            raise CallError(f"the files are about different decisions: {both}")
+        there, here = ({"search": each.search, "policy": each.policy, **each.options} for each in (record, first))
+        for option in sorted(there.keys() | here.keys()):
+            one, other = (json.dumps(each.get(option), sort_keys=True) for each in (here, there))
+            if one != other:
+                raise CallError(
+                    f"the files cannot be counted together: {option} is {one} in one and {other} in another"
+                )

@@ -16,9 +16,8 @@ from cody.models.deciding import ByLabel
 from cody.models.decision import Decision
 from cody.study.arrange import setting
 from cody.study.decisions import in_words, kind_of
-from cody.study.failure import Failure
 from cody.study.instances import Link, predicted, rows_of
-from cody.study.record import Key, Record, key_of
+from cody.study.record import Failure, Key, Record, key_of
 from cody.study.record_file import Appender, EvaluationHeader, ExplainerOptions
 
 TOLERANCE = 1e-3  # by which two computations of a logit may differ

@@ -34,9 +34,8 @@ from cody.models.deciding import ByLabel
 from cody.models.decision import Decision, InTop
 from cody.study.decisions import check_decision, decision_about
 from cody.study.explainers import Explainer, name_of
-from cody.study.failure import NOT_OF_A_LINK, NOTHING_WORKS, Failure, reason_of
 from cody.study.instances import TEST_PERIOD, Link, check_sample, sample_kinds
-from cody.study.record import KINDS, Key, Record, record_of
+from cody.study.record import KINDS, NOT_OF_A_LINK, NOTHING_WORKS, Failure, Key, Record, reason_of, record_of
 from cody.study.record_file import Appender, EvaluationHeader, ExplainerOptions, appending
 from cody.study.resume import contradicts_kind, read_back
 from cody.utils.signatures import readable_help

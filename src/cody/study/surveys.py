@@ -13,9 +13,8 @@ from cody.models.decision import Decision
 from cody.study.cases import cases
 from cody.study.explainers import DEFAULT_SEARCH, Explainer
 from cody.study.explainers import explainer as named_explainer
-from cody.study.failure import Failure, in_words
 from cody.study.instances import TEST_PERIOD, Link, sample_kinds
-from cody.study.record import KINDS, Record
+from cody.study.record import KINDS, Failure, Record, in_words
 from cody.study.report import Survey, survey_of
 from cody.study.run import EvaluationPlan, evaluate
 from cody.utils.signatures import readable_help

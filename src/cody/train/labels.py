@@ -19,7 +19,7 @@ from cody.models.separation import Quality, best_f1, separation_of_classes
 from cody.models.sizes import edge_width
 from cody.train.architectures import ARCHITECTURES, Network
 from cody.train.checkpoint import Checkpoint
-from cody.train.plan import plan
+from cody.train.layers import plan
 from cody.train.tgat import FeatureStream
 from cody.train.tgn import MemoryStream
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from cody.graph import IntArray, TemporalGraph
 from cody.models.labels import LabelTask
 from cody.models.sizes import Sizes, node_inputs
-from cody.train.stack import AttentionStack
+from cody.train.layers import AttentionStack
 
 
 class TGN(AttentionStack):

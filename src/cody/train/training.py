@@ -24,10 +24,9 @@ from cody.models.labels import LabelTask
 from cody.models.separation import Quality, auc, average_precision
 from cody.models.sizes import Sizes, edge_width
 from cody.train.architectures import Network
-from cody.train.checkpoint import Checkpoint, save_model
+from cody.train.checkpoint import LENGTH, Checkpoint, ResumeFile, clear_up, save_model
 from cody.train.labels import LabelObjective, score_in_batches
-from cody.train.plan import plan
-from cody.train.resume import LENGTH, ResumeFile, clear_up
+from cody.train.layers import plan
 from cody.train.tgat import TGAT, FeatureStream
 from cody.train.tgn import TGN, MemoryStream
 

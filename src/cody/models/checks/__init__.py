@@ -8,7 +8,7 @@ True
 >>> report.raise_if_failed()  # for a test of your own model; print(report) shows each check
 """
 
-from cody.models.checks.report import CheckResult, Report
+from cody.models.checks.check import CheckResult, Report
 from cody.models.checks.suite import CHECKS, check_model
 from cody.models.toy import ToyModel
 

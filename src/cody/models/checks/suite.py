@@ -11,8 +11,7 @@ import numpy as np
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph, check_query
 from cody.models.checks import limits, offers, rules
-from cody.models.checks.check import Check, run
-from cody.models.checks.report import CheckResult, Report
+from cody.models.checks.check import Check, CheckResult, Report, run
 from cody.models.checks.trial import (
     QUICK_QUERIES,
     Trial,
