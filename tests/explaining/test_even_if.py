@@ -7,7 +7,6 @@ from itertools import combinations
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from explain.test_schemas import validator
 
 import cody
 from cody import cli
@@ -27,6 +26,7 @@ from cody.study.explainers import explainer
 from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
+from schemas import validator
 
 NOTHING = frozenset()
 

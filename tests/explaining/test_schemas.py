@@ -18,14 +18,9 @@ from cody.study.comparison import SurveyOutput
 from cody.study.explainers import Explainer
 from cody.study.run import EvaluationPlan, Link, Sample, evaluate, run
 from random_events import random_graph
+from schemas import validator
 
 DOCS = Path(__file__).parents[2] / "docs"
-
-
-def validator(name):
-    schema = json.loads((DOCS / "schemas" / f"{name}.json").read_text(encoding="utf-8"))
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
 
 
 def test_the_schemas_are_up_to_date():

@@ -19,7 +19,7 @@ from cody.explaining.explanation import Explanation
 from cody.models import ToyModel
 from cody.models.margins import flips
 from cody.paper.tables import tables
-from cody.search import greedy, time_shift, top_share
+from cody.search import greedy, intrusion, top_share
 from cody.search.intrusion import _with_gaps
 from cody.search.policies import event_impact, spatio_temporal
 from cody.search.proposals import (
@@ -353,7 +353,7 @@ def test_an_added_event_that_flips_only_earlier_is_doubtful_and_a_moved_one_is_n
 
 def test_times_that_flip_are_followed_without_a_gap_from_the_link_or_from_the_start():
     def run_of(own_time=None, **margins):
-        times = time_shift.TestedTimes(line().query(19), 3.0, 0.0, own_time, lambda _: [])
+        times = intrusion.TestedTimes(line().query(19), 3.0, 0.0, own_time, lambda _: [])
         times.margin = {float(time.strip("t")): margin for time, margin in margins.items()} | {3.0: np.inf}
         return times.flipping_run()
 
@@ -368,11 +368,11 @@ def test_an_event_that_flips_at_all_tested_times_reaches_the_link():
     query = Query(0, 9, 200.0, 20)
     for earliest in (0.0, 60.0):
         model = added_at(earliest, lambda time, earliest=earliest: time >= earliest)(graph)
-        found = time_shift.shift_event(model, graph, query, 20, Add("3", "1", 150.0), 150.0)
+        found = intrusion.shift_event(model, graph, query, 20, Add("3", "1", 150.0), 150.0)
         assert found.window.tried > 2
         assert (found.reaches_query, found.is_reliable) == (True, True)
     until_170 = added_at("170", lambda time: time <= 170.0)(graph)
-    found = time_shift.shift_event(until_170, graph, query, 20, Add("3", "1", 150.0), 150.0)
+    found = intrusion.shift_event(until_170, graph, query, 20, Add("3", "1", 150.0), 150.0)
     assert (found.reaches_query, found.is_reliable) == (False, False)
 
 

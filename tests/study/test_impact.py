@@ -7,7 +7,6 @@ import jsonschema
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from explain.test_schemas import validator
 
 import cody
 from cody import cli
@@ -23,6 +22,7 @@ from cody.models.margins import flips
 from cody.study.impact import Impact, impact
 from cody.train.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
+from schemas import validator
 
 LINKS = range(60, 120)
 
