@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from cody.search.options import options_of
-from cody.study.explainers import DEFAULT_SEARCH, FACTUAL, SEARCHES, Entry, name_of
+from cody.study.explainers import DEFAULT_SEARCH, FACTUAL, PREFIXES, RANKINGS, SEARCHES, Entry, name_of
 
 TARGET = Path(__file__).parent / "methods" / "index.md"
 
@@ -24,12 +24,13 @@ def table() -> list[str]:
     for name, (title, search, _) in SEARCHES.items():
         default = ", the default" if name == DEFAULT_SEARCH else ""
         lines.append(f"| `{name}` | {title}{default} | counterfactual | any | {written(options_of(search))} |")
-    return lines + [of_factual(entry) for entry in FACTUAL]
+    return lines + [of_entry(entry) for entry in (*FACTUAL, *RANKINGS, *PREFIXES)]
 
 
-def of_factual(entry: Entry) -> str:
+def of_entry(entry: Entry) -> str:
     policy = f"{entry.learned}, trained" if entry.policy is None else name_of(entry.policy)
-    return f"| `{entry.name}` | {entry.title} | factual | {policy} | {written(entry.options)} |"
+    answers = "factual" if entry.factual else "counterfactual"
+    return f"| `{entry.name}` | {entry.title} | {answers} | {policy} | {written(entry.options)} |"
 
 
 def written(options: dict[str, object]) -> str:

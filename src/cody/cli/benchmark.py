@@ -16,7 +16,7 @@ from cody.data.mechanisms import MECHANISMS
 from cody.errors import CallError
 from cody.graph.neighbourhood import SIZE
 from cody.study.benchmark import ALL, BenchmarkRow, benchmark_rows, run_benchmark
-from cody.study.explainers import explainer, find
+from cody.study.explainers import BENCHMARKED, explainer, find
 from cody.study.truth import Mean
 
 benchmark = CommandGroup("benchmark", help="Compare explainers where the causes of links are known.")
@@ -24,13 +24,12 @@ LEGEND = (
     "exact: share of right answers, with no event too many or too few, and its bootstrap interval of 95 %; precision, "
     "recall: of the events named; rank: mean place of the first true cause; sets: mean number of sets evaluated."
 )
-COMPARED = "scout,cody,greedy,greedy-event-impact,sufficient,pbone,random"
 
 
 @benchmark.command("run")
 @option("--out", "folder", type=FOLDER, required=True, help="Folder for the records; resumes an existing one.")
 @option("--mechanisms", default="all", metavar="NAMES", help=f"{', '.join(MECHANISMS)}, or all.")
-@option("--explainers", default=COMPARED, metavar="NAMES", help="Names, as of cody evaluate.")
+@option("--explainers", default=",".join(BENCHMARKED), metavar="NAMES", help="Names, as of cody evaluate.")
 @option("--links", type=COUNT, default=20, help="Links of each mechanism.")
 @option("--noise", type=real(0, 100), default=1.0, help="Random events, as a share of those of the mechanism.")
 @option("--seed", type=whole(0), default=0, help="Seed of the logs, the links and the explainers.")

@@ -69,12 +69,16 @@ class PlantedCauses:
     @property
     def causes(self) -> tuple[Change, ...]:
         """For each event of the graph the rows that caused it; none where that is not known."""
-        return tuple(frozenset().union(*self.ways.get(row, ())) for row in range(self.graph.num_events))
+        return tuple(map(self.causes_of, range(self.graph.num_events)))
+
+    def causes_of(self, row: int) -> Change:
+        """All events of all ways of a link; none where they are not known."""
+        return frozenset[int]().union(*self.ways.get(row, ()))
 
     def counterfactuals(self, row: int) -> tuple[Change, ...]:
         """The smallest sets, none contained in another, without which a link would not have happened."""
         found: list[Change] = []
-        causes = sorted(frozenset().union(*self.ways[row]))
+        causes = sorted(self.causes_of(row))
         for size in range(1, len(causes) + 1):
             for some in map(frozenset, combinations(causes, size)):
                 if all(some & way for way in self.ways[row]) and not any(known <= some for known in found):

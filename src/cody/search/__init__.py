@@ -5,7 +5,7 @@ from cody.search.exhaustive import prove
 from cody.search.greedy import greedy
 from cody.search.result import Search, SearchResult, result
 from cody.search.scout import scout
-from cody.search.share import top_share
+from cody.search.share import shortest_prefix, top_share
 from cody.search.sufficient import sufficient
 from cody.search.tree import ALPHA, cody, greedy_then_cody
 
@@ -21,6 +21,7 @@ __all__ = [
     "result",
     "scout",
     "search_alternatives",
+    "shortest_prefix",
     "sufficient",
     "top_share",
 ]

@@ -25,7 +25,7 @@ from cody.graph.units import UnitKind
 from cody.models.contract import Model, reach
 from cody.models.decided import LINK_PREDICTED, decision_of
 from cody.models.decision import Decision
-from cody.search import Search, policies
+from cody.search import Search, attributions, policies
 from cody.search.options import name_and_options, options_of
 from cody.search.policies import Policy
 from cody.search.proposals import Proposer, additions, check_proposers, moves, removals
@@ -189,12 +189,26 @@ FACTUAL = (
     ),
     Entry("sufficient", "smallest sufficient sets", search.sufficient, policies.spatio_temporal, factual=True),
 )
+ATTRIBUTIONS: dict[str, tuple[str, Policy]] = {  # title, policy
+    "shapley": ("Shapley values", attributions.shapley),
+    "owen": ("Owen values", attributions.owen),
+    "occlusion": ("occlusion by pair", attributions.occlusion),
+}
+RANKINGS = tuple(
+    Entry(name, title, search.top_share, policy, factual=True) for name, (title, policy) in ATTRIBUTIONS.items()
+)
+PREFIXES = tuple(
+    Entry(f"{entry.name}-prefix", f"{entry.title}, shortest prefix", search.shortest_prefix, entry.policy)
+    for entry in (*FACTUAL[:2], *RANKINGS)
+)
 SEARCHING = tuple(
     Entry(f"{name}-{policy}", title, function, order, size=None, paper=paper)
     for name, (title, function, paper) in SEARCHES.items()
     for policy, order in POLICIES.items()
 )
-EXPLAINERS: dict[str, Entry] = {entry.name: entry for entry in (*FACTUAL, *SEARCHING)}  # in the order of tables
+EXPLAINERS: dict[str, Entry] = {
+    entry.name: entry for entry in (*FACTUAL, *RANKINGS, *PREFIXES, *SEARCHING)
+}  # in the order of tables
 TRAINED = ("pgexplainer", "tempme")  # what `cody train-explainer` can train; the first by default
 EDITS: dict[str, Proposer] = {"remove": removals, "add": additions, "move": moves}  # what could change
 # Which events are candidates: the default, and the two readings of "near a link" that the paper has.
@@ -204,6 +218,10 @@ SPARSITIES = tuple(0.01 + 0.29 * level / 15 for level in range(16))  # 0.01 to 0
 
 DEFAULT_SEARCH, DEFAULT_POLICY = "scout", "spatio-temporal"
 COMPARED = ("cody-spatio-temporal", "greedy-spatio-temporal")  # by `cody evaluate` unless it is asked for others
+BENCHMARKED = (  # by `cody benchmark` unless it is asked for others
+    *("scout", "cody", "shapley-prefix", "owen-prefix", "greedy", "greedy-event-impact", "pbone-prefix"),
+    *("random-prefix", "sufficient", "shapley", "owen", "occlusion", "pbone", "random"),
+)
 
 _BY_PARTS = {entry.parts: entry for entry in EXPLAINERS.values()}
 

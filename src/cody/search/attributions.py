@@ -1,0 +1,167 @@
+"""Attributions: how much each candidate contributes to a decision. As rankings, they are policies like any other.
+
+The game: v(K) is the margin where of all candidates only those of K are kept. Shapley values share v(all) - v(none)
+among the candidates; Owen values do so among pairs of nodes first, then within each pair. Both are exact for few
+candidates; else they are means over random orders, each with its reverse, and have intervals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import chain, combinations
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from cody.errors import CallError
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph
+from cody.models.contract import Change
+from cody.models.margins import shift
+from cody.search.oracle import Oracle
+from cody.search.policies import latest_first
+
+MOST_EXACT = 1024  # sets that exact values may take
+ORDERS = 8  # pairs of random orders, where values are sampled
+Z = 1.96  # of an interval of 95 %
+
+Member = TypeVar("Member")
+
+
+class Attribution(NamedTuple):
+    """What each candidate contributes to the margin of a decision. The values add up to `original` - `base`."""
+
+    rows: tuple[int, ...]
+    values: FloatArray  # [n]
+    error: FloatArray  # [n] half of the interval of 95 %; 0 where values are exact
+    base: float  # the margin without any candidate
+    original: float  # the margin with all of them
+
+    @property
+    def is_exact(self) -> bool:
+        return not self.error.any()
+
+
+def attribute(oracle: Oracle, groups: Sequence[Sequence[int]], rng: np.random.Generator) -> Attribution:
+    """The Owen values of the members of groups; with one member in each group, these are the Shapley values.
+
+    Args:
+        oracle: Scores removals.
+        groups: The candidates.
+        rng: Draws orders, where there are too many sets for exact values.
+    """
+    rows = tuple(row for group in groups for row in group)
+    everything = frozenset(rows)
+    base, original = oracle.ask([everything, frozenset()])
+    sets = sum(2 ** (len(groups) - 1 + len(group)) for group in groups)
+    left = math.inf if oracle.evaluations is None else oracle.evaluations - oracle.spent
+    if sets <= min(MOST_EXACT, left):
+        return Attribution(rows, _exact(oracle, groups, everything), np.zeros(len(rows)), base, original)
+    pairs = int(min(ORDERS, left // (2 * len(rows))))
+    if pairs < 2:
+        needed = min(4 * len(rows), sets) + 2
+        raise CallError(
+            f"attributions of {len(rows)} candidates take at least {needed} evaluations: a budget of "
+            f"{oracle.evaluations} is too small"
+        )
+    drawn = np.array([_sampled(oracle, groups, everything, rng) for _ in range(pairs)])  # [pairs, n]
+    error = Z * drawn.std(axis=0, ddof=1) / math.sqrt(pairs)
+    return Attribution(rows, drawn.mean(axis=0), error, base, original)
+
+
+def _exact(oracle: Oracle, groups: Sequence[Sequence[int]], everything: Change) -> FloatArray:
+    values = []
+    for group in groups:
+        others = _subsets([other for other in groups if other is not group])
+        known = [(weight, frozenset(chain.from_iterable(some))) for weight, some in others]
+        for row in group:
+            for_row = [
+                (one * two, kept | frozenset(inner))
+                for one, kept in known
+                for two, inner in _subsets([other for other in group if other != row])
+            ]
+            without = oracle.ask([everything - kept for _, kept in for_row])
+            with_it = oracle.ask([everything - kept - {row} for _, kept in for_row])
+            steps = zip(for_row, with_it, without, strict=True)
+            values.append(math.fsum(weight * (after - before) for (weight, _), after, before in steps))
+    return np.array(values)
+
+
+def _subsets(members: Sequence[Member]) -> list[tuple[float, tuple[Member, ...]]]:
+    """All subsets, each with the share of orders in which exactly these come before one that is no member."""
+    count = len(members) + 1
+    return [
+        (1 / (count * math.comb(count - 1, size)), some)
+        for size in range(count)
+        for some in combinations(members, size)
+    ]
+
+
+def _sampled(
+    oracle: Oracle, groups: Sequence[Sequence[int]], everything: Change, rng: np.random.Generator
+) -> FloatArray:
+    """The mean of what each candidate adds in a random order that keeps groups together, and in its reverse. [n]"""
+    order = [row for place in rng.permutation(len(groups)) for row in rng.permutation(groups[place]).tolist()]
+    added: dict[int, float] = dict.fromkeys(order, 0.0)
+    for way in (order, order[::-1]):
+        margins = oracle.ask([everything - frozenset(way[:kept]) for kept in range(len(way) + 1)])
+        for row, before, after in zip(way, margins[:-1], margins[1:], strict=True):
+            added[row] += (after - before) / 2
+    return np.array([added[row] for group in groups for row in group])
+
+
+def pairs_of(graph: TemporalGraph, events: IntArray) -> list[list[int]]:
+    """The events of each pair of nodes, the latest first."""
+    found: dict[Change, list[int]] = {}
+    for row in latest_first(graph, events).tolist():
+        found.setdefault(frozenset((int(graph.src[row]), int(graph.dst[row]))), []).append(row)
+    return list(found.values())
+
+
+def shapley(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator) -> IntArray:
+    """First the event with the largest Shapley value for the decision.
+
+    Args:
+        graph: The log.
+        query: The link.
+        events: The candidates.
+        oracle: Scores removals.
+        rng: Draws orders.
+    """
+    return _ranked(attribute(oracle, [[row] for row in latest_first(graph, events).tolist()], rng))
+
+
+def owen(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator) -> IntArray:
+    """First the event with the largest Owen value, where the events of two nodes belong together.
+
+    Args:
+        graph: The log.
+        query: The link.
+        events: The candidates.
+        oracle: Scores removals.
+        rng: Draws orders.
+    """
+    return _ranked(attribute(oracle, pairs_of(graph, events), rng))
+
+
+def occlusion(
+    graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
+) -> IntArray:
+    """First the events of the two nodes without whose events, all together, the margin falls furthest.
+
+    Args:
+        graph: The log.
+        query: The link.
+        events: The candidates.
+        oracle: Scores each pair of nodes.
+        rng: Not used.
+    """
+    groups = pairs_of(graph, events)
+    original, *without = oracle.ask([frozenset(), *map(frozenset, groups)])
+    order = np.argsort([-shift(original, margin) for margin in without], kind="stable")
+    return np.array([row for place in order for row in groups[place]], dtype=np.int64)
+
+
+def _ranked(found: Attribution) -> IntArray:
+    towards = found.values if found.original > 0 else -found.values
+    return np.array(found.rows, dtype=np.int64)[np.argsort(-np.round(towards, 9), kind="stable")]
