@@ -1,6 +1,7 @@
 """An audit says what a model reacts to, and finds models that are broken on purpose."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import jsonschema
@@ -10,12 +11,14 @@ from click.testing import CliRunner
 
 import cody
 from cody.cli import app
-from cody.data import save_graph
+from cody.data import campus, save_graph
 from cody.engine import FastTGN
-from cody.errors import CallError
+from cody.errors import CallError, DataError
 from cody.models.heuristics import RuleModel, reference_models, repeats
 from cody.study import read_audit
-from cody.study.audit import FAIL, INTERVENTIONS, PASS, WARN
+from cody.study.audit_report import FAIL, PASS, WARN
+from cody.study.interventions import INTERVENTIONS
+from cody.study.workers import open_model
 from cody.train.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
 
@@ -76,6 +79,7 @@ def test_a_model_that_looks_into_the_future_is_found(graph):
     report = cody.audit(cody.as_model(logits, graph, identity="sees the future"), graph, links=20)
     assert statuses(report)["later events removed: changes nothing"] == FAIL
     assert report.status == FAIL
+    assert report.summary.startswith("Looks into the future")
 
 
 def test_a_model_that_reacts_to_events_of_strangers_is_found(graph):
@@ -92,9 +96,35 @@ def test_a_model_that_only_repeats_is_found(graph):
     assert report.references[0].right is None
     assert statuses(report)["knows more than EdgeBank"] == WARN
     assert "It decides like EdgeBank on 100 % of the links." in str(report)
+    assert report.summary.startswith("Does little more than repeat (100 % like EdgeBank)")
 
 
-def test_features_that_are_swapped_or_ignored_are_found(with_features):
+def rated(rng, read):
+    """A log in which nodes whose events carry a high first feature go on, and a model that reads one feature."""
+    src, dst = rng.integers(0, 15, 400), rng.integers(15, 30, 400)
+    good = np.where(dst < 22, 1.0, -1.0)
+    src[300:], dst[300:] = src[300:], 15 + rng.integers(0, 7, 100)  # later events: only with the good ones
+    features = np.stack([good, rng.choice([-1.0, 1.0], 400)], axis=1)
+    graph = cody.TemporalGraph.from_arrays(src=src, dst=dst, time=np.arange(400.0), features=features)
+
+    def rule(graph, query, rows):
+        own = [row for row in rows if query.dst in (graph.src[row], graph.dst[row])][-3:]
+        return float(graph.features_of(np.array(own, dtype=np.int64))[:, read].sum()) if own else -1.0
+
+    return graph, model_of(graph, rule)
+
+
+def test_a_model_whose_features_are_swapped_is_found():
+    """It reacts to features, as it should, but predicts no better for it."""
+    found = {}
+    for read in (0, 1):
+        graph, model = rated(np.random.default_rng(0), read)
+        found[read] = cody.audit(model, graph, links=40)
+        assert found[read].effect("features set to zero").flipped.value > 0.2
+    assert [statuses(found[read])["gains from features"] for read in (0, 1)] == [PASS, WARN]
+
+
+def test_features_that_are_ignored_are_found(with_features):
     def by_feature(graph, query, rows):
         features = graph.features_of(np.array(rows, dtype=np.int64))
         return float(features[:, 0].sum()) if rows else -1.0
@@ -130,7 +160,7 @@ def test_cutting_history_keeps_exactly_the_latest_events(graph):
 
     cut = [each for each in INTERVENTIONS if each.name == "only the last 2 of each end"]
     cody.audit(model_of(graph, rule), graph, links=5, interventions=cut)
-    for query, rows in seen[10:]:  # the first ones have the whole past
+    for query, rows in seen[1::2]:  # the others have the whole past
         latest = {*graph.history(query.src, query.before)[-2:], *graph.history(query.dst, query.before)[-2:]}
         assert rows == sorted(latest)
 
@@ -243,3 +273,118 @@ def test_where_all_events_are_simultaneous_no_day_is_added_or_rounded():
     report = cody.audit(model_of(graph, lambda graph, query, rows: len(rows) - 1.5), graph, links=2, period=(0, 1))
     for name in ("the link one day later", "times rounded to the day"):
         assert report.effect(name).links == 0
+
+
+def test_on_campus_the_audit_says_what_was_planted():
+    """A post follows an enrolment in the course of the forum within two days, an answer a post within three hours."""
+    graph = campus(students=60, seed=1).graph
+    topics = graph.node_features[:, 3:]
+
+    def rule(graph, query, rows):
+        latest = [row for row in rows if query.src in (graph.src[row], graph.dst[row])]
+        latest += [row for row in rows if query.dst in (graph.src[row], graph.dst[row])]
+        for row in latest:
+            src, dst = int(graph.src[row]), int(graph.dst[row])
+            since = query.time - graph.time[row]
+            enrolled = src == query.src and topics[dst] @ topics[query.dst] and since < 2 * 86_400
+            posted = src == query.dst and topics[dst] @ topics[query.src] and since < 3 * 3_600
+            if dst != query.dst and dst != query.src and (enrolled or posted):
+                return 1.0
+        return -1.0
+
+    report = cody.audit(model_of(graph, rule), graph, links=60, period=(0.5, 0.8))
+    assert report.effect("times exchanged among events").flipped.value > 0.05
+    assert report.effect("the link one day later").flipped.value > 0.05  # posts of the second day, and all answers
+    for name in ("source and destination exchanged", "only events of the two together"):
+        assert report.effect(name).average_precision == 0.5  # nothing is predicted: the cause is one of another pair
+    assert report.effect("partners exchanged among events").flipped.value > 0.05
+    assert report.references[0].agrees.value < 0.8  # nobody posts twice because they did before
+    assert statuses(report)["uses times"] == PASS
+    assert report.status == PASS
+
+
+def test_exchanged_gaps_keep_the_order_and_the_span(graph):
+    seen = {}
+
+    def logits(graph, query, changes):
+        seen.setdefault(query, []).extend((graph, change) for change in changes)
+        return [1.0 for _ in changes]
+
+    some = [each for each in INTERVENTIONS if each.name == "gaps between events exchanged"]
+    cody.audit(cody.as_model(logits, graph, identity="watches"), graph, links=4, interventions=some)
+    checked = 0
+    for longer, change in (asked for each in seen.values() for asked in each if asked[1]):
+        moved = sorted((longer.imagined.replaces[row - graph.num_events], longer.time[row]) for row in change)
+        times = [time for _, time in moved]
+        assert times == sorted(times)
+        assert min(times) >= longer.time[0]
+        checked += 1
+    assert checked
+
+
+def test_exchanged_partners_are_those_of_the_same_side():
+    rng, seen, sources = np.random.default_rng(3), [], set()
+    graph = cody.TemporalGraph.from_arrays(
+        src=rng.integers(0, 8, 100), dst=8 + rng.integers(0, 8, 100), time=np.arange(100.0)
+    )
+
+    def logits(graph, query, changes):
+        seen.extend((graph, change) for change in changes if change)
+        sources.add(query.src)
+        return [1.0 for _ in changes]
+
+    some = [each for each in INTERVENTIONS if each.name == "partners exchanged among events"]
+    cody.audit(cody.as_model(logits, graph, identity="watches"), graph, links=4, interventions=some)
+    assert seen
+    for longer, change in seen:
+        real = [row for row in change if row < graph.num_events]
+        imagined = [row for row in change if row >= graph.num_events]
+        assert len(real) == len(imagined)
+        assert sorted(longer.time[real]) == sorted(longer.time[imagined])
+        assert (longer.src[imagined] < 8).all()
+        assert (longer.dst[imagined] >= 8).all()
+    of_sources = [row for longer, change in seen for row in change if row >= 100 and longer.src[row] in sources]
+    assert of_sources
+
+
+def test_a_stopped_audit_is_resumed_and_gives_the_same_report(folder, graph, tmp_path):
+    out, whole = tmp_path / "audit.jsonl", run(folder, "--json").stdout
+    assert run(folder, "--json", "--out", str(out)).stdout == whole
+    lines = out.read_text().splitlines(keepends=True)
+    assert len(lines) == 1 + 6
+    out.write_text("".join(lines[:3]) + lines[3][:40])  # killed while it wrote the third link
+    asked = []
+    model = cody.as_model(
+        lambda graph, query, changes: asked.append(query) or [1.0] * len(changes), graph, identity="x"
+    )
+    with pytest.raises(DataError, match="belongs to another audit: there model is"):
+        cody.audit(model, graph, links=3, out=out)
+    assert not asked
+    assert run(folder, "--json", "--out", str(out)).stdout == whole
+    assert out.read_text() == "".join(lines)
+    with pytest.raises(DataError, match="there links is 3, here it is 4"):
+        cody.audit(FastTGN(random_network(graph, "tgn"), graph), graph, links=4, out=out)
+    out.write_text(lines[0] + lines[1].replace('"place":0', '"place":1'))
+    with pytest.raises(DataError, match=r"line 2: .*checksum"):
+        raise run(folder, "--out", str(out)).exception
+
+
+def test_several_workers_give_the_same_report(folder, graph):
+    opener = partial(open_model, folder / "events", str(folder / "model"), False)
+    model = opener()[0]
+    assert cody.audit(model, graph, links=3, workers=2, opener=opener) == cody.audit(model, graph, links=3)
+    with pytest.raises(CallError, match="several workers need opener"):
+        cody.audit(model, graph, links=3, workers=2)
+
+
+def test_the_page_shows_the_verdict_and_every_number(folder, tmp_path):
+    page = tmp_path / "audit.html"
+    assert run(folder, "--html", str(page)).exit_code == 0
+    report = read_audit(run(folder, "--json").stdout)
+    text = page.read_text()
+    for words in (report.summary, *report.verdict, *(check.name for check in report.checks)):
+        assert words.replace("'", "&#x27;") in text
+    for effect in report.effects:
+        assert effect.name in text
+    assert "<script" not in text
+    assert report.to_html("<b>", "data").count("&lt;b&gt;") >= 2

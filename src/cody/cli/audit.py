@@ -4,32 +4,50 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
 
 import click
 
 from cody.cli import options as shared
-from cody.cli.command import COUNT, command, section
-from cody.cli.messages import print_csv, print_json
-from cody.cli.options import ModelSource, json_option, model_options, parse_period
+from cody.cli.command import COUNT, LINES, command, section
+from cody.cli.messages import print_csv, print_json, say
+from cody.cli.options import ModelSource, csv_option, html_option, json_option, model_options, parse_period
 from cody.cli.progress import progress
+from cody.cli.running import stoppable, worker_opener
 from cody.cli.show import Prose, ShownPart, print_parts
 from cody.errors import CallError
-from cody.study.audit import FAIL, LINKS, WARN, AuditReport
+from cody.study.audit import LINKS
 from cody.study.audit import audit as audit_model
+from cody.study.audit_report import FAIL, PASS, WARN, AuditReport
 from cody.study.instances import TEST_PERIOD
 from cody.study.shares import Share
 from cody.utils.tables import TextTable
-from cody.utils.words import count
+from cody.utils.words import count, sanitize
 
 _links, _output = section("Which links"), section("Output")
 NEVER = "never"
-COLUMNS = ("name", "group", "links", "flipped", "low", "high", "moved", "size", "largest", "average_precision")
+COLUMNS = (
+    "name",
+    "group",
+    "links",
+    "flipped",
+    "low",
+    "high",
+    "moved",
+    "size",
+    "largest",
+    "average_precision",
+    "gained",
+)
 
 
 @command(
     "audit",
     examples={
         "cody audit": "what does the shipped model react to?",
+        "cody audit --html audit.html": "the same as a page",
+        "cody audit --links 1000 --workers 4 --out audit.jsonl": "many links; rerun to resume",
         "cody audit --data events --model my-tgn --fail-on warn": "in continuous integration",
         'cody audit --at-most "times rounded to the day=0.3"': "a check of your own",
     },
@@ -38,7 +56,10 @@ COLUMNS = ("name", "group", "links", "flipped", "low", "high", "moved", "size", 
 @shared.period_option
 @shared.seed_option
 @model_options
-@_output("--csv", "as_csv", is_flag=True, help="Print a table for other programs, one row per intervention.")
+@shared.workers_option
+@_output("--out", type=LINES, help="File for the scores of each link; resumes an existing file.")
+@html_option
+@csv_option
 @json_option
 @_output(
     "--at-most",
@@ -57,6 +78,9 @@ def audit(
     period: str | None,
     seed: int,
     source: ModelSource,
+    workers: int,
+    out: Path | None,
+    html: Path | None,
     as_csv: bool,
     as_json: bool,
     at_most: Sequence[str],
@@ -67,12 +91,21 @@ def audit(
     The past of many links is modified in one way after the other, and each time the model decides again. Links are
     events of the test period, and as many that did not happen.
     """
-    if as_csv and as_json:
-        raise CallError("give --csv or --json, not both")
+    shared.check_formats(as_csv, as_json)
     limits = dict(map(_limit, at_most))
+    if html is not None:
+        from cody.web import check_page_file
+
+        check_page_file(html)
+    shared.use_threads(1)
     named = source.named()
     model = source.open(named)
-    with progress("Modifying the past of links", None) as move:
+    processes = worker_opener(source.data, named.graph, source.model, source.allow_data_mismatch)
+    with (
+        stoppable(out, "nothing was saved (use --out FILE)"),
+        processes if workers > 1 else nullcontext() as opener,
+        progress("Modifying the past of links", None) as move,
+    ):
         report = audit_model(
             model,
             named.graph,
@@ -80,8 +113,16 @@ def audit(
             period=TEST_PERIOD if period is None else parse_period(period),
             at_most=limits,
             seed=seed,
+            out=out,
+            workers=workers,
+            opener=opener,
             watch=lambda done, total: move(completed=done, total=total),
         )
+    if html is not None:
+        from cody.web import write_html
+
+        write_html(report.to_html(named.name, source.data), html)
+        say(f"Page: {sanitize(html, 200)}")
     if as_json:
         print_json(report.to_dict())
     elif as_csv:
@@ -110,49 +151,81 @@ def _rows(report: AuditReport) -> Iterator[dict[str, object]]:
             "low": None if flipped is None else flipped.low,
             "high": None if flipped is None else flipped.high,
             "moved": None if moved is None else moved.value,
+            "gained": None if effect.gained is None else effect.gained.value,
         }
 
 
 def _shown(report: AuditReport, model: str, data: str) -> Iterator[ShownPart]:
     known = report.average_precision
-    precision = "" if known is None else f", average precision {_percent(known)}"
-    yield Prose(f"{model} on {data}: {count(report.links, 'prediction')}{precision}.\n", bold=True)
+    precision = "" if known is None else f", average precision {100 * known:.1f} %"
+    yield Prose(f"{model} on {data}: {count(report.links, 'prediction')}{precision}\n", bold=True)
+    yield Prose(report.summary, bold=True)
+    yield Prose("In brackets: of its decisions, the share that changes without it.\n")
     for sentence in report.verdict:
         yield Prose(sentence)
     yield ""
     yield _effects(report)
+    missing: dict[str, list[str]] = {}
     for effect in report.effects:
         if effect.reason:
-            yield Prose(f"Not applicable: {effect.name} ({effect.reason}).")
+            missing.setdefault(effect.reason, []).append(effect.name)
+    for reason, names in missing.items():
+        yield Prose(f"Not applicable: {', '.join(names)} ({reason}).")
     if report.references:
         yield ""
         yield _references(report)
     yield ""
-    checks = TextTable("check", "result", "detail", whole=[1])
-    for check in report.checks:
-        checks.add_row(check.name, check.status, check.detail)
-    yield checks
+    yield from _checks(report)
 
 
 def _effects(report: AuditReport) -> TextTable:
-    table = TextTable("modified past", "#decisions changed", "#logit", "#AP")
+    """One row for each way to modify the past, below what it tells about."""
+    table = TextTable("modified past", "decisions", "#that change", "#logit", "#AP")
+    group = None
     for effect in report.effects:
-        if effect.moved is not None:
-            logit = f"{effect.moved.value:+.2f}".replace("-0.00", "+0.00")
-            table.add_row(effect.name, _interval(effect.flipped), logit, _percent(effect.average_precision))
+        if effect.moved is None or effect.flipped is None:
+            continue
+        if effect.group != group:
+            group = effect.group
+            table.add_row(click.style(group, bold=True), "", "", "", "")
+        logit = f"{effect.moved.value:+.2f}".replace("-0.00", "+0.00")
+        gained = "" if effect.gained is None else f"{100 * effect.gained.value:+.1f}".replace("-0.0", "+0.0")
+        table.add_row(f"  {effect.name}", bar(effect.flipped.value), _interval(effect.flipped), logit, gained)
     return table
 
 
 def _references(report: AuditReport) -> TextTable:
-    table = TextTable("reference model", "#decides alike", "#right where they differ", "#AP")
+    table = TextTable("reference model", "decides", "#alike", "#right where not", "#AP")
     for each in report.references:
-        table.add_row(each.name, _interval(each.agrees), _interval(each.right), _percent(each.average_precision))
+        precision = "" if each.average_precision is None else f"{100 * each.average_precision:.1f}"
+        alike = bar(each.agrees.value), _interval(each.agrees)
+        table.add_row(each.name, *alike, _interval(each.right), precision)
     return table
+
+
+def _checks(report: AuditReport) -> Iterator[ShownPart]:
+    """What does not pass, one by one; then what does."""
+    colours = {FAIL: "red", WARN: "yellow"}
+    table = TextTable("check", "", "", whole=[1])
+    for check in report.checks:
+        if check.status != PASS:
+            table.add_row(check.name, click.style(check.status, fg=colours[check.status], bold=True), check.detail)
+    if table.rows:
+        yield table
+    passed = [check.name for check in report.checks if check.status == PASS]
+    if passed:
+        yield Prose(f"Passed: {'; '.join(passed)}.")
+
+
+def bar(share: float, width: int = 10) -> str:
+    """A share as a bar of block characters.
+
+    >>> bar(0.45, 10), bar(0.001, 10), bar(0.0, 10)
+    ('████▌', '▏', '')
+    """
+    eighths = max(round(8 * width * share), int(share > 0))
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
 def _interval(share: Share | None) -> str:
     return "–" if share is None else f"{100 * share.value:.0f} % [{100 * share.low:.0f}, {100 * share.high:.0f}]"
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f} %"

@@ -1,123 +1,79 @@
-"""What does a model react to? Interventions on the past of many links, each an exact what-if, and what follows.
+"""What does a model react to? Interventions on the past of many links, each an exact what-if.
 
 An audit draws links of the test period, and as many that did not happen; modifies the past of each in every way of
-`cody.study.interventions`; and compares the decisions with those of reference models (`cody.models.heuristics`). Its
-verdict is a few sentences, each with the numbers behind it, and checks that pass, warn or fail.
+`cody.study.interventions`; and compares the decisions with those of reference models (`cody.models.heuristics`). What
+follows from that is in `cody.study.audit_report`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from msgspec import Meta
 
-from cody.errors import CallError, CodyError, did_you_mean
+from cody.errors import CallError, CodyError, DataError, did_you_mean
 from cody.explaining.what_if import Scenario, answer_cases, near
-from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
+from cody.graph import BoolArray, IntArray, Query, TemporalGraph
 from cody.models.contract import Model, as_seen, check_is_model, identity_of, label_task, logit_of_only, logits_of_links
 from cody.models.heuristics import reference_models
-from cody.models.margins import flips, logit_of
-from cody.models.separation import average_precision
-from cody.study.instances import TEST_PERIOD, check_sample, rows_of
-from cody.study.interventions import (
-    DIRECTION,
-    FEATURES,
-    HISTORY,
-    INTERVENTIONS,
-    ORDER,
-    TIME,
-    Intervention,
-    ModifiedPast,
-    Near,
+from cody.models.margins import logit_of
+from cody.study.appending import LineAppender, appending_lines
+from cody.study.audit_report import (
+    AuditReport,
+    agreement,
+    checks_of,
+    effect_of,
+    precision_of,
+    read_audit,
+    summary_of,
+    verdict_of,
 )
-from cody.study.shares import Share, mean
-from cody.utils.forms import Form, as_plain, parse, read
+from cody.study.instances import TEST_PERIOD, check_sample, rows_of
+from cody.study.interventions import INTERVENTIONS, Intervention, ModifiedPast, Near
+from cody.study.pool import ATTEMPTS, Opener, run_in_processes
+from cody.utils.forms import Form, as_line, parse, read
 from cody.utils.signatures import readable_help
-from cody.utils.words import count
 
-SCHEMA = "cody/audit/1"
+__all__ = ["AuditReport", "audit", "read_audit"]
+
 LINKS = 100
-SAME = 1e-3  # logits: what must not matter may differ by rounding
-Status = Literal["pass", "warn", "fail"]
-PASS: Status = "pass"
-WARN: Status = "warn"
-FAIL: Status = "fail"
-IGNORED, HARDLY, MUCH = 0.01, 0.05, 0.25  # shares of decisions that change
-LIKE_EDGEBANK = 0.95
-FEW = 50  # predictions; among fewer, a single one moves a share by more than 2 percentage points
-LOOKS_BACK = 0.1  # share of decisions that may change where older events are missing
+RUN, LINE = "cody/audit-run/1", "cody/audited-link/1"
 
 Watch = Callable[[int, int], None]  # how many links are done, of how many
 
 
-class InterventionEffect(Form, frozen=True, kw_only=True):
-    """What an intervention changes."""
+class AuditTask(NamedTuple):
+    """A link whose past is modified."""
 
-    name: str
-    group: Annotated[str, Meta(description="what it tells about")]
-    links: Annotated[int, Meta(ge=0, description="links that it applies to")]
-    flipped: Annotated[Share | None, Meta(description="share of decisions that change")]
-    moved: Annotated[Share | None, Meta(description="mean change of the logit")]
-    size: Annotated[float | None, Meta(description="mean absolute change of the logit")]
-    largest: Annotated[float | None, Meta(description="largest absolute change of the logit")]
-    average_precision: Annotated[float | None, Meta(description="under the modified past; null: all links are alike")]
-    reason: Annotated[str, Meta(description="why it applies to no link; empty if it does")] = ""
+    place: int
+    query: Query
 
 
-class ReferenceAgreement(Form, frozen=True, kw_only=True):
-    """How a reference model decides on the same links."""
+class AuditRun(Form, frozen=True, kw_only=True, tag_field="schema", tag=RUN):
+    """What an audit was asked for: the first line of its file."""
 
-    name: str
-    agrees: Annotated[Share, Meta(description="share of links on which both decide the same")]
-    right: Annotated[Share | None, Meta(description="where they differ: how often the audited model is right")]
-    average_precision: float | None
-
-
-class AuditCheck(Form, frozen=True, kw_only=True):
-    """Something that a model should or should not do."""
-
-    name: str
-    status: Status
-    detail: str
-
-
-class AuditReport(Form, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
-    """What a model reacts to, and what it agrees with."""
-
-    data: Annotated[str, Meta(description="the identity of the data")]
-    model: Annotated[str, Meta(description="the identity of the model")]
-    links: Annotated[int, Meta(ge=1)]
-    happened: Annotated[int, Meta(ge=0, description="links that happened, or events of the second class")]
+    data: str
+    model: str
+    links: int
+    period: tuple[float, float]
     seed: int
-    average_precision: float | None
-    effects: tuple[InterventionEffect, ...]
-    references: tuple[ReferenceAgreement, ...]
-    checks: tuple[AuditCheck, ...]
-    verdict: Annotated[tuple[str, ...], Meta(description="sentences, each with the numbers behind it")]
-
-    @property
-    def status(self) -> Status:
-        """The worst status of its checks."""
-        statuses = {check.status for check in self.checks}
-        return FAIL if FAIL in statuses else WARN if WARN in statuses else PASS
-
-    def effect(self, name: str) -> InterventionEffect | None:
-        """The effect of the intervention of that name; None: it is not part of the audit."""
-        return next((effect for effect in self.effects if effect.name == name), None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return as_plain(self)
-
-    def __str__(self) -> str:
-        return " ".join(self.verdict)
+    interventions: tuple[str, ...]
 
 
-def read_audit(text: str | bytes) -> AuditReport:
-    """What `cody audit --json` printed."""
-    return read(parse(text, "an audit"), AuditReport, "an audit")
+class AuditedLink(Form, frozen=True, kw_only=True, tag_field="schema", tag=LINE):
+    """The scores of a link under its modified pasts."""
+
+    place: int
+    logit: float
+    modified: dict[str, float]
+    reasons: dict[str, str]  # why interventions cannot be made
+
+
+Measure = Callable[[Sequence[AuditTask]], Iterable[AuditedLink]]
 
 
 @readable_help
@@ -130,6 +86,9 @@ def audit(
     interventions: Sequence[Intervention] | None = None,
     at_most: Mapping[str, float] | None = None,
     seed: int = 0,
+    out: str | Path | None = None,
+    workers: int = 1,
+    opener: Opener | None = None,
     watch: Watch | None = None,
 ) -> AuditReport:
     """What a model reacts to: order, times, direction, features, how much history, and what must not matter.
@@ -142,6 +101,9 @@ def audit(
         interventions: Ways to modify the past of a link; default: all of `cody.study.interventions`.
         at_most: Checks of your own: the name of an intervention, and the share of decisions that it may change.
         seed: Seed for drawing links.
+        out: File for the scores of each link; the same call resumes a run that was stopped.
+        workers: Number of processes; more than one need `opener`.
+        opener: Function of a module that makes model and graph in each process.
         watch: Called with the number of links that are done, and in total.
 
     >>> from cody.models import ToyModel
@@ -152,37 +114,144 @@ def audit(
     ('warn', 0.0)
     """
     check_is_model(model)
-    interventions = INTERVENTIONS if interventions is None else interventions
-    _check_names(at_most or {}, interventions)
+    chosen = INTERVENTIONS if interventions is None else tuple(interventions)
+    _check_names(at_most or {}, chosen)
+    if workers > 1 and opener is None:
+        raise CallError("several workers need opener=, a function that makes model and graph in each process")
     drawn = _draw(model, graph, links, period, seed)
-    names = [each.name for each in interventions]
-    columns = {name: np.full(len(drawn.queries), np.nan) for name in names}
-    reasons: dict[str, str] = {}
-    original = np.array(logits_of_links(model, drawn.queries))
-    for place, query in enumerate(drawn.queries):
-        rng = np.random.default_rng([seed, place])
-        past = Near(graph, query, near(model, graph, query), rng)
-        for name, logit in _modified(model, past, interventions, reasons):
-            columns[name][place] = logit
-        if watch is not None:
-            watch(place + 1, len(drawn.queries))
-    line = _decides_at(model)
-    effects = tuple(
-        _effect(each, columns[each.name] - line, original - line, drawn.truth, reasons) for each in interventions
-    )
-    references = () if label_task(model) else tuple(_references(graph, drawn, original))
-    return AuditReport(
+    measure = partial(_measure_each, chosen, seed)
+    way: Measure = partial(measure, model, graph)
+    if workers > 1 and opener is not None:
+        way = partial(_in_processes, opener, workers, measure)
+    run = AuditRun(
         data=graph.identity,
         model=identity_of(model),
-        links=len(drawn.queries),
-        happened=int(drawn.truth.sum()),
+        links=links,
+        period=period,
         seed=seed,
-        average_precision=_average_precision(original, drawn.truth),
+        interventions=tuple(each.name for each in chosen),
+    )
+    tasks = [AuditTask(*each) for each in enumerate(drawn.queries)]
+    audited = sorted(_measured(run, tasks, way, out, watch), key=lambda each: each.place)
+    return _report(model, graph, run, drawn, chosen, audited, at_most or {})
+
+
+def _report(
+    model: Model,
+    graph: TemporalGraph,
+    run: AuditRun,
+    drawn: DrawnLinks,
+    interventions: Sequence[Intervention],
+    audited: Sequence[AuditedLink],
+    at_most: Mapping[str, float],
+) -> AuditReport:
+    line, truth = _decides_at(model), drawn.truth
+    original = np.array([each.logit for each in audited])
+    reasons = {name: reason for each in reversed(audited) for name, reason in each.reasons.items()}
+    effects = tuple(
+        effect_of(
+            each,
+            np.array([link.modified.get(each.name, np.nan) for link in audited]) - line,
+            original - line,
+            truth,
+            reasons.get(each.name, "no link has such events"),
+        )
+        for each in interventions
+    )
+    known = {} if label_task(model) else reference_models(graph, drawn.queries)
+    scores = {
+        name: np.array([float(each.logits(query, [frozenset()])[0]) for query in drawn.queries])
+        for name, each in known.items()
+    }
+    references = tuple(agreement(name, column, original, truth) for name, column in scores.items())
+    return AuditReport(
+        data=run.data,
+        model=run.model,
+        links=len(drawn.queries),
+        happened=int(truth.sum()),
+        seed=run.seed,
+        average_precision=precision_of(original, truth),
         effects=effects,
         references=references,
-        checks=tuple(_checks(effects, interventions, references, at_most or {})),
-        verdict=(*_verdict(effects, references), *_too_few(len(drawn.queries))),
+        checks=tuple(checks_of(effects, references, at_most)),
+        summary=summary_of(effects, references, {each.name: each.fault for each in interventions if each.fault}),
+        verdict=tuple(verdict_of(effects, references, len(drawn.queries))),
     )
+
+
+# The work, and the file that it can be resumed from
+
+
+class AuditFile(LineAppender[AuditRun | AuditedLink]):
+    """The file of an audit that is open for appending: what was asked for, then one line a link."""
+
+    beginnings = (f'{{"schema":"{RUN}"'.encode(), f'{{"schema":"{LINE}"'.encode())
+
+    def entries(self) -> Iterator[AuditRun | AuditedLink]:
+        for number, line in enumerate(iter(self.file.readline, b""), start=1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                document = parse(line, "a line of an audit")
+                form: type[AuditRun | AuditedLink] = AuditRun if number == 1 else AuditedLink
+                yield read(document, form, "a line of an audit")
+            except DataError as error:
+                raise DataError(f"{self.path}, line {number}: {error}") from None
+
+
+def _measured(
+    run: AuditRun, tasks: Sequence[AuditTask], measure: Measure, out: str | Path | None, watch: Watch | None
+) -> Iterator[AuditedLink]:
+    """The scores of all links: those that the file has, then the others, which are appended to it."""
+    with ExitStack() as stack:
+        file = None if out is None else stack.enter_context(appending_lines(out, AuditFile))
+        known = [] if file is None else list(file.known())
+        if file is not None and not known:
+            file.write_line(as_line(run))
+        done = _of_this_run(out, run, known)
+        yield from done.values()
+        left = [task for task in tasks if task.place not in done]
+        for number, link in enumerate(measure(left) if left else (), start=len(done) + 1):
+            if file is not None:
+                file.write_line(as_line(link))
+            if watch is not None:
+                watch(number, len(tasks))
+            yield link
+
+
+def _of_this_run(
+    path: str | Path | None, run: AuditRun, known: Sequence[AuditRun | AuditedLink]
+) -> dict[int, AuditedLink]:
+    for header in known[:1]:
+        for name in AuditRun.__struct_fields__:
+            there, here = getattr(header, name), getattr(run, name)
+            if there != here:
+                raise DataError(
+                    f"{path} belongs to another audit: there {name} is {there}, here it is {here}; choose another file"
+                )
+    return {each.place: each for each in known[1:] if isinstance(each, AuditedLink)}
+
+
+def _in_processes(
+    opener: Opener, workers: int, measure: Callable[..., Iterator[AuditedLink]], tasks: Sequence[AuditTask]
+) -> Iterator[AuditedLink]:
+    return run_in_processes(opener, workers, measure, tasks, message=lambda task: [task], lost=_lost)
+
+
+def _lost(tasks: Sequence[AuditTask]) -> str:
+    return f"{len(tasks)} links are not audited because their workers died {ATTEMPTS} times"
+
+
+def _measure_each(
+    interventions: Sequence[Intervention], seed: int, model: Model, graph: TemporalGraph, tasks: Iterable[AuditTask]
+) -> Iterator[AuditedLink]:
+    """The scores of each link under its modified pasts."""
+    for place, query in tasks:
+        past = Near(graph, query, near(model, graph, query), np.random.default_rng([seed, place]))
+        reasons: dict[str, str] = {}
+        (logit,) = logits_of_links(model, [query])
+        modified = {name: float(value) for name, value in _modified(model, past, interventions, reasons)}
+        yield AuditedLink(place=place, logit=float(logit), modified=modified, reasons=reasons)
 
 
 def _decides_at(model: Model) -> float:
@@ -264,141 +333,3 @@ def _scored(model: Model, graph: TemporalGraph, pasts: Sequence[ModifiedPast]) -
     scenarios = [Scenario(past.query, None, past.removed, past.edits) for past in pasts]
     new_nodes = dict.fromkeys(name for past in pasts for name in past.new_nodes)
     return answer_cases(model, graph, scenarios, new_nodes=list(new_nodes))
-
-
-def _effect(
-    intervention: Intervention, logits: FloatArray, original: FloatArray, truth: BoolArray, reasons: Mapping[str, str]
-) -> InterventionEffect:
-    name, applies = intervention.name, ~np.isnan(logits)
-    if not applies.any():
-        reason = reasons.get(name, "no link has such events")
-        nothing = dict.fromkeys(("flipped", "moved", "size", "largest", "average_precision"))
-        return InterventionEffect(name=name, group=intervention.group, links=0, reason=reason, **nothing)
-    before, after = original[applies], logits[applies]
-    shift = after - before
-    return InterventionEffect(
-        name=name,
-        group=intervention.group,
-        links=int(applies.sum()),
-        flipped=mean([float(flips(*pair)) for pair in zip(before.tolist(), after.tolist(), strict=True)]),
-        moved=mean(shift),
-        size=float(np.abs(shift).mean()),
-        largest=float(np.abs(shift).max()),
-        average_precision=_average_precision(after, truth[applies]),
-    )
-
-
-def _average_precision(scores: FloatArray, truth: BoolArray) -> float | None:
-    """None if all links happened, or none did."""
-    return average_precision(scores, truth) if truth.any() and not truth.all() else None
-
-
-def _references(graph: TemporalGraph, drawn: DrawnLinks, logits: FloatArray) -> Iterator[ReferenceAgreement]:
-    decided = logits > 0
-    for name, reference in reference_models(graph, drawn.queries).items():
-        scores = np.array([float(reference.logits(query, [frozenset()])[0]) for query in drawn.queries])
-        same = decided == (scores > 0)
-        right = None if same.all() else mean((decided == drawn.truth)[~same].astype(float))
-        yield ReferenceAgreement(
-            name=name,
-            agrees=mean(same.astype(float)),
-            right=right,
-            average_precision=_average_precision(scores, drawn.truth),
-        )
-
-
-# What follows
-
-
-def _checks(
-    effects: Sequence[InterventionEffect],
-    interventions: Sequence[Intervention],
-    references: Sequence[ReferenceAgreement],
-    at_most: Mapping[str, float],
-) -> Iterator[AuditCheck]:
-    must_not = {each.name for each in interventions if each.must_not_matter}
-    for effect in effects:
-        if effect.name in must_not and effect.largest is not None:
-            largest = (
-                f"changes a logit by up to {effect.largest:.2g}" if effect.largest > SAME else "nothing beyond rounding"
-            )
-            status = FAIL if effect.largest > SAME else PASS
-            yield AuditCheck(name=f"{effect.name}: changes nothing", status=status, detail=largest)
-    for group, word in ((TIME, "times"), (ORDER, "the order of events"), (FEATURES, "features")):
-        shares = [effect.flipped.value for effect in effects if effect.group == group and effect.flipped is not None]
-        if shares:
-            status = WARN if max(shares) < IGNORED else PASS
-            yield AuditCheck(name=f"uses {word}", status=status, detail=_changes(max(shares)))
-    for reference in references[:1]:
-        status = WARN if reference.agrees.value >= LIKE_EDGEBANK else PASS
-        alike = f"decides alike on {_percent(reference.agrees.value)} of the links"
-        yield AuditCheck(name=f"knows more than {reference.name}", status=status, detail=alike)
-    for effect in effects:
-        if effect.name in at_most:
-            share, limit = 0.0 if effect.flipped is None else effect.flipped.value, at_most[effect.name]
-            status = FAIL if share > limit else PASS
-            yield AuditCheck(name=f"{effect.name}: at most {_percent(limit)}", status=status, detail=_changes(share))
-
-
-def _changes(share: float) -> str:
-    return f"changes {_percent(share)} of the decisions"
-
-
-def _verdict(effects: Sequence[InterventionEffect], references: Sequence[ReferenceAgreement]) -> Iterator[str]:
-    """Sentences about what the model reacts to, each with its numbers."""
-    for group, what in (
-        (ORDER, "the order of events"),
-        (TIME, "their times"),
-        (DIRECTION, "their direction"),
-        (FEATURES, "their features"),
-    ):
-        known = [effect for effect in effects if effect.group == group and effect.flipped is not None]
-        if known:
-            strongest = max(known, key=lambda effect: effect.flipped.value if effect.flipped else 0.0)
-            assert strongest.flipped is not None
-            share = strongest.flipped.value
-            yield f"It {_word(share)} {what}: with {strongest.name}, {_percent(share)} of its decisions change."
-    yield from _looks_back(effects)
-    if references:
-        yield _closest(max(references, key=lambda reference: reference.agrees.value))
-
-
-def _too_few(links: int) -> Iterator[str]:
-    """A warning where other links could well lead to another verdict."""
-    if links < FEW:
-        yield f"Only {count(links, 'prediction')}, so these shares are rough: audit more links before relying on them."
-
-
-def _word(share: float) -> str:
-    words = ((IGNORED, "ignores"), (HARDLY, "hardly uses"), (MUCH, "uses"))
-    return next((word for limit, word in words if share < limit), "depends on")
-
-
-def _looks_back(effects: Sequence[InterventionEffect]) -> Iterator[str]:
-    cuts = [
-        (int(effect.name.split()[3]), effect.flipped.value)
-        for effect in effects
-        if effect.group == HISTORY and effect.name.startswith("only the last ") and effect.flipped is not None
-    ]
-    if not cuts:
-        return
-    enough = next(((number, share) for number, share in sorted(cuts) if share <= LOOKS_BACK), None)
-    if enough is None:
-        most, share = max(cuts)
-        yield f"It looks back further than {most} events of each end: with those alone {_percent(share)} change."
-    else:
-        events = count(enough[0], "event")
-        yield f"It looks back about {events} of each end: with those alone {_percent(enough[1])} change."
-
-
-def _closest(reference: ReferenceAgreement) -> str:
-    alike = f"It decides like {reference.name} on {_percent(reference.agrees.value)} of the links"
-    return (
-        f"{alike}."
-        if reference.right is None
-        else f"{alike}; where they differ, it is right in {_percent(reference.right.value)}."
-    )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -55,10 +56,11 @@ class Intervention:
     name: str
     group: str  # what it tells about: one of the words below
     modify: Modify
-    must_not_matter: bool = False  # a model that reacts to it is at fault
+    fault: str = ""  # what a model that reacts to it does wrong; empty: a model may react to it
 
 
-TIME, ORDER, DIRECTION, FEATURES, HISTORY, FAULT = "time", "order", "direction", "features", "history", "fault"
+ORDER, TIME, DIRECTION, PARTNERS, FEATURES = "order", "times", "direction", "partners", "features"
+HISTORY, FAULT = "history", "must not matter"
 
 
 def day_of(graph: TemporalGraph) -> float:
@@ -98,14 +100,35 @@ def shuffled(near: Near) -> ModifiedPast | None:
     return _moved(near, near.rng.permutation(near.times).tolist())
 
 
+def other_gaps(near: Near) -> ModifiedPast | None:
+    """The times between one event near the link and the next exchanged: other times, in the same order."""
+    gaps = np.diff([*near.times, near.query.time])
+    return _moved(near, (near.query.time - np.cumsum(near.rng.permutation(gaps)[::-1])[::-1]).tolist())
+
+
 def reversed_direction(near: Near) -> ModifiedPast | None:
     """Source and destination of the events near the link exchanged."""
-    graph, rows = near.graph, near.rows.tolist()
-    edits = tuple(
-        Add(graph.name(int(graph.dst[row])), graph.name(int(graph.src[row])), float(graph.time[row]), features)
-        for row, features in zip(rows, _features(graph, near.rows), strict=True)
-    )
-    return ModifiedPast(near.query, frozenset(rows), edits) if rows else None
+    return _with_ends(near, near.rows, near.graph.dst[near.rows], near.graph.src[near.rows])
+
+
+def other_partners(near: Near) -> ModifiedPast | None:
+    """The nodes that the two ends of the link interacted with exchanged among the events, on the same side."""
+    src, dst = near.graph.src[near.rows], near.graph.dst[near.rows]
+    ends = (near.query.src, near.query.dst)
+    sent = np.isin(src, ends)
+    received = np.isin(dst, ends) & ~sent
+    new_src, new_dst = src.copy(), dst.copy()
+    new_dst[sent], new_src[received] = near.rng.permutation(dst[sent]), near.rng.permutation(src[received])
+    other = ((new_src != src) | (new_dst != dst)) & (new_src != new_dst)
+    return _with_ends(near, near.rows[other], new_src[other], new_dst[other])
+
+
+def _with_ends(near: Near, rows: IntArray, src: IntArray, dst: IntArray) -> ModifiedPast | None:
+    """Some events with another source and destination."""
+    graph = near.graph
+    columns = zip(rows.tolist(), src.tolist(), dst.tolist(), _features(graph, rows), strict=True)
+    edits = tuple(Add(graph.name(a), graph.name(b), float(graph.time[row]), some) for row, a, b, some in columns)
+    return ModifiedPast(near.query, frozenset(rows.tolist()), edits) if edits else None
 
 
 def _features(graph: TemporalGraph, rows: IntArray) -> list[tuple[float, ...] | None]:
@@ -139,26 +162,18 @@ def without_repeats(near: Near) -> ModifiedPast | None:
     return ModifiedPast(near.query, removed) if removed else None
 
 
-def last_events(number: int) -> Modify:
+def last_events(number: int, near: Near) -> ModifiedPast:
     """A past that consists of the latest events of each end of the link."""
-
-    def modify(near: Near) -> ModifiedPast:
-        query, graph = near.query, near.graph
-        kept = (graph.history(node, query.before)[-number:].tolist() for node in {query.src, query.dst})
-        return ModifiedPast(query, kept=frozenset(row for rows in kept for row in rows))
-
-    return modify
+    query, graph = near.query, near.graph
+    kept = (graph.history(node, query.before)[-number:].tolist() for node in {query.src, query.dst})
+    return ModifiedPast(query, kept=frozenset(row for rows in kept for row in rows))
 
 
-def only_of(*ends: str) -> Modify:
+def only_of(ends: tuple[str, ...], near: Near) -> ModifiedPast:
     """A past that consists of the events of the source, of the destination, or of the two together."""
-
-    def modify(near: Near) -> ModifiedPast:
-        query, graph = near.query, near.graph
-        kept = [frozenset(graph.history(getattr(query, end), query.before).tolist()) for end in ends]
-        return ModifiedPast(query, kept=frozenset.intersection(*kept))
-
-    return modify
+    query, graph = near.query, near.graph
+    kept = [frozenset(graph.history(getattr(query, end), query.before).tolist()) for end in ends]
+    return ModifiedPast(query, kept=frozenset.intersection(*kept))
 
 
 def unrelated_events(near: Near) -> ModifiedPast | None:
@@ -175,19 +190,22 @@ def without_future(near: Near) -> ModifiedPast | None:
     return ModifiedPast(near.query, frozenset(range(first, min(first + 200, stop)))) if first < stop else None
 
 
+LAST = {f"only the last {number} of each end": number for number in (1, 2, 5, 10, 20, 50)}
 INTERVENTIONS = (
+    Intervention("times exchanged among events", ORDER, shuffled),
     Intervention("the link one day later", TIME, later),
     Intervention("events twice as long ago", TIME, stretched),
+    Intervention("gaps between events exchanged", TIME, other_gaps),
     Intervention("times rounded to the day", TIME, rounded),
-    Intervention("times exchanged among events", ORDER, shuffled),
     Intervention("source and destination exchanged", DIRECTION, reversed_direction),
+    Intervention("partners exchanged among events", PARTNERS, other_partners),
     Intervention("features set to zero", FEATURES, no_features),
     Intervention("features exchanged among events", FEATURES, permuted_features),
     Intervention("repeated events removed", HISTORY, without_repeats),
-    *(Intervention(f"only the last {number} of each end", HISTORY, last_events(number)) for number in (1, 2, 5, 20)),
-    Intervention("only events of the two together", HISTORY, only_of("src", "dst")),
-    Intervention("only events of the source", HISTORY, only_of("src")),
-    Intervention("only events of the destination", HISTORY, only_of("dst")),
-    Intervention("unrelated events added", FAULT, unrelated_events, must_not_matter=True),
-    Intervention("later events removed", FAULT, without_future, must_not_matter=True),
+    *(Intervention(name, HISTORY, partial(last_events, number)) for name, number in LAST.items()),
+    Intervention("only events of the two together", HISTORY, partial(only_of, ("src", "dst"))),
+    Intervention("only events of the source", HISTORY, partial(only_of, ("src",))),
+    Intervention("only events of the destination", HISTORY, partial(only_of, ("dst",))),
+    Intervention("unrelated events added", FAULT, unrelated_events, fault="reacts to events of strangers"),
+    Intervention("later events removed", FAULT, without_future, fault="looks into the future"),
 )

@@ -1,0 +1,351 @@
+"""What follows from an audit: effects of modified pasts, agreement with reference models, checks, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from msgspec import Meta
+
+from cody.graph import BoolArray, FloatArray
+from cody.models.margins import flips
+from cody.models.separation import average_precision
+from cody.study.interventions import (
+    DIRECTION,
+    FAULT,
+    FEATURES,
+    LAST,
+    ORDER,
+    PARTNERS,
+    TIME,
+    Intervention,
+)
+from cody.study.metrics import within
+from cody.study.shares import Share, mean
+from cody.utils.forms import Form, as_plain, parse, read
+from cody.utils.words import count
+
+SCHEMA = "cody/audit/1"
+SAME = 1e-3  # logits: what must not matter may differ by rounding
+Status = Literal["pass", "warn", "fail"]
+PASS: Status = "pass"
+WARN: Status = "warn"
+FAIL: Status = "fail"
+IGNORED, HARDLY, MUCH = 0.01, 0.05, 0.25  # shares of decisions that change
+LIKE_EDGEBANK = 0.95
+FEW = 50  # predictions; among fewer, a single one moves a share by more than 2 percentage points
+LOOKS_BACK = 0.1  # share of decisions that may change where older events are missing
+SAMPLES = 300  # bootstrap samples of the change in average precision
+USES = {
+    ORDER: "the order of events",
+    TIME: "their times",
+    DIRECTION: "their direction",
+    PARTNERS: "their partners",
+    FEATURES: "their features",
+}
+
+
+class InterventionEffect(Form, frozen=True, kw_only=True):
+    """What an intervention changes."""
+
+    name: str
+    group: Annotated[str, Meta(description="what it tells about")]
+    links: Annotated[int, Meta(ge=0, description="links that it applies to")]
+    flipped: Annotated[Share | None, Meta(description="share of decisions that change")]
+    moved: Annotated[Share | None, Meta(description="mean change of the logit")]
+    size: Annotated[float | None, Meta(description="mean absolute change of the logit")]
+    largest: Annotated[float | None, Meta(description="largest absolute change of the logit")]
+    average_precision: Annotated[float | None, Meta(description="under the modified past; null: all links are alike")]
+    gained: Annotated[Share | None, Meta(description="change of average precision on these links")] = None
+    reason: Annotated[str, Meta(description="why it applies to no link; empty if it does")] = ""
+
+
+class ReferenceAgreement(Form, frozen=True, kw_only=True):
+    """How a reference model decides on the same links."""
+
+    name: str
+    agrees: Annotated[Share, Meta(description="share of links on which both decide the same")]
+    right: Annotated[Share | None, Meta(description="where they differ: how often the audited model is right")]
+    average_precision: float | None
+
+
+class AuditCheck(Form, frozen=True, kw_only=True):
+    """Something that a model should or should not do."""
+
+    name: str
+    status: Status
+    detail: str
+
+
+class AuditReport(Form, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
+    """What a model reacts to, and what it agrees with."""
+
+    data: Annotated[str, Meta(description="the identity of the data")]
+    model: Annotated[str, Meta(description="the identity of the model")]
+    links: Annotated[int, Meta(ge=1)]
+    happened: Annotated[int, Meta(ge=0, description="links that happened, or events of the second class")]
+    seed: int
+    average_precision: float | None
+    effects: tuple[InterventionEffect, ...]
+    references: tuple[ReferenceAgreement, ...]
+    checks: tuple[AuditCheck, ...]
+    summary: Annotated[str, Meta(description="the verdict in a sentence")]
+    verdict: Annotated[tuple[str, ...], Meta(description="sentences, each with the numbers behind it")]
+
+    @property
+    def status(self) -> Status:
+        """The worst status of its checks."""
+        statuses = {check.status for check in self.checks}
+        return FAIL if FAIL in statuses else WARN if WARN in statuses else PASS
+
+    def effect(self, name: str) -> InterventionEffect | None:
+        """The effect of the intervention of that name; None: it is not part of the audit."""
+        return next((effect for effect in self.effects if effect.name == name), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return as_plain(self)
+
+    def to_html(self, name: str = "the model", data: str = "the data") -> str:
+        """A page that shows all of it, one self-contained file.
+
+        Args:
+            name: What the model is called there.
+            data: What the data are called there.
+        """
+        from cody.web.audit_page import audit_page  # whoever wants no page need not wait for it
+
+        return audit_page(self, name, data)
+
+    def __str__(self) -> str:
+        return " ".join([self.summary, *self.verdict])
+
+
+def read_audit(text: str | bytes) -> AuditReport:
+    """What `cody audit --json` printed."""
+    return read(parse(text, "an audit"), AuditReport, "an audit")
+
+
+# Effects
+
+
+def effect_of(
+    intervention: Intervention, logits: FloatArray, original: FloatArray, truth: BoolArray, reason: str
+) -> InterventionEffect:
+    """What an intervention changes.
+
+    Args:
+        intervention: Which one it is.
+        logits: Under the modified past, less the logit at which the model decides; nan where it does not apply. [n]
+        original: The same with nothing changed. [n]
+        truth: Which links happened. [n]
+        reason: Why it applies to no link, if it does not.
+    """
+    name, applies = intervention.name, ~np.isnan(logits)
+    if not applies.any():
+        nothing = dict.fromkeys(("flipped", "moved", "size", "largest", "average_precision"))
+        return InterventionEffect(name=name, group=intervention.group, links=0, reason=reason, **nothing)
+    before, after, happened = original[applies], logits[applies], truth[applies]
+    shift = after - before
+    return InterventionEffect(
+        name=name,
+        group=intervention.group,
+        links=int(applies.sum()),
+        flipped=mean([float(flips(*pair)) for pair in zip(before.tolist(), after.tolist(), strict=True)]),
+        moved=mean(shift),
+        size=float(np.abs(shift).mean()),
+        largest=float(np.abs(shift).max()),
+        average_precision=precision_of(after, happened),
+        gained=_gained(before, after, happened),
+    )
+
+
+def precision_of(scores: FloatArray, truth: BoolArray) -> float | None:
+    """The average precision; None if all links happened, or none did."""
+    return average_precision(scores, truth) if truth.any() and not truth.all() else None
+
+
+def _gained(before: FloatArray, after: FloatArray, truth: BoolArray) -> Share | None:
+    """By how much average precision changes; the interval is over samples of the links."""
+    if truth.all() or not truth.any():
+        return None
+    rng, places = np.random.default_rng(0), (np.flatnonzero(truth), np.flatnonzero(~truth))
+
+    def change(of: Any) -> float:
+        return average_precision(after[of], truth[of]) - average_precision(before[of], truth[of])
+
+    drawn = [change(np.concatenate([rng.choice(some, len(some)) for some in places])) for _ in range(SAMPLES)]
+    return Share(change(slice(None)), *within(np.array(drawn)))
+
+
+def agreement(name: str, scores: FloatArray, logits: FloatArray, truth: BoolArray) -> ReferenceAgreement:
+    """How a reference model with these scores decides, compared with the audited one. [n], [n], [n]"""
+    decided = logits > 0
+    same = decided == (scores > 0)
+    right = None if same.all() else mean((decided == truth)[~same].astype(float))
+    precision = precision_of(scores, truth)
+    return ReferenceAgreement(name=name, agrees=mean(same.astype(float)), right=right, average_precision=precision)
+
+
+# Checks
+
+
+def checks_of(
+    effects: Sequence[InterventionEffect], references: Sequence[ReferenceAgreement], at_most: Mapping[str, float]
+) -> Iterator[AuditCheck]:
+    """What the model should and should not do, and whether it does.
+
+    Args:
+        effects: Of all interventions.
+        references: EdgeBank first.
+        at_most: Names of interventions, and the share of decisions that each may change.
+    """
+    for effect in effects:
+        if effect.group == FAULT and effect.largest is not None:
+            reacts = effect.largest > SAME
+            detail = f"changes a logit by up to {effect.largest:.2g}" if reacts else "nothing beyond rounding"
+            name = f"{effect.name}: changes nothing"
+            yield AuditCheck(name=name, status=FAIL if reacts else PASS, detail=detail)
+    for group, word in ((TIME, "times"), (ORDER, "the order of events"), (FEATURES, "features")):
+        known = strongest(effects, group)
+        if known is not None:
+            share = _flipped(known)
+            yield AuditCheck(name=f"uses {word}", status=WARN if share < IGNORED else PASS, detail=_changes(share))
+    yield from _gains_from_features(effects)
+    for reference in references[:1]:
+        status = WARN if reference.agrees.value >= LIKE_EDGEBANK else PASS
+        alike = f"decides alike on {percent(reference.agrees.value)} of the links"
+        yield AuditCheck(name=f"knows more than {reference.name}", status=status, detail=alike)
+    for effect in effects:
+        if effect.name in at_most:
+            share, limit = _flipped(effect), at_most[effect.name]
+            status = FAIL if share > limit else PASS
+            yield AuditCheck(name=f"{effect.name}: at most {percent(limit)}", status=status, detail=_changes(share))
+
+
+def _gains_from_features(effects: Sequence[InterventionEffect]) -> Iterator[AuditCheck]:
+    """Whether a model that reacts to features predicts worse without them: swapped ones only cost it."""
+    reacts = [effect for effect in effects if effect.group == FEATURES and _flipped(effect) >= HARDLY]
+    gains = [effect.gained for effect in reacts if effect.gained is not None]
+    if gains:
+        lost = min(gains, key=lambda gained: gained.high)
+        points = f"{100 * lost.value:+.1f} points [{100 * lost.low:+.1f}, {100 * lost.high:+.1f}]"
+        status = PASS if lost.high < 0 else WARN
+        yield AuditCheck(name="gains from features", status=status, detail=f"average precision without them {points}")
+
+
+def strongest(effects: Sequence[InterventionEffect], group: str) -> InterventionEffect | None:
+    """The intervention of a group that changes most decisions; None: none of them applies."""
+    known = [effect for effect in effects if effect.group == group and effect.flipped is not None]
+    return max(known, key=_flipped, default=None)
+
+
+def _flipped(effect: InterventionEffect) -> float:
+    return 0.0 if effect.flipped is None else effect.flipped.value
+
+
+def _changes(share: float) -> str:
+    return f"changes {percent(share)} of the decisions"
+
+
+# The verdict
+
+
+def summary_of(
+    effects: Sequence[InterventionEffect], references: Sequence[ReferenceAgreement], faults: Mapping[str, str]
+) -> str:
+    """The verdict in a sentence: what the model does wrong, what it uses, and how far it looks back.
+
+    Args:
+        effects: Of all interventions.
+        references: EdgeBank first.
+        faults: What a model does wrong that reacts to an intervention, by the names of these.
+    """
+    wrong = [faults[effect.name] for effect in effects if effect.name in faults and (effect.largest or 0.0) > SAME]
+    used: dict[str, list[str]] = {}
+    for group, what in USES.items():
+        known = strongest(effects, group)
+        if known is not None:
+            used.setdefault(verb(_flipped(known)), []).append(f"{what} ({percent(_flipped(known))})")
+    uses = [
+        f"{word} {_listed(used[word])}" for word in ("depends on", "uses", "hardly uses", "ignores") if word in used
+    ]
+    back = looks_back(effects)
+    repeats = references and references[0].agrees.value >= LIKE_EDGEBANK
+    like = f"does little more than repeat ({percent(references[0].agrees.value)} like {references[0].name})"
+    parts = [*wrong, *([like] if repeats else []), ", ".join(uses), *([back[0]] if back else [])]
+    said = "; ".join(part for part in parts if part)
+    return f"{said[:1].upper()}{said[1:]}."
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def verdict_of(
+    effects: Sequence[InterventionEffect], references: Sequence[ReferenceAgreement], links: int
+) -> Iterator[str]:
+    """Sentences about what the model reacts to, each with its numbers."""
+    for group, what in USES.items():
+        known = strongest(effects, group)
+        if known is not None:
+            share = _flipped(known)
+            yield (
+                f"It {verb(share)} {what}: with {known.name}, {percent(share)} of its decisions change{_cost(known)}."
+            )
+    back = looks_back(effects)
+    if back:
+        yield f"It {back[0]}: {back[1]}."
+    yield from map(_alike, _worth_naming(references))
+    if links < FEW:
+        yield f"Only {count(links, 'prediction')}, so these shares are rough: audit more links before relying on them."
+
+
+def verb(share: float) -> str:
+    """What a model does with something without which this share of its decisions changes."""
+    words = ((IGNORED, "ignores"), (HARDLY, "hardly uses"), (MUCH, "uses"))
+    return next((word for limit, word in words if share < limit), "depends on")
+
+
+def _cost(effect: InterventionEffect) -> str:
+    """What the decisions that change do to average precision, if that is clear."""
+    gained = effect.gained
+    if gained is None or effect.average_precision is None or _flipped(effect) < IGNORED:
+        return ""
+    before, after = (
+        f"{100 * value:.0f}" for value in (effect.average_precision - gained.value, effect.average_precision)
+    )
+    if gained.high < 0:
+        return f", and average precision falls from {before} to {after} %"
+    return f", and average precision rises from {before} to {after} %" if gained.low > 0 else ""
+
+
+def looks_back(effects: Sequence[InterventionEffect]) -> tuple[str, str] | None:
+    """How far a model looks back, and the number behind it; None: that was not part of the audit."""
+    cuts = sorted((LAST[effect.name], _flipped(effect)) for effect in effects if effect.name in LAST and effect.flipped)
+    if not cuts:
+        return None
+    enough = next((cut for cut in cuts if cut[1] <= LOOKS_BACK), None)
+    number, share = enough or cuts[-1]
+    alone = f"with {'that one' if number == 1 else 'those'} alone, {percent(share)} of its decisions change"
+    far = f"about {count(number, 'event')}" if enough else f"further than {count(number, 'event')}"
+    return f"looks back {far} of each end", alone
+
+
+def _worth_naming(references: Sequence[ReferenceAgreement]) -> list[ReferenceAgreement]:
+    """EdgeBank, and whichever is closest."""
+    closest = sorted(references, key=lambda each: -each.agrees.value)[:1]
+    return [*references[:1], *(each for each in closest if each is not references[0])]
+
+
+def _alike(reference: ReferenceAgreement) -> str:
+    alike = f"It decides like {reference.name} on {percent(reference.agrees.value)} of the links"
+    if reference.right is None:
+        return f"{alike}."
+    return f"{alike}; where they differ, it is right in {percent(reference.right.value)}."
+
+
+def percent(share: float) -> str:
+    """A share without decimals."""
+    return f"{100 * share:.0f} %"
