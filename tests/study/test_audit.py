@@ -8,7 +8,6 @@ import jsonschema
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from cody.study.workers import open_model
 
 import cody
 from cody.cli import app
@@ -19,6 +18,7 @@ from cody.models.heuristics import RuleModel, reference_models, repeats
 from cody.study import read_audit
 from cody.study.audit_report import FAIL, PASS, WARN
 from cody.study.interventions import INTERVENTIONS
+from cody.study.pool import open_model
 from cody.train.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
 
