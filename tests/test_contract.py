@@ -39,6 +39,7 @@ ORDER = [
 # A result can show itself as a page, so its method, and nothing else of its room, imports what draws it.
 SHOWS_ITSELF = {
     ("cody.explaining.explanation", "cody.web"),
+    ("cody.study.audit_report", "cody.web.audit_page"),
     ("cody.study.impact", "cody.web.impact_page"),
     ("cody.study.report", "cody.web.survey_page"),
 }
