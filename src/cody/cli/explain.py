@@ -202,6 +202,7 @@ def explain(
     names = {"data": named.data(source.data), "model": source.model}
     request = Request(chosen, search.request_options, names, decision)
     question = ExplainRequest(source.open(named), named.graph, request)
+    link.check(question.model)
     if search.prove > 1 and search.seconds is None and search.evaluations is None:
         from cody.cli.proof import check_proof
 

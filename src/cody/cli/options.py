@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from cody.explaining.what_if import parse_add, parse_alter, parse_move, parse_ro
 from cody.explaining.without import Removal, without
 from cody.graph import Query
 from cody.graph.protected import Protected
+from cody.models.contract import subject_of
 from cody.study.explainers import (
     DEFAULT_POLICY,
     DEFAULT_SEARCH,
@@ -187,6 +189,7 @@ class LinkOptions:
     event: int | None = _link(type=int, metavar="ROW", help="Row of the event whose link is scored.")
     src: str | None = _link(metavar="NODE", help="Source of a link that need not have happened.")
     dst: str | None = _link(metavar="NODE", help="Destination of that link.")
+    node: str | None = _link(metavar="NODE", help="Node whose state is predicted, by a model that labels nodes.")
     time: str | None = _link(
         help="When: a date like '2004-07-28 05:08' (UTC unless CODY_TIMEZONE names a zone), a number, or now, the end "
         "of the log."
@@ -194,21 +197,36 @@ class LinkOptions:
 
     @property
     def is_given(self) -> bool:
-        return any(part is not None for part in (self.event, self.src, self.dst, self.time))
+        return any(part is not None for part in (self.event, self.src, self.dst, self.node, self.time))
 
     def query(self, graph: TemporalGraph) -> Query:
-        link = [self.src, self.dst, self.time]
-        if (self.event is None) != all(part is not None for part in link) or (
-            self.event is not None and any(part is not None for part in link)
-        ):
-            raise CallError("give --event ROW, or --src, --dst and --time of a link (explain also: --events ROWS)")
+        """The query that is meant; parts that do not make one are refused."""
+        names = ("event", "src", "dst", "node", "time")
+        given = {name for name in names if getattr(self, name) is not None}
+        if given not in ({"event"}, {"src", "dst", "time"}, {"node", "time"}):
+            raise CallError(
+                "give --event ROW, or --src, --dst and --time of a link, or --node and --time (explain also: --events "
+                "ROWS)"
+            )
         if self.event is not None:
             return graph.query(self.event)
-        query = graph.link(self.src, self.dst, str(self.time))
+        if self.node is not None:
+            query = graph.state(self.node, str(self.time))
+        else:
+            query = graph.link(self.src, self.dst, str(self.time))
         if not query.before:
             began = words.moment_and_zone(float(graph.time[0]))
             raise CallError(f"--time {self.time!r} is before the first event ({began}): there is no history")
         return query
+
+    def check(self, model: Model) -> None:
+        """Refuse the state of a node where links or events are predicted, and a link where nodes are labelled."""
+        subject = subject_of(model)
+        if self.node is not None and subject != "node":
+            what = "links" if subject == "link" else f"labels of {subject}s"
+            raise CallError(f"the model predicts {what}, not the state of a node: give --src and --dst, not --node")
+        if self.src is not None and subject == "node":
+            raise CallError("the model predicts the state of a node: give --node, not --src and --dst")
 
 
 link_options = bundled("link", LinkOptions)
@@ -237,8 +255,8 @@ def parse_period(text: str) -> tuple[float, float]:
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a list with commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    """The names in a list with commas; one that has a comma itself is in quotes."""
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), []) if name.strip()]
 
 
 def named_rows(events: str) -> list[int]:
@@ -279,7 +297,8 @@ class DecisionOptions:
     threshold: float | None = _decision(type=float, metavar="P", help="Predicted above this probability. Default: 0.5.")
     top: int | None = _decision(type=COUNT, metavar="K", help="Is the destination among the K best for the source?")
     among: str | None = _decision(
-        metavar="NODES", help="With --top: the rivals. Default: all that have been a destination by then."
+        metavar="NODES",
+        help="With --top: the rivals, names with a comma in quotes. Default: all that have been a destination by then.",
     )
     rather_than: str | None = _decision(metavar="NODE", help="Is the destination ranked above this one?")
     label: str | None = _decision(metavar="NAME", help="Is this the predicted label? For models of labels.")

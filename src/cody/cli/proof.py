@@ -53,7 +53,7 @@ def _considered(model: Model, graph: TemporalGraph, explainer: Explainer, query:
     """What could change, as an explanation has it."""
     same = ("hops", "near", "protect", "edits", "by", "dependants")
     options = SearchOptions(**{name: getattr(explainer, name) for name in same})
-    return spaces(model, graph, query, options)(explainer.size or SIZE)
+    return spaces(model, graph, query, options)(explainer.size or SIZE, options.edits)
 
 
 def _sets(considered: Sequence[SearchSpace], size: int) -> int:

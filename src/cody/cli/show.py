@@ -26,7 +26,7 @@ from cody.graph import TemporalGraph
 from cody.graph.edits import Add, Alter, Move
 from cody.models.decided import LINK_PREDICTED
 from cody.models.decision import LINK, NO_LINK, Above
-from cody.models.margins import flips, probability, shift
+from cody.models.margins import flips, numbers, probability, shift
 from cody.models.predict import Predictions
 from cody.models.predict_labels import LabelPrediction, LabelPredictions
 from cody.models.predict_ranks import RankPrediction, RankPredictions
@@ -235,10 +235,14 @@ def predictions(
         return
     yield ""
     rows = TextTable(*_headings(shown))
-    for each in shown:
+    scores = (
+        numbers(*(each.score for each in shown), line=found.threshold) if isinstance(found, LabelPredictions) else None
+    )
+    for number, each in enumerate(shown):
+        score = f"{each.score:.2f}" if scores is None else scores[number]
         event = "" if each.event is None else str(each.event)
         link = f"{sanitize(each.src, 20)} → {sanitize(each.dst, 20)}"
-        rows.add_row(event, link, moment(each.time), f"{each.score:.2f}", *_verdict(each))
+        rows.add_row(event, link, moment(each.time), score, *_verdict(each))
     yield rows
     yield ""
     if len(shown) < len(listed):

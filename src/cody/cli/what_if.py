@@ -22,6 +22,7 @@ from cody.graph.edits import Add, Alter, Edit, Move
 from cody.graph.units import EVENT, Unit
 from cody.models.contract import subject_of
 from cody.models.decision import LINK, Above
+from cody.models.labels import about_node
 from cody.utils.words import count
 
 _link, _edit, _model = section("The link"), section("Changes to the history"), section("Data and model")
@@ -93,17 +94,19 @@ def what_if(
         query, removal, changes = link.query(graph), edits.removed(graph), edits.edits(graph)
         scenarios = _scenarios(graph, Scenario(query, link.event), removal, changes, rule)
     model = source.open(named, reference=engine == "replay")
+    link.check(model)
     about = f"the {occasion(subject_of(model), graph.name_of_event())}"
     if cases is not None:
         _say_which_cases_are_too_late(graph, scenarios, new_nodes, about)
     else:
         changed = Scenario(query, link.event, removal.rows, changes)
         _say_what_is_too_late(graph, changed, new_nodes, about)
+    asked = about_node(query) if each and subject_of(model) == "node" else query
     if each and (rule is not None or units.by != EVENT):
-        some = each_unit(model, graph, query, units.kind, rule)
+        some = each_unit(model, graph, asked, units.kind, rule)
         scenarios += [_without_unit(scenarios[0], unit) for unit in some]
     elif each:
-        scenarios += [scenarios[0]._replace(removed=frozenset({row})) for row in near(model, graph, query).tolist()]
+        scenarios += [scenarios[0]._replace(removed=frozenset({row})) for row in near(model, graph, asked).tolist()]
     answers = decide_cases(model, graph, scenarios, decision, new_nodes=new_nodes)
     if as_json:
         print_json([_answer(graph, case, answer) for case, answer in zip(scenarios, answers, strict=True)])

@@ -25,6 +25,7 @@ from cody.graph.edits import ADDED, MOVED, REMOVED, Add, Edit, Move
 from cody.models.contract import Change, Model, identity_of, logit_of_only, model_on
 from cody.models.decided import decide, standings_of
 from cody.models.decision import DecidedBy, Decision, Standing
+from cody.models.labels import event_of_query
 from cody.models.margins import flips
 from cody.utils.forms import parse
 from cody.utils.signatures import readable_help
@@ -210,8 +211,7 @@ def _link(why: Explanation, graph: TemporalGraph) -> Claim:
         check_query(graph, query)
         names = graph.name(query.src), graph.name(query.dst)
         faults += [] if names == (why.src, why.dst) else [f"its nodes are {names[0]!r} and {names[1]!r}"]
-        happened = query.before < graph.num_events and graph.query(query.before) == query
-        row = query.before if happened else None
+        row = event_of_query(graph, query)
         faults += [] if why.event == row else [f"the log has it as event {row}, not {why.event}"]
     except CodyError as error:
         faults.append(str(error))

@@ -27,6 +27,7 @@ from cody.models.contract import DECIMALS, Change, Model, identity_of, logit_of_
 from cody.models.decided import decide, decision_in, decision_of, states_of
 from cody.models.deciding import ByLabel, described
 from cody.models.decision import Decision, State, Subject
+from cody.models.labels import event_of_query
 from cody.models.margins import flips
 from cody.search import Search, scout
 from cody.search.exhaustive import prove as prove_none_smaller
@@ -197,7 +198,7 @@ def even_if(
     ).checked(model)
     about = subject_of(model)
     model = decide(model, graph, query, chosen := decision_of(model, query, decision))
-    space = spaces(model, graph, query, options)(size)
+    space = spaces(model, graph, query, options)(size, options.edits)
     if not len(space.rows):
         raise CallError("there are no candidates: no past events that could be missing")
     looked = _look(model, query, space, options, alone=alone)
@@ -296,7 +297,7 @@ def _document(
         src=graph.name(query.src),
         dst=graph.name(query.dst),
         time=query.time,
-        event=query.before if query.before < graph.num_events and graph.query(query.before) == query else None,
+        event=event_of_query(graph, query),
         decision=described(decision),
         stated=decision.stated(states_of(model, query, [NOTHING])[0], _subject(graph, query, about)),
         original=round(looked.original, DECIMALS),

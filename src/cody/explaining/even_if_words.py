@@ -73,18 +73,18 @@ def kept_table(found: EvenIf) -> TextTable:
 def certificate(found: EvenIf) -> str:
     """How many candidates can be removed in any way."""
     n, things = len(found.candidates), _things(found)
-    changing = ""
+    removing = ""
     if found.decisive is not None:
         named = " and ".join(found.decisive_names or map(str, found.decisive))
-        rows = named if len(found.decisive) <= FEW else f"some {len(found.decisive)} of them together"
-        changing = f"removing {rows} changes it"
-    if found.robust >= n:
-        of = f"this {found.thing}" if n == 1 else f"any of these {n} {things}"
-        return f"Proven: no removal of {of} changes it."
+        removing = f"removing {named if len(found.decisive) <= FEW else f'some {len(found.decisive)} of them together'}"
     if not found.robust:
-        return f"It is not robust: {changing}." if changing else "No removal was proven to leave it as it is."
-    proven = f"Proven: no removal of at most {found.robust} of these {n} {things} changes it"
-    return f"{proven}; {changing}." if changing else f"{proven}."
+        unknown = "No removal was proven to leave it as it is."
+        return f"It is not robust: {removing} changes it." if removing else unknown
+    of = f"this {found.thing}" if n == 1 else f"any set of these {n} {things}"
+    if found.robust < n:
+        of = f"any one of these {n} {things}" if found.robust == 1 else f"up to {found.robust} of these {n} {things}"
+    proven = f"Proven: removing {of} does not change it"
+    return f"{proven}; {removing} does." if removing else f"{proven}."
 
 
 def since(found: EvenIf) -> str:

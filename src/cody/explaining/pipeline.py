@@ -53,6 +53,7 @@ from cody.models.contract import (
 from cody.models.decided import decide, decision_in, decision_of, focus_of, standings_of
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision
+from cody.models.labels import about_node, event_of_query
 from cody.search import Search, scout
 from cody.search.near_units import NearUnits
 from cody.search.options import SearchOptions
@@ -61,7 +62,7 @@ from cody.search.policies import Policy, spatio_temporal
 from cody.search.proposals import Proposer, check_proposers, removals
 from cody.search.run import SearchRun
 from cody.search.space import SearchSpace, build_space
-from cody.search.widening import search_widening
+from cody.search.widening import SpaceOf, search_widening
 from cody.utils.deadline import until
 from cody.utils.signatures import readable_help
 
@@ -194,7 +195,9 @@ def explain(
 
 
 def check_explainable(model: Model, graph: TemporalGraph, query: Query) -> Query:
-    """The query in plain numbers; a model, graph and query that do not belong together are rejected.
+    """The query in plain numbers; of a model that labels nodes, about the source alone.
+
+    A model, graph and query that do not belong together are rejected.
 
     Args:
         model: The model.
@@ -208,17 +211,18 @@ def check_explainable(model: Model, graph: TemporalGraph, query: Query) -> Query
     if known is not None and known.base_identity != graph.base_identity:
         raise CallError(f"the model was made for the graph {known.identity}, and this is {graph.identity}")
     check_query(graph, query)
-    return Query(int(query.src), int(query.dst), float(query.time), int(query.before))
+    query = Query(int(query.src), int(query.dst), float(query.time), int(query.before))
+    return about_node(query) if subject_of(model) == "node" else query
 
 
-def spaces(model: Model, graph: TemporalGraph, query: Query, options: SearchOptions) -> Callable[[int], SearchSpace]:
-    """A function that gives the search space with a number of candidates.
+def spaces(model: Model, graph: TemporalGraph, query: Query, options: SearchOptions) -> SpaceOf:
+    """A function that gives the search space with a number of candidates and some edits.
 
     Args:
         model: What it does not see of the past is no candidate.
         graph: The log.
         query: The link.
-        options: Which events are candidates, which are protected, and what may happen to them.
+        options: Which events are candidates, and which are protected.
     """
     seen, protect = as_seen(model, graph, query), options.protect and options.protect.at(query)
     hops = reach(model) if options.hops is None else options.hops
@@ -226,13 +230,13 @@ def spaces(model: Model, graph: TemporalGraph, query: Query, options: SearchOpti
 
     together = NearUnits(graph, seen, hops, near, protect, options.by, options.dependants)
 
-    def space_of(size: int) -> SearchSpace:
+    def space_of(size: int, edits: tuple[Proposer, ...]) -> SearchSpace:
         if not options.has_units:
             rows = candidates(graph, seen, hops, size, near=near, protect=protect)
-            return build_space(graph, seen, rows, size, options.edits, protect)
+            return build_space(graph, seen, rows, size, edits, protect)
         units = together.of_size(size)
         rows = np.concatenate([np.sort(np.array(list(units), dtype=np.int64)), graph.imagined_before(seen)])
-        space = build_space(graph, seen, graph.in_time_order(rows), size, options.edits, protect, units)
+        space = build_space(graph, seen, graph.in_time_order(rows), size, edits, protect, units)
         return replace(space, left_out=together.left_out)
 
     return space_of
@@ -256,7 +260,7 @@ def _document(
         query=query,
         src=graph.name(query.src),
         dst=graph.name(query.dst),
-        event=query.before if query.before < graph.num_events and graph.query(query.before) == query else None,
+        event=event_of_query(graph, query),
         candidates=tuple(event_with_features(space.graph, row) for row in space.rows.tolist()),
         rows=found.rows,
         logits=verified.logits,

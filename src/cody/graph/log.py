@@ -231,6 +231,15 @@ class TemporalGraph:
         before = int(np.searchsorted(self.time[: self.num_events], moment, side="right"))
         return Query(self.node(src), self.node(dst), moment, before)
 
+    def state(self, node: Any, time: float | str | date | np.datetime64) -> Query:
+        """The query about the state of a node, for models that label nodes: it has the node at both ends.
+
+        Args:
+            node: The node, as the user names it.
+            time: When, as in `link`.
+        """
+        return self.link(node, node, time)
+
     def when(self, time: float | str | date | np.datetime64) -> float:
         """A time as the user gives it: a number, a date, or "now" or "end", which both mean the time of the last event.
 

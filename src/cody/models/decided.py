@@ -234,7 +234,7 @@ def decision_of(model: Model, query: Query, decision: Decision | ByLabel | None 
     if isinstance(decision, DecidedBy | Labelled):
         return decision
     names = ", ".join(map(repr, classes))
-    raise CallError(f"the model labels {task.about}s ({names}); that is no question of {decision.question}")
+    raise CallError(f"the model predicts labels of {task.about}s ({names}), not {decision.question}")
 
 
 def _checked(decision: Decision) -> Decision:

@@ -7,7 +7,7 @@ of other destinations, of classes), makes a margin of them, and phrases what it 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from cody.utils.words import count, in_words, sanitize
 
 LINK, NO_LINK = "link", "no link"
 AND = " and "
-CLOSE = 0.01  # difference of a probability from the threshold that is called close
+CLOSE = 0.01  # difference of a probability from a threshold of 0.5 that is called close
 CONTENDERS = 64  # rivals that a search compares with, where there are more
 SHOWN_BELOW = 3  # places of a ranking that are shown below the last one that counts
 
@@ -71,7 +71,7 @@ class Decision:
 
     __slots__ = ()
     kind: ClassVar[str]  # its name in documents
-    question: ClassVar[str] = "a margin"  # what it is a question of, in errors
+    question: ClassVar[str] = "a margin"  # what is predicted, in errors
     headings: ClassVar[tuple[str, str]] = ("margin", "")  # of the two cells that a table shows of it
     has_standing: ClassVar[bool] = True  # whether more lies behind a margin than the margin says
 
@@ -162,7 +162,7 @@ class Above(Decision):
     negative: str = NO_LINK
 
     kind: ClassVar[str] = "above"
-    question: ClassVar[str] = "one threshold"
+    question: ClassVar[str] = "whether one score is above a threshold"
     has_standing: ClassVar[bool] = False
     headings: ClassVar[tuple[str, str]] = ("logit", "score")
 
@@ -201,7 +201,7 @@ class Above(Decision):
         return "the model", f"predict {self.outcome(margin)}"
 
     def is_close(self, margin: float) -> bool:
-        return abs(self.score(margin) - self.threshold) < CLOSE
+        return abs(self.score(margin) - self.threshold) < 2 * CLOSE * min(self.threshold, 1 - self.threshold)
 
     def effect(self, first: State, last: State) -> str:
         before, after = self.written(first.margin, last.margin)
@@ -310,6 +310,21 @@ class InTop(Decision):
 
     def applies_to(self, graph: TemporalGraph, query: Query) -> bool:
         return self.among is None or query.dst not in map(graph.node, self.among)
+
+    def about(self, graph: TemporalGraph, query: Query) -> InTop | None:
+        """The same about one of many links, which is never its own rival; None where every destination is in the top.
+
+        Args:
+            graph: The log of events.
+            query: The link.
+        """
+        others = self.among and tuple(name for name in self.among if graph.node(name) != query.dst)
+        known = replace(self, among=others)
+        try:
+            known.rivals(graph, query)
+        except CallError:
+            return None
+        return known
 
     @property
     def contenders(self) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cody.errors import ModelError
+from cody.graph import Query, TemporalGraph
 from cody.utils.words import sanitize
 
 ABOUT = ("event", "node")
@@ -37,6 +38,19 @@ class LabelTask:
     def outputs(self) -> int:
         """How many numbers the network gives: one for two classes, else one for each."""
         return 1 if len(self.classes) == 2 else len(self.classes)
+
+
+def about_node(query: Query) -> Query:
+    """The query about the state of the source alone: it has that node at both ends."""
+    return query._replace(dst=query.src)
+
+
+def event_of_query(graph: TemporalGraph, query: Query) -> int | None:
+    """The row of the event that a query is about, or whose source it is about; None if the log has none."""
+    if query.before >= graph.num_events:
+        return None
+    event = graph.query(query.before)
+    return query.before if query in (event, about_node(event)) else None
 
 
 def label_task_of(classes: Sequence[str] | None, about: str, threshold: float | None) -> LabelTask | None:

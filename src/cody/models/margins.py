@@ -63,6 +63,11 @@ def numbers(*values: float | None, line: float = 0.0) -> list[str]:
 
     >>> numbers(0.92, 0.498, line=0.5), numbers(1.5, -0.001), numbers(0.92, 0.5, line=0.5)
     (['0.920', '0.498'], ['1.500', '-0.001'], ['0.92', '0.50'])
+
+    A probability near a small threshold has as many digits as it takes to write two of the threshold:
+
+    >>> numbers(0.0021, 0.0087, line=0.00616)
+    ['0.0021', '0.0087']
     """
     known = [value for value in values if value is not None]
     pairs = [(value, line) for value in known] + [(known[0], known[-1])] * bool(known)
@@ -71,7 +76,9 @@ def numbers(*values: float | None, line: float = 0.0) -> list[str]:
     def tells_apart(digits: int) -> bool:
         return all(_fixed(one, digits) != _fixed(other, digits) for one, other in pairs)
 
-    digits = next((digits for digits in range(2, 7) if tells_apart(digits)), 2)
+    rare = min(line, 1 - line) if 0 < line < 1 else 1.0
+    least = min(max(2, 1 - math.floor(math.log10(rare))), 6)
+    digits = next((digits for digits in range(least, 7) if tells_apart(digits)), least)
     return ["–" if value is None else _fixed(value, digits) for value in values]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from cody.errors import CallError
 from cody.graph import FloatArray, Query, TemporalGraph
 from cody.models.contract import Change, Model, OffersLinks, check_is_model, label_task, logits_of_links
-from cody.models.labels import LabelTask
+from cody.models.labels import LabelTask, about_node
 from cody.models.margins import probability
 from cody.models.predictions import (
     PredictionCounts,
@@ -126,7 +126,7 @@ def predict_labels(
 def label_query(graph: TemporalGraph, task: LabelTask, event: int | Query) -> Query:
     """The query about the label of an event; about a node, it has the source at both ends."""
     query = event if isinstance(event, Query) else graph.query(event)
-    return query._replace(dst=query.src) if task.about == "node" else query
+    return about_node(query) if task.about == "node" else query
 
 
 def check_threshold(task: LabelTask, given: float | None) -> float:

@@ -16,6 +16,7 @@ from cody.models.decision import InTop
 from cody.models.margins import probability
 from cody.models.predictions import PredictionList, Watch, links_to_score, rows_and_queries
 from cody.utils.signatures import readable_help
+from cody.utils.words import count
 
 
 class RankPrediction(NamedTuple):
@@ -42,6 +43,7 @@ class RankPredictions(PredictionList[RankPrediction]):
     columns = RankPrediction._fields
 
     k: int
+    left_out: int = 0  # links with so few rivals that every destination is in the top
 
     @property
     def hits(self) -> float:
@@ -58,6 +60,8 @@ class RankPredictions(PredictionList[RankPrediction]):
         median = int(np.median([each.rank for each in self]))
         ranks = f"{100 * self.hits:.1f} % in the top {self.k}, mean reciprocal rank {self.mean_reciprocal_rank:.3f}"
         yield f"{ranks}, median rank {median:,} of {self[-1].of:,}"
+        if self.left_out:
+            yield f"left out: {count(self.left_out, 'link')} with fewer than {count(self.k, 'rival')}"
 
 
 @readable_help
@@ -77,20 +81,28 @@ def predict_ranks(
         graph: The log of events.
         links: Rows of events, and queries (`graph.link`). By default, the events of the last 15 % of the log.
         k: How many places count as the top.
-        among: The rivals, as the user names them. By default every node that has been a destination by then.
+        among: The rivals, as the user names them; a link is never its own rival. By default every node that has been
+            a destination by then.
         watch: Called with the number of ranked links so far and in total.
+
+    Returns:
+        The ranked links, without those that have fewer than k rivals.
     """
     check_is_model(model)
     if label_task(model) is not None:
         raise CallError("the model predicts labels, so it ranks no destinations")
     top = in_top(k, among)
     events, queries = rows_and_queries(graph, links_to_score(graph, links))
-    ranked: list[RankPrediction] = []
-    for event, query in zip(events, queries, strict=True):
-        ranked.append(_ranked(model, graph, query, event, top))
+    ranked: list[tuple[Query, RankPrediction]] = []
+    for number, (event, query) in enumerate(zip(events, queries, strict=True), start=1):
+        if (about := top.about(graph, query)) is not None:
+            ranked.append((query, _ranked(model, graph, query, event, about)))
         if watch is not None:
-            watch(len(ranked), len(queries))
-    return RankPredictions(graph, queries, tuple(ranked), k)
+            watch(number, len(queries))
+    if not ranked:
+        top.rivals(graph, queries[-1])  # says why not
+    kept, ranks = zip(*ranked, strict=True)
+    return RankPredictions(graph, kept, ranks, k, len(queries) - len(ranked))
 
 
 def _ranked(model: Model, graph: TemporalGraph, query: Query, event: int | None, top: InTop) -> RankPrediction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE
@@ -12,7 +13,7 @@ from cody.models.contract import Change, Model, model_on, weight_of
 from cody.search import estimates
 from cody.search.intrusion import each_alone_first, prefer_least_intrusive
 from cody.search.options import SearchOptions
-from cody.search.proposals import removals
+from cody.search.proposals import Proposer, removals
 from cody.search.result import Wider
 from cody.search.run import SEARCHING, SearchRun
 from cody.search.scout import usual_evaluations
@@ -23,21 +24,35 @@ WIDTHS = (SIZE, 128, 256)  # candidates: more of them where nothing was found
 NUMBERS = 1_000_000_000  # that a wider search may compute: a few seconds
 FEWEST_EVALUATIONS = 400  # of a wider search: with fewer, hardly anything is found
 
-SpaceOfSize = Callable[[int], SearchSpace]
+
+class Stage(NamedTuple):
+    """One of several searches."""
+
+    size: int  # number of candidate events
+    edits: tuple[Proposer, ...]
 
 
-def widths(options: SearchOptions) -> tuple[int, ...]:
-    """How many candidates to search among, one after the other. A proof is about a given number of candidates."""
-    if options.size is not None:
-        return (options.size,)
-    return WIDTHS if options.prove == 1 and options.edits == (removals,) else WIDTHS[:1]
+SpaceOf = Callable[[int, tuple[Proposer, ...]], SearchSpace]
+
+
+def stages(options: SearchOptions) -> list[Stage]:
+    """Among how many candidates and by which edits to search, one after the other.
+
+    A proof is about a given number of candidates. Where additions and moves flip nothing, removals are searched alone,
+    so that allowing more never answers less.
+    """
+    first = Stage(SIZE if options.size is None else options.size, options.edits)
+    if options.size is not None or options.prove > 1 or removals not in options.edits:
+        return [first]
+    alone = [Stage(size, (removals,)) for size in WIDTHS]
+    return alone if first == alone[0] else [first, *alone]
 
 
 def search_widening(
     model: Model,
     graph: TemporalGraph,
     query: Query,
-    space_of: SpaceOfSize,
+    space_of: SpaceOf,
     options: SearchOptions,
     answers: dict[Change, float],
 ) -> SearchRun:
@@ -47,7 +62,7 @@ def search_widening(
         model: On that graph.
         graph: The log, without anything proposed.
         query: The link.
-        space_of: Gives the search space with a number of candidates.
+        space_of: Gives the search space with a number of candidates and these edits.
         options: Of the search.
         answers: What is known about the query; takes what is found out.
 
@@ -55,31 +70,33 @@ def search_widening(
         The search that found a counterfactual, or the first one, with how far the others looked.
     """
     started = time.monotonic()
-    sizes = widths(options)
+    planned = stages(options)
     first: SearchRun | None = None
     evaluated: set[Change] = set()
-    evaluations = searched = 0
-    for size in sizes:
+    evaluations = searched = further = 0
+    before: tuple[Proposer, ...] = ()
+    for stage in planned:
         left = _left(options, evaluations, time.monotonic() - started)
-        space = space_of(size)
+        space = space_of(*stage)
+        near = int((space.rows < graph.num_events).sum()) if space.edits else len(space.rows)
         if space.members:  # one evaluation may change thousands of events
             left = _within_reach(model, query, space, left)
         if first is not None:
             left = _affordable(model, query, space, left)
-            if left is None or len(space.rows) <= searched:
+            if left is None or (near <= searched and stage.edits == before):
                 break  # too little of the budget is left, it would take too long, or there are no other events
         paid = frozenset() if options.evaluations is None else frozenset(evaluated)
         left = replace(left or options, paid=paid)
-        run = _search_with_part(model, graph, query, space, left, answers, size < sizes[-1])
+        run = _search_with_part(model, graph, query, space, left, answers, stage != planned[-1])
         new = {change for change, _ in run.result.evaluated} - evaluated
         evaluations += run.evaluations - (len(run.result.evaluated) - len(new))  # what is known costs nothing
         if new or first is None:  # a search that evaluates nothing new has not looked any further
-            searched = len(space.rows)
-        first, evaluated = first or run, evaluated | new
+            searched, further = near, further + (first is not None)
+        first, evaluated, before = first or run, evaluated | new, stage.edits
         if run.result.counterfactuals or run.result.factual:
             return replace(run, evaluations=evaluations)
     assert first is not None
-    wider = None if searched == len(first.space.rows) else Wider(searched, evaluations - first.evaluations)
+    wider = Wider(searched, evaluations - first.evaluations) if further else None
     return replace(first, evaluations=evaluations, wider=wider)
 
 

@@ -56,13 +56,7 @@ def decision_about(
     chosen = decision_of(model, query, decision)
     if isinstance(chosen, RatherThan):
         return None if graph.node(chosen.other) in (query.src, query.dst) else chosen
-    if not isinstance(chosen, InTop):
-        return chosen
-    if chosen.among is not None:
-        others = tuple(name for name in dict.fromkeys(chosen.among) if graph.node(name) != query.dst)
-        return replace(chosen, among=others) if len(others) >= chosen.k else None
-    destinations = np.unique(graph.dst[: query.before])
-    return chosen if np.isin(destinations, [query.src, query.dst], invert=True).sum() >= chosen.k else None
+    return chosen.about(graph, query) if isinstance(chosen, InTop) else chosen
 
 
 def margin_of(model: Model, graph: TemporalGraph, query: Query, decision: Decision) -> float:
@@ -186,10 +180,12 @@ def check_decision(model: Model, graph: TemporalGraph, decision: Decision | ByLa
         decision: As the user gave it.
     """
     chosen = settled(model, decision)
-    for name in (chosen.among or ()) if isinstance(chosen, InTop) else ():
-        graph.node(name)
     if isinstance(chosen, RatherThan):
         graph.node(chosen.other)
+    if isinstance(chosen, InTop):
+        last, named = graph.query(graph.num_events - 1), set(map(graph.node, chosen.among or ()))
+        other = next((node for node in (last.src, *range(graph.num_nodes)) if node not in named), last.src)
+        chosen.rivals(graph, last._replace(dst=other))  # no link has more rivals
     if subject_of(model) != "link" and (chosen is None or _label(chosen) is not None) and graph.labels is None:
         raise CallError("the data have no labels, so it is not known which predictions are correct")
     return chosen

@@ -6,8 +6,11 @@ is; of a score, on which side of the line it lies.
 
 from __future__ import annotations
 
+import csv
+import io
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -304,10 +307,17 @@ class Facts:
         return self.event if self.why.subject == "event" else self.why.subject
 
 
+def _listed(names: Sequence[str]) -> str:
+    """Names with commas between them, in quotes where they have some themselves, as `--among` reads them."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
+
+
 def decision_options(decision: Decision) -> list[str]:
     """A decision as options of the command line; none for what is decided by default."""
     if isinstance(decision, InTop):
-        among = [] if decision.among is None else ["--among", ",".join(decision.among)]
+        among = [] if decision.among is None else ["--among", _listed(decision.among)]
         return ["--top", str(decision.k), *among]
     if isinstance(decision, Between):
         return ["--between", f"{decision.low:g}..{decision.high:g}"]
