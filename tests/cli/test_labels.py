@@ -152,3 +152,41 @@ def test_sentences_about_labels_speak_of_the_event_not_of_a_link(folder, tmp_pat
     checked = run("verify", tmp_path / "why.json", *given)
     assert "the event" in checked
     assert "the link" not in checked
+
+
+@pytest.fixture(scope="module")
+def of_nodes(folder):
+    """A small model of the states of nodes."""
+    model = folder / "nodes"
+    run("train", "--data", folder / "ratings", "--model", "tgat", "--task", "label", "--about", "node", *SMALL,
+        "--epochs", 1, "--out", model)  # fmt: skip
+    return ("--data", folder / "ratings", "--model", model)
+
+
+def test_the_state_of_a_node_can_be_explained_and_verified_at_any_time(of_nodes, tmp_path):
+    (tmp_path / "why.json").write_text(run("explain", *of_nodes, "--node", 3, "--time", "now", "--json"))
+    why = json.loads((tmp_path / "why.json").read_text())
+    assert (why["subject"], why["src"], why["dst"]) == ("node", "3", "3")
+    assert " for 3 (" in run("explain", *of_nodes, "--node", 3, "--time", "now")
+    assert "contradicted" not in run("verify", tmp_path / "why.json", *of_nodes)
+    assert " for 3 (" in run("explain", *of_nodes, "--node", 3, "--time", "now", "--even-if")
+    removed = why["candidates"]["row"][-1]
+    assert str(removed) in run("what-if", *of_nodes, "--node", 3, "--time", "now", "--without", removed)
+
+
+def test_an_event_asks_a_model_of_nodes_about_its_source(of_nodes, folder):
+    sources = pd.read_csv(folder / "ratings.csv")["src"]
+    why = json.loads(run("explain", *of_nodes, "--event", 590, "--json"))
+    assert why["event"] == 590
+    assert why["src"] == why["dst"] == str(sources[590])
+
+
+@pytest.mark.parametrize("command", ["explain", "what-if"])
+def test_nodes_and_links_are_not_mixed_up(of_nodes, folder, command):
+    link = ("--src", 3, "--dst", 12, "--time", "now")
+    assert "give --node, not --src and --dst" in run(command, *of_nodes, *link, code=2)
+    state = ("--node", 3, "--time", "now")
+    events = ("--data", folder / "ratings", "--model", folder / "model")
+    assert "the model predicts labels of events, not the state of a node" in run(command, *events, *state, code=2)
+    assert "the model predicts links, not the state of a node" in run(command, *state, code=2)
+    assert "or --node and --time" in run(command, *of_nodes, "--node", 3, code=2)

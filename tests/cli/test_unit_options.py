@@ -5,10 +5,12 @@ import json
 import pytest
 
 import cody
+from cody.cli.options import names_in
 from cody.cli.what_if import what_if
 from cody.explaining.explanation import Explanation
 from cody.graph.units import find_unit, pair
 from cody.study.record import Record
+from cody.web.facts import decision_options
 from commands import run
 
 EVENT = 53007  # 749 → 474; the conversation 474 ↔ 1285 decides it
@@ -98,3 +100,11 @@ def test_a_survey_by_day_runs():
 def test_bad_input_is_one_clear_error(words, message):
     done = run(*words, code=2)
     assert message in done
+
+
+def test_names_in_a_list_may_have_commas_in_quotes_and_the_page_writes_them_so():
+    names = ["Smith, Anna", "942", 'the "boss"']
+    (flag, top, among, listed) = decision_options(cody.in_top(2, among=names))
+    assert (flag, top, among) == ("--top", "2", "--among")
+    assert names_in(listed) == names
+    assert names_in('942, "Smith, Anna",,') == ["942", "Smith, Anna"]

@@ -11,6 +11,7 @@ from cody.cli.show import advice
 from cody.explaining.advice import next_steps
 from cody.graph.neighbourhood import ends_first
 from cody.search.oracle import counting
+from cody.search.proposals import additions, removals
 from cody.search.widening import WIDTHS
 
 GRAPH = TemporalGraph.from_arrays(np.arange(900) % 3, 3 + np.arange(900) % 2, np.arange(900.0))
@@ -58,12 +59,20 @@ def test_where_nothing_is_found_the_answer_says_how_far_it_looked_and_keeps_the_
     assert "are not shown" not in cody.explain(model(*far(0, 64)), GRAPH, QUERY).to_html()
 
 
-@pytest.mark.parametrize(
-    "fixed", [{"size": 64}, {"prove": 2}, {"edits": (cody.search.proposals.removals, lambda *_: [])}]
-)
+@pytest.mark.parametrize("fixed", [{"size": 64}, {"prove": 2}, {"size": 64, "edits": (removals, lambda *_: [])}])
 def test_a_number_of_candidates_that_is_given_stays_and_a_proof_is_about_it(fixed):
     why = cody.explain(model(*far(64, 128)), GRAPH, QUERY, **fixed)
     assert (why.is_counterfactual, len(why.candidates), why.wider) == (False, 64, None)
+
+
+def test_where_additions_and_moves_flip_nothing_removals_are_searched_as_if_they_alone_were_allowed():
+    rows = far(64, 128)
+    more = cody.explain(model(*rows), GRAPH, QUERY, edits=(removals, additions))
+    alone = cody.explain(model(*rows), GRAPH, QUERY)
+    assert sorted(more.rows) == sorted(alone.rows) == sorted(rows)
+    assert len(more.candidates) == 128
+    none = cody.explain(model(), GRAPH, QUERY, edits=(removals, additions))
+    assert (none.is_counterfactual, none.wider.events) == (False, 256)
 
 
 def test_a_budget_is_enough_for_wider_searches_only_if_it_is_larger_than_that_of_the_first():

@@ -272,7 +272,7 @@ def test_two_classes_are_decided_by_the_threshold_of_the_model():
     model, query = TwoLabels(GRAPH), Query(0, 0, 5.0, 5)
     why = cody.explain(model, GRAPH, query)
     assert why.decision == Above(0.6, "distrust", "trust")
-    assert why.question == "time 5: the model expects distrust for 0 (score 0.73, threshold 0.6)."
+    assert why.question == "Event 5, time 5: the model expects distrust for 0 (score 0.73, threshold 0.6)."
     assert cody.explain(model, GRAPH, query, decision=cody.labelled("trust")).decision == why.decision
     assert cody.explain(model, GRAPH, query, decision=cody.above(0.9)).decision == Above(0.9, "distrust", "trust")
     assert (
@@ -377,7 +377,7 @@ def test_decisions_that_a_model_of_links_cannot_answer_are_refused(decision, mes
     assert str(error.value).startswith(message)
 
 
-LABELS = "the model labels events ('calm', 'busy', 'strange'); "
+LABELS = "the model predicts labels of events ('calm', 'busy', 'strange'), not "
 
 
 @pytest.mark.parametrize(
@@ -388,10 +388,10 @@ LABELS = "the model labels events ('calm', 'busy', 'strange'); "
             "'bsy' is not one of the model's classes, 'calm', 'busy', 'strange'; did you mean 'busy'?",
         ),
         (cody.labelled("busy", threshold=0.5), "a threshold is for two classes"),
-        (cody.in_top(1), f"{LABELS}that is no question of the best destinations"),
-        (cody.above(0.8), f"{LABELS}that is no question of one threshold"),
-        (cody.rather_than("2"), f"{LABELS}that is no question of one destination rather than another"),
-        (cody.between(1, 2), f"{LABELS}that is no question of a number in a range"),
+        (cody.in_top(1), f"{LABELS}the best destinations"),
+        (cody.above(0.8), f"{LABELS}whether one score is above a threshold"),
+        (cody.rather_than("2"), f"{LABELS}one destination rather than another"),
+        (cody.between(1, 2), f"{LABELS}a number in a range"),
     ],
 )
 def test_decisions_that_a_model_of_labels_cannot_answer_are_refused(decision, message):

@@ -51,3 +51,14 @@ def test_rivals_can_be_given_and_links_need_not_have_happened(case):
 def test_the_default_is_the_test_period(case):
     graph, _ = case
     assert [each.event for each in predict_ranks(ToyModel(graph), graph)] == list(range(102, 120))
+
+
+def test_a_link_is_never_its_own_rival_and_links_with_too_few_rivals_are_counted(case):
+    graph, model = case
+    rivals = sorted(set(graph.dst[100:120].tolist()))[:3]
+    found = predict_ranks(model, graph, range(100, 120), k=3, among=[graph.name(node) for node in rivals])
+    own = [row for row in range(100, 120) if graph.dst[row] in rivals]
+    assert [each.event for each in found] == [row for row in range(100, 120) if row not in own]
+    assert {each.of for each in found} == {4}
+    assert found.left_out == len(own) > 0
+    assert f"left out: {len(own)} links with fewer than 3 rivals" in found.sentence

@@ -349,7 +349,7 @@ def test_a_decision_that_the_model_cannot_answer_is_one_clear_error(toy, labelle
         (toy, cody.labelled("fraud"), "the model predicts links, not labels such as 'fraud'"),
         (toy, cody.rather_than("nobody"), "nobody"),
         (toy, cody.in_top(2, among=["1", "2", "nobody"]), "nobody"),
-        (labelled, cody.in_top(3), "the model labels events .*; that is no question of the best destinations"),
+        (labelled, cody.in_top(3), "the model predicts labels of events .*, not the best destinations"),
         (labelled, cody.labelled("fruad"), "'fruad' is not .* did you mean 'fraud'"),
     ):
         with pytest.raises(CallError, match=message):

@@ -316,7 +316,7 @@ def test_a_label_that_the_model_does_not_have_is_refused():
         assert "'frod' is not one of the model's classes" in answer.json()["detail"]
         assert "did you mean 'fraud'?" in answer.json()["detail"]
         assert asked.post("/api/score", event=7, label="odd").json()["outcome"] == "not odd"
-        assert "no question of the best destinations" in asked.post("/api/score", event=7, top=2).json()["detail"]
+        assert "not the best destinations" in asked.post("/api/score", event=7, top=2).json()["detail"]
 
 
 @pytest.mark.parametrize("made", [Classes, two_classes], ids=["three classes", "two classes"])

@@ -288,7 +288,9 @@ def _document(
     kept = None if found.kept is None else frozenset(found.kept)
     removed = None if kept is None else _gone(space, query, every, kept, alone=alone)
     verifier = Verifier(model, query, space, looked, full=options.full_replay)
-    effect = "" if removed is None else _effect(model, query, decision, removed, found.logit if alone else None)
+    event = event_of_query(graph, query)
+    thing = f"this {about if event is None else graph.name_of_event()}"
+    effect = "" if removed is None else _effect(model, query, decision, removed, thing, found.logit if alone else None)
     oldest = min(looked.latest, key=lambda row: (graph.time[row], row), default=None)
     return EvenIf(
         version=__version__,
@@ -297,7 +299,7 @@ def _document(
         src=graph.name(query.src),
         dst=graph.name(query.dst),
         time=query.time,
-        event=event_of_query(graph, query),
+        event=event,
         decision=described(decision),
         stated=decision.stated(states_of(model, query, [NOTHING])[0], _subject(graph, query, about)),
         original=round(looked.original, DECIMALS),
@@ -332,13 +334,14 @@ def _subject(graph: TemporalGraph, query: Query, about: str) -> Subject:
     return Subject(sanitize(src, 24) if about == "node" else link(src, graph.name(query.dst)), src)
 
 
-def _effect(model: Model, query: Query, decision: Decision, removed: Change, margin: float | None) -> str:
+def _effect(model: Model, query: Query, decision: Decision, removed: Change, thing: str, margin: float | None) -> str:
     """What becomes of the decision, in words. With a margin that is known, the scores behind it are not computed."""
-    if margin is None:
-        return decision.moved(*states_of(model, query, [NOTHING, removed]))
-    if decision.has_standing:
-        return f"it is still {decision.outcome(margin)}"
-    return decision.moved(states_of(model, query, [NOTHING])[0], State(margin))
+    states = states_of(model, query, [NOTHING, removed][: 2 if margin is None else 1])
+    first, last = states[0], State(margin) if margin is not None else states[1]
+    assert last.margin is not None
+    who, does = decision.would(last.margin, thing)
+    numbers = "" if decision.has_standing and last.standing is None else f": {decision.effect(first, last)}"
+    return f"{who} would still {does}{numbers}"
 
 
 def _kept(space: SearchSpace, row: int) -> KeptEvent:

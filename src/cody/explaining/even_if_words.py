@@ -29,11 +29,11 @@ def sentence(found: EvenIf) -> str:
     gone = len(found.candidates) - len(found.kept)
     if found.alone:
         with_only = f"with only {len(found.kept)} of {_past(found)} and no other" if found.kept else "with no past"
-        return f"Even {with_only} event at all {found.effect}."
+        return f"Even {with_only} event at all, {found.effect}."
     if not gone:
         return f"None of the {_past(found)} was found that could be missing."
     which = f"{gone} of " if found.kept else "all " if gone > 1 else ""
-    return f"Even without {which}{_past(found)} {found.effect}."
+    return f"Even without {which}{_past(found)}, {found.effect}."
 
 
 def _past(found: EvenIf) -> str:
@@ -78,12 +78,12 @@ def certificate(found: EvenIf) -> str:
         named = " and ".join(found.decisive_names or map(str, found.decisive))
         removing = f"removing {named if len(found.decisive) <= FEW else f'some {len(found.decisive)} of them together'}"
     if not found.robust:
-        unknown = "No removal was proven to leave it as it is."
-        return f"It is not robust: {removing} changes it." if removing else unknown
+        unknown = "No removal was proven to leave the decision as it is."
+        return f"It is not robust: {removing} changes the decision." if removing else unknown
     of = f"this {found.thing}" if n == 1 else f"any set of these {n} {things}"
     if found.robust < n:
         of = f"any one of these {n} {things}" if found.robust == 1 else f"up to {found.robust} of these {n} {things}"
-    proven = f"Proven: removing {of} does not change it"
+    proven = f"Proven: removing {of} does not change the decision"
     return f"{proven}; {removing} does." if removing else f"{proven}."
 
 
