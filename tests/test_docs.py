@@ -39,6 +39,7 @@ PYTHON = [  # only their Python: models take hours
     *RUN,
     *(DOCS / name for name in ("evaluate.md", "baselines.md", "own-model.md", "package.md", "survey.md")),
     *sorted((DOCS / "methods").glob("*.md")),
+    *sorted((DOCS / "tools").glob("*.md")),
 ]
 
 

@@ -20,7 +20,7 @@ from cody.graph.edits import MOVED as MOVED
 from cody.graph.edits import REMOVED as REMOVED
 from cody.models.contract import Change
 from cody.models.decided import LINK_PREDICTED
-from cody.models.decision import Above, Decision, Standing, State
+from cody.models.decision import Decision, Standing, State
 from cody.models.margins import flips
 from cody.search.result import (
     EVALUATIONS,
@@ -33,11 +33,13 @@ from cody.search.result import (
     flipping_sets,
     lower_bound,
 )
-from cody.utils.words import is_date, to_json
+from cody.utils.words import to_json
 
 if TYPE_CHECKING:
+    import networkx
     import pandas
     from matplotlib.figure import Figure
+    from torch_geometric.explain import Explanation as PygExplanation
 
 
 class Event(NamedTuple):
@@ -392,48 +394,32 @@ class Explanation:
         Times are dates (UTC) and durations where the log has dates, else numbers. Where events have few features, a
         column has them in words.
         """
-        import pandas
+        from cody.explaining.export import to_frame
 
-        rows = [
-            {
-                "event": event.row,
-                **self._figures_of_unit(event.row),
-                "edit": event.edit,
-                "src": event.src,
-                "dst": event.dst,
-                "time": event.time,
-                "before": self.query.time - event.time,
-                **self._figures(state),
-                "features": event.carries,
-            }
-            for (event, _), state in zip(self.steps, self.states[1:], strict=True)
-        ]
-        figures = list(self._figures(self.states[0]))
-        units = ["unit", "events", "dependants"] if self.units else []
-        columns = ["event", *units, "edit", "src", "dst", "time", "before", *figures]
-        with_features = ["features"] * any(event.carries for event in self.candidates)
-        frame = pandas.DataFrame(rows, columns=columns + with_features)
-        if rows and all(map(is_date, [self.query.time, *frame["time"]])):
-            frame["time"] = pandas.to_datetime(frame["time"], unit="s", utc=True)
-            frame["before"] = pandas.to_timedelta(frame["before"], unit="s")
-        return frame
+        return to_frame(self)
 
-    def _figures_of_unit(self, row: int) -> dict[str, Any]:
-        """What a table has of the unit that a candidate stands for."""
-        unit = self.unit(row)
-        if unit is None:
-            return {"unit": "", "events": 1, "dependants": 0}
-        return {"unit": unit.name, "events": len(unit.rows), "dependants": len(unit.dependants)}
+    def to_networkx(self) -> networkx.MultiDiGraph:
+        """The events that the explanation knows as a NetworkX graph; the key of an edge is the row of its event.
 
-    def _figures(self, state: State) -> dict[str, Any]:
-        """What a table has of the decision under one history."""
-        margin, decision = state.margin, self.decision
-        if isinstance(decision, Above):
-            logit = None if margin is None else margin + decision.line
-            figures: dict[str, Any] = {"logit": logit, "score": None if margin is None else decision.score(margin)}
-        else:
-            figures = {"margin": margin, decision.headings[1] or "figure": decision.figure(state)}
-        return figures | {"predicted": None if margin is None else margin > 0}
+        Edges have `time`, `role` (`answer`, `candidate`, `context`, or `query` for the explained link, key -1), `edit`
+        (what the change does: `removed`, `added`, `moved`, `altered`) and, where it was evaluated, `effect`: how far
+        changing this one alone moves the logit or margin.
+        """
+        from cody.explaining.export import to_networkx
+
+        return to_networkx(self)
+
+    def to_pyg(self, data: Any = None) -> PygExplanation:
+        """The explanation as one of PyTorch Geometric: `edge_mask` and `node_mask` are 1 where the answer is.
+
+        Args:
+            data: The `TemporalData` that the graph was made of: its nodes and all of its events are then numbered as
+                they are there. By default, the events that the explanation knows, with `node_names` and `event`, the
+                row of each edge.
+        """
+        from cody.explaining.export import to_pyg
+
+        return to_pyg(self, data)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, in the form that `cody.explaining.document` defines."""

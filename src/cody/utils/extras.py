@@ -21,6 +21,7 @@ EXTRAS = {
     "matplotlib": "figures",
     "fastapi": "serve",
     "uvicorn": "serve",
+    "networkx": "networkx",
 }  # modules that the core does without → the extra that brings them
 
 

@@ -1,0 +1,142 @@
+"""An explanation as a table, and as a graph of NetworkX or PyTorch Geometric. Each library is imported on demand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cody.errors import CallError
+from cody.models.decision import Above, State
+from cody.utils.extras import needed_by
+from cody.utils.words import is_date
+
+if TYPE_CHECKING:
+    import networkx
+    import pandas
+    from torch_geometric.explain import Explanation as PygExplanation
+
+    from cody.explaining.explanation import Event, Explanation
+
+ANSWER, CANDIDATE, CONTEXT, QUERY = "answer", "candidate", "context", "query"  # what an edge is to the explanation
+
+
+def known_events(why: Explanation) -> dict[int, Event]:
+    """All events whose nodes and times an explanation knows, by row."""
+    around = () if why.surroundings is None else why.surroundings.events
+    return {event.row: event for event in (*around, *why.unit_events, *why.candidates)}
+
+
+def effects(why: Explanation) -> dict[int, float]:
+    """How far the logit (or margin) moves where one candidate alone is changed."""
+    return {rows[0]: logit - why.original for rows, logit in why.evaluated if len(rows) == 1}
+
+
+def to_frame(why: Explanation) -> pandas.DataFrame:
+    """The table of `Explanation.to_frame`."""
+    import pandas
+
+    rows = [
+        {
+            "event": event.row,
+            **_figures_of_unit(why, event.row),
+            "edit": event.edit,
+            "src": event.src,
+            "dst": event.dst,
+            "time": event.time,
+            "before": why.query.time - event.time,
+            **_figures(why, state),
+            "features": event.carries,
+        }
+        for (event, _), state in zip(why.steps, why.states[1:], strict=True)
+    ]
+    figures = list(_figures(why, why.states[0]))
+    units = ["unit", "events", "dependants"] if why.units else []
+    columns = ["event", *units, "edit", "src", "dst", "time", "before", *figures]
+    with_features = ["features"] * any(event.carries for event in why.candidates)
+    frame = pandas.DataFrame(rows, columns=columns + with_features)
+    if rows and all(map(is_date, [why.query.time, *frame["time"]])):
+        frame["time"] = pandas.to_datetime(frame["time"], unit="s", utc=True)
+        frame["before"] = pandas.to_timedelta(frame["before"], unit="s")
+    return frame
+
+
+def _figures_of_unit(why: Explanation, row: int) -> dict[str, Any]:
+    """What a table has of the unit that a candidate stands for."""
+    unit = why.unit(row)
+    if unit is None:
+        return {"unit": "", "events": 1, "dependants": 0}
+    return {"unit": unit.name, "events": len(unit.rows), "dependants": len(unit.dependants)}
+
+
+def _figures(why: Explanation, state: State) -> dict[str, Any]:
+    """What a table has of the decision under one history."""
+    margin, decision = state.margin, why.decision
+    if isinstance(decision, Above):
+        logit = None if margin is None else margin + decision.line
+        figures: dict[str, Any] = {"logit": logit, "score": None if margin is None else decision.score(margin)}
+    else:
+        figures = {"margin": margin, decision.headings[1] or "figure": decision.figure(state)}
+    return figures | {"predicted": None if margin is None else margin > 0}
+
+
+def to_networkx(why: Explanation) -> networkx.MultiDiGraph:
+    """The graph of `Explanation.to_networkx`."""
+    with needed_by("why.to_networkx()"):
+        import networkx
+
+    graph = networkx.MultiDiGraph(sentence=why.sentence, verdict=why.verdict, model=why.model, data=why.data)
+    for name, hops in () if why.surroundings is None else why.surroundings.nodes:
+        graph.add_node(name, hops=hops)
+    candidates, alone = {event.row for event in why.candidates}, effects(why)
+    for row, event in sorted(known_events(why).items()):
+        role = ANSWER if row in why.change else CANDIDATE if row in candidates else CONTEXT
+        known: dict[str, Any] = {
+            "effect": alone.get(row),
+            "replaces": event.replaces,
+            "features": event.carries or None,
+        }
+        said = {name: value for name, value in known.items() if value is not None}  # GraphML has no null
+        if role != CONTEXT:
+            said["edit"] = event.edit
+        graph.add_edge(event.src, event.dst, key=row, role=role, time=event.time, **said)
+    graph.add_edge(why.src, why.dst, key=-1, role=QUERY, time=why.query.time, margin=why.original)
+    return graph
+
+
+def to_pyg(why: Explanation, data: Any = None) -> PygExplanation:
+    """The object of `Explanation.to_pyg`."""
+    with needed_by("why.to_pyg()", "pyg"):
+        import torch
+        from torch_geometric.explain import Explanation as PygExplanation
+
+    alone = effects(why)
+    if data is None:
+        events = known_events(why)
+        rows = sorted(events)
+        names = list(dict.fromkeys([why.src, why.dst, *(end for row in rows for end in events[row][1:3])]))
+        number = {name: place for place, name in enumerate(names)}
+        ends = [[number[events[row].src], number[events[row].dst]] for row in rows]
+        given = {
+            "edge_index": torch.tensor(ends, dtype=torch.long).view(-1, 2).T,
+            "t": torch.tensor([events[row].time for row in rows], dtype=torch.float64),
+            "edge_label_index": torch.tensor([[number[why.src]], [number[why.dst]]]),
+            "num_nodes": len(names),
+            "node_names": names,
+        }
+    else:
+        if why.imagined:
+            raise CallError("the answer adds or moves events, which have no place in these data; use why.to_pyg()")
+        rows = list(range(len(data.src)))
+        if (last := max(why.change, default=-1)) >= len(rows):
+            raise CallError(f"these data have {len(rows)} events, but the answer names event {last}")
+        given = {"edge_index": torch.stack([data.src, data.dst]).long(), "t": data.t, "num_nodes": data.num_nodes}
+        given["edge_label_index"] = torch.tensor([[why.query.src], [why.query.dst]])
+    mask = torch.tensor([float(row in why.change) for row in rows])
+    node_mask = torch.zeros(given["num_nodes"], 1)
+    node_mask[given["edge_index"][:, mask > 0].reshape(-1)] = 1
+    return PygExplanation(
+        event=torch.tensor(rows, dtype=torch.long),
+        edge_mask=mask,
+        node_mask=node_mask,
+        effect=torch.tensor([alone.get(row, torch.nan) for row in rows]),
+        **given,
+    )
