@@ -4,12 +4,16 @@ import json
 import shlex
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
 from cody.utils import extras as install
 from cody.utils.extras import how_to_install, missing
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 @pytest.fixture
@@ -75,7 +79,7 @@ def test_a_clone_that_was_never_installed_is_named(monkeypatch, folder):
 
 @pytest.mark.parametrize("module", install.EXTRAS)
 def test_every_extra_that_is_named_exists(module):
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    declared = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     (argument,) = [word for word in shlex.split(str(missing("this", module)).replace(",", "")) if "[" in word]
     assert argument.partition("[")[2].rstrip("]") in declared
 
