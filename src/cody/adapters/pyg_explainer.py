@@ -78,8 +78,9 @@ class CounterfactualAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
             raise CallError("graphs with several types of nodes are not supported")
         place = _single(index)
         src, dst = self._ends(place, kwargs)
-        edges = edge_index.cpu().numpy()
-        graph = TemporalGraph.from_arrays(*edges, time=np.arange(edges.shape[1]), num_nodes=len(x), event_name="edge")
+        sources, targets = edge_index.cpu().numpy()
+        order = np.arange(len(sources))
+        graph = TemporalGraph.from_arrays(sources, targets, order, num_nodes=len(x), event_name="edge")
         query = Query(src, dst, float(graph.num_events), graph.num_events)
         inputs, target = Data(x=x, edge_index=edge_index, **kwargs), target.reshape(-1)[0 if place is None else place]
 

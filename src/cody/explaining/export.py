@@ -115,7 +115,7 @@ def to_pyg(why: Explanation, data: Any = None) -> PygExplanation:
         names = list(dict.fromkeys([why.src, why.dst, *(end for row in rows for end in events[row][1:3])]))
         number = {name: place for place, name in enumerate(names)}
         ends = [[number[events[row].src], number[events[row].dst]] for row in rows]
-        given = {
+        given: dict[str, Any] = {
             "edge_index": torch.tensor(ends, dtype=torch.long).view(-1, 2).T,
             "t": torch.tensor([events[row].time for row in rows], dtype=torch.float64),
             "edge_label_index": torch.tensor([[number[why.src]], [number[why.dst]]]),
