@@ -39,8 +39,8 @@ def test_the_command_line_says_more_with_each_v(where):
     some, every = said(*explain, "-v"), said(*explain, "-vv")
     assert all(re.match(r"\d\d:\d\d:\d\d cody\.", line) for line in every)
     assert [line for line in some if "cody.data" in line]
-    assert [line for line in some if "cody.study.explanations" in line] == []
-    assert [line for line in every if "cody.study.explanations" in line]
+    assert [line for line in some if "cody.study.request" in line] == []
+    assert [line for line in every if "cody.study.request" in line]
     assert len(said("-v", *explain, "-v")) == len(every)
     assert logging.getLogger("cody").level == logging.NOTSET
     assert [type(handler) for handler in logging.getLogger("cody").handlers] == [logging.NullHandler]

@@ -19,7 +19,7 @@ from cody.search.oracle import Oracle, counting
 from cody.search.proposals import removals
 from cody.search.scout import usual_evaluations
 from cody.study.explainers import Explainer, find
-from cody.study.explanations import Request
+from cody.study.request import Request
 from cody.utils.words import timestamp
 
 COLUMNS = (

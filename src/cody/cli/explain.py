@@ -26,7 +26,7 @@ from cody.search.proposals import additions
 from cody.search.scout import usual_evaluations
 from cody.search.widening import WIDTHS
 from cody.study.explainers import NEAR, Explainer, check_options, explainer, find
-from cody.study.explanations import Request
+from cody.study.request import Request
 from cody.utils import words
 
 _link, _even, _space = section("The link"), section("The question"), option_fields("The search space")

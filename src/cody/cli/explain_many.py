@@ -19,7 +19,6 @@ from cody.study.explanations import (
     Answer,
     Explain,
     ExplanationProgress,
-    Request,
     Unexplained,
     explain_each,
     explain_in_processes,
@@ -29,6 +28,7 @@ from cody.study.explanations import (
     row_of,
 )
 from cody.study.record import NOTHING_WORKS
+from cody.study.request import Request
 from cody.utils import words
 
 

@@ -1,0 +1,54 @@
+"""How links are explained, in one value that workers and files can have."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from cody.explaining.explanation import Explanation
+from cody.graph import Query, TemporalGraph
+from cody.models.contract import Model
+from cody.models.deciding import ByLabel, described
+from cody.models.decision import Decision
+from cody.search.oracle import Oracle
+from cody.study.explainers import Explainer, name_of
+
+logger = logging.getLogger(__name__)
+
+
+class Request(NamedTuple):
+    """How each link is explained. Workers get it too, so it must be picklable."""
+
+    explainer: Explainer
+    options: dict[str, Any]  # further arguments of explain, all of them plain data
+    names: dict[str, str]  # of data and model, as the user gave them
+    decision: Decision | ByLabel | None = None  # None: the one that the model makes
+
+    def explain(
+        self, model: Model, graph: TemporalGraph, query: Query, watch: Callable[[Oracle], None] | None = None
+    ) -> Explanation:
+        """The explanation of a link. Its parameters record the request, so that a later run can compare them.
+
+        Args:
+            model: The model that is explained.
+            graph: The log of events.
+            query: The link that is scored.
+            watch: Called with the oracle before the search starts.
+        """
+        why = self.explainer.explain(model, graph, query, decision=self.decision, watch=watch, **self.options)
+        logger.debug(
+            "%s → %s: %s, %d evaluations in %.2f s", why.src, why.dst, why.verdict, why.evaluations, why.seconds
+        )
+        return replace(why, parameters=why.parameters | self.names | {"request": self.described(model)})
+
+    def described(self, model: Model) -> dict[str, Any]:
+        """All of it but the names, as JSON has it."""
+        parts = {"search": name_of(self.explainer.search), "policy": name_of(self.explainer.policy)}
+        options = self.explainer.options(model) | self.options
+        if self.decision is not None:
+            options |= {"decision": described(self.decision)}
+        plain: dict[str, Any] = json.loads(json.dumps(parts | {"options": options}))
+        return plain
