@@ -188,7 +188,7 @@ class Replay:
         if layer == 0:
             return self.features[nodes] + memory[nodes]
         graph = self.graph
-        rows = np.stack([self._recent(int(node), query, difference) for node in nodes])  # [n, K], -1: none
+        rows = self._recent_rows(nodes, query, difference)
         exists = rows >= 0
         other = np.where(exists, graph.other_end(rows, nodes[:, None]), nodes[:, None])  # [n, K]
         below = sorted_unique(np.concatenate([nodes, other.ravel()]))
@@ -200,6 +200,11 @@ class Replay:
             exists=exists,
         )
         return self.weights.attend(layer - 1, self._embed(below, layer - 1, query, difference, memory), hop)
+
+    def _recent_rows(self, nodes: IntArray, query: Query, difference: Difference) -> IntArray:
+        """The most recent rows of nodes that happened, latest first, filled up with -1. [n] → [n, K]"""
+        rows = [self._recent(int(node), query, difference) for node in nodes]
+        return np.array(rows, dtype=np.int64).reshape(len(nodes), self.weights.sizes.neighbours)
 
     def _recent(self, node: int, query: Query, difference: Difference) -> IntArray:
         """The most recent rows of a node that happened, latest first, filled up with -1. [K]"""

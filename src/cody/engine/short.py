@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cody.engine.replay import MemoryState, Replay
-from cody.graph import BoolArray, Difference, FloatArray, IntArray, Query, sorted_unique
+from cody.graph import BoolArray, Difference, FloatArray, IntArray, Query, is_in, sorted_unique
 from cody.utils.deadline import check_deadline
 
 Unchanged = Callable[[IntArray, IntArray], tuple[FloatArray, FloatArray]]  # [n], [n] → [n, d], [n]
@@ -87,10 +87,18 @@ class ShortReplay(Replay):
         """The nodes whose memory is looked at: those that are scored, and those they attend to, layer by layer."""
         nodes = roots
         for _ in range(self.weights.sizes.layers):
-            rows = np.concatenate([self._recent(int(node), query, difference) for node in nodes])
+            rows = self._recent_rows(nodes, query, difference)
             rows = rows[rows >= 0]
             nodes = sorted_unique(np.concatenate([nodes, self.graph.src[rows], self.graph.dst[rows]]))
         return nodes
+
+    def _recent_rows(self, nodes: IntArray, query: Query, difference: Difference) -> IntArray:
+        graph = self.graph
+        rows = graph.recent(nodes, query.before, self.weights.sizes.neighbours)
+        edited = np.array([*difference.absent, *difference.present], dtype=np.int64)
+        touched = is_in(nodes, np.concatenate([graph.src[edited], graph.dst[edited]]))
+        rows[touched] = super()._recent_rows(nodes[touched], query, difference)
+        return rows
 
     def _needed(self, batches: list[Updates], attended: IntArray) -> list[Updates]:
         """The updates that the answer can depend on: from the last batch back, those of nodes that are still needed."""

@@ -97,8 +97,10 @@ class Weights:
 
     def linear(self, name: str, values: FloatArray) -> FloatArray:
         """One linear layer. [..., k] → [..., o]"""
-        result: FloatArray = values @ self[f"{name}.weight"].T + self[f"{name}.bias"]
-        return result
+        weight = self[f"{name}.weight"]
+        result: FloatArray = values.reshape(-1, weight.shape[1]) @ weight.T  # one product, not one for each node
+        result += self[f"{name}.bias"]
+        return result.reshape(*values.shape[:-1], -1)
 
     def perceptron(self, name: str, first: FloatArray, second: FloatArray) -> FloatArray:
         """Two linear layers with a ReLU between, on two inputs side by side."""
