@@ -8,7 +8,7 @@ import pytest
 
 import cody
 from cody import Add
-from cody.models.margins import scores
+from cody.models.margins import probability, scores
 from web.browser import SCHEMES, axe_source, chromium, serious_faults, shows, tab
 from web.server import serving
 
@@ -87,9 +87,11 @@ def test_an_imagined_event_is_added(browser, address):
         page = watched.page
         page.goto(f"{address}/?event=53852")
         page.get_by_text("Edit the history").click()
-        page.get_by_label("Add an event").fill("1395 1772 2004-07-28 03:54")
+        page.get_by_label("from").fill("1395")
+        page.get_by_label("to", exact=True).fill("1772")
+        page.get_by_label("when").fill("2004-07-28 03:54")
         page.get_by_role("button", name="Add", exact=True).click()
-        page.wait_for_url("**/*add=*")
+        page.wait_for_url("**/*add_time=*")
         assert page.locator("#now-score").inner_text() == scores(logit(53852), expected)[1]
         assert page.locator("#now-prediction").inner_text() == "link"
         assert page.locator(".plot .event.imagined.changed").count() == 1
@@ -108,12 +110,66 @@ def test_a_search_is_cancelled_by_a_click(browser):
         page.locator("#cancel").wait_for(state="hidden")
 
 
-def test_links_stand_side_by_side(browser, address):
-    with tab(browser, viewport={"width": 1600, "height": 900}) as watched:
+def test_ticked_links_are_compared_in_one_table(browser, address):
+    with tab(browser) as watched:
         page = watched.page
-        page.goto(f"{address}/?side=53854,53869")
-        for place, words in enumerate(("falls from 0.92 to 0.06", "rises from 0.24 to 0.68")):
-            page.frame_locator("iframe").nth(place).get_by_text(words).first.wait_for()
+        page.goto(f"{address}/?before=53870")
+        for row in (53869, 53854):
+            page.get_by_label(f"Compare event {row}").check()
+        page.get_by_role("button", name="Compare the ticked ones").click()
+        rows = page.locator("tbody tr")
+        shows(rows.nth(0), "0.24 no link")  # in the order of the list
+        shows(rows.nth(0), "0.68 link")
+        shows(rows.nth(1), "Without the message from 1395 to 1772, 14 minutes before")
+        assert rows.count() == 2
+        shows(page.locator("#progress"), "")
+
+
+def test_wrong_input_stays_and_is_explained_beside_its_field(browser, address):
+    with tab(browser) as watched:
+        page = watched.page
+        page.goto(f"{address}/?src=abc&dst=3&time=now")
+        assert page.locator("#src").input_value() == "abc"
+        assert page.locator("#time").input_value() == "now"
+        shows(page.locator("#src-problem"), "there is no node 'abc'")
+        page.goto(f"{address}/?event=53852")
+        page.get_by_text("Edit the history").click()
+        for label, text in (("from", "1395"), ("to", "1772"), ("when", "2005-01-01")):
+            page.get_by_label(label, exact=True).fill(text)
+        page.get_by_role("button", name="Add", exact=True).click()
+        shows(page.locator("#add_time-problem"), "an added event must lie before the link")
+        assert page.locator("#add_time").input_value() == "2005-01-01"
+        watched.complaints[:] = [each for each in watched.complaints if "400" not in each]
+
+
+def test_the_start_page_shows_examples_and_how_good_the_model_is(browser, address):
+    with tab(browser) as watched:
+        page = watched.page
+        page.goto(address)
+        shows(page.locator("main"), "of 200 recent links that happened")
+        for title in ("Wrong", "Fragile", "Surprising"):
+            listed = page.locator(".kinds > div", has_text=title).locator("li")
+            assert listed.count() == 3
+            for each in listed.all():
+                row, score = (
+                    re.search(r"=(\d+)", each.locator("a").get_attribute("href"))[1],
+                    float(each.locator("span").inner_text()),
+                )
+                assert score == pytest.approx(probability(logit(int(row))), abs=6e-4)
+                assert {"Wrong": score < 0.5, "Fragile": abs(score - 0.5) < 0.05, "Surprising": score > 0.5}[title]
+
+
+def test_budget_and_horizon_can_be_set(browser, address):
+    with tab(browser) as watched:
+        page = watched.page
+        page.goto(f"{address}/?event=53869")
+        page.wait_for_url("**/*explainer=*")
+        page.locator("#evaluations").fill("40")
+        page.locator("#candidates").fill("12")
+        page.locator("#explain").click()
+        page.wait_for_url("**/*candidates=12*")
+        shows(page.locator("h2", has_text="All 12"), "12 past messages")
+        assert page.locator("#evaluations").input_value() == "40"
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -121,15 +177,28 @@ def test_links_stand_side_by_side(browser, address):
     ("asked", "shown"),
     [
         ("", "Recent messages"),
-        ("?node=1395", "Who next?"),
+        ("?node=1395", "Its past"),
+        ("?side=53854", "1 prediction compared"),
+        ("?src=abc&dst=3&time=now", "Choose another link"),
         ("?event=53854", "Past messages"),
         ("?event=53854&top=10", "The ranking"),
         ("?event=53854&rather_than=1395", "Past messages"),
         ("?event=53852&add=1395 1772 2004-07-28 03:54", "Past messages"),
         ("?event=53852&explainer=scout&why_not=1", "Counterfactuals"),
-        ("?event=99999999", "This page cannot be shown"),
+        ("?event=99999999", "Choose another link"),
     ],
-    ids=["start", "node", "link", "ranking", "decided wrongly", "imagined", "explained", "error"],
+    ids=[
+        "start",
+        "node",
+        "comparison",
+        "wrong field",
+        "link",
+        "ranking",
+        "decided wrongly",
+        "imagined",
+        "explained",
+        "error",
+    ],
 )
 def test_axe_finds_no_serious_fault(browser, address, request, asked, shown, scheme):
     source = axe_source(request.config.cache.mkdir("axe"))

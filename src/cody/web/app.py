@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import Depends, FastAPI, Path, Query, Request, Response
+from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi.exception_handlers import request_validation_exception_handler
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, ValidationError
 from starlette.routing import Match
@@ -16,7 +18,8 @@ from cody._version import __version__
 from cody.errors import BudgetError, CallError, CodyError
 from cody.explaining.what_if import Scenario, parse_add, parse_move, parse_rows
 from cody.graph.columns import LONGEST_NAME
-from cody.graph.edits import Edit
+from cody.graph.edits import Add, Edit, Move
+from cody.models.contract import check_changes
 from cody.models.decision import Above
 from cody.models.predict import Prediction
 from cody.models.predict_labels import LabelPrediction
@@ -24,20 +27,28 @@ from cody.web import live_pages as pages
 from cody.web.gauge import gauge, outcome
 from cody.web.guard import Guard
 from cody.web.live import BusyError, Job, Live, UnknownError
-from cody.web.questions import LARGEST_ROW, MOST_ROWS, LinkQuestion, Search, as_case, as_decision
+from cody.web.questions import (
+    LARGEST_ROW,
+    MOST_ROWS,
+    Address,
+    FieldError,
+    LinkQuestion,
+    Search,
+    as_case,
+    as_decision,
+    in_field,
+    whole,
+)
 from cody.web.sessions import Answer
 from cody.web.standing import as_plain
 
 MOST_LISTED = 100
-MOST_SIDE = 4
+MOST_SIDE = 12
 MOST_PARTNERS = 12
-LONGEST_ADDRESS = 4096  # characters of one part of an address
 
 Identifier = Annotated[str, Path(min_length=1, max_length=40)]
 Count = Annotated[int, Query(ge=1, le=MOST_LISTED)]
 Before = Annotated[int | None, Query(ge=1, le=LARGEST_ROW)]
-Text = Annotated[str | None, Query(max_length=LONGEST_ADDRESS)]
-Texts = Annotated[list[str], Query(max_length=16)]
 
 
 class Problem(BaseModel):
@@ -171,49 +182,48 @@ async def _other_methods(request: Request, _: Exception) -> Response:
 
 
 def _add_pages(app: FastAPI, live: Live) -> None:
-    def home(
-        event: Annotated[int | None, Query(ge=0, le=LARGEST_ROW)] = None,
-        src: Text = None,
-        dst: Text = None,
-        time: Text = None,
-        without: Text = None,
-        take: Text = None,
-        add: Texts = [],  # noqa: B006  (never changed)
-        move: Texts = [],  # noqa: B006
-        explainer: Text = None,
-        why_not: bool = False,
-        node: Text = None,
-        side: Text = None,
-        before: Before = None,
-        decide: Annotated[dict[str, str], Depends(_given_decision)] = {},  # noqa: B006
-    ) -> HTMLResponse:
-        """The page of a link, of a node, or of several links side by side; by default, of recent events."""
+    def home(asked: Annotated[Address, Query()]) -> HTMLResponse:
+        """The page of a link, of a node, or of several links in a table; by default, what is worth looking at."""
         try:
-            if node is not None:
-                return HTMLResponse(pages.node_page(live, live.graph.node(node), 25))
-            if side is not None:
-                return HTMLResponse(pages.side_page(live, _side(live, side)))
-            if event is None and src is None and dst is None:
-                last = live.graph.num_events if before is None else min(before, live.graph.num_events)
-                return HTMLResponse(pages.start_page(live, last, 25))
-            removed = parse_rows(f"{without or ''} {take or ''}")
-            case = live.as_scored(_case(live, event, src, dst, time, removed, add, move))
-            by = _decide_by(live, case, decide)
-            wanted = None if by.problem else explainer
-            return HTMLResponse(pages.link_page(live, case, wanted, by, why_not=why_not), 400 if by.problem else 200)
+            return _page_of(live, asked)
+        except FieldError as error:
+            return HTMLResponse(pages.start_page(live, live.graph.num_events, asked, error), 400)
         except CodyError as error:
             status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
             return HTMLResponse(pages.error_page(live, str(error)), status)
 
+    async def too_long(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        if request.url.path != "/":
+            return await request_validation_exception_handler(request, error)
+        first = error.errors()[0]
+        return HTMLResponse(pages.error_page(live, f"{first['loc'][-1]}: {first['msg']}"), 400)
+
+    app.add_exception_handler(RequestValidationError, too_long)
     app.add_api_route("/", home, methods=["GET"], response_class=HTMLResponse, responses=NO_PAGE)
 
 
-def _given_decision(
-    threshold: Text = None, top: Text = None, rather_than: Text = None, label: Text = None
-) -> dict[str, str]:
-    """How an address says that a question is decided, as it was typed."""
-    ways = {"threshold": threshold, "top": top, "rather_than": rather_than, "label": label}
-    return {way: text.strip() for way, text in ways.items() if text is not None and text.strip()}
+def _page_of(live: Live, asked: Address) -> HTMLResponse:
+    graph = live.graph
+    if asked.node is not None:
+        with in_field("node"):
+            return HTMLResponse(pages.node_page(live, graph.node(asked.node.strip()), 25))
+    if asked.side:
+        return HTMLResponse(pages.side_page(live, _side(live, ",".join(asked.side))))
+    if not asked.given("event", "src", "dst", "time"):
+        before = whole("before", asked.before) if asked.before else graph.num_events
+        return HTMLResponse(pages.start_page(live, min(max(before, 1), graph.num_events), asked))
+    case, problem = live.as_scored(_link(live, asked)), None
+    try:
+        case = _with_edits(live, case, asked)
+        options = {name: whole(name, text) for name, text in asked.given("evaluations", "candidates").items()}
+    except FieldError as error:  # the page of the link, with what was typed
+        problem, options = error, {}
+    by = _decide_by(live, case, asked.given("threshold", "top", "rather_than", "label"))
+    wrong = bool(by.problem or problem)
+    choice = options | {"why_not": bool(asked.why_not) and asked.why_not not in ("0", "false")}
+    wanted = None if wrong else asked.explainer
+    return HTMLResponse(pages.link_page(live, case, wanted, by, choice, asked, problem), 400 if wrong else 200)
 
 
 def _decide_by(live: Live, case: Scenario, typed: dict[str, str]) -> pages.DecideBy:
@@ -240,34 +250,60 @@ def _number(way: str, text: str) -> float | str:
         raise CallError(f"{way} {text[:40]!r} is not {kind}") from None
 
 
-def _case(
-    live: Live,
-    event: int | None,
-    src: str | None,
-    dst: str | None,
-    time: str | None,
-    removed: list[int],
-    add: list[str],
-    move: list[str],
-) -> Scenario:
-    """The request that an address stands for."""
-    if len(removed) > MOST_ROWS:
-        raise CallError(f"at most {MOST_ROWS} events can be removed at once, not {len(removed)}")
-    try:
-        question = LinkQuestion(event=event, src=src, dst=dst, time=time, without=removed)
-    except ValidationError as error:  # addresses have the same limits as requests
-        first = error.errors()[0]
-        raise CallError(f"{first['loc'][0]}: {first['msg']}") from None
-    case = as_case(live.graph, question)
-    edits: tuple[Edit, ...] = (*map(parse_add, filter(None, add)), *map(parse_move, filter(None, move)))
-    return case._replace(edits=edits)
+def _link(live: Live, asked: Address) -> Scenario:
+    """The link that an address names."""
+    if asked.given("event"):
+        with in_field("event"):
+            row = whole("event", (asked.event or "").strip())
+            return as_case(live.graph, LinkQuestion(event=min(row, LARGEST_ROW)))
+    named = asked.given("src", "dst", "time")
+    for field in ("src", "dst", "time"):
+        if field not in named:
+            raise FieldError(field, "give all three: from, to and when")
+        with in_field(field):
+            _ = live.graph.when(named[field]) if field == "time" else live.graph.node(named[field])
+    with in_field("time"):
+        return as_case(live.graph, LinkQuestion.model_validate(named))
+
+
+def _with_edits(live: Live, case: Scenario, asked: Address) -> Scenario:
+    """The link with the edits of an address, and with those of its forms."""
+    graph = live.graph
+    with in_field("take"):
+        removed = parse_rows(f"{asked.without or ''} {asked.take or ''}")
+        if len(removed) > MOST_ROWS:
+            raise CallError(f"at most {MOST_ROWS} events can be removed at once, not {len(removed)}")
+        check_changes(graph, [frozenset(removed)])
+    edits: list[Edit] = [*map(parse_add, filter(None, asked.add)), *map(parse_move, filter(None, asked.move))]
+    added, moved = asked.given("add_src", "add_dst", "add_time"), asked.given("move_row", "move_time")
+    for field in ("add_src", "add_dst", "add_time") if added else ("move_row", "move_time") if moved else ():
+        text = (added | moved).get(field)
+        if text is None:
+            raise FieldError(field, "fill in every field")
+        with in_field(field):
+            _ = (
+                graph.when(text)
+                if field.endswith("time")
+                else graph.query(whole(field, text))
+                if field == "move_row"
+                else graph.node(text)
+            )
+    if added:
+        edits.append(Add(added["add_src"], added["add_dst"], graph.when(added["add_time"])))
+    elif moved:
+        edits.append(Move(int(moved["move_row"]), graph.when(moved["move_time"])))
+    case = case._replace(removed=frozenset(removed), edits=tuple(edits))
+    with in_field("move_row" if moved else "add_time"):
+        live.imagined(case)
+    return case
 
 
 def _side(live: Live, text: str) -> list[int]:
-    rows = parse_rows(text)
-    if not 0 < len(rows) <= MOST_SIDE:
-        raise CallError(f"give 1 to {MOST_SIDE} event rows, separated by commas")
-    return [live.graph.query(row).before for row in rows]
+    with in_field("side"):
+        rows = list(dict.fromkeys(parse_rows(text)))
+        if not 0 < len(rows) <= MOST_SIDE:
+            raise CallError(f"give 1 to {MOST_SIDE} event rows, separated by commas")
+        return [live.graph.query(row).before for row in rows]
 
 
 def _add_questions(app: FastAPI, live: Live) -> None:
@@ -340,7 +376,7 @@ def _event(scored: Prediction | LabelPrediction) -> EventBody:
 def _add_searches(app: FastAPI, live: Live) -> None:
     def start(search: Search) -> SearchProgress:
         case, decision = live.as_scored(as_case(live.graph, search)), as_decision(search)
-        return _searched(live.search(case, search.explainer, why_not=search.why_not, decision=decision))
+        return _searched(live.search(case, search.explainer, decision=decision, **search.options))
 
     def look(id: Identifier) -> SearchProgress:
         return _searched(live.job(id))
@@ -368,7 +404,7 @@ def _searched(job: Job) -> SearchProgress:
     return SearchProgress(
         id=job.id,
         state=job.state,
-        explainer=job.explainer,
+        explainer=job.choice.explainer,
         tried=job.tried,
         error=job.error,
         sentence=None if job.why is None else job.why.sentence,

@@ -28,7 +28,13 @@ function show(job) {
 async function search(byItself = false) {
   const explainer = find("#explainer").value;
   const whyNot = find("#why-not").checked;
-  let job = await call("POST", "api/explanations", { ...live.question, ...live.edits, explainer, why_not: whyNot });
+  const limits = Object.fromEntries(["evaluations", "candidates"].map((name) => [name, find(`#${name}`).value.trim()]).filter(([, text]) => text));
+  const numbers = Object.fromEntries(Object.entries(limits).map(([name, text]) => [name, Number(text)]));
+  for (const [name, number] of Object.entries(numbers)) {
+    if (!Number.isInteger(number) || number < 1) return showProgress(`${name}: ${limits[name]} is not a whole number`);
+  }
+  const asked = { ...live.question, ...live.edits, explainer, why_not: whyNot, ...numbers };
+  let job = await call("POST", "api/explanations", asked);
   running = job.id;
   show(job.id);
   while (job.id && running === job.id && ["waiting", "running"].includes(job.state)) {
@@ -47,6 +53,10 @@ async function search(byItself = false) {
     }
     wanted.delete("without");
     wanted.set("explainer", explainer);
+    for (const name of ["evaluations", "candidates"]) {
+      if (limits[name]) wanted.set(name, limits[name]);
+      else wanted.delete(name);
+    }
     if (whyNot) wanted.set("why_not", "1");
     else wanted.delete("why_not");
     location.replace(`?${wanted}`); // the way back leads to where the link was chosen

@@ -6,12 +6,12 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from cody.explaining.pipeline import explain
 from cody.explaining.what_if import Scenario
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.graph.dependants import Rule
+from cody.graph.edits import Add
 from cody.graph.neighbourhood import SIZE, candidates, ends_first
 from cody.graph.protected import Protected
 from cody.graph.units import UnitKind
@@ -33,6 +34,7 @@ from cody.search.near_units import NearUnits
 from cody.search.oracle import Oracle, counting
 from cody.search.result import FOUND, result
 from cody.study.explainers import EDITS, explainer, find, find_edits
+from cody.utils.words import moment_and_zone
 from cody.web.sessions import Answer, StateSession, Wanted, check_decision, open_states
 
 WAITING, RUNNING, DONE, CANCELLED, FAILED = "waiting", "running", "done", "cancelled", "failed"
@@ -79,14 +81,22 @@ class OpenSession:
     used: float = 0.0
 
 
+class SearchChoice(NamedTuple):
+    """What is searched with, and how far."""
+
+    explainer: str
+    why_not: bool = False  # events may be added and moved, too
+    evaluations: int | None = None  # None: as the explainer usually has it
+    candidates: int | None = None
+
+
 @dataclass(slots=True)
 class Job:
     """A search: queued, running or finished."""
 
     id: str
     case: Scenario
-    explainer: str
-    why_not: bool = False
+    choice: SearchChoice
     decision: Wanted = None
     state: str = WAITING
     tried: int = 0
@@ -110,6 +120,7 @@ class Live:
     decision: Wanted = None  # where a request names none; None: the one that the model makes by itself
     by: UnitKind | None = None  # what changes together; None: single events
     dependants: Rule | None = None  # what goes along with removed events
+    seen: list[Any] = field(default_factory=list)  # the overview, once it was computed
     _sessions: OrderedDict[Any, OpenSession] = field(default_factory=OrderedDict)
     _jobs: OrderedDict[str, Job] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -186,6 +197,12 @@ class Live:
         if not case.edits:
             return self.graph, self.model
         graph = self.graph.imagine(list(case.edits))
+        seen = set(graph.imagined_before(case.query).tolist())
+        for row, edit in enumerate(case.edits, start=self.graph.num_events):
+            if isinstance(edit, Add) and row not in seen:
+                raise CallError(
+                    f"an added event must lie before the link, which is at {moment_and_zone(case.query.time)}"
+                )
         return graph, model_on(self.model, graph)
 
     def _forget(self) -> None:
@@ -209,15 +226,16 @@ class Live:
     def events(self, before: int, count: int) -> Predictions | LabelPredictions:
         """The latest events before a row, latest first, with the model's prediction just before each."""
         rows = range(max(0, before - count), min(before, self.graph.num_events))
-        return self._predicted(list(reversed(rows)))
+        return self.predicted(list(reversed(rows)))
 
     def events_of(self, node: int, count: int) -> Predictions | LabelPredictions:
         """The latest events of a node, latest first."""
         rows = self.graph.history(node, self.graph.num_events)[-count:]
-        return self._predicted(rows[::-1].tolist())
+        return self.predicted(rows[::-1].tolist())
 
-    def _predicted(self, rows: list[int]) -> Predictions | LabelPredictions:
-        return predict(self.model, self.graph, rows, watch=self._in_time())
+    def predicted(self, links: Sequence[int | Query]) -> Predictions | LabelPredictions:
+        """The model's predictions for events by their rows, and for other links."""
+        return predict(self.model, self.graph, links, watch=self._in_time())
 
     def partners(self, node: int, count: int) -> Predictions:
         """The most likely next partners of a node, best first; none if the model does not predict links."""
@@ -270,11 +288,18 @@ class Live:
 
     # ---- searches
 
-    def search(self, case: Scenario, name: str, *, why_not: bool = False, decision: Wanted = None) -> Job:
-        """The search for this request: an existing one, or a new one in the queue."""
+    def search(self, case: Scenario, name: str, *, decision: Wanted = None, **options: Any) -> Job:
+        """The search for this request: an existing one, or a new one in the queue.
+
+        Args:
+            case: The link, and the edits.
+            name: Of the explainer.
+            decision: How it is decided.
+            **options: Of `SearchChoice`.
+        """
         decision = self.decision if decision is None else decision
-        name = find(name).name
-        if why_not and case.edits:
+        choice = SearchChoice(find(name).name, **options)
+        if choice.why_not and case.edits:
             raise CallError(
                 "an explainer cannot add events to an edited history; undo your edits, or turn off added events"
             )
@@ -282,32 +307,34 @@ class Live:
         self.check(case, decision)
         with self._lock:
             self._forget()
-            job = self._find(case, name, why_not, decision)
+            job = self._find(case, choice, decision)
             if job is None:
                 active = sum(job.state in (WAITING, RUNNING) for job in self._jobs.values())
                 if active >= self.limits.queue:
                     raise BusyError(f"{active} searches are queued or running; try again later")
-                job = Job(secrets.token_urlsafe(12), case._replace(removed=frozenset()), name, why_not, decision)
+                job = Job(secrets.token_urlsafe(12), case._replace(removed=frozenset()), choice, decision)
                 self._jobs[job.id] = job
                 self._workers().submit(self._run, job)
             job.used = self.clock()
         return job
 
-    def found(self, case: Scenario, name: str, *, why_not: bool = False, decision: Wanted = None) -> Explanation | None:
-        """The result of the search for this request, if it has finished."""
+    def found(self, case: Scenario, name: str, *, decision: Wanted = None, **options: Any) -> Explanation | None:
+        """The result of the search for this request, if it has finished; arguments as for `search`."""
         decision = self.decision if decision is None else decision
         with self._lock:
-            job = self._find(case, find(name).name, why_not, decision)
+            job = self._find(case, SearchChoice(find(name).name, **options), decision)
             if job is not None:
                 job.used = self.clock()
             return None if job is None else job.why
 
-    def _find(self, case: Scenario, name: str, why_not: bool, decision: Wanted) -> Job | None:
+    def _find(self, case: Scenario, choice: SearchChoice, decision: Wanted) -> Job | None:
         """The search for this request, if there is one. The lock is held."""
-        wanted = (case.query, case.edits, name, why_not, decision)
         for job in self._jobs.values():
-            requested = (job.case.query, job.case.edits, job.explainer, job.why_not, job.decision)
-            if requested == wanted and job.state in (WAITING, RUNNING, DONE) and not job.stopped:
+            same = (job.case.query, job.case.edits, job.choice, job.decision) == (
+                *(case.query, case.edits),
+                *(choice, decision),
+            )
+            if same and job.state in (WAITING, RUNNING, DONE) and not job.stopped:
                 return job
         return None
 
@@ -361,10 +388,17 @@ class Live:
 
     def _explain(self, job: Job) -> Explanation:
         graph, model = self.imagined(job.case)
-        scorer = (self.model_name or None) if find(job.explainer).needs_scorer else None
-        proposed = find_edits(EDITS if job.why_not else ["remove"])
-        chosen = explainer(job.explainer, scorer=scorer, edits=proposed, protect=self.protect)
-        chosen = replace(chosen, by=self.by, dependants=self.dependants)
+        choice = job.choice
+        chosen = explainer(
+            choice.explainer,
+            scorer=(self.model_name or None) if find(choice.explainer).needs_scorer else None,
+            edits=find_edits(EDITS if choice.why_not else ["remove"]),
+            protect=self.protect,
+            by=self.by,
+            dependants=self.dependants,
+            evaluations=choice.evaluations,
+            size=choice.candidates,
+        )
 
         def tell(tried: int) -> None:
             job.tried = tried

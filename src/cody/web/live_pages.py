@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from cody.explaining.explanation import Explanation
 from cody.explaining.what_if import Scenario
+from cody.graph import TemporalGraph
 from cody.graph.edits import Add, Edit, Move
 from cody.models.decided import LINK_PREDICTED
 from cody.models.decision import Above
 from cody.models.predict import Prediction
 from cody.models.predict_labels import LabelPrediction
-from cody.study.explainers import DEFAULT_SEARCH, FACTUAL, SEARCHES
-from cody.utils.words import heading_of_times, moment, moment_and_zone, sanitize, zone_name
+from cody.study.explainers import DEFAULT_SEARCH, FACTUAL, SEARCHES, find
+from cody.utils.words import count, earlier, heading_of_times, moment, moment_and_zone, sanitize, zone_name
+from cody.web.facts import Facts
 from cody.web.live import Live
-from cody.web.markup import Markup, element, join, link, name
-from cody.web.page import LiveControls, document, page
-from cody.web.questions import as_question
+from cody.web.markup import Markup, element, join, link, name, percent
+from cody.web.overview import Overview, histogram, overview
+from cody.web.page import LiveControls, data_block, document, page
+from cody.web.questions import Address, FieldError, as_question
 from cody.web.sessions import Wanted
 from cody.web.standing import about
 
 NAMES = [*SEARCHES, *(entry.name for entry in FACTUAL)]
+RECENT = 25  # events on the start page
+LANES, LANE, MOST_DRAWN = 8, 22, 400  # partners, pixels of a lane, and events of a node's timeline
 TAGLINE = "Which change to the history would have flipped a prediction?"
 
 
@@ -45,68 +53,141 @@ class DecideBy(NamedTuple):
 AS_IT_IS = DecideBy()
 
 
-def link_page(live: Live, case: Scenario, wanted: str | None, by: DecideBy = AS_IT_IS, *, why_not: bool = False) -> str:
-    """A link with everything near it, and the result of an explainer, if there is one."""
-    why = live.found(case, wanted, why_not=why_not, decision=by.decision) if wanted else None
+def link_page(
+    live: Live,
+    case: Scenario,
+    wanted: str | None,
+    by: DecideBy = AS_IT_IS,
+    choice: Mapping[str, Any] = MappingProxyType({}),
+    asked: Address | None = None,
+    problem: FieldError | None = None,
+) -> str:
+    """A link with everything near it, and the result of an explainer, if there is one.
+
+    Args:
+        live: What is served.
+        case: The link and its edits.
+        wanted: Name of the explainer, if one was run.
+        by: How it is decided.
+        choice: How far is searched, as `SearchChoice` has it.
+        asked: What was typed.
+        problem: What is wrong with it.
+    """
+    asked = asked or Address()
+    why = live.found(case, wanted, decision=by.decision, **choice) if wanted else None
     searched = why is not None
     shown = why if why is not None else live.look(case, by.decision)
     rows = sorted(case.removed) + [live.graph.num_events + place for place in range(len(case.edits))]
     change = [] if searched and not case.removed else rows
     question = as_question(case, live.graph)
     fresh = not (case.removed or case.edits)  # a link that was just chosen is explained at once
-    start = not (searched or by.problem) and (fresh or bool(wanted))
+    start = not (searched or by.problem or problem) and (fresh or bool(wanted))
     data = {"question": question | by.given, "edits": _edits(case.edits), "start": start}
-    chosen = {"explainer": wanted} | ({"why_not": "1"} if why_not else {}) if wanted else {}
+    chosen = {key: int(value) for key, value in choice.items() if value} | ({"explainer": wanted} if wanted else {})
     bar = element(
         "div",
         _home(live),
-        _search_bar(wanted, why_not),
+        _search_bar(live, wanted, choice, asked, problem),
         _decide_bar(live, shown, by, _hidden(case, question | chosen)),
-        _imagine(list(_hidden(case, question | by.given))),
+        _imagine(list(_hidden(case, question | by.given)), asked, problem),
         class_="topbar card",
     )
     return page(shown, LiveControls(bar, change, searched, data))
 
 
-def start_page(live: Live, before: int, count: int) -> str:
-    """The start page: recent events, a node, or any two nodes and a time."""
+def start_page(live: Live, before: int, asked: Address, problem: FieldError | None = None) -> str:
+    """The start page: what is worth looking at, how good the model is, recent events, and forms for any other link."""
     graph = live.graph
-    listed = live.events(before, count)
-    older = element("a", "Earlier", href=address(before=max(1, before - count)), class_="button")
-    newer = element("a", "Later", href=address(before=min(graph.num_events, before + count)), class_="button")
-    ideal = ", so an ideal model predicts all of them" if live.task is None else ""
-    words = f"Each was scored as of just before it happened{ideal}. Choose one to see why."
-    more = element("p", older, " ", newer, class_="foot")
-    recent = _card(f"Recent {graph.name_of_event()}s", words, _events(listed), more)
-    return _page("CoDy: choose a link", live, [element("div", recent, _welcome(live), class_="two start")])
+    listed = live.events(before, RECENT)
+    older = element("a", "Earlier", href=address(before=max(1, before - RECENT)), class_="button")
+    newer = element("a", "Later", href=address(before=min(graph.num_events, before + RECENT)), class_="button")
+    words = "Scored as of just before each happened. Choose one to see why, or tick several to compare them."
+    more = element("p", element("button", "Compare the ticked ones"), older, newer, class_="foot fields")
+    recent = _card(
+        f"Recent {graph.name_of_event()}s",
+        words,
+        element("form", _events(listed, tick=True), more, method="get"),
+    )
+    parts = [element("div", recent, _welcome(live, asked, problem), class_="two start")]
+    known = overview(live) if before == graph.num_events and problem is None else None
+    return _page("CoDy: choose a link", live, [*([_seen(live, known)] if known else []), *parts])
 
 
-def node_page(live: Live, node: int, count: int) -> str:
-    """The events of a node, and its most likely next partners."""
+def _seen(live: Live, known: Overview) -> Markup:
+    """The model at a glance: examples, quality, scores."""
+    lists = (
+        element(
+            "div",
+            element("h3", each.title),
+            element("p", each.words, class_="note"),
+            element("ul", *map(_example, each.predictions), class_="examples"),
+        )
+        for each in known.examples
+        if each.predictions
+    )
+    model = sanitize(live.model_name or "the model", 40)
+    examples = _card("Worth looking at", "Choose one: the page says why.", element("div", *lists, class_="kinds"))
+    return element("div", examples, _card(f"How good is {model}?", known.quality, histogram(known)), class_="two start")
+
+
+def _example(scored: Prediction | LabelPrediction) -> Markup:
+    target = element("a", link(scored.src, scored.dst, 18), href=address(event=scored.event))
+    return element("li", target, element("span", f"{scored.score:.3f}"))
+
+
+def node_page(live: Live, node: int, listed: int) -> str:
+    """The events of a node over time, and its most likely next partners."""
     graph = live.graph
     called = graph.name(node)
     now = float(graph.time[graph.num_events - 1])
-    partners = [_partner(scored, called) for scored in live.partners(node, 12)]
-    who = _table(["with", "score", "predicted"], partners)
+    found = live.partners(node, 12)
+    partners = [_partner(scored, called, graph, now) for scored in found]
+    who = _table(["with", "score", "predicted", f"{graph.name_of_event()}s so far", "the last one"], partners)
     likely = f"The most likely partners after {moment_and_zone(now)}, among all possible ones."
+    words = "One lane per partner, those with the most events first. ● from this node, ○ to it."
     parts = [
+        _card("Its past", words, node_timeline(graph, node)),
         *([_card("Who next?", likely, who)] if live.task is None else []),
         _card(
             f"Its latest {graph.name_of_event()}s",
             "Scored as of just before each happened.",
-            _events(live.events_of(node, count)),
+            _events(live.events_of(node, listed)),
         ),
     ]
     return _page(f"CoDy: {called}", live, [element("h1", "Node ", name(called, 60)), *parts])
 
 
 def side_page(live: Live, rows: Sequence[int]) -> str:
-    """Several links beside each other."""
-    frames = (
-        element("iframe", src=address(event=row, explainer=DEFAULT_SEARCH), title=f"Event {row}", loading="lazy")
-        for row in rows
+    """Several links in one table. The script explains those that were not explained yet."""
+    cases = [live.as_scored(Scenario(live.graph.query(row), row)) for row in rows]
+    shown = [(case, live.found(case, DEFAULT_SEARCH)) for case in cases]
+    waiting = [as_question(case, live.graph) for case, why in shown if why is None]
+    heads = ["link", heading_of_times(cases[0].query.time), "score", "without them", "events", "why"]
+    table = _table(heads, (_compared(live, case, why) for case, why in shown), "list compared")
+    words = "Each row is one prediction, with the smallest change that was found to flip it."
+    status = element("p", "", id="progress", role="status")
+    parts = [_card(f"{count(len(rows), 'prediction')} compared", words, table, status)]
+    data = data_block({"waiting": [question | {"explainer": DEFAULT_SEARCH} for question in waiting]})
+    return _page("CoDy: comparison", live, parts, [data], ["compare.js"])
+
+
+def _compared(live: Live, case: Scenario, why: Explanation | None) -> Markup:
+    graph = live.graph
+    named = link(graph.name(case.query.src), graph.name(case.query.dst))
+    first = [
+        element("th", element("a", named, href=address(event=case.event, explainer=DEFAULT_SEARCH)), scope="row"),
+        element("td", moment(case.query.time)),
+    ]
+    if why is None:
+        return element("tr", *first, element("td", "is being explained …", colspan=4))
+    facts = Facts(why, served=True)
+    margins = [why.original, *([why.without] if why.is_counterfactual and why.without is not None else [])]
+    was, *now = facts.gauge.written(*margins)
+    cells = [f"{was} {facts.outcome(why.original)}", f"{now[0]} {facts.outcome(margins[1])}" if now else "–"]
+    size = str(len(why.rows)) if why.is_counterfactual else "none found"
+    return element(
+        "tr", *first, *(element("td", cell) for cell in (*cells, size)), element("td", why.reason or why.sentence)
     )
-    return _page("CoDy: side by side", live, [element("div", *frames, class_="side")])
 
 
 def error_page(live: Live, words: str) -> str:
@@ -117,9 +198,11 @@ def address(**parts: Any) -> str:
     return f"?{urlencode(parts)}"
 
 
-def _page(title: str, live: Live, parts: Iterable[Markup]) -> str:
+def _page(
+    title: str, live: Live, parts: Iterable[Markup], below: Sequence[Markup] = (), scripts: Sequence[str] = ()
+) -> str:
     bar = element("div", _home(live), element("p", TAGLINE, class_="tagline"), class_="topbar card")
-    return document(title, join([bar, element("main", *parts)]), [], served=True)
+    return document(title, join([bar, element("main", *parts), *below]), scripts, served=True)
 
 
 def _home(live: Live) -> Markup:
@@ -132,49 +215,99 @@ def _card(title: str, words: str, *parts: Markup) -> Markup:
     return element("section", head, *parts, class_="card")
 
 
-def _welcome(live: Live) -> Markup:
+def _welcome(live: Live, asked: Address, problem: FieldError | None) -> Markup:
     graph = live.graph
     words = f"{graph.num_events:,} events between {graph.num_nodes:,} nodes. Choose a prediction to explain."
     example, now = str(graph.num_events - 1), moment(float(graph.time[graph.num_events - 1]))
-    when = ("time", f"When ({zone_name()})", now)
-    forms = (
+    when = ("time", f"When ({zone_name()})", f"now, or {now}")
+    forms: tuple[tuple[str, tuple[tuple[str, str, str], ...], str], ...] = (
         ("Any link, at any time", (("src", "From", ""), ("dst", "To", ""), when), "Explain"),
         ("An event, by its row", (("event", "Row", example),), "Explain"),
         ("A node: its events and likely partners", (("node", "Node", ""),), "Show"),
-        ("Several events side by side", (("side", "Rows", f"{graph.num_events - 2},{example}"),), "Compare them"),
+        ("Several events in one table", (("side", "Rows", f"{graph.num_events - 2},{example}"),), "Compare them"),
     )
-    return _card("Choose another link", words, *(_form(*form) for form in forms))
+    return _card(
+        "Choose another link", words, *(_form(title, fields, verb, asked, problem) for title, fields, verb in forms)
+    )
 
 
-def _form(title: str, fields: Iterable[tuple[str, str, str]], verb: str) -> Markup:
-    inputs = (
-        element("label", label, element("input", name=key, placeholder=example or None, required=True))
-        for key, label, example in fields
-    )
+def _form(
+    title: str, fields: Iterable[tuple[str, str, str]], verb: str, asked: Address, problem: FieldError | None
+) -> Markup:
+    inputs = (element("label", label, *_input(key, example, asked, problem)) for key, label, example in fields)
     return element("form", element("h3", title), *inputs, element("button", verb), method="get", class_="request")
 
 
-def _partner(scored: Prediction, called: str) -> Markup:
+def _input(
+    key: str, example: str, asked: Address, problem: FieldError | None, *, required: bool = True
+) -> Iterator[Markup]:
+    """A field with what was typed, and what is wrong with it."""
+    typed = getattr(asked, key)
+    wrong = problem if problem is not None and problem.field == key else None
+    about = {"aria_invalid": "true", "aria_describedby": f"{key}-problem"} if wrong else {}
+    value = ",".join(typed) if isinstance(typed, list) else typed
+    yield element(
+        "input", name=key, id=key, value=value or None, placeholder=example or None, required=required, **about
+    )
+    if wrong:
+        yield element("span", sanitize(str(wrong), 300), class_="problem", id=f"{key}-problem", role="alert")
+
+
+def _partner(scored: Prediction, called: str, graph: TemporalGraph, now: float) -> Markup:
     other = scored.dst if scored.src == called else scored.src
     target = address(src=scored.src, dst=scored.dst, time=scored.time)
+    node, partner = graph.node(called), graph.node(other)
+    rows = graph.history(node, graph.num_events)
+    met = graph.time[rows[graph.other_end(rows, node) == partner]]
+    bar = element("rect", x=0, y=3, width=percent(scored.score), height=8, class_="could")
     return element(
         "tr",
         element("th", element("a", name(other), href=target), scope="row"),
-        element("td", f"{scored.score:.2f}"),
+        element(
+            "td", element("svg", bar, width=90, height=14, aria_hidden="true"), f" {scored.score:.2f}", class_="bar"
+        ),
         element("td", LINK_PREDICTED.outcome(scored.logit)),
+        element("td", f"{len(met):,}" if len(met) else "never met"),
+        element("td", f"{earlier(float(met[-1]), now)} before" if len(met) else ""),
     )
 
 
-def _events(listed: Iterable[Prediction | LabelPrediction]) -> Markup:
+def node_timeline(graph: TemporalGraph, node: int) -> Markup:
+    """The past of a node: a lane for each of the partners with the most events, and one for all others."""
+    rows = graph.history(node, graph.num_events)[-MOST_DRAWN:]
+    others, times = graph.other_end(rows, node), graph.time[rows]
+    often = [partner for partner, _ in Counter(others.tolist()).most_common(LANES)]
+    first, last = (float(times[0]), float(times[-1])) if len(times) else (0.0, 0.0)
+    names = [sanitize(graph.name(partner), 16) for partner in often]
+    names += ["others"] if len(set(others.tolist())) > LANES else []
+    parts = [element("text", text, x=0, y=LANE * place + 14) for place, text in enumerate(names)]
+    for row, partner, time in zip(rows.tolist(), others.tolist(), times.tolist(), strict=True):
+        lane = often.index(partner) if partner in often else len(often)
+        x = 0.14 + 0.84 * ((time - first) / (last - first) if last > first else 0.5)
+        kind = "from" if int(graph.src[row]) == node else "to"
+        parts.append(element("circle", cx=percent(x), cy=LANE * lane + 10, r=3.5, class_=kind))
+    height = LANE * len(names) + 24
+    ends = [
+        element("text", moment(time), x=at, y=height - 4, class_=kind)
+        for time, at, kind in ((first, "14%", "start"), (last, "98%", "end"))
+    ]
+    label = f"{len(rows)} events with {len(set(others.tolist()))} partners"
+    return element("svg", *parts, *ends, width="100%", height=height, role="img", aria_label=label, class_="past")
+
+
+def _events(listed: Iterable[Prediction | LabelPrediction], *, tick: bool = False) -> Markup:
     shown = list(listed)
     when = heading_of_times(shown[0].time) if shown else "when"
-    return _table(["row", "link", when, "score", "predicted"], map(_event, shown), "list events-list")
+    heads = [*["compare"] * tick, "row", "link", when, "score", "predicted"]
+    return _table(heads, (_event(each, tick=tick) for each in shown), "list events-list")
 
 
-def _event(scored: Prediction | LabelPrediction) -> Markup:
+def _event(scored: Prediction | LabelPrediction, *, tick: bool) -> Markup:
     predicted = LINK_PREDICTED.outcome(scored.logit) if isinstance(scored, Prediction) else scored.predicted
+    box = element("input", type="checkbox", name="side", value=scored.event, aria_label=f"Compare event {scored.event}")
     return element(
         "tr",
+        element("td", box) if tick else None,
         element("td", str(scored.event)),
         element("th", element("a", link(scored.src, scored.dst), href=address(event=scored.event)), scope="row"),
         element("td", moment(scored.time)),
@@ -190,18 +323,36 @@ def _table(heads: Sequence[str], rows: Iterable[Markup], kind: str = "list") -> 
     return element("div", made, class_="scroll", **region)
 
 
-def _search_bar(wanted: str | None, why_not: bool) -> Markup:
+def _search_bar(
+    live: Live, wanted: str | None, choice: Mapping[str, Any], asked: Address, problem: FieldError | None
+) -> Markup:
     chosen = wanted or DEFAULT_SEARCH
-    options = [element("option", each, value=each, selected=each == chosen) for each in dict.fromkeys([*NAMES, chosen])]
+    options = []
+    for each in dict.fromkeys([*NAMES, chosen]):
+        cannot = _cannot_run(live, each)
+        words = f"{each} ({cannot})" if cannot else each
+        options.append(element("option", words, value=each, selected=each == chosen, disabled=bool(cannot)))
+    why_not = {"type": "checkbox", "id": "why-not", "checked": bool(choice.get("why_not"))}
     return element(
         "div",
         element("label", "Explainer", element("select", *options, id="explainer")),
-        element("label", element("input", type="checkbox", id="why-not", checked=why_not), "also add and move events"),
+        element("label", element("input", **why_not), "also add and move events"),
+        element("label", "Evaluations", *_input("evaluations", "usual", asked, problem, required=False)),
+        element("label", "Candidates", *_input("candidates", "usual", asked, problem, required=False)),
         element("button", "Explain", type="button", id="explain", class_="main"),
         element("button", "Cancel", type="button", id="cancel", hidden=True),
         element("span", "", id="progress", role="status"),
         class_="fields",
     )
+
+
+def _cannot_run(live: Live, explainer: str) -> str:
+    """Why an explainer cannot run here; empty if it can."""
+    if not find(explainer).needs_scorer:
+        return ""
+    if find_spec("torch") is None:
+        return "needs PyTorch"
+    return "explains predicted links only" if live.task is not None else ""
 
 
 def _decide_bar(live: Live, why: Explanation, by: DecideBy, kept: Iterable[Markup]) -> Markup:
@@ -241,25 +392,28 @@ def _ways(live: Live) -> dict[str, tuple[str, str]]:
     return {"label": ("class", live.task.classes[-1])}
 
 
-def _imagine(kept: Sequence[Markup]) -> Markup:
+def _imagine(kept: Sequence[Markup], asked: Address, problem: FieldError | None) -> Markup:
     """Forms that add an event, move one, or remove any past event: each leads to another address."""
     forms = (
-        ("add", "Add an event", "1395 1772 2004-07-28 03:54", "Add"),
-        ("move", "Move an event", "53159 2004-07-28 04:00", "Move"),
-        ("take", "Remove any past event, by its row", "53159", "Remove"),
+        ("Add", (("add_src", "from", ""), ("add_dst", "to", ""), ("add_time", "when", "2004-07-28 03:54"))),
+        ("Move", (("move_row", "row", "53159"), ("move_time", "to the time", "2004-07-28 04:00"))),
+        ("Remove", (("take", "any past event, by its row", "53159"),)),
     )
+    edited = problem is not None and any(problem.field == key for _, fields in forms for key, *_ in fields)
+    shown = asked if edited else Address()  # what was accepted is an edit now
     made = (
         element(
             "form",
             *kept,
-            element("label", label, element("input", name=key, placeholder=example, required=True)),
+            element("b", f"{verb} an event" if verb != "Remove" else "Remove"),
+            *(element("label", label, *_input(key, example, shown, problem)) for key, label, example in fields),
             element("button", verb),
             method="get",
             class_="fields",
         )
-        for key, label, example, verb in forms
+        for verb, fields in forms
     )
-    return element("details", element("summary", "Edit the history"), *made)
+    return element("details", element("summary", "Edit the history"), *made, open=edited)
 
 
 def _hidden(case: Scenario, question: Mapping[str, object]) -> Iterator[Markup]:

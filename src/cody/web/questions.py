@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -15,10 +17,10 @@ from cody.graph.edits import Add, Edit, Move
 from cody.models.contract import check_changes
 from cody.models.deciding import ByLabel, above, in_top, labelled, rather_than
 from cody.models.decision import Decision
-from cody.utils.words import parse_moment
 
 MOST_ROWS = 256  # removed events per request
 MOST_EDITS = 16  # imagined events per request
+LONGEST_TEXT = 4096  # characters of one part of an address
 LARGEST_ROW = 2**53 - 1  # JSON numbers beyond it are not exact everywhere
 
 
@@ -28,6 +30,7 @@ def _whole(number: Any) -> Any:
 
 
 Row = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=LARGEST_ROW, strict=True)]
+Budget = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=1_000_000, strict=True)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 Time = Number | Annotated[str, Field(min_length=1, max_length=40)]
@@ -54,6 +57,68 @@ class Moved(Strict):
     time: Time
 
 
+Typed = Annotated[str, Field(max_length=LONGEST_TEXT)] | None
+TypedOften = Annotated[list[Annotated[str, Field(max_length=LONGEST_TEXT)]], Field(max_length=MOST_EDITS)]
+
+
+class Address(BaseModel):
+    """What the address of a page says, as it was typed: wrong input is shown beside its field, not rejected here."""
+
+    event: Typed = None
+    src: Typed = None
+    dst: Typed = None
+    time: Typed = None
+    without: Typed = None  # rows that are removed
+    add: TypedOften = []  # as `cody what-if --add` has it
+    move: TypedOften = []
+    take: Typed = None  # of the form: rows to remove, too
+    add_src: Typed = None
+    add_dst: Typed = None
+    add_time: Typed = None
+    move_row: Typed = None
+    move_time: Typed = None
+    explainer: Typed = None
+    why_not: Typed = None
+    evaluations: Typed = None
+    candidates: Typed = None
+    threshold: Typed = None
+    top: Typed = None
+    rather_than: Typed = None
+    label: Typed = None
+    node: Typed = None
+    side: TypedOften = []  # rows to compare
+    before: Typed = None
+
+    def given(self, *names: str) -> dict[str, str]:
+        """Those of the fields that say something."""
+        texts = {name: (getattr(self, name) or "").strip() for name in names}
+        return {name: text for name, text in texts.items() if text}
+
+
+class FieldError(CallError):
+    """What is wrong with one field of a form."""
+
+    def __init__(self, field: str, words: str) -> None:
+        super().__init__(words)
+        self.field = field
+
+
+@contextmanager
+def in_field(field: str) -> Iterator[None]:
+    """Errors are about this field."""
+    try:
+        yield
+    except CallError as error:
+        raise FieldError(field, str(error)) from None
+
+
+def whole(field: str, text: str) -> int:
+    """A number of one or more, or of a row."""
+    if not re.fullmatch("[0-9]{1,15}", text):
+        raise FieldError(field, f"{text[:40]!r} is not a whole number")
+    return int(text)
+
+
 class LinkQuestion(Strict):
     """A link, by the row of its event or by its nodes and a time; how it is decided; and the edits."""
 
@@ -75,20 +140,27 @@ class Search(LinkQuestion):
 
     explainer: Annotated[str, Field(min_length=1, max_length=60)]
     why_not: Annotated[bool, Field(strict=True)] = False  # also add and move events
+    evaluations: Budget | None = None  # None: as the explainer usually has it
+    candidates: Budget | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """How far it searches."""
+        return {"why_not": self.why_not, "evaluations": self.evaluations, "candidates": self.candidates}
 
 
 def as_case(graph: TemporalGraph, request: LinkQuestion) -> Scenario:
     """The request as a scenario of the library."""
     removed = frozenset(request.without)
     check_changes(graph, [removed])
-    edits: list[Edit] = [Add(entry.src, entry.dst, _time(entry.time)) for entry in request.add]
-    edits += [Move(entry.row, _time(entry.time)) for entry in request.move]
+    edits: list[Edit] = [Add(entry.src, entry.dst, graph.when(entry.time)) for entry in request.add]
+    edits += [Move(entry.row, graph.when(entry.time)) for entry in request.move]
     link = [request.src, request.dst, request.time]
     if request.event is not None and link == [None] * 3:
         return Scenario(graph.query(request.event), request.event, removed, tuple(edits))
     if request.event is not None or request.src is None or request.dst is None or request.time is None:
         raise CallError("give event, or src, dst and time of a link")
-    query = graph.query_at(request.src, request.dst, _time(request.time))
+    query = graph.query_at(request.src, request.dst, graph.when(request.time))
     if not query.before:
         raise CallError(f"time {request.time!r} is before the first event, so there is no history to explain it by")
     return Scenario(query, None, removed, tuple(edits))
@@ -115,7 +187,3 @@ def as_question(case: Scenario, graph: TemporalGraph) -> dict[str, Any]:
     if case.event is not None:
         return {"event": case.event}
     return {"src": graph.name(case.query.src), "dst": graph.name(case.query.dst), "time": case.query.time}
-
-
-def _time(time: float | str) -> float:
-    return parse_moment(time) if isinstance(time, str) else float(time)

@@ -1,0 +1,134 @@
+"""What a server's model is like: how it scores recent events, how often it is right, and examples worth looking at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cody.errors import BudgetError
+from cody.graph import Query
+from cody.models.predict import Prediction, Predictions
+from cody.models.predict_labels import LabelPrediction
+from cody.utils.words import count
+from cody.web.live import Live
+from cody.web.markup import Markup, element, percent
+
+SAMPLE = 200  # events of the test period
+FROM = 0.85  # of the log: the test period
+LISTED = 3  # examples of a kind
+BINS = 20
+HEIGHT = 110  # pixels of the histogram
+
+Scored = Prediction | LabelPrediction
+
+
+class Examples(NamedTuple):
+    """A few predictions that are worth looking at, and why."""
+
+    title: str
+    words: str
+    predictions: list[Scored]
+
+
+class Overview(NamedTuple):
+    """A sample of events, and of links that did not happen, as the model scores them."""
+
+    happened: list[Scored]
+    others: list[Scored]  # the same sources with random destinations; none if the model predicts labels
+    examples: list[Examples]
+
+    @property
+    def quality(self) -> str:
+        """How often the model is right, in a sentence."""
+        right = sum(each.right is True for each in self.happened)
+        if not self.others:
+            known = sum(each.right is not None for each in self.happened)
+            return f"It is right about {right} of {count(known, 'recent event')}." if known else ""
+        alarms = sum(bool(each.predicted) for each in self.others)
+        return (
+            f"It predicts {_share(right, len(self.happened))} of {len(self.happened)} recent links that happened, and "
+            f"{_share(alarms, len(self.others))} of {len(self.others)} that did not (same sources, random destinations)."
+        )
+
+
+def _share(part: int, of: int) -> str:
+    return f"{100 * part / max(1, of):.0f} %"
+
+
+def overview(live: Live) -> Overview | None:
+    """The overview of a server, computed once; None if there was no time for it, or there are no events."""
+    if not live.seen:
+        try:
+            live.seen.append(_overview(live))
+        except BudgetError:
+            live.seen.append(None)
+    seen = live.seen[0]
+    assert seen is None or isinstance(seen, Overview)
+    return seen
+
+
+def _overview(live: Live) -> Overview | None:
+    graph = live.graph
+    if graph.num_events < 2:
+        return None
+    first = max(1, int(FROM * graph.num_events))
+    rows = np.unique(np.linspace(first, graph.num_events - 1, SAMPLE).astype(int)).tolist()
+    happened = live.predicted(rows)
+    if not isinstance(happened, Predictions):
+        threshold = (live.task and live.task.threshold) or 0.5
+        return Overview(list(happened), [], [_wrong(list(happened), threshold), _close(list(happened), threshold)])
+    pool = np.unique(graph.dst[: graph.num_events])
+    drawn = np.random.default_rng(0).choice(pool, len(rows)).tolist()
+    queries = [
+        Query(int(graph.src[row]), dst, float(graph.time[row]), row) for row, dst in zip(rows, drawn, strict=True)
+    ]
+    others = live.predicted(queries)
+    new = [each for place, each in enumerate(happened) if each.predicted and happened.contact(place).last is None]
+    surprising = sorted(new, key=lambda each: -each.score)[:LISTED]
+    words = "Predicted, although the two had never met before."
+    examples = [
+        _wrong(list(happened), 0.5),
+        _close(list(happened), 0.5),
+        Examples("Surprising", words, list(surprising)),
+    ]
+    return Overview(list(happened), [each for each in others if each.right is not None], examples)
+
+
+def _wrong(scored: Sequence[Scored], threshold: float) -> Examples:
+    wrong = sorted((each for each in scored if each.right is False), key=lambda each: -abs(each.score - threshold))
+    return Examples("Wrong", "The model was sure about these, and wrong.", wrong[:LISTED])
+
+
+def _close(scored: Sequence[Scored], threshold: float) -> Examples:
+    close = sorted(scored, key=lambda each: abs(each.score - threshold))
+    return Examples(
+        "Fragile", f"Scores closest to the threshold, {threshold:g}: little would flip them.", close[:LISTED]
+    )
+
+
+def histogram(found: Overview) -> Markup:
+    """How scores are distributed: of what happened, and of what did not."""
+    kinds = [("happened", found.happened), ("other", found.others)]
+    counts = {kind: np.histogram([each.score for each in scored], BINS, (0, 1))[0] for kind, scored in kinds}
+    most = max(1, *(int(each.max()) for each in counts.values()))
+    bars = [
+        element(
+            "rect",
+            x=percent((place + 0.08 + 0.42 * (kind == "other")) / BINS),
+            width=percent(0.42 / BINS),
+            y=HEIGHT * (1 - number / most),
+            height=HEIGHT * number / most,
+            class_=kind,
+        )
+        for kind, numbers in counts.items()
+        for place, number in enumerate(numbers.tolist())
+        if number
+    ]
+    labels = [element("text", f"{at:g}", x=percent(at), y=HEIGHT + 16) for at in (0.0, 0.5, 1.0)]
+    line = element("line", x1=0, x2="100%", y1=HEIGHT, y2=HEIGHT, class_="rule")
+    drawn = element("svg", *bars, line, *labels, width="100%", height=HEIGHT + 20, role="img", aria_label="Scores")
+    legend = [element("li", element("i", class_="happened"), "happened")]
+    legend += [element("li", element("i", class_="other"), "did not happen")] if found.others else []
+    return element("div", drawn, element("ul", *legend, class_="legend"), class_="histogram")
