@@ -11,7 +11,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 AXE = "axe-core@4.10.3"
 SCHEMES = ("light", "dark")
 WIDTHS = (380, 1280, 1600)
-PATIENCE = 30_000  # milliseconds until something must have happened, on a busy machine
+PATIENCE = 60_000  # milliseconds until something must have happened, on a busy machine
 
 
 def shows(locator, text):
@@ -40,7 +40,7 @@ class Watched:
     def __init__(self, browser, **options):
         self.context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}} | options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(PATIENCE)
         self.complaints, self.requests = [], []
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))

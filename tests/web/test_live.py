@@ -87,9 +87,9 @@ def test_an_imagined_event_is_added(browser, address):
         page = watched.page
         page.goto(f"{address}/?event=53852")
         page.get_by_text("Edit the history").click()
-        page.get_by_label("from").fill("1395")
+        page.get_by_label("from", exact=True).fill("1395")
         page.get_by_label("to", exact=True).fill("1772")
-        page.get_by_label("when").fill("2004-07-28 03:54")
+        page.get_by_label("when", exact=True).fill("2004-07-28 03:54")
         page.get_by_role("button", name="Add", exact=True).click()
         page.wait_for_url("**/*add_time=*")
         assert page.locator("#now-score").inner_text() == scores(logit(53852), expected)[1]
@@ -168,7 +168,7 @@ def test_budget_and_horizon_can_be_set(browser, address):
         page.locator("#candidates").fill("12")
         page.locator("#explain").click()
         page.wait_for_url("**/*candidates=12*")
-        shows(page.locator("h2", has_text="All 12"), "12 past messages")
+        shows(page.locator("h2", has_text="All 12"), "All 12 messages")
         assert page.locator("#evaluations").input_value() == "40"
 
 

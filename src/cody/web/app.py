@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -252,18 +252,15 @@ def _number(way: str, text: str) -> float | str:
 
 def _link(live: Live, asked: Address) -> Scenario:
     """The link that an address names."""
+    graph, named = live.graph, asked.given("src", "dst", "time")
     if asked.given("event"):
         with in_field("event"):
-            row = whole("event", (asked.event or "").strip())
-            return as_case(live.graph, LinkQuestion(event=min(row, LARGEST_ROW)))
-    named = asked.given("src", "dst", "time")
-    for field in ("src", "dst", "time"):
-        if field not in named:
-            raise FieldError(field, "give all three: from, to and when")
-        with in_field(field):
-            _ = live.graph.when(named[field]) if field == "time" else live.graph.node(named[field])
+            if named:
+                raise CallError("give the row of an event, or from, to and when, not both")
+            return as_case(graph, LinkQuestion(event=whole("event", (asked.event or "").strip())))
+    _filled(asked, {"src": graph.node, "dst": graph.node, "time": graph.when})
     with in_field("time"):
-        return as_case(live.graph, LinkQuestion.model_validate(named))
+        return as_case(graph, LinkQuestion.model_validate(named))
 
 
 def _with_edits(live: Live, case: Scenario, asked: Address) -> Scenario:
@@ -275,27 +272,27 @@ def _with_edits(live: Live, case: Scenario, asked: Address) -> Scenario:
             raise CallError(f"at most {MOST_ROWS} events can be removed at once, not {len(removed)}")
         check_changes(graph, [frozenset(removed)])
     edits: list[Edit] = [*map(parse_add, filter(None, asked.add)), *map(parse_move, filter(None, asked.move))]
-    added, moved = asked.given("add_src", "add_dst", "add_time"), asked.given("move_row", "move_time")
-    for field in ("add_src", "add_dst", "add_time") if added else ("move_row", "move_time") if moved else ():
-        text = (added | moved).get(field)
-        if text is None:
-            raise FieldError(field, "fill in every field")
-        with in_field(field):
-            _ = (
-                graph.when(text)
-                if field.endswith("time")
-                else graph.query(whole(field, text))
-                if field == "move_row"
-                else graph.node(text)
-            )
+    added = _filled(asked, {"add_src": graph.node, "add_dst": graph.node, "add_time": graph.when})
+    moved = _filled(asked, {"move_row": lambda text: graph.query(whole("move_row", text)), "move_time": graph.when})
     if added:
         edits.append(Add(added["add_src"], added["add_dst"], graph.when(added["add_time"])))
-    elif moved:
+    if moved:
         edits.append(Move(int(moved["move_row"]), graph.when(moved["move_time"])))
     case = case._replace(removed=frozenset(removed), edits=tuple(edits))
     with in_field("move_row" if moved else "add_time"):
         live.imagined(case)
     return case
+
+
+def _filled(asked: Address, checks: Mapping[str, Callable[[str], object]]) -> dict[str, str]:
+    """The fields of one form, each checked; empty if nothing was typed."""
+    typed = asked.given(*checks)
+    for field, check in checks.items() if typed else ():
+        if field not in typed:
+            raise FieldError(field, "fill in every field")
+        with in_field(field):
+            check(typed[field])
+    return typed
 
 
 def _side(live: Live, text: str) -> list[int]:

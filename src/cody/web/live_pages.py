@@ -100,7 +100,8 @@ def start_page(live: Live, before: int, asked: Address, problem: FieldError | No
     graph = live.graph
     listed = live.events(before, RECENT)
     older = element("a", "Earlier", href=address(before=max(1, before - RECENT)), class_="button")
-    newer = element("a", "Later", href=address(before=min(graph.num_events, before + RECENT)), class_="button")
+    later = address(before=min(graph.num_events, before + RECENT))
+    newer = element("a", "Later", href=later, class_="button") if before < graph.num_events else None
     words = "Scored as of just before each happened. Choose one to see why, or tick several to compare them."
     more = element("p", element("button", "Compare the ticked ones"), older, newer, class_="foot fields")
     recent = _card(
@@ -267,8 +268,8 @@ def _partner(scored: Prediction, called: str, graph: TemporalGraph, now: float) 
             "td", element("svg", bar, width=90, height=14, aria_hidden="true"), f" {scored.score:.2f}", class_="bar"
         ),
         element("td", LINK_PREDICTED.outcome(scored.logit)),
-        element("td", f"{len(met):,}" if len(met) else "never met"),
-        element("td", f"{earlier(float(met[-1]), now)} before" if len(met) else ""),
+        element("td", f"{len(met):,}"),
+        element("td", f"{earlier(float(met[-1]), now)} before" if len(met) else "never"),
     )
 
 

@@ -49,7 +49,7 @@ class Overview(NamedTuple):
         alarms = sum(bool(each.predicted) for each in self.others)
         return (
             f"It predicts {_share(right, len(self.happened))} of {len(self.happened)} recent links that happened, and "
-            f"{_share(alarms, len(self.others))} of {len(self.others)} that did not (same sources, random destinations)."
+            f"{_share(alarms, len(self.others))} of {len(self.others)} that did not (random destinations)."
         )
 
 
@@ -78,7 +78,8 @@ def _overview(live: Live) -> Overview | None:
     happened = live.predicted(rows)
     if not isinstance(happened, Predictions):
         threshold = (live.task and live.task.threshold) or 0.5
-        return Overview(list(happened), [], [_wrong(list(happened), threshold), _close(list(happened), threshold)])
+        sure = _wrong(list(happened), threshold, "The model was sure about these, and wrong.")
+        return Overview(list(happened), [], [sure, _close(list(happened), threshold)])
     pool = np.unique(graph.dst[: graph.num_events])
     drawn = np.random.default_rng(0).choice(pool, len(rows)).tolist()
     queries = [
@@ -89,16 +90,16 @@ def _overview(live: Live) -> Overview | None:
     surprising = sorted(new, key=lambda each: -each.score)[:LISTED]
     words = "Predicted, although the two had never met before."
     examples = [
-        _wrong(list(happened), 0.5),
+        _wrong(list(happened), 0.5, "These happened. The model was sure that they would not."),
         _close(list(happened), 0.5),
         Examples("Surprising", words, list(surprising)),
     ]
     return Overview(list(happened), [each for each in others if each.right is not None], examples)
 
 
-def _wrong(scored: Sequence[Scored], threshold: float) -> Examples:
+def _wrong(scored: Sequence[Scored], threshold: float, words: str) -> Examples:
     wrong = sorted((each for each in scored if each.right is False), key=lambda each: -abs(each.score - threshold))
-    return Examples("Wrong", "The model was sure about these, and wrong.", wrong[:LISTED])
+    return Examples("Wrong", words, wrong[:LISTED])
 
 
 def _close(scored: Sequence[Scored], threshold: float) -> Examples:

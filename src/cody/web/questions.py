@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from cody.errors import CallError
 from cody.explaining.what_if import Scenario
@@ -108,8 +108,12 @@ def in_field(field: str) -> Iterator[None]:
     """Errors are about this field."""
     try:
         yield
+    except FieldError:
+        raise
     except CallError as error:
         raise FieldError(field, str(error)) from None
+    except ValidationError as error:
+        raise FieldError(field, error.errors()[0]["msg"]) from None
 
 
 def whole(field: str, text: str) -> int:
