@@ -81,7 +81,7 @@ class OpenSession:
     used: float = 0.0
 
 
-class SearchChoice(NamedTuple):
+class SearchLimits(NamedTuple):
     """What is searched with, and how far."""
 
     explainer: str
@@ -96,7 +96,7 @@ class Job:
 
     id: str
     case: Scenario
-    choice: SearchChoice
+    choice: SearchLimits
     decision: Wanted = None
     state: str = WAITING
     tried: int = 0
@@ -295,10 +295,10 @@ class Live:
             case: The link, and the edits.
             name: Of the explainer.
             decision: How it is decided.
-            **options: Of `SearchChoice`.
+            **options: Of `SearchLimits`.
         """
         decision = self.decision if decision is None else decision
-        choice = SearchChoice(find(name).name, **options)
+        choice = SearchLimits(find(name).name, **options)
         if choice.why_not and case.edits:
             raise CallError(
                 "an explainer cannot add events to an edited history; undo your edits, or turn off added events"
@@ -322,12 +322,12 @@ class Live:
         """The result of the search for this request, if it has finished; arguments as for `search`."""
         decision = self.decision if decision is None else decision
         with self._lock:
-            job = self._find(case, SearchChoice(find(name).name, **options), decision)
+            job = self._find(case, SearchLimits(find(name).name, **options), decision)
             if job is not None:
                 job.used = self.clock()
             return None if job is None else job.why
 
-    def _find(self, case: Scenario, choice: SearchChoice, decision: Wanted) -> Job | None:
+    def _find(self, case: Scenario, choice: SearchLimits, decision: Wanted) -> Job | None:
         """The search for this request, if there is one. The lock is held."""
         for job in self._jobs.values():
             same = (job.case.query, job.case.edits, job.choice, job.decision) == (

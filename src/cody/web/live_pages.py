@@ -69,7 +69,7 @@ def link_page(
         case: The link and its edits.
         wanted: Name of the explainer, if one was run.
         by: How it is decided.
-        choice: How far is searched, as `SearchChoice` has it.
+        choice: How far is searched, as `SearchLimits` has it.
         asked: What was typed.
         problem: What is wrong with it.
     """
