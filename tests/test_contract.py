@@ -38,6 +38,7 @@ ORDER = [
 
 # A result can show itself as a page, so its method, and nothing else of its room, imports what draws it.
 SHOWS_ITSELF = {
+    ("cody.explaining.even_if", "cody.web.even_if_page"),
     ("cody.explaining.explanation", "cody.web"),
     ("cody.study.audit_report", "cody.web.audit_page"),
     ("cody.study.impact", "cody.web.impact_page"),

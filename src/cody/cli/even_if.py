@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from cody.cli.messages import print_csv, print_json, say
@@ -20,7 +21,7 @@ from cody.search.proposals import removals
 from cody.search.scout import usual_evaluations
 from cody.study.explainers import Explainer, find
 from cody.study.request import Request
-from cody.utils.words import timestamp
+from cody.utils.words import sanitize, timestamp
 
 COLUMNS = (
     *("event", "src", "dst", "time", "margin", "candidates", "kept", "what", "smallest", "robust", "evaluations"),
@@ -36,7 +37,9 @@ def check_even_if(chosen: Explainer, *, others: dict[str, bool]) -> None:
         others: Options, and whether each is given.
     """
     for option in (option for option, given in others.items() if given):
-        raise CallError(f"--even-if prints text, --json, or with --events lines of JSON or --csv: leave out {option}")
+        raise CallError(
+            f"--even-if prints text, --json and --html, or with --events lines of JSON or --csv: leave out {option}"
+        )
     if chosen.edits != (removals,):
         raise CallError("--even-if says what could be missing: leave out --allow and --why-not")
     if find(chosen.name).factual:
@@ -44,7 +47,7 @@ def check_even_if(chosen: Explainer, *, others: dict[str, bool]) -> None:
 
 
 def answer_even_if(
-    model: Model, graph: TemporalGraph, request: Request, query: Query, *, alone: bool, as_json: bool
+    model: Model, graph: TemporalGraph, request: Request, query: Query, *, alone: bool, as_json: bool, html: Path | None
 ) -> None:
     """Search and print.
 
@@ -55,6 +58,7 @@ def answer_even_if(
         query: The link.
         alone: Keep nothing else.
         as_json: Print the document.
+        html: Write a page.
     """
     size, prove = request.explainer.size or SIZE, max(LEAST, request.options["prove"])
     sets = request.explainer.evaluations or number_of_sets(size, prove) + size + usual_evaluations(size)
@@ -65,6 +69,11 @@ def answer_even_if(
         print_json(found.to_dict())
     else:
         print_parts(_parts(found))
+    if html is not None:
+        from cody.web import write_html
+
+        write_html(found.to_html(), html)
+        say(f"Page: {sanitize(html, 200)}")
 
 
 def answer_even_if_of_many(

@@ -189,7 +189,7 @@ def explain(
     if even_if:
         from cody.cli.even_if import answer_even_if, answer_even_if_of_many, check_even_if
 
-        given = {"--html": result.html is not None, "--csv": result.as_csv and events is None}
+        given = {"--csv": result.as_csv and events is None}
         given |= {"--out": result.out is not None, "--workers": result.workers > 1}
         given |= {"--count": search.count is not None, "--with-dependants": chosen.dependants is not None}
         given["--figure"] = result.figure is not None
@@ -211,7 +211,7 @@ def explain(
         answer_even_if_of_many(*question, queries, alone=alone, as_csv=result.as_csv)
         return
     if even_if:
-        answer_even_if(*question, queries[0], alone=alone, as_json=result.as_json)
+        answer_even_if(*question, queries[0], alone=alone, as_json=result.as_json, html=result.html)
         return
     if events is not None:
         from cody.cli.explain_many import explain_many

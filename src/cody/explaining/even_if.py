@@ -117,6 +117,12 @@ class EvenIf(Form, frozen=True, tag_field="schema", tag=SCHEMA):
         """The document."""
         return to_json(self.to_dict())
 
+    def to_html(self) -> str:
+        """A page that shows all of it, one self-contained file."""
+        from cody.web.even_if_page import even_if_page  # whoever wants no page need not wait for it
+
+        return even_if_page(self)
+
     @classmethod
     def from_json(cls, text: str | bytes) -> EvenIf:
         """The answer in a document; a damaged one is rejected."""

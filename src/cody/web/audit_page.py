@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from cody.study.audit_report import FAIL, PASS, AuditReport, InterventionEffect, percent
 from cody.study.shares import Share
 from cody.utils.words import count, sanitize
-from cody.web.impact_page import _card, _tile
+from cody.web.impact_page import card, tile
 from cody.web.markup import Child, Markup, element
 from cody.web.markup import percent as width
 from cody.web.page import document
@@ -42,13 +42,13 @@ def _head(report: AuditReport, model: str, data: str) -> Markup:
     )
     passed = sum(check.status == PASS for check in report.checks)
     tiles = [
-        _tile(f"{report.links:,}", "predictions", f"{report.happened:,} of them happened"),
-        _tile(
+        tile(f"{report.links:,}", "predictions", f"{report.happened:,} of them happened"),
+        tile(
             "–" if report.average_precision is None else f"{100 * report.average_precision:.0f} %",
             "average precision",
             "with nothing modified",
         ),
-        _tile(f"{passed}/{len(report.checks)}", "checks pass", f"the worst result is: {report.status}"),
+        tile(f"{passed}/{len(report.checks)}", "checks pass", f"the worst result is: {report.status}"),
     ]
     return element("header", words, element("ul", *tiles, class_="tiles"), class_="head card")
 
@@ -65,7 +65,7 @@ def _checks(report: AuditReport) -> Markup:
         for check in worst_first
     ]
     words = "What a model should do, and what it must not do."
-    return _card("checks", "Checks", words, element("table", element("tbody", *rows), class_="bins"))
+    return card("checks", "Checks", words, element("table", element("tbody", *rows), class_="bins"))
 
 
 def _effects(report: AuditReport) -> Markup:
@@ -80,7 +80,7 @@ def _effects(report: AuditReport) -> Markup:
         "The past of each link is modified in one way, and the model decides again, exactly. Bars: share of decisions "
         "that change, with its 95 % interval. Logit: mean change. AP: change of average precision, in points."
     )
-    return _card("effects", "What changes its decisions", words, *tables, *(element("p", each) for each in reasons))
+    return card("effects", "What changes its decisions", words, *tables, *(element("p", each) for each in reasons))
 
 
 def _rows(effects: Sequence[InterventionEffect], group: str) -> Iterator[Sequence[Child]]:
@@ -107,7 +107,7 @@ def _references(report: AuditReport) -> Markup:
         "learned little else; where they differ, is it right?"
     )
     heads = ["", "decides alike", "", "model right where they differ", "AP"]
-    return _card("references", "Reference models", words, _table(heads, [("", rows)]))
+    return card("references", "Reference models", words, _table(heads, [("", rows)]))
 
 
 def _table(heads: Sequence[str], groups: Sequence[tuple[str, Sequence[Sequence[Child]]]]) -> Markup:

@@ -44,7 +44,7 @@ def impact_page(found: Impact) -> str:
     return document(title, element("main", *parts, class_="impact"), [], served=False, styles=["impact.css"])
 
 
-def _card(key: str, title: str, words: str, *parts: Child) -> Markup:
+def card(key: str, title: str, words: str, *parts: Child) -> Markup:
     head = element("header", element("h2", title, id=f"{key}-title"), element("p", words))
     return element("section", head, *parts, class_=f"card part-{key}", aria_labelledby=f"{key}-title")
 
@@ -66,16 +66,16 @@ def _head(found: Impact) -> Markup:
         class_="words",
     )
     tiles = [
-        _tile(f"{len(found.flips):,}", "decided differently", f"of {count(found.links, 'later prediction')}"),
-        _tile(
+        tile(f"{len(found.flips):,}", "decided differently", f"of {count(found.links, 'later prediction')}"),
+        tile(
             f"{found.moved_links:,}", "move", f"by at most {found.furthest:.2g}" if found.moves else "no score changes"
         ),
-        _tile(f"{found.reached:,}", "can change at all", "the others were not computed"),
+        tile(f"{found.reached:,}", "can change at all", "the others were not computed"),
     ]
     return element("header", words, element("ul", *tiles, class_="tiles"), class_="head card")
 
 
-def _tile(figure: str, what: str, more: str) -> Markup:
+def tile(figure: str, what: str, more: str) -> Markup:
     return element("li", element("b", figure), element("span", what, element("small", more)))
 
 
@@ -117,7 +117,7 @@ def _plot(found: Impact) -> Markup:
     words = "Each point is a link whose score changes: how long after the removed events, and by how much. "
     words += "Larger points are decided differently."
     words += f" The {DRAWN:,} that move furthest are drawn." if rest > 0 else ""
-    return _card("plot", "What moves, and when", words, element("div", drawn, class_="dots-plot"))
+    return card("plot", "What moves, and when", words, element("div", drawn, class_="dots-plot"))
 
 
 def _level(y: float, label: str) -> list[Child]:
@@ -146,7 +146,7 @@ def _bars(found: Impact) -> Markup:
         class_="panels",
     )
     words = "Mean change of the score over all links of a row, also those that do not move."
-    return _card("lasting", "How long it lasts, and how far it spreads", words, panels)
+    return card("lasting", "How long it lasts, and how far it spreads", words, panels)
 
 
 def _rows(bins: Sequence[tuple[str, TimeBin | HopBin]]) -> Markup:
@@ -190,7 +190,7 @@ def _table(found: Impact) -> Markup:
     words += (
         f" {count(rest, 'further link')} {'is' if rest == 1 else 'are'} in the output of --csv." if rest > 0 else ""
     )
-    return _card("links", "The links", words, element("div", table, class_="scrolled"))
+    return card("links", "The links", words, element("div", table, class_="scrolled"))
 
 
 def _row(found: Impact, each: MovedLink) -> Markup:

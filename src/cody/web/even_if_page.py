@@ -1,0 +1,99 @@
+"""The page of an even-if answer: what could be missing, what is enough, and how robust a decision is, in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cody.explaining import even_if_words as words
+from cody.explaining.even_if import EvenIf
+from cody.utils.words import count, is_date, sanitize, zone_name
+from cody.web.impact_page import card, tile
+from cody.web.markup import Markup, element, percent
+from cody.web.page import document
+
+HEIGHT = 40  # pixels of the strip of candidates
+
+
+def even_if_page(found: EvenIf) -> str:
+    """An even-if answer as a self-contained HTML file."""
+    parts = [_head(found), _strip(found), *([_kept(found)] if found.kept else []), _certainty(found)]
+    title = f"Even if: {sanitize(found.src, 40)} → {sanitize(found.dst, 40)}"
+    return document(title, element("main", *parts, class_="impact"), [], served=False, styles=["impact.css"])
+
+
+def _head(found: EvenIf) -> Markup:
+    checked = words.verification(found)
+    badges = [
+        element("li", f"✓ {checked.rstrip('.').lower()}", class_="good") if checked else None,
+        element("li", "✓ no smaller set is enough", class_="good") if found.kept and found.smallest else None,
+        element("li", f"{count(found.evaluations, 'set')} evaluated"),
+        element("li", f"times: {zone_name()}") if is_date(found.time) else None,
+    ]
+    said = element(
+        "div",
+        element("p", f"Even if · {sanitize(words.question(found), 300)}", class_="occasion"),
+        element("h1", sanitize(words.sentence(found), 400)),
+        element("ul", *badges, class_="badges"),
+        class_="words",
+    )
+    return element("header", said, element("ul", *_tiles(found), class_="tiles"), class_="head card")
+
+
+def _tiles(found: EvenIf) -> Iterator[Markup]:
+    total = f"of {count(len(found.candidates), f'past {found.thing}')}"
+    if found.kept is not None:
+        yield tile(f"{len(found.candidates) - len(found.kept):,}", "could be missing together", total)
+        rest = "with nothing else in the history" if found.alone else "among the candidates; all other events stay"
+        yield tile(f"{len(found.kept):,}", "would be enough", rest)
+    if found.robust:
+        yield tile(
+            f"{found.robust:,}", "or fewer can be removed", "whichever they are: every such removal was evaluated"
+        )
+
+
+def _strip(found: EvenIf) -> Markup:
+    """The candidates in the order of the log, with those that are kept."""
+    kept, decisive = set(found.kept_rows), set(found.decisive or ())
+    decisive = decisive if len(decisive) <= words.FEW else set()  # as in the words
+    rows = sorted(found.candidates)
+    bars = [
+        element(
+            "rect",
+            element("title", f"event {row}"),
+            x=percent((place + 0.1) / len(rows)),
+            width=percent(0.8 / len(rows)),
+            y=0 if row in kept else HEIGHT * 0.3,
+            height=HEIGHT if row in kept else HEIGHT * 0.4,
+            class_=" ".join(["kept"] * (row in kept) + ["decisive"] * (row in decisive)) or "missing",
+        )
+        for place, row in enumerate(rows)
+    ]
+    label = f"{len(rows)} candidates, {len(kept)} of them kept"
+    drawn = element("svg", *bars, width="100%", height=HEIGHT, role="img", aria_label=label, class_="strip")
+    ends = element("p", element("span", "oldest"), element("span", "latest"), class_="strip-ends")
+    together = f"removing {'this one' if len(decisive) == 1 else 'these together'} changes the decision"
+    legend = [("kept", "kept", bool(kept)), ("missing", "could be missing", len(kept) < len(rows))]
+    legend += [("decisive", together, bool(decisive))]
+    keys = (element("li", element("i", class_=f"strip-{kind}"), text) for kind, text, shown in legend if shown)
+    return card(
+        "past",
+        f"The {count(len(rows), f'past {found.thing}')}",
+        "In the order in which they happened.",
+        drawn,
+        ends,
+        element("ul", *keys, class_="legend"),
+    )
+
+
+def _kept(found: EvenIf) -> Markup:
+    table = words.kept_table(found)
+    head = element("tr", *(element("th", title, scope="col") for title in table.headings))
+    body = (element("tr", *(element("td", sanitize(cell, 60)) for cell in row)) for row in table.rows)
+    made = element("table", element("thead", head), element("tbody", *body), class_="kept-events")
+    return card("kept", "What it rests on", words.enough(found), element("div", made, class_="scrolled", tabindex=0))
+
+
+def _certainty(found: EvenIf) -> Markup:
+    notes = words.certificate(found), words.since(found), words.unit(found), words.only(found)
+    listed = (element("li", sanitize(note, 400)) for note in notes if note)
+    return card("certainty", "How robust it is", "", element("ul", *listed, class_="notes"))
