@@ -95,7 +95,7 @@ class Watch:
         def watched(*args, **kwargs):
             start = time.process_time()
             self.inside.append(0.0)
-            if function.__qualname__ == "Workspace.answer":
+            if function.__name__ == "answer" and isinstance(args[0], QueryWorkspace):
                 self.workspaces.append(args[0])
             try:
                 return function(*args, **kwargs)
