@@ -17,7 +17,7 @@ from cody.errors import DataError
 from cody.explaining.claims import CONFIRMED, CONTRADICTED, NOT_CHECKED, verify_explanation
 from cody.explaining.document import ExplanationDocument, document_of
 from cody.graph.dependants import reply
-from cody.graph.units import pair
+from cody.graph.units import node, pair, session
 from cody.search.proposals import additions, moves, removals
 from cody.train.checkpoint import Checkpoint, save_model
 from cody.utils.forms import as_plain
@@ -120,6 +120,46 @@ def test_any_changed_claim_is_found(asked):
     assert not is_noticed(signed(document), model, graph)
     missed = [name for name, false in tampered(document) if not is_noticed(false, model, graph)]
     assert missed == []
+
+
+UNITS = {
+    "pair": {"by": pair},
+    "node": {"by": node},
+    "session": {"by": session(50.0)},
+    "dependants": {"by": pair, "dependants": reply(100.0), "protect": cody.Protected(events=[3], simultaneous=True)},
+}
+
+
+def forged_units(why):
+    """The explanation with the name, the events or the existence of one unit changed."""
+    largest = max(why.units, key=lambda unit: len(unit.rows))
+    others = [unit for unit in why.units if unit is not largest]
+    middle = [*largest.rows[:1], *largest.rows[2:]]  # the times stay as they are
+    yield "name", replace(why, units=(*others, largest._replace(name="pair 98 ↔ 99")))
+    yield "noun", replace(why, unit_name="day")
+    yield "left out", replace(why, units=tuple(others))
+    if len(largest.rows) > 2:
+        yield "fewer events", replace(why, units=(*others, largest._replace(rows=tuple(middle))))
+
+
+@pytest.mark.parametrize("options", UNITS.values(), ids=UNITS)
+def test_a_forged_unit_is_found(asked, options):
+    graph, _, model = asked
+    why = cody.explain(model, graph, graph.query(ROW), size=8, **options)
+    report = verify_explanation(why, model, graph, sets=0)
+    assert {claim.about: claim.status for claim in report.claims}[f"each {why.unit_name} with its events"] == CONFIRMED
+    for name, forged in forged_units(why):
+        claims = verify_explanation(forged, model, graph, sets=0).claims
+        found = [claim.status for claim in claims if claim.about.endswith("with its events")]
+        assert found == [CONTRADICTED], name
+
+
+def test_units_by_a_function_are_said_not_to_be_checked(asked):
+    graph, _, model = asked
+    why = cody.explain(model, graph, graph.query(ROW), size=8, by=lambda graph, rows: graph.src[rows])
+    report = verify_explanation(why, model, graph, sets=0)
+    assert ("units are complete", NOT_CHECKED) in {claim[:2] for claim in report.claims}
+    assert CONTRADICTED not in {claim.status for claim in report.claims}
 
 
 def test_a_changed_document_with_its_old_checksum_is_damaged(asked):

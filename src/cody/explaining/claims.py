@@ -7,7 +7,7 @@ or not checked, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,12 +21,17 @@ from cody.explaining.pipeline import event_with_features, scope_of, surroundings
 from cody.explaining.verification import differ, reference_logit
 from cody.explaining.wording import subject
 from cody.graph import Query, TemporalGraph, check_query
+from cody.graph.dependants import RULES, WITHIN
 from cody.graph.edits import ADDED, MOVED, REMOVED, Add, Edit, Move
-from cody.models.contract import Change, Model, identity_of, logit_of_only, model_on
+from cody.graph.neighbourhood import ends_first
+from cody.graph.protected import Protected
+from cody.graph.units import EVENT, KINDS, named_kind
+from cody.models.contract import Change, Model, as_seen, identity_of, logit_of_only, model_on
 from cody.models.decided import decide, standings_of
 from cody.models.decision import DecidedBy, Decision, Standing
 from cody.models.labels import event_of_query
 from cody.models.margins import flips
+from cody.search.near_units import NearUnits
 from cody.utils.forms import parse
 from cody.utils.signatures import readable_help
 from cody.utils.words import count, from_to, sanitize
@@ -135,7 +140,7 @@ def _claims(
     yield from _derived(form, why)
     belongs = [_same("the data", form.data, graph.identity), _same("the model", form.model, identity_of(model))]
     yield from belongs
-    about_log = [_link(why, graph), _candidates(why, graph), *([_units(why, graph)] if why.units else [])]
+    about_log = [_link(why, graph), _candidates(why, graph), *(_units(why, model, graph) if why.units else ())]
     about_log += _impossible_decision(why, graph)
     yield from about_log
     if any(claim.status == CONTRADICTED for claim in [*belongs, *about_log]):
@@ -250,16 +255,53 @@ def _edit(event: Event) -> Edit:
     raise CallError("altered features are not part of a document, so they cannot be replayed")
 
 
-def _units(why: Explanation, graph: TemporalGraph) -> Claim:
-    """Whether the events that change together are past ones, from the first time to the last that the document has."""
-    faults = []
+def _units(why: Explanation, model: Model, graph: TemporalGraph) -> Iterator[Claim]:
+    """Whether units have their names, times and all their events, as the log has them."""
+    about, faults = f"each {why.unit_name or 'event'} with its events", []
     for unit in why.units:
         if not unit.rows or max(unit.change) >= why.query.before:
             faults.append(f"{unit.name or unit.row} has events that are not past ones")
         elif (unit.first, unit.last) != (graph.time[min(unit.rows)], graph.time[max(unit.rows)]):
             faults.append(f"{unit.name or unit.row} has other times")
     faults += [fault for event in why.unit_events for fault in _differences(event, graph, why.query)]
-    return _checked(f"each {why.unit_name or 'event'} with its events", faults, count(len(why.units), "unit"))
+    try:
+        near = near_units(why.parameters, model, graph, why.query)
+        noun = "unit" if near is None else "" if near.kind is None else near.kind.noun(graph)
+        faults += [] if why.unit_name == noun else [f"its candidates are called {noun!r}, not {why.unit_name!r}"]
+        faults += [] if near is None else _other_units(why, near)
+    except (CodyError, TypeError, ValueError) as error:  # settings that somebody has changed
+        faults.append(str(error))
+    yield _checked(about, faults, count(len(why.units), "unit"))
+    if not faults and near is None:
+        yield Claim("units are complete", NOT_CHECKED, "they were made by a function, which a document cannot hold")
+
+
+def _other_units(why: Explanation, near: NearUnits) -> Iterator[str]:
+    """How the units of a document differ from those of the log that the same rows stand for."""
+    known = near.known_by([event.row for event in why.candidates if event.edit == REMOVED])
+    claimed = {unit.row: unit for unit in why.units}
+    for row in sorted(known.keys() | claimed.keys()):
+        found, written = known.get(row), claimed.get(row)
+        if found is None or written is None:
+            yield f"event {row} {'stands' if written is None else 'does not stand'} for a unit"
+        elif written.name != found.name:
+            yield f"{written.name!r} is {found.name!r}"
+        elif (written.rows, written.dependants) != (tuple(found.rows.tolist()), tuple(found.dependants.tolist())):
+            yield f"{written.name or f'event {row}'} has other events in the log"
+
+
+def near_units(parameters: Mapping[str, Any], model: Model, graph: TemporalGraph, query: Query) -> NearUnits | None:
+    """The units near a link that the settings of a document describe; None: they were made by a user's function."""
+    by, rule, settings = (parameters.get(name) or {} for name in ("by", "dependants", "candidates"))
+    if not all(isinstance(each, dict) for each in (by, rule, settings)):
+        raise CallError("its settings are not understood")
+    if by.get("name", EVENT) not in KINDS or (rule and rule.get("name") not in RULES):
+        return None
+    kind = named_kind(by.get("name", EVENT), gap=by.get("gap"), ends=bool(by.get("ends")))
+    chosen = RULES[rule["name"]](rule.get("within", WITHIN)) if rule else None
+    protect = Protected.from_parameters(parameters.get("protect"))
+    seen, hops = as_seen(model, graph, query), int(settings.get("hops") or 1)
+    return NearUnits(graph, seen, hops, ends_first, protect and protect.at(query), kind, chosen)
 
 
 def _impossible_decision(why: Explanation, graph: TemporalGraph) -> list[Claim]:
