@@ -294,3 +294,59 @@ def test_a_damaged_line_is_named(tmp_path):
     file.write_text("{}\n{}\n")
     result = CliRunner().invoke(app, ["verify", str(file)])
     assert str(result.exception).startswith(f"explanation 1 of 2 in {file}: this is not an explanation")
+
+
+EVEN_IF = {
+    "events": {},
+    "alone": {"alone": True},
+    "conversations": {"by": pair},
+    "ranking": {"decision": cody.in_top(3)},
+    "proof": {"prove": 3},
+}
+
+
+def standing(model, graph, **options):
+    """An even-if answer that keeps something, and has a decisive removal."""
+    found = (cody.even_if(model, graph, graph.query(row), size=8, **options) for row in range(ROW, 60, -1))
+    return next(each for each in found if each.kept and each.missing and each.decisive)
+
+
+@pytest.mark.parametrize("options", EVEN_IF.values(), ids=EVEN_IF)
+def test_what_even_if_says_is_confirmed_and_what_was_changed_is_found(asked, options):
+    graph, _, model = asked
+    found = standing(model, graph, **options)
+    report = verify_explanation(found.to_json(), model, graph, sets=None)
+    assert [claim for claim in report.claims if claim.status == CONTRADICTED] == []
+    assert report.is_confirmed
+    others = sorted({*found.candidates} - {*found.kept_rows})
+    false = {
+        "original": found.original + 0.1,
+        "only": found.only + 0.1,
+        "stated": "the model expects nothing",
+        "effect": "nothing changes",
+        "event": found.event - 1,
+        "model": "0" * 32,
+        "kept": (msgspec.structs.replace(found.kept[0], src="nobody"), *found.kept[1:]),
+        "missing": msgspec.structs.replace(found.missing, margin=found.missing.margin + 0.1),
+        "robust": len(found.decisive),
+        "decisive": tuple(others[:0]),
+    }
+    for name in ("latest", "unit"):
+        part = getattr(found, name)
+        false |= {} if part is None else {name: msgspec.structs.replace(part, rows=part.rows[1:])}
+    missed = [
+        name
+        for name, value in false.items()
+        if not is_noticed(msgspec.structs.replace(found, **{name: value}), model, graph)
+    ]
+    assert missed == []
+
+
+def test_a_smaller_sufficient_set_contradicts_the_proof(asked):
+    graph, _, model = asked
+    found = standing(model, graph, prove=3)
+    larger = tuple(msgspec.structs.replace(found.kept[0], row=row) for row in found.candidates[-len(found.kept) - 1 :])
+    false = msgspec.structs.replace(found, kept=larger, smallest=True)
+    claims = verify_explanation(false, model, graph, sets=None).claims
+    about = f"no smaller set than {len(larger)} events suffices"
+    assert [claim.status for claim in claims if claim.about == about] == [CONTRADICTED]

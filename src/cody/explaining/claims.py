@@ -7,7 +7,7 @@ or not checked, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,17 +16,16 @@ import numpy as np
 
 from cody.errors import CallError, CodyError
 from cody.explaining.document import DERIVED, ExplanationDocument, document_of, explanation_of, read_document, to_plain
+from cody.explaining.even_if import SCHEMA as EVEN_IF
+from cody.explaining.even_if import EvenIf, read_even_if
 from cody.explaining.explanation import Event, Explanation
 from cody.explaining.pipeline import event_with_features, scope_of, surroundings_of
+from cody.explaining.settings import near_units
 from cody.explaining.verification import differ, reference_logit
 from cody.explaining.wording import subject
 from cody.graph import Query, TemporalGraph, check_query
-from cody.graph.dependants import RULES, WITHIN
 from cody.graph.edits import ADDED, MOVED, REMOVED, Add, Edit, Move
-from cody.graph.neighbourhood import ends_first
-from cody.graph.protected import Protected
-from cody.graph.units import EVENT, KINDS, named_kind
-from cody.models.contract import Change, Model, as_seen, identity_of, logit_of_only, model_on
+from cody.models.contract import Change, Model, identity_of, logit_of_only, model_on
 from cody.models.decided import decide, standings_of
 from cody.models.decision import DecidedBy, Decision, Standing
 from cody.models.labels import event_of_query
@@ -85,7 +84,7 @@ STATUSES = (CONFIRMED, CONTRADICTED, NOT_CHECKED)
 
 @readable_help
 def verify_explanation(
-    document: Explanation | dict[str, Any] | str,
+    document: Explanation | EvenIf | dict[str, Any] | str,
     model: Model,
     graph: TemporalGraph,
     *,
@@ -96,7 +95,8 @@ def verify_explanation(
     """Check every claim of an explanation against the data and the model that it names.
 
     Args:
-        document: What `why.to_json()` wrote, as text or as plain data; or an explanation.
+        document: What `to_json()` of an explanation or of an even-if answer wrote, as text or as plain data; or one
+            of these.
         model: The model that was explained.
         graph: The log of events.
         sets: How many of the evaluated sets to replay; the smallest ones, on which proofs rest, come first. None: all.
@@ -117,14 +117,21 @@ def verify_explanation(
     >>> report.is_confirmed
     True
     """
-    form = read_document(_plain(document))
+    plain = _plain(document)
+    if plain.get("schema") == EVEN_IF:
+        from cody.explaining.even_if_claims import verify_even_if  # which builds on this module
+
+        return verify_even_if(read_even_if(plain), model, graph, sets=sets, decision=decision, watch=watch)
+    form = read_document(plain)
     why = explanation_of(form)
     return ClaimReport(tuple(_claims(form, why, model, graph, sets, decision, watch)))
 
 
-def _plain(document: Explanation | dict[str, Any] | str) -> dict[str, Any]:
+def _plain(document: Explanation | EvenIf | dict[str, Any] | str) -> dict[str, Any]:
     if isinstance(document, Explanation):
         return to_plain(document)
+    if isinstance(document, EvenIf):
+        return document.to_dict()
     return parse(document, "an explanation") if isinstance(document, str) else document
 
 
@@ -138,7 +145,10 @@ def _claims(
     watch: Watch | None,
 ) -> Iterator[Claim]:
     yield from _derived(form, why)
-    belongs = [_same("the data", form.data, graph.identity), _same("the model", form.model, identity_of(model))]
+    belongs = [
+        same_identity("the data", form.data, graph.identity),
+        same_identity("the model", form.model, identity_of(model)),
+    ]
     yield from belongs
     about_log = [_link(why, graph), _candidates(why, graph), *(_units(why, model, graph) if why.units else ())]
     about_log += _impossible_decision(why, graph)
@@ -190,12 +200,25 @@ class _Checker:
         return [f"{found:.5f}, not {claimed:.5f}"] if differ(claimed, found) or flips(claimed, found) else []
 
 
-def _same(what: str, claimed: str, found: str) -> Claim:
+def same_identity(what: str, claimed: str, found: str) -> Claim:
+    """Whether data or model are those that a document names.
+
+    Args:
+        what: "the data" or "the model".
+        claimed: Their identity in the document.
+        found: Their identity here.
+    """
     return Claim(what, *((CONFIRMED, found) if claimed == found else (CONTRADICTED, f"it is {found}, not {claimed}")))
 
 
-def _checked(about: str, faults: Sequence[str], confirmed: str = "") -> Claim:
-    """A claim that is contradicted by the first of its faults, if there are any."""
+def checked(about: str, faults: Sequence[str], confirmed: str = "") -> Claim:
+    """A claim that is contradicted by the first of its faults, if there are any.
+
+    Args:
+        about: The claim.
+        faults: What speaks against it.
+        confirmed: What is said if nothing does.
+    """
     return Claim(about, CONTRADICTED, sanitize(faults[0], 200)) if faults else Claim(about, CONFIRMED, confirmed)
 
 
@@ -207,7 +230,7 @@ def _derived(form: ExplanationDocument, why: Explanation) -> Iterator[Claim]:
     again = document_of(why)
     wrong = [name for name in (*DERIVED, "remarks") if getattr(form, name) != getattr(again, name)]
     faults = [f"{name} is {getattr(form, name)!r}, but {getattr(again, name)!r} follows" for name in wrong]
-    yield _checked("conclusions follow from the numbers", faults, why.verdict)
+    yield checked("conclusions follow from the numbers", faults, why.verdict)
 
 
 def _link(why: Explanation, graph: TemporalGraph) -> Claim:
@@ -220,7 +243,7 @@ def _link(why: Explanation, graph: TemporalGraph) -> Claim:
         faults += [] if why.event == row else [f"the log has it as event {row}, not {why.event}"]
     except CodyError as error:
         faults.append(str(error))
-    return _checked(f"the {why.subject}", faults, subject(why))
+    return checked(f"the {why.subject}", faults, subject(why))
 
 
 def _candidates(why: Explanation, graph: TemporalGraph) -> Claim:
@@ -230,7 +253,7 @@ def _candidates(why: Explanation, graph: TemporalGraph) -> Claim:
         faults = [fault for event in why.candidates for fault in _differences(event, longer, why.query)]
     except CodyError as error:
         faults = [str(error)]
-    return _checked("candidates are events of the log", faults, count(len(why.candidates), "candidate"))
+    return checked("candidates are events of the log", faults, count(len(why.candidates), "candidate"))
 
 
 def _differences(event: Event, graph: TemporalGraph, query: Query) -> Iterator[str]:
@@ -271,7 +294,7 @@ def _units(why: Explanation, model: Model, graph: TemporalGraph) -> Iterator[Cla
         faults += [] if near is None else _other_units(why, near)
     except (CodyError, TypeError, ValueError) as error:  # settings that somebody has changed
         faults.append(str(error))
-    yield _checked(about, faults, count(len(why.units), "unit"))
+    yield checked(about, faults, count(len(why.units), "unit"))
     if not faults and near is None:
         yield Claim("units are complete", NOT_CHECKED, "they were made by a function, which a document cannot hold")
 
@@ -288,20 +311,6 @@ def _other_units(why: Explanation, near: NearUnits) -> Iterator[str]:
             yield f"{written.name!r} is {found.name!r}"
         elif (written.rows, written.dependants) != (tuple(found.rows.tolist()), tuple(found.dependants.tolist())):
             yield f"{written.name or f'event {row}'} has other events in the log"
-
-
-def near_units(parameters: Mapping[str, Any], model: Model, graph: TemporalGraph, query: Query) -> NearUnits | None:
-    """The units near a link that the settings of a document describe; None: they were made by a user's function."""
-    by, rule, settings = (parameters.get(name) or {} for name in ("by", "dependants", "candidates"))
-    if not all(isinstance(each, dict) for each in (by, rule, settings)):
-        raise CallError("its settings are not understood")
-    if by.get("name", EVENT) not in KINDS or (rule and rule.get("name") not in RULES):
-        return None
-    kind = named_kind(by.get("name", EVENT), gap=by.get("gap"), ends=bool(by.get("ends")))
-    chosen = RULES[rule["name"]](rule.get("within", WITHIN)) if rule else None
-    protect = Protected.from_parameters(parameters.get("protect"))
-    seen, hops = as_seen(model, graph, query), int(settings.get("hops") or 1)
-    return NearUnits(graph, seen, hops, ends_first, protect and protect.at(query), kind, chosen)
 
 
 def _impossible_decision(why: Explanation, graph: TemporalGraph) -> list[Claim]:
@@ -322,11 +331,11 @@ def _flip(about: str, change: Change, original: float, without: float, replay: _
     pairs = ((original, before), (without, after))
     faults = [f"{found:.5f}, not {claimed:.5f}" for claimed, found in pairs if differ(claimed, found)]
     faults += [] if flips(before, after) else [f"{before:.5f} and {after:.5f} are the same decision"]
-    return _checked(about, faults, f"{before:.5f} → {after:.5f}")
+    return checked(about, faults, f"{before:.5f} → {after:.5f}")
 
 
 def _answer(form: ExplanationDocument, why: Explanation, replay: _Checker) -> Iterator[Claim]:
-    yield _checked("score with nothing changed", replay.fault(NOTHING, why.original), f"{why.original:.5f}")
+    yield checked("score with nothing changed", replay.fault(NOTHING, why.original), f"{why.original:.5f}")
     if why.rows:
         yield _steps(why, replay)
     if why.is_counterfactual and why.verification is not None:
@@ -338,18 +347,18 @@ def _answer(form: ExplanationDocument, why: Explanation, replay: _Checker) -> It
     if any(why.standings) or any(other.standing for other in why.alternatives):
         yield _standings(why, replay)
     if why.literal is not None:
-        yield _checked("score without dependants", replay.fault(_literal(why), why.literal), f"{why.literal:.5f}")
+        yield checked("score without dependants", replay.fault(_literal(why), why.literal), f"{why.literal:.5f}")
     if why.whole is not None:
         faults = replay.fault(frozenset(why.whole.rows), why.whole.logit)
-        yield _checked(f"score without {why.whole.name}", faults, f"{why.whole.logit:.5f}")
+        yield checked(f"score without {why.whole.name}", faults, f"{why.whole.logit:.5f}")
     if why.without_all is not None:
         every = why.change_of(event.row for event in why.candidates)
         faults = replay.fault(every, why.without_all)
-        yield _checked("score with all candidates changed", faults, f"{why.without_all:.5f}")
+        yield checked("score with all candidates changed", faults, f"{why.without_all:.5f}")
     if form.evaluation:
         claimed, found = form.evaluation.only, logit_of_only(replay.model, replay.query, why.change)
         faults = [f"{found:.5f}, not {claimed:.5f}"] if differ(claimed, found) else []
-        yield _checked("score under these events alone", faults, f"{found:.5f}")
+        yield checked("score under these events alone", faults, f"{found:.5f}")
 
 
 def _literal(why: Explanation) -> Change:
@@ -367,7 +376,7 @@ def _steps(why: Explanation, replay: _Checker) -> Claim:
         for rows, logit in claimed
         for fault in replay.fault(why.change_of(rows), logit)
     ]
-    return _checked("scores along the answer", faults, f"{count(len(claimed), 'score')} replayed")
+    return checked("scores along the answer", faults, f"{count(len(claimed), 'score')} replayed")
 
 
 def _standings(why: Explanation, replay: _Checker) -> Claim:
@@ -385,7 +394,7 @@ def _standings(why: Explanation, replay: _Checker) -> Claim:
         for written, found in zip(claimed, [*steps, *more], strict=True)
         if not _alike(written, found)
     ]
-    return _checked("ranks and scores behind it", faults, "computed by the model once more")
+    return checked("ranks and scores behind it", faults, "computed by the model once more")
 
 
 def _alike(claimed: Standing | None, found: Standing | None) -> bool:
@@ -410,7 +419,7 @@ def _evaluated(why: Explanation, replay: _Checker, sets: int | None, watch: Watc
     about = f"all sets of fewer than {why.proven}, and others" if why.proven > 1 else "evaluated sets"
     if not chosen:
         return Claim(about, NOT_CHECKED, f"none of {len(known):,} sets was replayed")
-    return _checked(about, faults, f"{len(chosen):,} of {len(known):,} sets replayed")
+    return checked(about, faults, f"{len(chosen):,} of {len(known):,} sets replayed")
 
 
 def _spread(known: Sequence[Any], sets: int, proven: int) -> list[Any]:
@@ -418,10 +427,11 @@ def _spread(known: Sequence[Any], sets: int, proven: int) -> list[Any]:
     basis = [pair for pair in known if len(pair[0]) < proven]
     others = [pair for pair in known if len(pair[0]) >= proven]
     first = min(len(basis), max(sets - len(others), -(-sets // 2)))
-    return [*_evenly(basis, first), *_evenly(others, min(len(others), sets - first))]
+    return [*evenly(basis, first), *evenly(others, min(len(others), sets - first))]
 
 
-def _evenly(items: Sequence[Any], number: int) -> list[Any]:
+def evenly(items: Sequence[Any], number: int) -> list[Any]:
+    """Some of the items, evenly spread."""
     return [items[place] for place in np.linspace(0, len(items) - 1, number).round().astype(int)] if number else []
 
 
@@ -433,14 +443,14 @@ def _surroundings(why: Explanation, replay: _Checker) -> Claim:
         return Claim(about, NOT_CHECKED, "the document has none")
     rows = np.array([event.row for event in why.candidates], dtype=np.int64)
     same = surroundings_of(replay.graph, replay.query, rows, hops) == why.surroundings
-    return _checked(about, [] if same else ["its nodes and events are not those of the log"])
+    return checked(about, [] if same else ["its nodes and events are not those of the log"])
 
 
 def _also(why: Explanation, replay: _Checker) -> Iterator[Claim]:
     rows = np.array(sorted(why.change_of(event.row for event in why.candidates)), dtype=np.int64)
     scope = scope_of(replay.model, replay.base, replay.query, rows)
     faults = [] if scope == why.scope else [f"it is {scope!r}, not {why.scope!r}"]
-    yield _checked("which other events can matter", faults, scope)
+    yield checked("which other events can matter", faults, scope)
     if why.window is not None:
         yield _window(why, replay)
     if why.wider is not None:
@@ -460,7 +470,7 @@ def _window(why: Explanation, replay: _Checker) -> Claim:
     flips_at = partial(_flips_at, replay, edit, original)
     faults = [f"at {time} it does not" for time in (window.first, window.last) if not flips_at(time)]
     faults += [f"at {window.fails} it does, too" for _ in [0] if window.fails is not None and flips_at(window.fails)]
-    return _checked(about, faults, "the ends were replayed")
+    return checked(about, faults, "the ends were replayed")
 
 
 def _flips_at(replay: _Checker, edit: Edit, original: float, time: float) -> bool:

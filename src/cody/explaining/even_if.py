@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from cody._version import __version__
 from cody.errors import BudgetError, CallError
@@ -98,6 +98,9 @@ class EvenIf(Form, frozen=True, tag_field="schema", tag=SCHEMA):
     unit: Annotated[Missing | None, Meta(description="the largest pair, node or day; null: none")]
     evaluations: Count
     ended: Annotated[str, Meta(description="why the search ended")]
+    parameters: Annotated[dict[str, Any], Meta(description="what was asked for: candidates, units, policy, budget")] = (
+        field(default_factory=dict)
+    )
 
     @property
     def kept_rows(self) -> tuple[int, ...]:
@@ -126,13 +129,17 @@ class EvenIf(Form, frozen=True, tag_field="schema", tag=SCHEMA):
     @classmethod
     def from_json(cls, text: str | bytes) -> EvenIf:
         """The answer in a document; a damaged one is rejected."""
-        document = parse(text, "an even-if")
-        if document.get("schema") != SCHEMA:
-            raise unknown_schema(document.get("schema"), "an even-if", SCHEMA)
-        return read(document, cls, "an even-if")
+        return read_even_if(parse(text, "an even-if"))
 
     def __str__(self) -> str:
         return even_if_words.text(self)
+
+
+def read_even_if(document: dict[str, Any]) -> EvenIf:
+    """The answer in a document; a damaged one is rejected."""
+    if document.get("schema") != SCHEMA:
+        raise unknown_schema(document.get("schema"), "an even-if", SCHEMA)
+    return read(document, EvenIf, "an even-if")
 
 
 @readable_help
@@ -238,7 +245,7 @@ def _look(model: Model, query: Query, space: SearchSpace, options: SearchOptions
     ranking = ranked(oracle, space, options)
     nothing = result(oracle, ranking, (), 0, EXHAUSTED)
     tested = prove_none_smaller(oracle, ranking, nothing, options.prove)
-    suffixes, units = _suffixes(space), list(_units(space, query))
+    suffixes, units = _suffixes(space), list(units_among(space, query))
     with suppress(BudgetError):
         oracle.ask(suffixes)
         oracle.ask([change for _, change in units])
@@ -262,7 +269,7 @@ def _suffixes(space: SearchSpace) -> list[Change]:
     return [frozenset(rows[first:]) for first in reversed(starts)]
 
 
-def _units(space: SearchSpace, query: Query) -> Iterator[tuple[str, Change]]:
+def units_among(space: SearchSpace, query: Query) -> Iterator[tuple[str, Change]]:
     """The candidates of each pair, node and day; none where candidates are units themselves."""
     if space.units:
         return
@@ -292,11 +299,15 @@ def _document(
     """The verified answer."""
     found, every = looked.sufficient, frozenset(space.rows.tolist())
     kept = None if found.kept is None else frozenset(found.kept)
-    removed = None if kept is None else _gone(space, query, every, kept, alone=alone)
+    removed = None if kept is None else gone_without(space, query, every, kept, alone=alone)
     verifier = Verifier(model, query, space, looked, full=options.full_replay)
     event = event_of_query(graph, query)
     thing = f"this {about if event is None else graph.name_of_event()}"
-    effect = "" if removed is None else _effect(model, query, decision, removed, thing, found.logit if alone else None)
+    effect = (
+        ""
+        if removed is None
+        else effect_in_words(model, query, decision, removed, thing, found.logit if alone else None)
+    )
     oldest = min(looked.latest, key=lambda row: (graph.time[row], row), default=None)
     return EvenIf(
         version=__version__,
@@ -307,13 +318,13 @@ def _document(
         time=query.time,
         event=event,
         decision=described(decision),
-        stated=decision.stated(states_of(model, query, [NOTHING])[0], _subject(graph, query, about)),
+        stated=decision.stated(states_of(model, query, [NOTHING])[0], subject_in(graph, query, about)),
         original=round(looked.original, DECIMALS),
         candidates=tuple(space.rows.tolist()),
         thing=graph.name_of_event() if options.by is None else options.by.noun(graph),
         units=bool(space.units),
         alone=alone,
-        kept=None if kept is None else tuple(_kept(space, row) for row in space.rows.tolist() if row in kept),
+        kept=None if kept is None else tuple(kept_event(space, row) for row in space.rows.tolist() if row in kept),
         smallest=found.is_smallest,
         missing=None if kept is None or removed is None else verifier.missing("", every - kept, removed, found.logit),
         effect=effect,
@@ -326,22 +337,48 @@ def _document(
         unit=None if looked.unit is None else verifier.missing(*looked.unit),
         evaluations=len(looked.oracle.evaluated) + (found.evaluations if alone else 0),
         ended=found.ended,
+        parameters=options.as_parameters(),
     )
 
 
-def _gone(space: SearchSpace, query: Query, every: Change, kept: Change, *, alone: bool) -> Change:
-    """The events that are missing where only some candidates are kept."""
+def gone_without(space: SearchSpace, query: Query, every: Change, kept: Change, *, alone: bool) -> Change:
+    """The events that are missing where only some candidates are kept.
+
+    Args:
+        space: The candidates, and what they stand for.
+        query: The link.
+        every: All candidates.
+        kept: Those that are kept.
+        alone: Whether all other events are missing, too.
+    """
     return frozenset(range(query.before)) - space.change(kept) if alone else space.change(every - kept)
 
 
-def _subject(graph: TemporalGraph, query: Query, about: str) -> Subject:
-    """What is decided on, as sentences name it."""
+def subject_in(graph: TemporalGraph, query: Query, about: str) -> Subject:
+    """What is decided on, as sentences name it.
+
+    Args:
+        graph: The log.
+        query: The link.
+        about: What the model predicts: a link, or the state of a node.
+    """
     src = graph.name(query.src)
     return Subject(sanitize(src, 24) if about == "node" else link(src, graph.name(query.dst)), src)
 
 
-def _effect(model: Model, query: Query, decision: Decision, removed: Change, thing: str, margin: float | None) -> str:
-    """What becomes of the decision, in words. With a margin that is known, the scores behind it are not computed."""
+def effect_in_words(
+    model: Model, query: Query, decision: Decision, removed: Change, thing: str, margin: float | None
+) -> str:
+    """What becomes of the decision, in words.
+
+    Args:
+        model: Gives margins.
+        query: The link.
+        decision: The decision.
+        removed: The events that are missing.
+        thing: What is decided on, such as "this link".
+        margin: Without them, if it is known: then the scores behind it are not computed.
+    """
     states = states_of(model, query, [NOTHING, removed][: 2 if margin is None else 1])
     first, last = states[0], State(margin) if margin is not None else states[1]
     assert last.margin is not None
@@ -350,7 +387,7 @@ def _effect(model: Model, query: Query, decision: Decision, removed: Change, thi
     return f"{who} would still {does}{numbers}"
 
 
-def _kept(space: SearchSpace, row: int) -> KeptEvent:
+def kept_event(space: SearchSpace, row: int) -> KeptEvent:
     graph, unit = space.graph, space.units.get(row)
     ends = graph.name(int(graph.src[row])), graph.name(int(graph.dst[row]))
     named = ("", 1) if unit is None else (unit.name, len(unit.rows))

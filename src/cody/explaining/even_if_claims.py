@@ -1,0 +1,257 @@
+"""The claims of an even-if document, checked by whoever has the data and the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import combinations, islice
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cody.errors import CallError, CodyError
+from cody.explaining.claims import (
+    CONTRADICTED,
+    NOT_CHECKED,
+    Claim,
+    ClaimReport,
+    Watch,
+    checked,
+    evenly,
+    same_identity,
+)
+from cody.explaining.document import DecisionPart, decision_in_part
+from cody.explaining.even_if import (
+    EvenIf,
+    Missing,
+    effect_in_words,
+    gone_without,
+    kept_event,
+    subject_in,
+    units_among,
+)
+from cody.explaining.pipeline import check_explainable
+from cody.explaining.settings import near_units
+from cody.explaining.verification import differ, reference_logit
+from cody.graph import Query, TemporalGraph
+from cody.graph.units import Unit
+from cody.models.contract import Change, Model, as_seen, identity_of, logit_of_only, subject_of
+from cody.models.decided import decide, decision_in, states_of
+from cody.models.decision import DecidedBy, Decision
+from cody.models.labels import event_of_query
+from cody.models.margins import flips
+from cody.search.proposals import removals
+from cody.search.space import SearchSpace, build_space
+from cody.utils.words import count, sanitize
+
+NOTHING: Change = frozenset()
+MOST_SETS = 100_000  # that are listed, of which some are drawn
+
+
+def verify_even_if(
+    found: EvenIf,
+    model: Model,
+    graph: TemporalGraph,
+    *,
+    sets: int | None,
+    decision: Decision | None = None,
+    watch: Watch | None = None,
+) -> ClaimReport:
+    """Check every claim of an even-if answer.
+
+    Args:
+        found: The answer.
+        model: The model that it is about.
+        graph: The log of events.
+        sets: How many sets to replay for each proof. None: all.
+        decision: What `cody.decided_by` was given, which a document cannot hold.
+        watch: Called with the number of sets replayed so far, and in total.
+    """
+    return ClaimReport(tuple(_claims(found, model, graph, sets, decision, watch)))
+
+
+def _claims(
+    found: EvenIf, model: Model, graph: TemporalGraph, sets: int | None, decision: Decision | None, watch: Watch | None
+) -> Iterator[Claim]:
+    belongs = [
+        same_identity("the data", found.data, graph.identity),
+        same_identity("the model", found.model, identity_of(model)),
+    ]
+    yield from belongs
+    if any(claim.status == CONTRADICTED for claim in belongs):
+        yield Claim("scores", NOT_CHECKED, "the document is about other data or another model")
+        return
+    try:
+        replay = _Kept.of(found, model, graph, decision)
+    except (CodyError, ValueError, TypeError) as error:
+        yield Claim("the question", CONTRADICTED, sanitize(str(error), 200))
+        return
+    yield checked("the question and its words", list(_other_words(found, subject_of(model), replay)), found.stated)
+    yield checked("score with nothing changed", replay.fault(NOTHING, found.original), f"{found.original:.5f}")
+    yield from _missing(found, replay)
+    yield from _proofs(found, replay, sets, watch)
+    yield Claim("budget and how the search ended", NOT_CHECKED, "rerun cody explain --even-if to repeat it")
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The reference implementation of the decision, and the events that the candidates of a document stand for."""
+
+    model: Model
+    graph: TemporalGraph
+    query: Query
+    space: SearchSpace
+    decision: Decision
+    alone: bool
+    known: dict[Change, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, found: EvenIf, model: Model, graph: TemporalGraph, decision: Decision | None) -> _Kept:
+        query = graph.query_at(found.src, found.dst, found.time) if found.event is None else graph.query(found.event)
+        query = check_explainable(model, graph, query)
+        if (graph.name(query.src), graph.name(query.dst), query.time) != (found.src, found.dst, found.time):
+            raise CallError(f"event {found.event} is another {subject_of(model)}")
+        later = [row for row in found.candidates if row >= query.before]
+        if later or not found.candidates:
+            raise CallError(f"event {later[0]} is not a past event" if later else "it has no candidates")
+        chosen = decision_in_part(msgspec.convert(found.decision, DecisionPart), found.dst)
+        if isinstance(chosen, DecidedBy) and decision is None:
+            raise CallError("the document does not hold the function that decides; pass it as decision=")
+        chosen = chosen if decision is None else decision
+        decided = decide(model, graph, query, chosen)
+        rows, units = np.array(found.candidates), _units(found, model, graph, query)
+        space = build_space(graph, as_seen(model, graph, query), rows, len(rows), (removals,), None, units)
+        return cls(decided, graph, query, space, decision_in(decided) or chosen, found.alone)
+
+    @property
+    def candidates(self) -> Change:
+        return frozenset(self.space.rows.tolist())
+
+    def margin(self, rows: Change) -> float:
+        """Without these candidates."""
+        if rows not in self.known:
+            self.known[rows] = reference_logit(self.model, self.query, self.space.change(rows), full=True)[0]
+        return self.known[rows]
+
+    def margin_of_only(self, rows: Change) -> float:
+        """With nothing in the history but these candidates."""
+        return float(logit_of_only(self.model, self.query, self.space.change(rows)))
+
+    def margin_of_kept(self, rows: Change) -> float:
+        """Without the other candidates; where the document says so, with nothing else in the history."""
+        return self.margin_of_only(rows) if self.alone else self.margin(self.candidates - rows)
+
+    def fault(self, rows: Change, claimed: float) -> list[str]:
+        return _unlike(claimed, self.margin(rows))
+
+    def changes(self, margin: float) -> bool:
+        return flips(self.margin(NOTHING), margin)
+
+
+def _units(found: EvenIf, model: Model, graph: TemporalGraph, query: Query) -> dict[int, Unit]:
+    if not found.units:
+        return {}
+    near = near_units(found.parameters, model, graph, query)
+    if near is None:
+        raise CallError("its units were made by a function, which a document cannot hold")
+    return near.known_by(found.candidates)
+
+
+def _unlike(claimed: float, found: float) -> list[str]:
+    return [f"{found:.5f}, not {claimed:.5f}"] if differ(claimed, found) else []
+
+
+def _other_words(found: EvenIf, about: str, replay: _Kept) -> Iterator[str]:
+    """What the document says of the link and of its candidates that does not follow from the log and the numbers."""
+    graph, query, space = replay.graph, replay.query, replay.space
+    named = {*found.kept_rows, *(found.decisive or ())}
+    named |= {row for part in (found.missing, found.latest, found.unit) if part for row in part.rows}
+    yield from (f"event {row} is not a candidate" for row in sorted(named - replay.candidates))
+    if named - replay.candidates:
+        return
+    decision = replay.decision
+    event = event_of_query(graph, query)
+    follows: dict[str, Any] = {
+        "event": event,
+        "units": bool(space.units),
+        "stated": decision.stated(states_of(replay.model, query, [NOTHING])[0], subject_in(graph, query, about)),
+        "kept": None if found.kept is None else tuple(kept_event(space, row) for row in sorted(found.kept_rows)),
+        "decisive_names": tuple(space.units[row].name for row in sorted(found.decisive or ()) if row in space.units),
+    }
+    if not found.units:
+        follows["thing"] = graph.name_of_event()
+    if found.kept is not None:
+        kept = frozenset(found.kept_rows)
+        gone = gone_without(space, query, replay.candidates, kept, alone=found.alone)
+        margin = replay.margin_of_only(kept) if found.alone else None
+        thing = f"this {about if event is None else graph.name_of_event()}"
+        follows["effect"] = effect_in_words(replay.model, query, decision, gone, thing, margin)
+    for name, again in follows.items():
+        if getattr(found, name) != again:
+            yield f"{name} is {getattr(found, name)!r}, but {again!r} follows"
+
+
+def _missing(found: EvenIf, replay: _Kept) -> Iterator[Claim]:
+    """Whether the decision stands without what could be missing, and changes without what is decisive."""
+    if found.kept is not None:
+        kept = frozenset(found.kept_rows)
+        faults = _unlike(found.only or 0.0, replay.margin_of_only(kept))
+        yield checked("score with nothing but the kept ones", faults, f"{found.only or 0.0:.5f}")
+        if found.missing is not None:
+            others = replay.candidates - kept
+            faults = [] if frozenset(found.missing.rows) in (others, NOTHING) else ["it is not all other candidates"]
+            yield _stands("all others could be missing", found.missing, replay.margin_of_kept(kept), replay, faults)
+    if found.latest is not None:
+        since = replay.space.rows[replay.graph.time[replay.space.rows] >= (found.since or 0.0)]
+        faults = [] if frozenset(since.tolist()) == frozenset(found.latest.rows) else ["these are not all since then"]
+        margin = replay.margin(frozenset(found.latest.rows))
+        yield _stands("everything since then could be missing", found.latest, margin, replay, faults)
+    if found.unit is not None:
+        rows = frozenset(found.unit.rows)
+        known = (name for name, change in units_among(replay.space, replay.query) if change == rows)
+        faults = [] if found.unit.name in known else [f"these are not the candidates of {found.unit.name}"]
+        yield _stands(f"{found.unit.name} could be missing", found.unit, replay.margin(rows), replay, faults)
+    if found.decisive is not None:
+        margin = replay.margin(frozenset(found.decisive))
+        faults = [] if replay.changes(margin) else [f"{margin:.5f} is the same decision"]
+        yield checked(f"removing {count(len(found.decisive), found.thing)} changes it", faults, f"{margin:.5f}")
+
+
+def _stands(about: str, part: Missing, margin: float, replay: _Kept, faults: list[str]) -> Claim:
+    faults = [*faults, *_unlike(part.margin, margin)]
+    faults += [f"{margin:.5f} is another decision"] if replay.changes(margin) else []
+    return checked(about, faults, f"{margin:.5f}")
+
+
+def _proofs(found: EvenIf, replay: _Kept, sets: int | None, watch: Watch | None) -> Iterator[Claim]:
+    """What is proven: that no small removal changes the decision, and that no smaller kept set suffices."""
+    if found.robust:
+        about = f"no removal of at most {count(found.robust, found.thing)} changes it"
+        yield _of_all(about, found.robust, replay, lambda rows: replay.changes(replay.margin(rows)), sets, watch)
+    if found.smallest and found.kept:
+        about = f"no smaller set than {count(len(found.kept), found.thing)} suffices"
+        enough = lambda rows: not replay.changes(replay.margin_of_kept(rows))  # noqa: E731
+        yield _of_all(about, len(found.kept) - 1, replay, enough, sets, watch)
+
+
+def _of_all(
+    about: str,
+    largest: int,
+    replay: _Kept,
+    contradicts: Callable[[Change], bool],
+    sets: int | None,
+    watch: Watch | None,
+) -> Claim:
+    """A claim about all sets of at most some number of candidates, by all of them or by some, evenly drawn."""
+    rows = replay.space.rows.tolist()
+    every = [frozenset(some) for size in range(largest + 1) for some in islice(combinations(rows, size), MOST_SETS)]
+    chosen = every if sets is None else evenly(every, min(sets, len(every)))
+    if not chosen:
+        return Claim(about, NOT_CHECKED, f"none of {len(every):,} sets was replayed")
+    faults: list[str] = []
+    for number, some in enumerate(chosen, start=1):
+        faults += [f"{sorted(some)} contradicts it"] if contradicts(some) else []
+        if watch is not None:
+            watch(number, len(chosen))
+    return checked(about, faults, f"{len(chosen):,} of {len(every):,} sets replayed")
