@@ -49,6 +49,10 @@ NOTHING: Change = frozenset()
 MOST_SETS = 100_000  # that are listed, of which some are drawn
 
 
+class _NotInDocumentError(CallError):
+    """A document cannot hold a function, so what depends on it cannot be checked."""
+
+
 def verify_even_if(
     found: EvenIf,
     model: Model,
@@ -84,6 +88,9 @@ def _claims(
         return
     try:
         replay = _Kept.of(found, model, graph, decision)
+    except _NotInDocumentError as error:
+        yield Claim("scores", NOT_CHECKED, str(error))
+        return
     except (CodyError, ValueError, TypeError) as error:
         yield Claim("the question", CONTRADICTED, sanitize(str(error), 200))
         return
@@ -117,7 +124,7 @@ class _Kept:
             raise CallError(f"event {later[0]} is not a past event" if later else "it has no candidates")
         chosen = decision_in_part(msgspec.convert(found.decision, DecisionPart), found.dst)
         if isinstance(chosen, DecidedBy) and decision is None:
-            raise CallError("the document does not hold the function that decides; pass it as decision=")
+            raise _NotInDocumentError("the document does not hold the function that decides; pass it as decision=")
         chosen = chosen if decision is None else decision
         decided = decide(model, graph, query, chosen)
         rows, units = np.array(found.candidates), _units(found, model, graph, query)
@@ -154,7 +161,7 @@ def _units(found: EvenIf, model: Model, graph: TemporalGraph, query: Query) -> d
         return {}
     near = near_units(found.parameters, model, graph, query)
     if near is None:
-        raise CallError("its units were made by a function, which a document cannot hold")
+        raise _NotInDocumentError("its units were made by a function, which a document cannot hold")
     return near.known_by(found.candidates)
 
 
