@@ -350,3 +350,14 @@ def test_a_smaller_sufficient_set_contradicts_the_proof(asked):
     claims = verify_explanation(false, model, graph, sets=None).claims
     about = f"no smaller set than {len(larger)} events suffices"
     assert [claim.status for claim in claims if claim.about == about] == [CONTRADICTED]
+
+
+def test_what_an_even_if_document_cannot_hold_is_not_checked(asked):
+    graph, _, model = asked
+    mine = cody.decided_by(lambda scores: scores[:, 0] + 0.1)
+    for options in ({"decision": mine}, {"by": lambda graph, rows: graph.src[rows]}):
+        document = cody.even_if(model, graph, graph.query(ROW), size=8, **options).to_json()
+        report = verify_explanation(document, model, graph, sets=0)
+        assert CONTRADICTED not in {claim.status for claim in report.claims}
+        assert "function" in report.claims[-1].detail
+        assert report.claims[-1].status == NOT_CHECKED
