@@ -20,7 +20,7 @@ from cody.graph import TemporalGraph
 from cody.graph.dependants import Rule
 from cody.graph.edits import Add, Alter, Edit, Move
 from cody.graph.units import EVENT, Unit
-from cody.models.contract import subject_of
+from cody.models.contract import Model, subject_of
 from cody.models.decision import LINK, Above
 from cody.models.labels import about_node
 from cody.utils.words import count
@@ -101,12 +101,8 @@ def what_if(
     else:
         changed = Scenario(query, link.event, removal.rows, changes)
         _say_what_is_too_late(graph, changed, new_nodes, about)
-    asked = about_node(query) if each and subject_of(model) == "node" else query
-    if each and (rule is not None or units.by != EVENT):
-        some = each_unit(model, graph, asked, units.kind, rule)
-        scenarios += [_without_unit(scenarios[0], unit) for unit in some]
-    elif each:
-        scenarios += [scenarios[0]._replace(removed=frozenset({row})) for row in near(model, graph, asked).tolist()]
+    if each:
+        scenarios += _without_each(model, graph, scenarios[0], units)
     answers = decide_cases(model, graph, scenarios, decision, new_nodes=new_nodes)
     if as_json:
         print_json([_answer(graph, case, answer) for case, answer in zip(scenarios, answers, strict=True)])
@@ -131,6 +127,14 @@ def _scenarios(
     if not along:
         return [unchanged, literal]
     return [unchanged, literal, literal._replace(removed=removal.rows | along, dependants=along)]
+
+
+def _without_each(model: Model, graph: TemporalGraph, unchanged: Scenario, units: UnitOptions) -> list[Scenario]:
+    """The history without each past event of the query in turn, or without each unit of them."""
+    query = about_node(unchanged.query) if subject_of(model) == "node" else unchanged.query
+    if units.rule is None and units.by == EVENT:
+        return [unchanged._replace(removed=frozenset({row})) for row in near(model, graph, query).tolist()]
+    return [_without_unit(unchanged, unit) for unit in each_unit(model, graph, query, units.kind, units.rule)]
 
 
 def _without_unit(unchanged: Scenario, unit: Unit) -> Scenario:

@@ -68,6 +68,8 @@ def numbers(*values: float | None, line: float = 0.0) -> list[str]:
 
     >>> numbers(0.0021, 0.0087, line=0.00616)
     ['0.0021', '0.0087']
+    >>> numbers(0.998, 0.881, line=0.9), numbers(0.998, 0.881, line=0.99)
+    (['1.00', '0.88'], ['0.998', '0.881'])
     """
     known = [value for value in values if value is not None]
     pairs = [(value, line) for value in known] + [(known[0], known[-1])] * bool(known)
@@ -76,7 +78,7 @@ def numbers(*values: float | None, line: float = 0.0) -> list[str]:
     def tells_apart(digits: int) -> bool:
         return all(_fixed(one, digits) != _fixed(other, digits) for one, other in pairs)
 
-    rare = min(line, 1 - line) if 0 < line < 1 else 1.0
+    rare = max(round(min(line, 1 - line), 9), 1e-9) if 0 < line < 1 else 1.0  # 1 - 0.9 is just below 0.1
     least = min(max(2, 1 - math.floor(math.log10(rare))), 6)
     digits = next((digits for digits in range(least, 7) if tells_apart(digits)), least)
     return ["–" if value is None else _fixed(value, digits) for value in values]

@@ -44,14 +44,17 @@ function storeClicks() {
   for (const [pair, margin] of data.clicks.pairs) answers.set(keyOf(pair), { margin, order: -1 });
 }
 
-// As decision.py writes them: two digits, or as many as tell a number from the original one and from the line.
+// As margins.py writes them: with two digits of the threshold or of its complement, or with as many as tell a number
+// from the original one and from the threshold.
 function written(...margins) {
   const { line, span, threshold } = data.decision;
+  const rare = span === undefined ? Math.min(threshold, 1 - threshold) : 1;
+  const least = Math.min(Math.max(2, 1 - Math.floor(Math.log10(Number(rare.toFixed(9))))), 6);
   const figures = margins.map((margin) => (span === undefined ? probability(margin + line) : margin));
   const known = new Set([...figures, span === undefined ? threshold : 0]);
   const text = (value, digits) => value.toFixed(digits);
   const distinct = (digits) => new Set([...known].map((value) => text(value, digits).replace("-0.00", "0.00"))).size;
-  const digits = [2, 3, 4, 5, 6].find((number) => distinct(number) === known.size) ?? 2;
+  const digits = [2, 3, 4, 5, 6].find((number) => number >= least && distinct(number) === known.size) ?? least;
   return figures.map((figure) => text(figure, digits));
 }
 
