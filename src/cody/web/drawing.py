@@ -34,6 +34,7 @@ NOW = 1.05  # where the explained link stands; past events lie between 0 and 1
 LETTERS = 13.0  # of a title, to an inch
 CROWDED = 4.0  # inches; a narrower figure has fewer labels
 BETWEEN_ENDS = 1.2  # lanes
+CROSS = 0.7  # of an arrow: where it is crossed out
 KINDS = {"pdf", "svg", "png"}
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -69,7 +70,8 @@ def figure(why: Shown, width: float = NARROW) -> Figure:
             if event.src in height and event.dst in height and event.src != event.dst:
                 _draw_event(plot, facts, number, (height[event.src], height[event.dst]), layout.places[number])
         _draw_link(plot, facts, height)
-        plot.set_title("\n".join(textwrap.wrap(_title(facts), int(LETTERS * width))), fontsize=8, loc="left")
+        wrapped = (part for line in _title(facts) for part in textwrap.wrap(line, int(LETTERS * width)))
+        plot.set_title("\n".join(wrapped), fontsize=8, loc="left")
         handles = list(_legend(facts))
         columns = len(handles) if width > CROWDED or len(handles) < 4 else 2
         made.legend(handles=handles, loc="outside lower center", ncols=columns, handlelength=1.6, columnspacing=1.2)
@@ -111,16 +113,18 @@ def _ends(event: ShownEvent) -> tuple[str, str]:
     return event.src, event.dst
 
 
-def _title(facts: Facts) -> str:
+def _title(facts: Facts) -> list[str]:
+    """The decision, and below it what becomes of it."""
     why = facts.why
     first, last = facts.gauge.written(why.original, why.logits[-1])
     about = facts.labels[why.src] if why.subject == "node" else f"{facts.labels[why.src]} → {facts.labels[why.dst]}"
+    before = f"{about}: {facts.gauge.word} {first} ({facts.outcome(why.original)})"
     if not why.rows or why.logits[-1] is None:
-        return f"{about}: {facts.gauge.word} {first} ({facts.outcome(why.original)})"
+        return [before]
     changed = f"without {len(why.rows)} {facts.event}{'s' if len(why.rows) > 1 else ''}"
     if any(why.candidates[facts.number[row]].edit != REMOVED for row in why.rows):
         changed = f"with {len(why.rows)} edit{'s' if len(why.rows) > 1 else ''}"
-    return f"{about}: {facts.gauge.word} {first}, {changed} {last} ({facts.outcome(why.logits[-1])})"
+    return [before, f"{changed}: {last} ({facts.outcome(why.logits[-1])})"]
 
 
 def _draw_lanes(plot: Axes, facts: Facts, height: dict[str, float], layout: Axis) -> None:
@@ -163,7 +167,8 @@ def _draw_event(plot: Axes, facts: Facts, number: int, lanes: tuple[float, float
     )
     plot.add_patch(arrow)
     if decisive and event.edit == REMOVED:
-        plot.plot([x], [(start + end) / 2], "x", color=INK, markersize=4.5, markeredgewidth=1.3, zorder=4)
+        y = start + CROSS * (end - start)  # off the lanes between
+        plot.plot([x], [y], "x", color=INK, markersize=4.5, markeredgewidth=1.3, zorder=4)
 
 
 def _draw_link(plot: Axes, facts: Facts, height: dict[str, float]) -> None:
