@@ -37,6 +37,7 @@ app = CommandGroup(
         "impact": "Find the later predictions that would be different without some events.",
         "view": "Turn an explanation into an HTML page.",
         "serve": "Explore a model in the browser.",
+        "mcp": "Let a language model ask.",
         "survey": "Explain many predictions and summarize what decides them.",
         "audit": "Find out what a model reacts to.",
         "train": "Train a model that predicts links, or the labels of events.",

@@ -7,6 +7,7 @@ import secrets
 import socket
 import webbrowser
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cody.cli import options as shared
 from cody.cli.command import command, option, whole
@@ -16,7 +17,16 @@ from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
 from cody.utils.words import sanitize
 
+if TYPE_CHECKING:
+    from cody.web.live import Live
+
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
+searches_option = option(
+    "--searches", type=whole(1, 64), default=2, help="Maximum number of simultaneous searches; others wait."
+)
+seconds_option = option("--seconds", type=float, default=30.0, help="Time limit of each search.")
 
 
 @command("serve")
@@ -33,8 +43,8 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
     metavar="NAME",
     help="Another host name under which browsers reach this server. Repeatable.",
 )
-@option("--searches", type=whole(1, 64), default=2, help="Maximum number of simultaneous searches; others wait.")
-@option("--seconds", type=float, default=30.0, help="Time limit of each search.")
+@searches_option
+@seconds_option
 @option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
 def serve(
     source: shared.ModelSource,
@@ -51,31 +61,9 @@ def serve(
     """Explore a model in the browser: choose links, switch events on and off, add others, run searches."""
     import uvicorn
 
-    from cody.models.decided import decision_of
-    from cody.utils.deadline import check_seconds
     from cody.web.app import create_app
-    from cody.web.live import Limits, Live
 
-    check_seconds(seconds)
-    decision = decide.decision()
-    named = source.named()
-    model, graph = source.open(named), named.graph
-    if decision is not None and graph.num_events:  # one that the model cannot answer is an error now, not for each link
-        last = graph.query(graph.num_events - 1)
-        decision_of(model, last, decision).applies_to(graph, last)  # looks up the nodes that it names
-    limits = Limits(searches=searches, seconds=seconds)
-    protected = shared.parse_protected(graph, protect)
-    live = Live(
-        graph,
-        model,
-        source.data,
-        source.model,
-        limits,
-        protect=protected,
-        decision=decision,
-        by=units.kind,
-        dependants=units.rule,
-    )
+    live = live_model(source, protect, decide, units, searches, seconds)
     token = "" if _is_loopback(host) else secrets.token_urlsafe(24)
     listener = listen(host, port)
     address = _address(listener)
@@ -87,6 +75,48 @@ def serve(
     with listener, waiting():
         config = uvicorn.Config(served, log_level="warning", limit_concurrency=512, server_header=False)
         uvicorn.Server(config).run([listener])
+
+
+def live_model(
+    source: shared.ModelSource,
+    protect: Sequence[str],
+    decide: shared.DecisionOptions,
+    units: UnitOptions,
+    searches: int,
+    seconds: float,
+) -> Live:
+    """The model and the data that a server answers about, with its limits.
+
+    Args:
+        source: Model and data.
+        protect: What must not be removed.
+        decide: How it is decided where a request does not say so.
+        units: What changes together.
+        searches: Maximum number of simultaneous searches.
+        seconds: Time limit of each.
+    """
+    from cody.models.decided import decision_of
+    from cody.utils.deadline import check_seconds
+    from cody.web.live import Limits, Live
+
+    check_seconds(seconds)
+    decision = decide.decision()
+    named = source.named()
+    model, graph = source.open(named), named.graph
+    if decision is not None and graph.num_events:  # one that the model cannot answer is an error now, not for each link
+        last = graph.query(graph.num_events - 1)
+        decision_of(model, last, decision).applies_to(graph, last)  # looks up the nodes that it names
+    return Live(
+        graph,
+        model,
+        source.data,
+        source.model,
+        Limits(searches=searches, seconds=seconds),
+        protect=shared.parse_protected(graph, protect),
+        decision=decision,
+        by=units.kind,
+        dependants=units.rule,
+    )
 
 
 def _is_loopback(host: str) -> bool:

@@ -22,6 +22,7 @@ EXTRAS = {
     "fastapi": "serve",
     "uvicorn": "serve",
     "networkx": "networkx",
+    "mcp": "mcp",
 }  # modules that the core does without → the extra that brings them
 
 

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.exception_handlers import request_validation_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from starlette.routing import Match
 
 from cody._version import __version__
@@ -20,13 +20,21 @@ from cody.explaining.what_if import Scenario, parse_add, parse_move, parse_rows
 from cody.graph.columns import LONGEST_NAME
 from cody.graph.edits import Add, Edit, Move
 from cody.models.contract import check_changes
-from cody.models.decision import Above
-from cody.models.predict import Prediction
-from cody.models.predict_labels import LabelPrediction
 from cody.web import live_pages as pages
-from cody.web.gauge import gauge, outcome
+from cody.web.bodies import (
+    About,
+    EventBody,
+    Node,
+    Partner,
+    Problem,
+    Scored,
+    SearchProgress,
+    event_body,
+    progress_body,
+    scored_body,
+)
 from cody.web.guard import Guard
-from cody.web.live import BusyError, Job, Live, UnknownError
+from cody.web.live import BusyError, Live, UnknownError
 from cody.web.questions import (
     LARGEST_ROW,
     MOST_ROWS,
@@ -39,8 +47,6 @@ from cody.web.questions import (
     in_field,
     whole,
 )
-from cody.web.sessions import Answer
-from cody.web.standing import as_plain
 
 MOST_LISTED = 100
 MOST_SIDE = 12
@@ -49,93 +55,6 @@ MOST_PARTNERS = 12
 Identifier = Annotated[str, Path(min_length=1, max_length=40)]
 Count = Annotated[int, Query(ge=1, le=MOST_LISTED)]
 Before = Annotated[int | None, Query(ge=1, le=LARGEST_ROW)]
-
-
-class Problem(BaseModel):
-    """Why a request failed, with the library's own error message."""
-
-    detail: str
-
-
-class LeaderBody(BaseModel):
-    """A place of a ranking: a node or a class, and its score."""
-
-    name: str
-    score: float
-
-
-class StandingBody(BaseModel):
-    """What lies behind a margin: a rank and the best, or a number; and the same in words."""
-
-    value: float | None
-    rank: int | None
-    leaders: list[LeaderBody]
-    figure: str
-
-
-class Scored(BaseModel):
-    """The prediction with nothing changed, and with the changes.
-
-    `original` and `logit` are margins of the decision: above 0, it is positive. By default they are logits.
-    """
-
-    original: float
-    logit: float
-    score: str
-    probability: float | None
-    predicted: bool
-    outcome: str
-    standing: StandingBody | None
-
-
-class SearchProgress(BaseModel):
-    """The progress of a search."""
-
-    id: str
-    state: str
-    explainer: str
-    tried: int
-    error: str | None
-    sentence: str | None
-
-
-class EventBody(BaseModel):
-    """An event, and the model's prediction just before it."""
-
-    row: int
-    src: str
-    dst: str
-    time: float
-    logit: float | None
-    probability: float
-    predicted: bool | str  # whether the link is predicted, or the predicted class
-
-
-class Partner(BaseModel):
-    """A node, and how likely the next event with it is."""
-
-    name: str
-    logit: float
-    probability: float
-
-
-class Node(BaseModel):
-    """A node with its latest events and most likely partners."""
-
-    name: str
-    events: list[EventBody]
-    partners: list[Partner]
-
-
-class About(BaseModel):
-    """The model and the data of this server."""
-
-    version: str
-    data: str
-    model: str
-    events: int
-    nodes: int
-    explainers: list[str]
 
 
 REFUSED: dict[int | str, dict[str, Any]] = {
@@ -159,7 +78,15 @@ def create_app(
         yield
         live.close()
 
-    app = FastAPI(title="CoDy", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = FastAPI(
+        title="CoDy",
+        summary="Which past events, had they not happened, would have changed this prediction?",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        generate_unique_id_function=lambda route: route.name,
+    )
     app.add_exception_handler(CodyError, _problem)
     app.add_exception_handler(405, _other_methods)
     _add_pages(app, live)
@@ -307,17 +234,21 @@ def _add_questions(app: FastAPI, live: Live) -> None:
     graph = live.graph
 
     def about() -> About:
+        """The data and the model of this server."""
         sizes = {"events": graph.num_events, "nodes": graph.num_nodes}
         return About(version=__version__, data=live.data_name, model=live.model_name, explainers=pages.NAMES, **sizes)
 
     def score(question: LinkQuestion) -> Scored:
-        return _scored(live.score(live.as_scored(as_case(graph, question)), as_decision(question)))
+        """The prediction with nothing changed, and with changes."""
+        return scored_body(live.score(live.as_scored(as_case(graph, question)), as_decision(question)))
 
     def events(before: Before = None, count: Count = 25) -> list[EventBody]:
+        """The latest events before a row, latest first, each with the model's prediction just before it."""
         last = graph.num_events if before is None else min(before, graph.num_events)
-        return list(map(_event, live.events(last, count)))
+        return list(map(event_body, live.events(last, count)))
 
     def node(name: Annotated[str, Path(min_length=1, max_length=LONGEST_NAME)], count: Count = 25) -> Node:
+        """A node with its latest events and its most likely partners."""
         try:
             number = graph.node(name)
         except CallError as error:
@@ -333,55 +264,32 @@ def _add_questions(app: FastAPI, live: Live) -> None:
         ]
         return Node(
             name=called,
-            events=list(map(_event, live.events_of(number, count))),
+            events=list(map(event_body, live.events_of(number, count))),
             partners=partners,
         )
 
     app.add_api_route("/api/about", about, methods=["GET"], responses=REFUSED)
     app.add_api_route("/api/score", score, methods=["POST"], responses=REFUSED)
     app.add_api_route("/api/events", events, methods=["GET"], responses=REFUSED)
-    app.add_api_route("/api/nodes/{name}", node, methods=["GET"], responses=REFUSED)
-
-
-def _scored(answer: Answer) -> Scored:
-    original, logit, decision, state = answer
-    standing = as_plain(decision, state)
-    return Scored(
-        original=round(original, 6),
-        logit=round(logit, 6),
-        score=gauge(decision, ()).written(round(original, 5), round(logit, 5))[1],
-        probability=round(decision.score(logit), 6) if isinstance(decision, Above) else None,
-        predicted=logit > 0,
-        outcome=outcome(decision, logit),
-        standing=None if standing is None else StandingBody(**standing),
-    )
-
-
-def _event(scored: Prediction | LabelPrediction) -> EventBody:
-    assert scored.event is not None  # a row was requested
-    return EventBody(
-        row=scored.event,
-        src=scored.src,
-        dst=scored.dst,
-        time=scored.time,
-        logit=round(scored.logit, 6) if isinstance(scored, Prediction) else None,
-        probability=round(scored.score, 6),
-        predicted=scored.predicted,
-    )
+    app.add_api_route("/api/nodes/{name:path}", node, methods=["GET"], responses=REFUSED)
 
 
 def _add_searches(app: FastAPI, live: Live) -> None:
     def start(search: Search) -> SearchProgress:
+        """Start a search, or find the one for the same request; it needs a look every few seconds to go on."""
         case, decision = live.as_scored(as_case(live.graph, search)), as_decision(search)
-        return _searched(live.search(case, search.explainer, decision=decision, **search.options))
+        return progress_body(live.search(case, search.explainer, decision=decision, **search.options))
 
     def look(id: Identifier) -> SearchProgress:
-        return _searched(live.job(id))
+        """How far a search is."""
+        return progress_body(live.job(id))
 
     def cancel(id: Identifier) -> SearchProgress:
-        return _searched(live.cancel(id))
+        """Stop a search and delete it."""
+        return progress_body(live.cancel(id))
 
     def read(id: Identifier) -> Response:
+        """The explanation that a search found: a document of the schema cody/explanation/3."""
         job = live.job(id)
         if job.why is None:
             raise UnknownError(f"this search has no result: it is {job.state}")
@@ -391,18 +299,8 @@ def _add_searches(app: FastAPI, live: Live) -> None:
         ("/api/explanations", start, "POST"),
         ("/api/explanations/{id}", look, "GET"),
         ("/api/explanations/{id}", cancel, "DELETE"),
-        ("/api/explanations/{id}/document", read, "GET"),
     ]
     for path, function, method in routes:
         app.add_api_route(path, function, methods=[method], responses=REFUSED)
-
-
-def _searched(job: Job) -> SearchProgress:
-    return SearchProgress(
-        id=job.id,
-        state=job.state,
-        explainer=job.choice.explainer,
-        tried=job.tried,
-        error=job.error,
-        sentence=None if job.why is None else job.why.sentence,
-    )
+    document = {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "The document"}
+    app.add_api_route("/api/explanations/{id}/document", read, methods=["GET"], responses=REFUSED | {200: document})

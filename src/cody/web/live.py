@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody.errors import BudgetError, CallError, CodyError, first_line
-from cody.explaining.explanation import Explanation
+from cody.explaining.explanation import Explanation, Verification
 from cody.explaining.pipeline import explain
+from cody.explaining.verification import verify_change
 from cody.explaining.what_if import Scenario
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.graph.dependants import Rule
@@ -26,6 +27,7 @@ from cody.graph.neighbourhood import SIZE, candidates, ends_first
 from cody.graph.protected import Protected
 from cody.graph.units import UnitKind
 from cody.models.contract import Change, Model, as_seen, label_task, model_on, reach
+from cody.models.decided import decide
 from cody.models.labels import LabelTask
 from cody.models.predict import Predictions, likely_partners, predict
 from cody.models.predict_labels import LabelPredictions, label_query
@@ -34,6 +36,7 @@ from cody.search.near_units import NearUnits
 from cody.search.oracle import Oracle, counting
 from cody.search.result import FOUND, result
 from cody.study.explainers import EDITS, explainer, find, find_edits
+from cody.utils.deadline import until
 from cody.utils.words import moment_and_zone
 from cody.web.sessions import Answer, StateSession, Wanted, check_decision, open_states
 
@@ -147,12 +150,19 @@ class Live:
         decision = self.decision if decision is None else decision
         case = self._with_units(case)
         kept = self._session(case, decision)
-        change: Change = case.removed | {kept.first_imagined + place for place in range(len(case.edits))}
         with kept.lock:
-            original, changed = kept.session.states([frozenset(), change])
+            original, changed = kept.session.states([frozenset(), _change(case, kept.first_imagined)])
         assert original.margin is not None  # no budget could run out
         assert changed.margin is not None
         return Answer(original.margin, changed.margin, kept.session.decision, changed)
+
+    def verify(self, case: Scenario, answer: Answer) -> Verification | None:
+        """What the reference implementation says about the answer to a case; None: there was no time for it."""
+        case = self._with_units(case)
+        graph, model = self.imagined(case)
+        decided, claimed = decide(model, graph, case.query, answer.decision), (answer.original, answer.logit)
+        with until(time.monotonic() + self.limits.seconds):
+            return verify_change(decided, case.query, _change(case, self.graph.num_events), claimed, full=False)
 
     def _with_units(self, case: Scenario) -> Scenario:
         """The case without all events of the units that its rows stand for, and without what goes along with them."""
@@ -259,7 +269,7 @@ class Live:
         graph, model = self.imagined(case)
         named = np.array(sorted(case.removed), dtype=np.int64)
         near = partial(_near_or_named, named=named, protect=self.protect and self.protect.at(case.query))
-        change = case.removed | {graph.num_events + place for place in range(len(case.edits))}
+        change = _change(case, graph.num_events)
 
         def each_alone(oracle: Oracle, ranking: IntArray) -> SearchResult:
             with suppress(BudgetError):  # not evaluated: out of time
@@ -414,6 +424,11 @@ class Live:
     def _check_wanted(self, job: Job) -> None:
         if not self._is_wanted(job):
             raise StoppedError
+
+
+def _change(case: Scenario, first_imagined: int) -> Change:
+    """The rows that a case changes: those that it removes, and the imagined ones."""
+    return case.removed | {first_imagined + place for place in range(len(case.edits))}
 
 
 def _near_or_named(

@@ -1,0 +1,141 @@
+"""The answers of the server as typed structs."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from cody.models.decision import Above
+from cody.models.predict import Prediction
+from cody.models.predict_labels import LabelPrediction
+from cody.web.gauge import gauge, outcome
+from cody.web.live import Job
+from cody.web.sessions import Answer
+from cody.web.standing import as_plain
+
+
+class Problem(BaseModel):
+    """Why a request failed, with the library's own error message."""
+
+    detail: str
+
+
+class LeaderBody(BaseModel):
+    """A place of a ranking: a node or a class, and its score."""
+
+    name: str
+    score: float
+
+
+class StandingBody(BaseModel):
+    """What lies behind a margin: a rank and the best, or a number; and the same in words."""
+
+    value: float | None
+    rank: int | None
+    leaders: list[LeaderBody]
+    figure: str
+
+
+class Scored(BaseModel):
+    """The prediction with nothing changed, and with the changes.
+
+    `original` and `logit` are margins of the decision: above 0, it is positive. By default they are logits.
+    """
+
+    original: float
+    logit: float
+    score: str
+    probability: float | None
+    predicted: bool
+    outcome: str
+    standing: StandingBody | None
+
+
+class SearchProgress(BaseModel):
+    """The progress of a search."""
+
+    id: str
+    state: str
+    explainer: str
+    tried: int
+    error: str | None
+    sentence: str | None
+
+
+class EventBody(BaseModel):
+    """An event, and the model's prediction just before it."""
+
+    row: int
+    src: str
+    dst: str
+    time: float
+    logit: float | None
+    probability: float
+    predicted: bool | str  # whether the link is predicted, or the predicted class
+
+
+class Partner(BaseModel):
+    """A node, and how likely the next event with it is."""
+
+    name: str
+    logit: float
+    probability: float
+
+
+class Node(BaseModel):
+    """A node with its latest events and most likely partners."""
+
+    name: str
+    events: list[EventBody]
+    partners: list[Partner]
+
+
+class About(BaseModel):
+    """The model and the data of this server."""
+
+    version: str
+    data: str
+    model: str
+    events: int
+    nodes: int
+    explainers: list[str]
+
+
+def scored_body(answer: Answer) -> Scored:
+    """What is decided about a link, as the server says it."""
+    original, logit, decision, state = answer
+    standing = as_plain(decision, state)
+    return Scored(
+        original=round(original, 6),
+        logit=round(logit, 6),
+        score=gauge(decision, ()).written(round(original, 5), round(logit, 5))[1],
+        probability=round(decision.score(logit), 6) if isinstance(decision, Above) else None,
+        predicted=logit > 0,
+        outcome=outcome(decision, logit),
+        standing=None if standing is None else StandingBody(**standing),
+    )
+
+
+def event_body(scored: Prediction | LabelPrediction) -> EventBody:
+    """The prediction of an event, as the server says it."""
+    assert scored.event is not None  # a row was requested
+    return EventBody(
+        row=scored.event,
+        src=scored.src,
+        dst=scored.dst,
+        time=scored.time,
+        logit=round(scored.logit, 6) if isinstance(scored, Prediction) else None,
+        probability=round(scored.score, 6),
+        predicted=scored.predicted,
+    )
+
+
+def progress_body(job: Job) -> SearchProgress:
+    """How far a search is, as the server says it."""
+    return SearchProgress(
+        id=job.id,
+        state=job.state,
+        explainer=job.choice.explainer,
+        tried=job.tried,
+        error=job.error,
+        sentence=None if job.why is None else job.why.sentence,
+    )
