@@ -317,3 +317,4 @@ PAGE = Output("a page", ".html .htm")
 LINES = Output("lines of JSON", ".jsonl .json .ndjson .txt .gz")  # .gz is refused with its own reason
 FIGURE = Output("a figure", ".pdf .svg .png")
 TABLE = Output("a table", ".csv .parquet")
+BUNDLE = Output("a zip file", ".zip")

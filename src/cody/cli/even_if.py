@@ -48,8 +48,8 @@ def check_even_if(chosen: Explainer, *, others: dict[str, bool]) -> None:
 
 def answer_even_if(
     model: Model, graph: TemporalGraph, request: Request, query: Query, *, alone: bool, as_json: bool, html: Path | None
-) -> None:
-    """Search and print.
+) -> EvenIf:
+    """Search and print; the answer.
 
     Args:
         model: The model.
@@ -74,6 +74,7 @@ def answer_even_if(
 
         write_html(found.to_html(), html)
         say(f"Page: {sanitize(html, 200)}")
+    return found
 
 
 def answer_even_if_of_many(

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from cody.cli import options as shared
-from cody.cli.command import COUNT, FIGURE, LINES, bundled, command, given_by, option_fields, real, section, whole
+from cody.cli.command import (
+    BUNDLE,
+    COUNT,
+    FIGURE,
+    LINES,
+    bundled,
+    command,
+    given_by,
+    option_fields,
+    real,
+    section,
+    whole,
+)
 from cody.cli.messages import print_csv, print_json, say
 from cody.cli.progress import progress
 from cody.cli.units import UnitOptions, unit_options
@@ -28,6 +40,9 @@ from cody.search.widening import WIDTHS
 from cody.study.explainers import NEAR, Explainer, check_options, explainer, find
 from cody.study.request import Request
 from cody.utils import words
+
+if TYPE_CHECKING:
+    from cody.explaining.even_if import EvenIf
 
 _link, _even, _space = section("The link"), section("The question"), option_fields("The search space")
 _search, _own = option_fields("The search"), option_fields("Options of single explainers")
@@ -115,6 +130,10 @@ class ResultOptions:
     figure_width: float = _output(
         type=real(1, 40), default=3.3, help="Its width in inches: 3.3 for one column, 7 for two."
     )
+    bundle: Path | None = _output(
+        type=BUNDLE, help="Write a zip file for cody verify: the explanation, its page and the events up to the link."
+    )
+    with_model: bool = _output(is_flag=True, help="With --bundle: put the folder of the model into it, too.")
     as_csv: bool = given_by(shared.csv_option)
     as_json: bool = given_by(shared.json_option)
 
@@ -126,10 +145,11 @@ class ResultOptions:
         shared.check_formats(self.as_csv, self.as_json)
 
     def check_pictures(self, events: str | None) -> None:
-        """Refuse to search for what could not be drawn."""
-        if events is not None and (self.html is not None or self.figure is not None):
-            option = "--html" if self.html is not None else "--figure"
-            raise CallError(f"{option} shows one link; leave out --events, or make pages of its lines with cody view")
+        """Refuse to search for what could not be drawn or packed."""
+        of_one = {"--html": self.html, "--figure": self.figure, "--bundle": self.bundle}
+        given = [option for option, file in of_one.items() if file is not None]
+        if events is not None and given:
+            raise CallError(f"{given[0]} shows one link; leave out --events, or make pages of its lines with cody view")
         if self.html is not None:
             from cody.web import check_page_file
 
@@ -141,6 +161,28 @@ class ResultOptions:
 
             check_figure_file(self.figure)
 
+    def check_bundle(self, model: str) -> None:
+        """Refuse to search for what could not be packed."""
+        if self.bundle is None:
+            if self.with_model:
+                raise CallError("--with-model puts the model into a bundle: give --bundle FILE, too")
+            return
+        from cody.engine.named import is_factory
+        from cody.explaining.bundle import check_bundle_file
+
+        check_bundle_file(self.bundle)
+        if self.with_model and is_factory(model):
+            raise CallError(f"--with-model needs the folder of a model, and {model} is a function: leave it out")
+
+    def write_bundle(self, answer: Explanation | EvenIf, graph: TemporalGraph, model: str) -> None:
+        """Write the bundle that is wanted, if one is."""
+        if self.bundle is None:
+            return
+        from cody.explaining.bundle import write_bundle
+
+        write_bundle(answer, graph, self.bundle, model=model if self.with_model else None)
+        say(f"Bundle: {words.sanitize(self.bundle, 200)}")
+
 
 @command(
     "explain",
@@ -151,6 +193,7 @@ class ResultOptions:
         "cody explain --event 53851 --rather-than 942": "why 105 rather than 942",
         "cody explain --event 53007 --by pair": "which conversations decide",
         "cody explain --event 53869 --even-if": "what could be missing without any effect",
+        "cody explain --event 53854 --bundle why.zip": "a file that somebody else can verify",
         "cody explain --events rows.txt --workers 4 --out why.jsonl": "many links; rerun to resume",
     },
 )
@@ -186,6 +229,7 @@ def explain(
     chosen, decision = search.chosen(source), decide.decision()
     chosen = replace(chosen, by=units.kind, dependants=units.rule)
     result.check_pictures(events)
+    result.check_bundle(source.model)
     if even_if:
         from cody.cli.even_if import answer_even_if, answer_even_if_of_many, check_even_if
 
@@ -211,7 +255,8 @@ def explain(
         answer_even_if_of_many(*question, queries, alone=alone, as_csv=result.as_csv)
         return
     if even_if:
-        answer_even_if(*question, queries[0], alone=alone, as_json=result.as_json, html=result.html)
+        found = answer_even_if(*question, queries[0], alone=alone, as_json=result.as_json, html=result.html)
+        result.write_bundle(found, named.graph, source.model)
         return
     if events is not None:
         from cody.cli.explain_many import explain_many
@@ -263,7 +308,8 @@ def _say_if_predicted(why: Explanation) -> None:
 
 
 def _show(why: Explanation, question: ExplainRequest, result: ResultOptions) -> None:
-    """Print an explanation, and write its page and its figure."""
+    """Print an explanation, and write its page, its figure and its bundle."""
+    result.write_bundle(why, question.graph, question.request.names["model"])
     if result.html is not None:
         from cody.web import write_page
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import is_zipfile
 
 import click
 
 from cody.cli.command import COUNT, FILE, Number, argument, command, option
 from cody.cli.messages import print_json
-from cody.cli.options import ModelSource, json_option, model_options
+from cody.cli.options import ModelSource, is_left_out, json_option, model_options
 from cody.cli.progress import progress
 from cody.cli.view import read_documents
 from cody.errors import CallError, DataError
@@ -34,9 +36,10 @@ class NumberOfSets(Number):
     examples={
         "cody verify why.json": "replay what cody explain --json printed",
         "cody verify why.jsonl --sets all": "every explanation of a file, and every set that was evaluated",
+        "cody verify why.zip": "what --bundle wrote, with the events and the model in it",
     },
 )
-@argument("file", "What cody explain --json or --out wrote; - reads standard input.", type=FILE)
+@argument("file", "What cody explain --json, --out or --bundle wrote; - reads standard input.", type=FILE)
 @option("--line", type=COUNT, help="Line of the explanation, if the file has several. Default: all of them.")
 @option(
     "--sets",
@@ -52,6 +55,11 @@ def verify(file: Path, line: int | None, sets: int | None, source: ModelSource, 
 
     The reference implementation replays the log from its first event. The exit code is 1 if a claim is contradicted.
     """
+    if file.suffix.lower() == ".zip" or is_zipfile(file):
+        if line is not None:
+            raise CallError(f"--line chooses one of several explanations, and {file} holds one: leave it out")
+        _print({1: _of_bundle(file, sets, source)}, as_json=as_json)
+        return
     from cody.explaining.claims import verify_explanation
 
     documents = read_documents(file)
@@ -72,10 +80,32 @@ def verify(file: Path, line: int | None, sets: int | None, source: ModelSource, 
             except DataError as error:
                 where = f"explanation {number} of {len(documents):,} in {file}" if len(documents) > 1 else str(file)
                 raise DataError(f"{where}: {error}") from None
+    _print(reports, as_json=as_json)
+
+
+def _of_bundle(file: Path, sets: int | None, source: ModelSource) -> ClaimReport:
+    """The claims of a bundle, by what is in it; by other data or another model where these are named."""
+    from cody.engine.named import NamedModel
+    from cody.explaining.bundle import opened_bundle, verify_opened
+
+    graph = None if is_left_out("data") else source.load()
+    with opened_bundle(file) as bundle, progress("Replaying evaluated sets", None) as move:
+        if is_left_out("model") and bundle.folder is not None:
+            opener = lambda _: bundle.model()  # noqa: E731
+        else:
+            any_log = replace(source, allow_data_mismatch=True)  # a claim says whether it is the right model
+            opener = lambda log: any_log.open(NamedModel(source.model, lambda: log))  # noqa: E731
+        return verify_opened(
+            bundle, opener, graph, sets=sets, watch=lambda done, total: move(completed=done, total=total)
+        )
+
+
+def _print(reports: dict[int, ClaimReport], *, as_json: bool) -> None:
+    """Print what became of the claims; the exit code is 1 unless all are confirmed or not checked."""
     if as_json:
         print_json([report.to_dict() | {"line": number} for number, report in reports.items()])
     else:
-        _show(reports, several=len(chosen) > 1)
+        _show(reports, several=len(reports) > 1)
     if not all(report.is_confirmed for report in reports.values()):
         sys.exit(1)
 

@@ -18,16 +18,16 @@ from cody.errors import CallError, CodyError
 from cody.explaining.document import DERIVED, ExplanationDocument, document_of, explanation_of, read_document, to_plain
 from cody.explaining.even_if import SCHEMA as EVEN_IF
 from cody.explaining.even_if import EvenIf, read_even_if
-from cody.explaining.explanation import Event, Explanation
+from cody.explaining.explanation import Event, Explanation, Verification
 from cody.explaining.pipeline import event_with_features, scope_of, surroundings_of
 from cody.explaining.settings import near_units
 from cody.explaining.verification import differ, reference_logit
 from cody.explaining.wording import subject
 from cody.graph import Query, TemporalGraph, check_query
 from cody.graph.edits import ADDED, MOVED, REMOVED, Add, Edit, Move
-from cody.models.contract import Change, Model, identity_of, logit_of_only, model_on
+from cody.models.contract import Change, Model, identity_of, is_a_verification, logit_of_only, model_on
 from cody.models.decided import decide, standings_of
-from cody.models.decision import DecidedBy, Decision, Standing
+from cody.models.decision import DecidedBy, Decision, InTop, Standing
 from cody.models.labels import event_of_query
 from cody.models.margins import flips
 from cody.search.near_units import NearUnits
@@ -91,6 +91,7 @@ def verify_explanation(
     sets: int | None = SETS,
     decision: Decision | None = None,
     watch: Watch | None = None,
+    beginning_of: str | None = None,
 ) -> ClaimReport:
     """Check every claim of an explanation against the data and the model that it names.
 
@@ -102,6 +103,7 @@ def verify_explanation(
         sets: How many of the evaluated sets to replay; the smallest ones, on which proofs rest, come first. None: all.
         decision: What `cody.decided_by` was given, which a document cannot hold.
         watch: Called with the number of sets replayed so far, and in total.
+        beginning_of: The identity of the whole log, where `graph` is only its beginning, up to the link.
 
     Returns:
         The claims, each confirmed, contradicted or not checked.
@@ -121,10 +123,13 @@ def verify_explanation(
     if plain.get("schema") == EVEN_IF:
         from cody.explaining.even_if_claims import verify_even_if  # which builds on this module
 
-        return verify_even_if(read_even_if(plain), model, graph, sets=sets, decision=decision, watch=watch)
+        found = read_even_if(plain)
+        data = same_data(found.data, graph, beginning_of)
+        return verify_even_if(found, model, graph, data=data, sets=sets, decision=decision, watch=watch)
     form = read_document(plain)
     why = explanation_of(form)
-    return ClaimReport(tuple(_claims(form, why, model, graph, sets, decision, watch)))
+    data = same_data(form.data, graph, beginning_of)
+    return ClaimReport(tuple(_claims(form, why, model, graph, data, sets, decision, watch)))
 
 
 def _plain(document: Explanation | EvenIf | dict[str, Any] | str) -> dict[str, Any]:
@@ -140,15 +145,13 @@ def _claims(
     why: Explanation,
     model: Model,
     graph: TemporalGraph,
+    data: Claim,
     sets: int | None,
     decision: Decision | None,
     watch: Watch | None,
 ) -> Iterator[Claim]:
     yield from _derived(form, why)
-    belongs = [
-        same_identity("the data", form.data, graph.identity),
-        same_identity("the model", form.model, identity_of(model)),
-    ]
+    belongs = [data, same_identity("the model", form.model, identity_of(model))]
     yield from belongs
     about_log = [_link(why, graph), _candidates(why, graph), *(_units(why, model, graph) if why.units else ())]
     about_log += _impossible_decision(why, graph)
@@ -177,7 +180,7 @@ class _Checker:
     graph: TemporalGraph
     base: TemporalGraph  # the log without anything imagined
     query: Query
-    known: dict[Change, float] = field(default_factory=dict)
+    known: dict[Change, tuple[float, str]] = field(default_factory=dict)  # the margin, and how it was computed
 
     @classmethod
     def of(cls, why: Explanation, model: Model, graph: TemporalGraph, decision: Decision | None) -> _Checker:
@@ -191,8 +194,14 @@ class _Checker:
 
     def margin(self, change: Change) -> float:
         if change not in self.known:
-            self.known[change] = reference_logit(self.model, self.query, change, full=True)[0]
-        return self.known[change]
+            self.known[change] = reference_logit(self.model, self.query, change, full=True)
+        return self.known[change][0]
+
+    def words(self, change: Change, by: str) -> list[str]:
+        """What is wrong with the words for how a change was verified; empty if nothing is."""
+        self.margin(change)
+        known = by == self.known[change][1] or is_a_verification(by, self.query.before)
+        return [] if known else [f"nothing is verified {by!r}"]
 
     def fault(self, change: Change, claimed: float) -> list[str]:
         """How the margin of a change contradicts a document; empty if it does not."""
@@ -209,6 +218,20 @@ def same_identity(what: str, claimed: str, found: str) -> Claim:
         found: Their identity here.
     """
     return Claim(what, *((CONFIRMED, found) if claimed == found else (CONTRADICTED, f"it is {found}, not {claimed}")))
+
+
+def same_data(claimed: str, graph: TemporalGraph, beginning_of: str | None) -> Claim:
+    """Whether the events are those that a document names; of the beginning of a log, that cannot be known.
+
+    Args:
+        claimed: The identity of the data in the document.
+        graph: The events.
+        beginning_of: The identity of the whole log, if they are its beginning.
+    """
+    if beginning_of is None or beginning_of != claimed:
+        return same_identity("the data", claimed, graph.identity if beginning_of is None else beginning_of)
+    begins = f"the first {count(graph.num_events, graph.name_of_event())} of {claimed}"
+    return Claim("the data", NOT_CHECKED, f"these are said to be {begins}; give the log with --data to compare them")
 
 
 def checked(about: str, faults: Sequence[str], confirmed: str = "") -> Claim:
@@ -316,21 +339,24 @@ def _other_units(why: Explanation, near: NearUnits) -> Iterator[str]:
 def _impossible_decision(why: Explanation, graph: TemporalGraph) -> list[Claim]:
     """What is wrong with a decision that nobody can make about this link, such as a rival that is not in the log."""
     try:
-        why.decision.rivals(graph, why.query)
+        ranked = 1 + len(why.decision.rivals(graph, why.query))
     except CodyError as error:
         return [Claim("the decision", CONTRADICTED, str(error))]
+    if isinstance(why.decision, InTop) and why.decision.of != ranked:
+        return [Claim("the decision", CONTRADICTED, f"{ranked:,} destinations are ranked, not {why.decision.of:,}")]
     return []
 
 
 # What the reference implementation says
 
 
-def _flip(about: str, change: Change, original: float, without: float, replay: _Checker) -> Claim:
+def _flip(about: str, change: Change, claimed_flip: Verification, replay: _Checker) -> Claim:
     """Whether a change flips the decision, from one margin to another."""
     before, after = replay.margin(NOTHING), replay.margin(change)
-    pairs = ((original, before), (without, after))
+    pairs = ((claimed_flip.original, before), (claimed_flip.without, after))
     faults = [f"{found:.5f}, not {claimed:.5f}" for claimed, found in pairs if differ(claimed, found)]
     faults += [] if flips(before, after) else [f"{before:.5f} and {after:.5f} are the same decision"]
+    faults += replay.words(change, claimed_flip.by)
     return checked(about, faults, f"{before:.5f} → {after:.5f}")
 
 
@@ -339,17 +365,16 @@ def _answer(form: ExplanationDocument, why: Explanation, replay: _Checker) -> It
     if why.rows:
         yield _steps(why, replay)
     if why.is_counterfactual and why.verification is not None:
-        _, original, without = why.verification
-        yield _flip("the answer flips the decision", why.change, original, without, replay)
+        yield _flip("the answer flips the decision", why.change, why.verification, replay)
     for number, other in enumerate(why.alternatives, start=1):
-        about = f"alternative {number} flips it too"
-        yield _flip(about, why.change_of(other.rows), other.verification.original, other.verification.without, replay)
+        yield _flip(f"alternative {number} flips it too", why.change_of(other.rows), other.verification, replay)
     if any(why.standings) or any(other.standing for other in why.alternatives):
         yield _standings(why, replay)
     if why.literal is not None:
         yield checked("score without dependants", replay.fault(_literal(why), why.literal), f"{why.literal:.5f}")
     if why.whole is not None:
-        faults = replay.fault(frozenset(why.whole.rows), why.whole.logit)
+        change = frozenset(why.whole.rows)
+        faults = replay.fault(change, why.whole.logit) + replay.words(change, why.whole.by)
         yield checked(f"score without {why.whole.name}", faults, f"{why.whole.logit:.5f}")
     if why.without_all is not None:
         every = why.change_of(event.row for event in why.candidates)

@@ -58,6 +58,7 @@ def verify_even_if(
     model: Model,
     graph: TemporalGraph,
     *,
+    data: Claim,
     sets: int | None,
     decision: Decision | None = None,
     watch: Watch | None = None,
@@ -68,20 +69,24 @@ def verify_even_if(
         found: The answer.
         model: The model that it is about.
         graph: The log of events.
+        data: Whether these are the events that it is about.
         sets: How many sets to replay for each proof. None: all.
         decision: What `cody.decided_by` was given, which a document cannot hold.
         watch: Called with the number of sets replayed so far, and in total.
     """
-    return ClaimReport(tuple(_claims(found, model, graph, sets, decision, watch)))
+    return ClaimReport(tuple(_claims(found, model, graph, data, sets, decision, watch)))
 
 
 def _claims(
-    found: EvenIf, model: Model, graph: TemporalGraph, sets: int | None, decision: Decision | None, watch: Watch | None
+    found: EvenIf,
+    model: Model,
+    graph: TemporalGraph,
+    data: Claim,
+    sets: int | None,
+    decision: Decision | None,
+    watch: Watch | None,
 ) -> Iterator[Claim]:
-    belongs = [
-        same_identity("the data", found.data, graph.identity),
-        same_identity("the model", found.model, identity_of(model)),
-    ]
+    belongs = [data, same_identity("the model", found.model, identity_of(model))]
     yield from belongs
     if any(claim.status == CONTRADICTED for claim in belongs):
         yield Claim("scores", NOT_CHECKED, "the document is about other data or another model")

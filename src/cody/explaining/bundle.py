@@ -1,0 +1,325 @@
+"""An explanation with everything that it takes to verify it: one zip file, for a machine that has nothing else.
+
+It holds the document, its page, the events up to the link (what happens later changes nothing), the model's folder if
+that is wanted, and a list of its files with their checksums.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from msgspec import Meta
+
+from cody._version import __version__
+from cody.data.storage import open_graph, save_graph
+from cody.engine import reference_model
+from cody.engine.saved import load_model
+from cody.errors import CallError, CodyError, DataError
+from cody.explaining.claims import (
+    CONFIRMED,
+    CONTRADICTED,
+    NOT_CHECKED,
+    SETS,
+    Claim,
+    ClaimReport,
+    Watch,
+    verify_explanation,
+)
+from cody.explaining.document import from_text
+from cody.explaining.even_if import SCHEMA as EVEN_IF
+from cody.explaining.even_if import EvenIf, read_even_if
+from cody.explaining.explanation import Explanation
+from cody.graph import TemporalGraph, verify_graph
+from cody.models.contract import Model, identity_of
+from cody.models.decision import Decision
+from cody.models.folder import find_model
+from cody.utils.files import replacing, scratch_folder
+from cody.utils.forms import Count, Form, as_plain, parse, read, unknown_schema
+from cody.utils.words import count, sanitize, to_json
+
+SCHEMA = "cody/bundle/1"
+CONTENTS, DOCUMENT, PAGE, README = "bundle.json", "why.json", "why.html", "README.txt"
+PAST, MODEL = "past", "model"  # folders in it
+MODEL_FILES = ("model.json", "model.safetensors")
+MOMENT = (1980, 1, 1, 0, 0, 0)  # of every file in it, so that equal contents are equal files
+MOST = 1 << 36  # bytes that are unpacked
+
+INTRODUCTION = """An explanation of a prediction, with what it takes to verify it.
+
+why.json   the explanation: its claims
+why.html   the same as a page: open it in a browser
+past/      the events up to the prediction
+{model}
+To check every claim, with cody {version} or later:  cody verify {name}{option}
+"""
+
+
+class BundleContents(Form, frozen=True, tag_field="schema", tag=SCHEMA):
+    """What a bundle holds."""
+
+    version: Annotated[str, Meta(description="of this package")]
+    data: Annotated[str, Meta(description="identity of the whole log")]
+    past: Annotated[str, Meta(description="identity of its events up to the link, which are here")]
+    events: Annotated[Count, Meta(description="how many these are")]
+    model: Annotated[str, Meta(description="identity of the model")]
+    files: Annotated[dict[str, str], Meta(description="SHA-256 of each file")]
+
+
+class Bundle(NamedTuple):
+    """An opened bundle."""
+
+    contents: BundleContents
+    document: str
+    past: TemporalGraph
+    folder: Path | None  # of the model, if it is here
+
+    def model(self) -> Model:
+        """The model in it."""
+        if self.folder is None:
+            raise CallError("this bundle holds no model: name it with --model, or in Python pass it as model=")
+        return load_model(self.folder, self.past, allow_data_mismatch=True)
+
+
+def write_bundle(
+    why: Explanation | EvenIf, graph: TemporalGraph, file: str | Path, *, model: str | Path | None = None
+) -> Path:
+    """Write an explanation and what it takes to verify it into one zip file.
+
+    Args:
+        why: The explanation, or an even-if answer.
+        graph: The log of events that it is about.
+        file: Where to write.
+        model: Folder or name of the model that was explained, to go along; None: whoever verifies has it.
+    """
+    file = Path(file)
+    check_bundle_file(file)
+    if graph.identity != why.data:
+        raise CallError(f"the explanation is about the data {why.data}, and this graph is {graph.identity}")
+    past = graph.select(np.arange(events_needed(why, graph)))
+    if model is not None:
+        _check_model(model, past, why.model)
+    with scratch_folder("cody-bundle-") as folder:
+        _fill(folder, why, past, None if model is None else find_model(model), file.name)
+        files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+        sums = {name: _sha256(path.read_bytes()) for name, path in files.items()}
+        contents = BundleContents(__version__, why.data, past.identity, past.num_events, why.model, sums)
+        (folder / CONTENTS).write_text(to_json(as_plain(contents)) + "\n", encoding="utf-8")
+        _pack({CONTENTS: folder / CONTENTS, **files}, file)
+    return file
+
+
+def check_bundle_file(file: Path) -> None:
+    """Reject a place where a bundle cannot be written, or where it would overwrite something else.
+
+    Args:
+        file: Where it is to be written.
+    """
+    if file.is_dir() or not file.absolute().parent.is_dir():
+        raise CallError(f"{file} is not a file in a folder that exists; give the name of a file for the bundle")
+    if file.exists() and not is_bundle(file):
+        raise CallError(f"{file} is not a bundle that cody wrote, and would be overwritten; choose another name")
+
+
+def is_bundle(file: Path) -> bool:
+    """Whether a file is a bundle, as far as its contents are listed."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return CONTENTS in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def events_needed(why: Explanation | EvenIf, graph: TemporalGraph) -> int:
+    """How many of the first events of the log an answer is about: those before the link, and its own.
+
+    Args:
+        why: The answer.
+        graph: The log.
+    """
+    if why.event is not None:
+        return why.event + 1
+    return why.query.before if isinstance(why, Explanation) else graph.query_at(why.src, why.dst, why.time).before
+
+
+def _check_model(model: str | Path, past: TemporalGraph, wanted: str) -> None:
+    found = identity_of(load_model(model, past, engine=reference_model, allow_data_mismatch=True))
+    if found != wanted:
+        raise CallError(f"the explanation is about the model {wanted}, and {str(model)!r} is {found}")
+
+
+def _fill(folder: Path, why: Explanation | EvenIf, past: TemporalGraph, model: Path | None, name: str) -> None:
+    (folder / DOCUMENT).write_text(json.dumps(why.to_dict()) + "\n", encoding="utf-8")
+    (folder / PAGE).write_text(why.to_html(), encoding="utf-8")
+    save_graph(past, folder / PAST)
+    if model is not None:
+        (folder / MODEL).mkdir()
+        for part in MODEL_FILES:
+            (folder / MODEL / part).write_bytes((model / part).read_bytes())
+    option = "" if model is not None else " --model FOLDER"
+    line = "model/     the model\n" if model is not None else f"The model is not here; its identity is {why.model}.\n"
+    text = INTRODUCTION.format(model=line, version=__version__, name=name, option=option)
+    (folder / README).write_text(text, encoding="utf-8")
+
+
+def _pack(files: Mapping[str, Path], target: Path) -> None:
+    with replacing(target) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, path in files.items():
+            archive.writestr(zipfile.ZipInfo(name, MOMENT), path.read_bytes(), zipfile.ZIP_DEFLATED)
+
+
+@contextmanager
+def opened_bundle(file: str | Path) -> Iterator[Bundle]:
+    """An opened bundle, as long as the block runs. One that is damaged is rejected.
+
+    Args:
+        file: The bundle.
+    """
+    file = Path(file)
+    with scratch_folder("cody-bundle-") as folder:
+        try:
+            contents = _unpack(file, folder)
+            verify_graph(past := open_graph(folder / PAST))
+            document = (folder / DOCUMENT).read_text(encoding="utf-8")
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, UnicodeDecodeError) as error:
+            raise DataError(f"{file} is damaged: {sanitize(error, 200)}") from None
+        except DataError as error:
+            raise DataError(f"{file}: {error}") from None
+        model = folder / MODEL
+        yield Bundle(contents, document, past, model if model.is_dir() else None)
+
+
+def _unpack(file: Path, folder: Path) -> BundleContents:
+    """Unpack what the list of contents names, if all of it is as it was written."""
+    with zipfile.ZipFile(file) as archive:
+        names = archive.namelist()
+        if CONTENTS not in names:
+            raise DataError(f"this is not a bundle: it has no {CONTENTS}")
+        plain = parse(archive.read(CONTENTS), "a bundle")
+        if plain.get("schema") != SCHEMA:
+            raise unknown_schema(plain.get("schema"), "a bundle", SCHEMA)
+        contents = read(plain, BundleContents, "a bundle")
+        if sorted(names) != sorted([CONTENTS, *contents.files]):
+            raise DataError("its files are not those that it lists")
+        if sum(entry.file_size for entry in archive.infolist()) > MOST:
+            raise DataError(f"it unpacks to more than {MOST >> 30} GiB")
+        for name, checksum in contents.files.items():
+            _unpack_one(name, archive.read(name), checksum, folder)
+    return contents
+
+
+def _unpack_one(name: str, content: bytes, checksum: str, folder: Path) -> None:
+    """Write one file, if it is what the list says, and lies where the files of a bundle lie."""
+    parts = name.split("/")
+    if len(parts) > 2 or (len(parts) == 2 and parts[0] not in (PAST, MODEL)) or parts[-1] in ("", ".", ".."):
+        raise DataError(f"{sanitize(name)!r} is not a file of a bundle")
+    if _sha256(content) != checksum:
+        raise DataError(f"{sanitize(name)} was changed: its checksum is not the one that {CONTENTS} lists")
+    target = folder.joinpath(*parts)
+    target.parent.mkdir(exist_ok=True)
+    target.write_bytes(content)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def verify_bundle(
+    file: str | Path,
+    *,
+    model: Model | None = None,
+    graph: TemporalGraph | None = None,
+    sets: int | None = SETS,
+    decision: Decision | None = None,
+    watch: Watch | None = None,
+) -> ClaimReport:
+    """Check every claim of an explanation with the events and the model that are in the same file.
+
+    Args:
+        file: The bundle.
+        model: The model, where the bundle holds none or another copy is to be used.
+        graph: The log of events, to compare the bundle's events with it, and to use it instead.
+        sets: How many of the evaluated sets to replay, as in `cody.verify_explanation`. None: all.
+        decision: What `cody.decided_by` was given, which a document cannot hold.
+        watch: Called with the number of sets replayed so far, and in total.
+
+    Raises:
+        DataError: The bundle is damaged.
+    """
+    with opened_bundle(file) as bundle:
+        opened = (lambda _: bundle.model()) if model is None else (lambda _: model)
+        return verify_opened(bundle, opened, graph, sets=sets, decision=decision, watch=watch)
+
+
+def verify_opened(
+    bundle: Bundle,
+    model: Callable[[TemporalGraph], Model],
+    graph: TemporalGraph | None = None,
+    *,
+    sets: int | None = SETS,
+    decision: Decision | None = None,
+    watch: Watch | None = None,
+) -> ClaimReport:
+    """The claims of a bundle and of its explanation.
+
+    Args:
+        bundle: The bundle.
+        model: Opens the model for a log: the bundle's, or the given one.
+        graph: The whole log; None: the events of the bundle are used.
+        sets: As in `verify_bundle`.
+        decision: As in `verify_bundle`.
+        watch: As in `verify_bundle`.
+    """
+    first = [*_belong_together(bundle), *_beginning(bundle, graph)]
+    log = bundle.past if graph is None else graph
+    report = verify_explanation(
+        bundle.document,
+        model(log),
+        log,
+        sets=sets,
+        decision=decision,
+        watch=watch,
+        beginning_of=bundle.contents.data if graph is None else None,
+    )
+    last = Claim("the page", NOT_CHECKED, f"cody view {DOCUMENT} makes it again")
+    return ClaimReport((*first, *report.claims, last))
+
+
+def _belong_together(bundle: Bundle) -> Iterator[Claim]:
+    """Whether the parts of a bundle are those of one explanation."""
+    contents, past, faults = bundle.contents, bundle.past, []
+    why = _answer(bundle.document)
+    if (why.data, why.model) != (contents.data, contents.model):
+        faults.append(f"the explanation is about data {why.data} and model {why.model}")
+    if (past.identity, past.num_events) != (contents.past, contents.events):
+        faults.append(f"its events are {past.identity}, not {contents.past}")
+    try:
+        needed = events_needed(why, past)
+        faults += [] if needed == contents.events else [f"the explanation is about {count(needed, 'event')}"]
+    except CodyError as error:
+        faults.append(str(error))
+    about = "files of the bundle belong together"
+    detail = sanitize(faults[0], 200) if faults else f"{len(contents.files)} files"
+    yield Claim(about, CONTRADICTED if faults else CONFIRMED, detail)
+
+
+def _answer(document: str) -> Explanation | EvenIf:
+    plain = parse(document, "an explanation")
+    return read_even_if(plain) if plain.get("schema") == EVEN_IF else from_text(document)
+
+
+def _beginning(bundle: Bundle, graph: TemporalGraph | None) -> Iterator[Claim]:
+    """Whether the events of a bundle are the first ones of the whole log, where that is here."""
+    if graph is None:
+        return
+    about, number = "its events are the first of the log", bundle.past.num_events
+    if number <= graph.num_events and graph.select(np.arange(number)).identity == bundle.past.identity:
+        yield Claim(about, CONFIRMED, f"{number:,} of {count(graph.num_events, graph.name_of_event())}")
+    else:
+        yield Claim(about, CONTRADICTED, f"the log does not begin with these {count(number, 'event')}")
