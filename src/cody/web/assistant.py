@@ -27,6 +27,7 @@ from cody.explaining.explanation import Explanation, Verification
 from cody.explaining.verification import differ
 from cody.explaining.what_if import Scenario, near
 from cody.models.deciding import above
+from cody.models.margins import flips
 from cody.models.predict import Prediction, Predictions
 from cody.models.predict_labels import LabelPrediction, LabelPredictions
 from cody.study.audit import audit
@@ -36,6 +37,7 @@ from cody.study.surveys import survey
 from cody.utils.deadline import until
 from cody.utils.words import moment_and_zone
 from cody.web.bodies import Scored, scored_body
+from cody.web.gauge import outcome
 from cody.web.live import DONE, RUNNING, WAITING, BusyError, Live
 from cody.web.questions import (
     MOST_EDITS,
@@ -315,13 +317,11 @@ def _what_if(live: Live, given: dict[str, Any]) -> ScoredCase:
     question = LinkQuestion.model_validate(_given(given))
     case = live.as_scored(as_case(live.graph, question))
     answer = live.score(case, as_decision(question))
-    unchanged = live.score(case._replace(removed=frozenset(), edits=()), as_decision(question))
-    after = scored_body(answer)
     verification = live.verify(case, answer)
     return ScoredCase(
-        before=scored_body(unchanged).outcome,
-        after=after,
-        changed=(answer.original > 0) != (answer.logit > 0),
+        before=outcome(answer.decision, answer.original),
+        after=scored_body(answer),
+        changed=flips(answer.original, answer.logit),
         verified=_confirms(verification, answer),
         verification=_in_words(verification),
     )
