@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _link, _even, _space = section("The link"), section("The question"), option_fields("The search space")
 _search, _own = option_fields("The search"), option_fields("Options of single explainers")
-_output = option_fields("Output")
+_stability, _output = option_fields("What it survives"), option_fields("Output")
 HINTS = 12  # additions that are tried where no removal was found
 OWN = ("iterations", "alpha", "children", "stop_at_first", "sparsity", "rollouts")  # options of single explainers
 
@@ -117,6 +117,40 @@ class SearchChoice:
     def request_options(self) -> dict[str, Any]:
         names = ("count", "prove", "seed", "seconds")
         return {name: getattr(self, name) for name in names} | {"full_replay": self.verify == "full"}
+
+
+@dataclass(frozen=True, slots=True)
+class StabilityOptions:
+    """What the answer should survive."""
+
+    also: Sequence[str] = _stability(
+        multiple=True,
+        metavar="MODEL",
+        help="Does the answer hold in this model, too, such as another seed? Repeatable.",
+    )
+    robust: bool = _stability(is_flag=True, help="With --also: prefer what flips the decision of all of these models.")
+    noise: bool = _stability(is_flag=True, help="Ask also a minute later, and with an unrelated event more.")
+
+    def check(self, events: str | None, even_if: bool) -> None:
+        """Refuse what does not go with other options."""
+        given = [name for name in ("also", "robust", "noise") if getattr(self, name)]
+        if given and (events is not None or even_if):
+            other = "--even-if" if even_if else "--events"
+            raise CallError(f"--{given[0]} is about the counterfactual of one link: leave out {other}")
+        if self.robust and not self.also:
+            raise CallError("--robust prefers what flips other models, too: name them with --also MODEL")
+
+    def arguments(self, source: shared.ModelSource, question: ExplainRequest) -> dict[str, Any]:
+        """The arguments of `cody.explain`, with the models opened."""
+        from cody.engine.named import NamedModel
+        from cody.models.contract import identity_of
+
+        graph, opened = question.graph, {}
+        for name in dict.fromkeys(self.also):
+            opened[name] = replace(source, model=name).open(NamedModel(name, lambda: graph))
+            if identity_of(opened[name]) == identity_of(question.model):
+                raise CallError(f"--also {name} is the model that is explained: name another one")
+        return {"also": opened, "robust": self.robust, "noise": self.noise} if opened or self.noise else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +227,7 @@ class ResultOptions:
         "cody explain --event 53851 --rather-than 942": "why 105 rather than 942",
         "cody explain --event 53007 --by pair": "which conversations decide",
         "cody explain --event 53869 --even-if": "what could be missing without any effect",
+        "cody explain --event 53854 --also FOLDER --robust": "what flips another model, too",
         "cody explain --event 53854 --bundle why.zip": "a file that somebody else can verify",
         "cody explain --events rows.txt --workers 4 --out why.jsonl": "many links; rerun to resume",
     },
@@ -209,6 +244,7 @@ class ResultOptions:
 @shared.model_options
 @bundled("search", SearchChoice)
 @unit_options
+@bundled("stability", StabilityOptions)
 @bundled("result", ResultOptions)
 def explain(
     link: shared.LinkOptions,
@@ -219,6 +255,7 @@ def explain(
     source: shared.ModelSource,
     search: SearchChoice,
     units: UnitOptions,
+    stability: StabilityOptions,
     result: ResultOptions,
 ) -> None:
     """Find the smallest change to the history that flips a prediction.
@@ -230,6 +267,7 @@ def explain(
     chosen = replace(chosen, by=units.kind, dependants=units.rule)
     result.check_pictures(events)
     result.check_bundle(source.model)
+    stability.check(events, even_if)
     if even_if:
         from cody.cli.even_if import answer_even_if, answer_even_if_of_many, check_even_if
 
@@ -272,11 +310,12 @@ def explain(
             allow_data_mismatch=source.allow_data_mismatch,
         )
         return
+    beyond = stability.arguments(source, question)
     sets = search.evaluations or max(search.iterations or 300, number_of_sets(chosen.size or SIZE, search.prove))
     most = sum(map(usual_evaluations, WIDTHS))  # where nothing is found, more candidates are searched
     with progress("sets of events evaluated", sets) as move:
         watch = counting(lambda tried: move(completed=tried, total=sets if tried <= sets else max(tried, most)))
-        why = question.about(queries[0], watch)
+        why = question.about(queries[0], watch, **beyond)
     if search.why_not:
         _say_if_predicted(why)
     _show(why, question, result)
@@ -289,8 +328,8 @@ class ExplainRequest(NamedTuple):
     graph: TemporalGraph
     request: Request
 
-    def about(self, query: Query, watch: Callable[[Oracle], None] | None = None) -> Explanation:
-        return self.request.explain(self.model, self.graph, query, watch)
+    def about(self, query: Query, watch: Callable[[Oracle], None] | None = None, **beyond: Any) -> Explanation:
+        return self.request.explain(self.model, self.graph, query, watch, **beyond)
 
 
 def _queries(graph: TemporalGraph, link: shared.LinkOptions, events: str | None) -> list[Query]:

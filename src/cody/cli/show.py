@@ -359,7 +359,7 @@ def explanation(why: Explanation) -> Iterable[ShownPart]:
     if why.alternatives:
         yield others(why)
         yield ""
-    for note in (why.togetherness, why.leeway, why.certainty):
+    for note in (why.togetherness, why.leeway, why.certainty, why.stability):
         if note:
             yield Prose(note)
     yield Prose(" ".join(part for part in (why.effort, why.considered, why.protection) if part))

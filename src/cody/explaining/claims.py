@@ -21,11 +21,12 @@ from cody.explaining.even_if import EvenIf, read_even_if
 from cody.explaining.explanation import Event, Explanation, Verification
 from cody.explaining.pipeline import event_with_features, scope_of, surroundings_of
 from cody.explaining.settings import near_units
-from cody.explaining.verification import differ, reference_logit
+from cody.explaining.stability import edit_of, edits_of
+from cody.explaining.verification import differ, is_a_verification, reference_logit
 from cody.explaining.wording import subject
 from cody.graph import Query, TemporalGraph, check_query
-from cody.graph.edits import ADDED, MOVED, REMOVED, Add, Edit, Move
-from cody.models.contract import Change, Model, identity_of, is_a_verification, logit_of_only, model_on
+from cody.graph.edits import REMOVED, Add, Edit, Move
+from cody.models.contract import Change, Model, identity_of, logit_of_only, model_on
 from cody.models.decided import decide, standings_of
 from cody.models.decision import DecidedBy, Decision, InTop, Standing
 from cody.models.labels import event_of_query
@@ -187,7 +188,7 @@ class _Checker:
         chosen = why.decision if decision is None else decision
         if isinstance(chosen, DecidedBy) and chosen.function is None:
             raise CallError("the document does not hold the function that decides; pass it as decision=")
-        edits = _edits(why.candidates)
+        edits = edits_of(why.candidates)
         longer = graph.imagine(edits) if edits else graph
         model = model_on(model, longer) if edits else model
         return cls(decide(model, longer, why.query, chosen), longer, graph, why.query)
@@ -272,7 +273,7 @@ def _link(why: Explanation, graph: TemporalGraph) -> Claim:
 def _candidates(why: Explanation, graph: TemporalGraph) -> Claim:
     """Whether the events that may change are those of the log, and imagined ones are numbered after them."""
     try:
-        longer = graph.imagine(edits) if (edits := _edits(why.candidates)) else graph
+        longer = graph.imagine(edits) if (edits := edits_of(why.candidates)) else graph
         faults = [fault for event in why.candidates for fault in _differences(event, longer, why.query)]
     except CodyError as error:
         faults = [str(error)]
@@ -285,20 +286,6 @@ def _differences(event: Event, graph: TemporalGraph, query: Query) -> Iterator[s
     elif event != (found := event_with_features(graph, event.row)):
         wrong = next(name for name in event._fields if getattr(event, name) != getattr(found, name))
         yield f"{wrong} of event {event.row} is {getattr(found, wrong)!r}, not {getattr(event, wrong)!r}"
-
-
-def _edits(candidates: Sequence[Event]) -> list[Edit]:
-    """The imagined events among the candidates, in the order in which their rows are numbered."""
-    imagined = sorted((event for event in candidates if event.edit != REMOVED), key=lambda event: event.row)
-    return [_edit(event) for event in imagined]
-
-
-def _edit(event: Event) -> Edit:
-    if event.edit == ADDED:
-        return Add(event.src, event.dst, event.time)
-    if event.edit == MOVED and event.replaces is not None:
-        return Move(event.replaces, event.time)
-    raise CallError("altered features are not part of a document, so they cannot be replayed")
 
 
 def _units(why: Explanation, model: Model, graph: TemporalGraph) -> Iterator[Claim]:
@@ -480,6 +467,8 @@ def _also(why: Explanation, replay: _Checker) -> Iterator[Claim]:
         yield _window(why, replay)
     if why.wider is not None:
         yield Claim(f"nothing found among {why.wider.events:,} events", NOT_CHECKED, "a search, not a proof")
+    if why.elsewhere:
+        yield Claim("other models and noise", NOT_CHECKED, "rerun cody explain with --also and --noise to repeat it")
     yield Claim("budget, time and settings", NOT_CHECKED, "rerun cody explain to repeat it")
 
 
@@ -490,7 +479,7 @@ def _window(why: Explanation, replay: _Checker) -> Claim:
     about = f"the imagined event also flips it from {from_to(window.first, window.last)}"
     if len(why.rows) != 1 or replay.graph.imagined is None:
         return Claim(about, CONTRADICTED, "the answer is not one imagined event")
-    edit = _edit(why.candidate(why.rows[0]))
+    edit = edit_of(why.candidate(why.rows[0]))
     original = replay.margin(NOTHING)
     flips_at = partial(_flips_at, replay, edit, original)
     faults = [f"at {time} it does not" for time in (window.first, window.last) if not flips_at(time)]

@@ -22,6 +22,7 @@ from cody.explaining import upgrade
 from cody.explaining.explanation import (
     ChangedUnit,
     Counterfactual,
+    Elsewhere,
     Event,
     Explanation,
     Neighbour,
@@ -182,6 +183,15 @@ class WholePart(Form, frozen=True):
     by: Annotated[str, Meta(description="how it was computed, in words")]
 
 
+class ElsewherePart(Form, frozen=True):
+    """What another model decides, or the explained one under noise."""
+
+    name: str
+    model: Annotated[str, Meta(description="its identity; empty: the explained model under noise")]
+    original: Annotated[float, Meta(description="margin with nothing changed")]
+    without: Annotated[tuple[float, ...], Meta(description="with the answer, then with each alternative")]
+
+
 class EvaluationPart(Form, frozen=True):
     """What an evaluation adds to the document of an explanation."""
 
@@ -248,6 +258,9 @@ class ExplanationDocument(Form, frozen=True, kw_only=True, tag_field="schema", t
     event_name: Annotated[str | UnsetType, Meta(description="what the data call an event")] = UNSET
     units: Annotated[UnitsPart | UnsetType, Meta(description="by default, candidates are single events")] = UNSET
     whole: Annotated[WholePart | UnsetType, Meta(description="the unit that the answer nearly is")] = UNSET
+    elsewhere: Annotated[
+        tuple[ElsewherePart, ...] | UnsetType, Meta(description="other models, and the explained one under noise")
+    ] = UNSET
     evaluation: EvaluationPart | UnsetType = UNSET
 
 
@@ -327,6 +340,7 @@ def document_of(why: Explanation, evaluation: EvaluationPart | UnsetType = UNSET
         wider=None if why.wider is None else WiderPart(*why.wider),
         units=_units_part(why) if why.units or why.unit_name else UNSET,
         whole=UNSET if why.whole is None else WholePart(*why.whole),
+        elsewhere=tuple(ElsewherePart(*each) for each in why.elsewhere) or UNSET,
         evaluation=evaluation,
     )
 
@@ -386,10 +400,17 @@ def explanation_of(form: ExplanationDocument) -> Explanation:
             surroundings=None if around is None else Surroundings(_nodes(around.nodes), events_of(around.events)),
             wider=None if form.wider is None else Wider(*astuple(form.wider)),
             whole=None if form.whole is UNSET else WholeUnit(*astuple(form.whole)),
+            elsewhere=tuple(_elsewhere(each, 1 + len(form.alternatives)) for each in (form.elsewhere or ())),
             **({} if form.units is UNSET else _units_of(form.units)),
         )
     except (ValueError, zlib.error) as error:
         raise damaged(WHAT, error) from None
+
+
+def _elsewhere(part: ElsewherePart, counterfactuals: int) -> Elsewhere:
+    if len(part.without) != counterfactuals:
+        raise ValueError(f"{part.name} has {len(part.without)} margins for {counterfactuals} counterfactuals")
+    return Elsewhere(*astuple(part))
 
 
 def _lists(rows: str | Sets) -> Sequence[tuple[int, ...]]:

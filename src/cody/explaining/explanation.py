@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cody.explaining import unit_words, wording
+from cody.explaining import unit_words, wording, wording_stability
 from cody.explaining.advice import NextStep, next_steps
 from cody.explaining.reason import reason
 from cody.graph import Query
@@ -116,6 +116,23 @@ class WholeUnit(NamedTuple):
     by: str  # how it was computed, in words
 
 
+class Elsewhere(NamedTuple):
+    """What another model, or this one under noise, decides with nothing changed and with each counterfactual."""
+
+    name: str
+    model: str  # its identity; empty: it is the explained model under noise
+    original: float  # margin with nothing changed
+    without: tuple[float, ...]  # with the answer, then with each alternative
+
+    def agrees_with(self, original: float) -> bool:
+        """Whether it decides the same with nothing changed."""
+        return not flips(original, self.original)
+
+    def holds(self, number: int) -> bool:
+        """Whether a counterfactual flips its decision: 0 is the answer, 1 the first alternative."""
+        return flips(self.original, self.without[number])
+
+
 class AnswerStep(NamedTuple):
     """One more row of the answer, and the logit then."""
 
@@ -169,6 +186,7 @@ class Explanation:
     unit_events: tuple[Event, ...] = ()  # the latest events of the units that are reported
     literal: float | None = None  # with dependants: the logit without the events of the answer alone
     whole: WholeUnit | None = None  # the unit that the answer nearly is; None: it is none, or units were searched
+    elsewhere: tuple[Elsewhere, ...] = ()  # other models, and this one under noise; empty: not tested
     rescore: Rescore | None = field(default=None, compare=False)  # while the model is here; not part of the document
 
     def __getstate__(self) -> list[Any]:
@@ -352,6 +370,11 @@ class Explanation:
     def certainty(self) -> str:
         """How far a counterfactual can be trusted; empty if there is none."""
         return wording.certainty(self)
+
+    @property
+    def stability(self) -> str:
+        """In how many models the answer holds, and whether it does under noise; empty if that was not tested."""
+        return wording_stability.stability(self)
 
     @property
     def togetherness(self) -> str:

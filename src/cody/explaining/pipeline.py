@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -31,6 +31,7 @@ from cody.explaining.explanation import (
     Neighbour,
     Surroundings,
 )
+from cody.explaining.stability import checked_models, with_stability
 from cody.explaining.verification import VerifiedAnswer, gives_probabilities, verify
 from cody.graph import IntArray, Query, TemporalGraph, check_query, is_in
 from cody.graph.dependants import Rule, as_rule
@@ -101,6 +102,9 @@ def explain(
     evaluations: int | None = None,
     seconds: float | None = None,
     full_replay: bool = False,
+    also: Mapping[str, Model] | None = None,
+    robust: bool = False,
+    noise: bool = False,
     watch: Callable[[Oracle], None] | None = None,
     answers: dict[Change, float] | None = None,
 ) -> Explanation:
@@ -139,6 +143,10 @@ def explain(
         evaluations: Budget: number of changed histories that the model may score.
         seconds: Budget of time, verification included.
         full_replay: Verify by a replay of all events, instead of those since the oldest changed one.
+        also: Other models of the same log by name, such as other seeds: which of them the counterfactuals hold in is
+            in `why.stability` and `why.elsewhere`.
+        robust: Prefer what flips the decision of all of these models.
+        noise: Ask also a minute later, and with an unrelated event more.
         watch: Called with the oracle after each batch, for progress bars: see `cody.search.oracle.counting`.
         answers: Scores of this query that are known, for several explanations of it. New scores are added.
 
@@ -159,6 +167,9 @@ def explain(
     'Without 1 of 3 past events the score falls from 0.72 to 0.43: no link.'
     """
     query = check_explainable(model, graph, query)
+    if robust and not also:
+        raise CallError("robust prefers what flips the decision of other models, too: give them as also")
+    checked_models(also or {}, graph)
     options = SearchOptions(
         policy=policy,
         search=search,
@@ -180,7 +191,10 @@ def explain(
     if graph.imagined is not None and graph_of(model) is not graph:
         model = model_on(model, graph)
     started, subject = time.monotonic(), subject_of(model)
-    model = decide(model, graph, query, chosen := decision_of(model, query, decision))
+    plain, model = model, decide(model, graph, query, chosen := decision_of(model, query, decision))
+    if robust and also:
+        across = tuple(decide(other, graph, query, chosen) for other in also.values())
+        options = replace(options, across=across).checked(model)
     space_of = spaces(model, graph, query, options)
     known = {} if answers is None or options.has_units else answers  # scores of units are about other sets
     run = search_widening(model, graph, query, space_of, options, known)
@@ -191,7 +205,8 @@ def explain(
             warnings.warn(PROBABILITIES, ProbabilityWarning, stacklevel=2)
     scope = scope_of(model, graph, query, np.array(run.space.events, dtype=np.int64))
     why = _document(graph, query, options, run, verified, spent, scope)
-    return _with_decision(why, run.model, decision_in(model) or chosen, subject)
+    why = _with_decision(why, run.model, decision_in(model) or chosen, subject)
+    return with_stability(why, plain, graph, also or {}, noise=noise) if also or noise else why
 
 
 def check_explainable(model: Model, graph: TemporalGraph, query: Query) -> Query:

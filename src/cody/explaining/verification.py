@@ -6,6 +6,7 @@ model has none, the model itself, called with that change alone.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from cody.explaining.explanation import Counterfactual, Verification, WholeUnit
 from cody.graph import Query, TemporalGraph
 from cody.models.contract import (
     DECIMALS,
+    SCORED_AGAIN,
     Change,
     Model,
     as_floats,
@@ -23,6 +25,7 @@ from cody.models.contract import (
     gives_logits,
     has_reference,
     looks_like_probabilities,
+    replayed_from,
     verifier_for,
 )
 from cody.models.margins import flips
@@ -33,6 +36,7 @@ from cody.search.run import SearchRun
 from cody.utils.deadline import check_deadline
 
 CONTRADICTION = 1e-3  # rounding moves a logit by far less
+CORRECTED = re.compile(r" \(-?[\d.]+, which counts; the search had -?[\d.]+\)$")  # where the two differ
 MANY_ANSWERS, OTHER_LINKS = 20, 5  # all between 0 and 1, of that many links: hardly by chance
 
 
@@ -114,6 +118,13 @@ def reference_logit(model: Model, query: Query, change: Change, *, full: bool) -
     """
     reference, by = verifier_for(model, query, change, full=full)
     return checked_logits(query, [change], reference.logits(query, [change]))[0], by
+
+
+def is_a_verification(by: str, before: int) -> bool:
+    """Whether these are words for how an answer was verified, about a link with that many events before it."""
+    by = CORRECTED.sub("", by)
+    row = by.rpartition(" ")[2]
+    return by == SCORED_AGAIN or (row.isdecimal() and int(row) <= before and by == replayed_from(int(row)))
 
 
 def differ(searched: float, verified: float) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cody.explaining.reason import reason
 from cody.explaining.unit_words import left_out, togetherness, unit_cells, without_units
+from cody.explaining.wording_stability import stability
 from cody.graph.edits import ADDED, ALTERED, MOVED, REMOVED
 from cody.models.decision import Above, State, Subject, still
 from cody.search.result import EVALUATIONS, ITERATIONS
@@ -64,7 +65,7 @@ def short(why: Explanation) -> str:
 def notes(why: Explanation) -> tuple[str, ...]:
     """The notes below the tables; some of them are empty."""
     how = effort(why), considered(why), protection(why), simultaneity(why)
-    return togetherness(why), leeway(why), certainty(why), *how
+    return togetherness(why), leeway(why), certainty(why), stability(why), *how
 
 
 def as_html(why: Explanation) -> str:
@@ -221,7 +222,8 @@ def _smaller(why: Explanation) -> str:
     """What is proven about sets that are smaller than the answer, and about others of its size."""
     size, proven, smallest = len(why.rows), why.proven, why.smallest_found
     if smallest is not None and smallest < size:  # a user's own search need not answer with the smallest
-        return f"The search found a smaller set, of {count(smallest, _thing(why))}."
+        found = f"The search found a smaller set, of {count(smallest, _thing(why))}"
+        return f"{found}, but not for all of the models." if "across" in why.parameters else f"{found}."
     if not why.is_minimal and proven == 1:
         return "Smaller sets may exist."
     if not why.is_minimal:

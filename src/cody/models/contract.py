@@ -467,12 +467,6 @@ def replayed_from(row: int) -> str:
     return f"by replay from {'the memory at ' if row else ''}event {row}"
 
 
-def is_a_verification(by: str, before: int) -> bool:
-    """Whether these are words for how an answer was verified, about a link with that many events before it."""
-    row = by.rpartition(" ")[2]
-    return by == SCORED_AGAIN or (row.isdecimal() and int(row) <= before and by == replayed_from(int(row)))
-
-
 def has_reference(model: Model) -> bool:
     """Whether a model has a reference implementation."""
     return model.has_reference if isinstance(model, OffersVerifier) else isinstance(model, OffersReference)

@@ -40,7 +40,7 @@ def run(
         answers: What is known about the query; takes what is found out, but no estimates.
     """
     rows: list[int] = space.rows.tolist()
-    cheap = open_estimates(model, query, space.events)
+    cheap = None if options.across else open_estimates(model, query, space.events)
     if cheap is None:
         return run_search(model, query, space, options, answers)
     session = TwoStageSession(space.session(model, query), space.in_units(cheap))

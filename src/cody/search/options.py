@@ -16,7 +16,7 @@ from cody.graph.dependants import Rule
 from cody.graph.neighbourhood import SIZE, Near, ends_first
 from cody.graph.protected import Protected
 from cody.graph.units import UnitKind
-from cody.models.contract import Change, Model, reach
+from cody.models.contract import Change, Model, identity_of, reach
 from cody.search.oracle import Oracle
 from cody.search.policies import Policy, spatio_temporal
 from cody.search.proposals import Proposer, removals
@@ -48,6 +48,7 @@ class SearchOptions:
     seconds: float | None = None
     full_replay: bool = False
     watch: Callable[[Oracle], None] | None = None
+    across: tuple[Model, ...] = ()  # other models, whose decisions are to flip, too; they answer margins
     paid: frozenset[Change] = frozenset()  # sets that an earlier search has evaluated within the same budget
 
     @property
@@ -72,6 +73,8 @@ class SearchOptions:
             raise CallError(
                 f"protect must be cody.Protected(events=…, nodes=…, times=…, simultaneous=…), not {self.protect!r}"
             )
+        if self.across and (self.edits != (removals,) or self.prove > 1):
+            raise CallError("a search across models removes events and proves nothing: leave out edits and prove")
         return replace(
             self,
             size=None if self.size is None else whole_number("size", self.size),
@@ -86,17 +89,21 @@ class SearchOptions:
         """As plain data, as documents have it; functions by name, each with its own options."""
         size = SIZE if self.size is None else self.size
         together = {"by": self.by, "dependants": self.dependants}
-        return {name: given.as_parameters() for name, given in together.items() if given is not None} | {
-            "policy": name_and_options(self.policy),
-            "search": name_and_options(self.search),
-            "candidates": {"size": size, "hops": self.hops, "near": name_and_options(self.near)["name"]},
-            "edits": [name_and_options(propose)["name"] for propose in self.edits],
-            "protect": None if self.protect is None else self.protect.as_parameters(),
-            "count": self.count,
-            "prove": self.prove,
-            "evaluations": self.evaluations,
-            "seconds": None if self.seconds is None else float(self.seconds),
-        }
+        return (
+            {name: given.as_parameters() for name, given in together.items() if given is not None}
+            | {
+                "policy": name_and_options(self.policy),
+                "search": name_and_options(self.search),
+                "candidates": {"size": size, "hops": self.hops, "near": name_and_options(self.near)["name"]},
+                "edits": [name_and_options(propose)["name"] for propose in self.edits],
+                "protect": None if self.protect is None else self.protect.as_parameters(),
+                "count": self.count,
+                "prove": self.prove,
+                "evaluations": self.evaluations,
+                "seconds": None if self.seconds is None else float(self.seconds),
+            }
+            | ({"across": [identity_of(model) for model in self.across]} if self.across else {})
+        )
 
 
 def _at_least(least: int, name: str, value: int) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from cody.errors import BudgetError, CallError
 from cody.graph import IntArray, Query
 from cody.graph.neighbourhood import groups
 from cody.models.contract import Change, Model, Session
+from cody.search.across import search_across
 from cody.search.diverse import search_alternatives
 from cody.search.exhaustive import number_of_sets, prove
 from cody.search.options import SearchOptions, name_and_options
@@ -66,6 +68,9 @@ def run_search(
     )
     if options.seconds is not None:
         oracle.look_up([frozenset()])  # the prediction itself is reported in any case
+    if options.across:
+        others = [space.session(other, query) for other in options.across]
+        options = replace(options, search=partial(search_across, options.search, others), across=())
     found = _search(oracle, space, options)
     return SearchRun(model, space, oracle, found, len(found.evaluated), oracle.deadline)
 

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cody.explaining.stability import UNRELATED
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.graph.edits import Add, Alter, Edit, Move
 from cody.models.contract import Change
 from cody.utils.words import is_date
 
 DAY = 86_400.0
-UNRELATED = ("(unrelated)", "(unrelated, too)")  # names of two nodes that nobody knows
 NOTHING: Change = frozenset()
 
 

@@ -28,7 +28,12 @@ class Request(NamedTuple):
     decision: Decision | ByLabel | None = None  # None: the one that the model makes
 
     def explain(
-        self, model: Model, graph: TemporalGraph, query: Query, watch: Callable[[Oracle], None] | None = None
+        self,
+        model: Model,
+        graph: TemporalGraph,
+        query: Query,
+        watch: Callable[[Oracle], None] | None = None,
+        **beyond: Any,
     ) -> Explanation:
         """The explanation of a link. Its parameters record the request, so that a later run can compare them.
 
@@ -37,8 +42,9 @@ class Request(NamedTuple):
             graph: The log of events.
             query: The link that is scored.
             watch: Called with the oracle before the search starts.
+            beyond: Further arguments of `cody.explain` that a request cannot hold, such as other models.
         """
-        why = self.explainer.explain(model, graph, query, decision=self.decision, watch=watch, **self.options)
+        why = self.explainer.explain(model, graph, query, decision=self.decision, watch=watch, **self.options, **beyond)
         logger.debug(
             "%s → %s: %s, %d evaluations in %.2f s", why.src, why.dst, why.verdict, why.evaluations, why.seconds
         )

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any
@@ -92,6 +92,15 @@ def timestamp(time: float) -> str:
     ('2004-04-15 14:56:01+00:00', '2004-04-15 14:56:01.500000+00:00', '12.5')
     """
     return datetime.fromtimestamp(time, zone()).isoformat(" ") if is_date(time) else f"{time:.17g}"
+
+
+def enumerated(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> enumerated(["a"]), enumerated(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), *names[-1:]])
 
 
 def moment_and_zone(time: float) -> str:

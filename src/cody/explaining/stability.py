@@ -1,0 +1,128 @@
+"""Whether a counterfactual survives: in other models, such as retrained ones, and under a little noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cody.errors import CallError
+from cody.explaining.explanation import ADDED, MOVED, REMOVED, Elsewhere, Event
+from cody.explaining.verification import reference_logit
+from cody.graph import Query, TemporalGraph
+from cody.graph.edits import Add, Edit, Move
+from cody.models.contract import DECIMALS, Change, Model, check_is_model, graph_of, identity_of, model_on
+from cody.models.decided import decide
+from cody.utils.words import is_date
+
+if TYPE_CHECKING:
+    from cody.explaining.explanation import Explanation
+
+NOTHING: Change = frozenset()
+UNRELATED = ("(unrelated)", "(unrelated, too)")  # names of two nodes that nobody knows
+MINUTE = 60.0  # seconds
+PART = 1e-3  # of the span of a log whose times are not dates
+
+
+def with_stability(
+    why: Explanation, model: Model, graph: TemporalGraph, also: Mapping[str, Model], *, noise: bool = False
+) -> Explanation:
+    """The explanation with what other models say about its counterfactuals, and this one under noise.
+
+    Args:
+        why: The explanation.
+        model: The model that it explains.
+        graph: The log of events.
+        also: Other models of the same log, by name.
+        noise: Whether to ask this model a minute later, and with an unrelated event more.
+    """
+    checked_models(also, graph)
+    if graph.imagined is not None:
+        raise CallError("other models and noise need a log without imagined rows")
+    changes = counterfactuals_of(why)
+    if not changes:
+        return why
+    edits = edits_of(why.candidates)
+    longer = graph.imagine(edits) if edits else graph
+    found = [
+        _asked(name, identity_of(other), why, _moved(other, longer), longer, why.query, changes)
+        for name, other in also.items()
+    ]
+    return replace(why, elsewhere=(*found, *(_under_noise(why, model, graph, edits, changes) if noise else ())))
+
+
+def checked_models(also: Mapping[str, Model], graph: TemporalGraph) -> None:
+    """Reject what is no model, or a model of another log.
+
+    Args:
+        also: Models by name.
+        graph: The log of events.
+    """
+    for name, model in also.items():
+        check_is_model(model)
+        known = graph_of(model)
+        if known is not None and known.base_identity != graph.base_identity:
+            raise CallError(f"{name} was made for the graph {known.identity}, and this is {graph.identity}")
+
+
+def counterfactuals_of(why: Explanation) -> list[Change]:
+    """The verified counterfactuals of an explanation: the answer, then its alternatives."""
+    if not why.is_counterfactual:
+        return []
+    return [why.change, *(why.change_of(other.rows) for other in why.alternatives)]
+
+
+def edits_of(candidates: Sequence[Event]) -> list[Edit]:
+    """The imagined events among the candidates, in the order in which their rows are numbered.
+
+    Args:
+        candidates: Of an explanation.
+    """
+    imagined = sorted((event for event in candidates if event.edit != REMOVED), key=lambda event: event.row)
+    return [edit_of(event) for event in imagined]
+
+
+def edit_of(event: Event) -> Edit:
+    """The edit that an imagined event is."""
+    if event.edit == ADDED:
+        return Add(event.src, event.dst, event.time)
+    if event.edit == MOVED and event.replaces is not None:
+        return Move(event.replaces, event.time)
+    raise CallError("altered features are not part of a document, so they cannot be replayed")
+
+
+def _moved(model: Model, longer: TemporalGraph) -> Model:
+    return model if longer.imagined is None else model_on(model, longer)
+
+
+def _asked(
+    name: str,
+    identity: str,
+    why: Explanation,
+    model: Model,
+    graph: TemporalGraph,
+    query: Query,
+    changes: Iterable[Change],
+    always: Change = NOTHING,
+) -> Elsewhere:
+    """What a model decides with nothing changed, and with each of some changes, by its reference implementation."""
+    decided = decide(model, graph, query, why.decision)
+    margins = [reference_logit(decided, query, change | always, full=False)[0] for change in (NOTHING, *changes)]
+    original, *without = (round(margin, DECIMALS) for margin in margins)
+    return Elsewhere(name, identity, original, tuple(without))
+
+
+def _under_noise(
+    why: Explanation, model: Model, graph: TemporalGraph, edits: Sequence[Edit], changes: Sequence[Change]
+) -> Iterator[Elsewhere]:
+    """The same model about the link a little later, and with an event more that has nothing to do with it."""
+    longer = graph.imagine(edits) if edits else graph
+    query, dated = why.query, is_date(why.query.time)
+    delay = MINUTE if dated else PART * float(graph.time[graph.num_events - 1] - graph.time[0])
+    name = "a minute later" if dated else f"{delay:.3g} later"
+    later = query._replace(time=query.time + delay)
+    yield _asked(name, "", why, _moved(model, longer), longer, later, changes)
+    at = float(graph.time[query.before - 1]) if query.before else query.time
+    strange = graph.imagine([*edits, Add(*UNRELATED, at)], new_nodes=UNRELATED)
+    row = frozenset({strange.num_rows - 1})
+    yield _asked("with an unrelated event", "", why, _moved(model, strange), strange, query, changes, row)
