@@ -358,7 +358,7 @@ def test_a_decision_that_the_model_cannot_answer_is_one_clear_error(toy, labelle
 
 def test_where_nothing_can_be_decided_nothing_is_run(toy, tmp_path):
     plan = EvaluationPlan("made", "toy", (GREEDY,), decision=cody.in_top(NODES + 3))
-    with pytest.raises(CallError, match="there is no correct or incorrect prediction between the shares"):
+    with pytest.raises(CallError, match=f"every destination is in the top {NODES + 3}"):
         next(run(tmp_path / "run.jsonl", *toy, plan, Sample(3)))
     assert not (tmp_path / "run.jsonl").exists()
 
