@@ -16,6 +16,7 @@ from cody.data import data_directory, datasets, summarise, verify_graph
 from cody.data import fetch as download
 from cody.data.named import pin_note
 from cody.data.readers import unused_columns
+from cody.data.tgb import is_tgb, load_tgb
 from cody.data.writer import write_events
 from cody.graph import IntArray, TemporalGraph
 from cody.utils import words
@@ -84,7 +85,10 @@ def event_table(graph: TemporalGraph, rows: IntArray) -> TextTable:
 @data.command("fetch")
 @argument("name", "The data set's name.")
 def fetch(name: str) -> None:
-    """Download a data set from its public source into the data directory."""
+    """Download a data set from its public source into the data directory; those of TGB, with its package."""
+    if is_tgb(name):
+        print(f"{name} is here: {load_tgb(name, download=True)}")
+        return
     with progress(name, None, in_bytes=True) as move:
         path = download(name, lambda done, total: move(completed=done, total=total))
     print(f"{name} is at {path}")

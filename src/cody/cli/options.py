@@ -36,6 +36,7 @@ from cody.study.explainers import (
 from cody.utils import words
 
 if TYPE_CHECKING:
+    from cody.data.tgb import Negatives
     from cody.engine.named import NamedModel
     from cody.graph import TemporalGraph
     from cody.graph.edits import Edit
@@ -49,6 +50,10 @@ LARGEST_SEED = 2**63 - 1  # that a record can hold
 SEARCH_NAMES, FACTUAL_NAMES = ", ".join(SEARCHES), ", ".join(entry.name for entry in FACTUAL)
 REMOVE, WHY_NOT = "remove", ",".join(EDITS)
 SIMULTANEOUS = "simultaneous"
+AMONG = (
+    "With --top: the rivals, names with a comma in quotes, or a data set of TGB (tgbl-wiki) for its negatives. "
+    "Default: all that have been a destination by then."
+)
 
 
 # Data and model.
@@ -259,6 +264,13 @@ def names_in(text: str) -> list[str]:
     return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), []) if name.strip()]
 
 
+def rivals_in(text: str) -> Sequence[str] | Negatives:
+    """The rivals that `--among` names, or those that TGB has for each link of a data set."""
+    from cody.data.tgb import is_tgb, negatives
+
+    return negatives(text) if is_tgb(text) else names_in(text)
+
+
 def named_rows(events: str) -> list[int]:
     """The rows that `--events` names, each once, in their order."""
     named = read_rows(events)
@@ -298,7 +310,7 @@ class DecisionOptions:
     top: int | None = _decision(type=COUNT, metavar="K", help="Is the destination among the K best for the source?")
     among: str | None = _decision(
         metavar="NODES",
-        help="With --top: the rivals, names with a comma in quotes. Default: all that have been a destination by then.",
+        help=AMONG,
     )
     rather_than: str | None = _decision(metavar="NODE", help="Is the destination ranked above this one?")
     label: str | None = _decision(metavar="NAME", help="Is this the predicted label? For models of labels.")
@@ -321,7 +333,7 @@ class DecisionOptions:
         if self.threshold is not None:
             return deciding.above(self.threshold)
         if self.top is not None:
-            return deciding.in_top(self.top, None if self.among is None else names_in(self.among))
+            return deciding.in_top(self.top, None if self.among is None else rivals_in(self.among))
         if self.rather_than is not None:
             return deciding.rather_than(self.rather_than)
         return None if self.between is None else deciding.between(*_range(self.between))

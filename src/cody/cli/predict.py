@@ -92,7 +92,10 @@ class ScoreOptions:
     top: int | None = _decision(
         type=COUNT, metavar="K", help="Rank the destination of each link: is it among the K best?"
     )
-    among: str | None = _decision(metavar="NODES", help="With --top: the rivals. Default: all destinations by then.")
+    among: str | None = _decision(
+        metavar="NODES",
+        help="With --top: the rivals, or tgbl-wiki, …: TGB's negatives. Default: all destinations by then.",
+    )
 
     def check(self, *, forecast: bool) -> None:
         """Refuse options that contradict each other."""
@@ -166,7 +169,7 @@ def _scored(
             move(completed=done, total=total)
 
         if decide.top is not None:
-            rivals = None if decide.among is None else shared.names_in(decide.among)
+            rivals = None if decide.among is None else shared.rivals_in(decide.among)
             return predict_ranks(model, graph, queries, k=decide.top, among=rivals, watch=watch)
         if queries is not None:
             return score(model, graph, queries, threshold=decide.threshold, watch=watch)

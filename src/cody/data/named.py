@@ -24,6 +24,7 @@ from cody.data.mechanisms import MECHANISMS, planted
 from cody.data.readers import exists, files_to_suggest, from_table, from_temporal_data, read_events, two_sided
 from cody.data.streams import ByteStream, at_most_bytes, errors_about, read_text_columns, unpack_gzip
 from cody.data.summary import summarise
+from cody.data.tgb import is_tgb, load_tgb
 from cody.errors import CallError, DataError, did_you_mean, first_line
 from cody.graph import TemporalGraph
 from cody.utils.files import cache_directory, load_array, replacing
@@ -88,6 +89,8 @@ def is_here(dataset: Dataset) -> bool:
 def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
     """A temporal graph from a name, a file, a saved graph folder, a DataFrame, an Arrow table or a PyG TemporalData.
 
+    With the extra `tgb`, names such as tgbl-wiki are those of the Temporal Graph Benchmark.
+
     `columns` are those of `cody.data.read_events`: src, dst, time, features, unit, sort, label, label_name,
     label_names, event_name.
 
@@ -111,6 +114,9 @@ def _load(source: Any, columns: dict[str, Any]) -> TemporalGraph:
     if isinstance(source, str) and source.split()[:1] and source.split()[0] in MECHANISMS:
         _reject_columns(columns, f"{source!r} is a generated log with known columns")
         return planted(source).graph
+    if isinstance(source, str) and is_tgb(source) and not exists(Path(source)):
+        _reject_columns(columns, f"{source!r} is a data set of TGB with known columns")
+        return load_tgb(source)
     if isinstance(source, str) and not source.strip():
         raise CallError(f"data must be the name of a data set or a path, not {source!r}")
     if isinstance(source, str) and not exists(Path(source)) and not _looks_like_a_path(source):

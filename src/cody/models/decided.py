@@ -220,7 +220,8 @@ def decision_of(model: Model, query: Query, decision: Decision | ByLabel | None 
             raise CallError(
                 f"the model predicts links, not labels such as {decision.label!r}; train one with --task label"
             )
-        return LINK_PREDICTED if decision is None else _checked(decision)
+        chosen = LINK_PREDICTED if decision is None else _checked(decision)
+        return chosen.of_link(query) if isinstance(chosen, InTop) else chosen
     classes = task.classes
     if decision is None:
         decision = ByLabel(classes[-1] if len(classes) == 2 else _predicted(model, query, classes))

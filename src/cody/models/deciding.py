@@ -16,12 +16,17 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar
 
 from cody.errors import CallError, did_you_mean
-from cody.graph import FloatArray, whole_number
+from cody.graph import FloatArray, Query, whole_number
 from cody.models.decision import Above, Between, DecidedBy, Decision, InTop, Labelled, RatherThan
 from cody.models.margins import probability
 from cody.utils.signatures import readable_help
 
-FOUND_OUT = {"function", "name", "of"}  # fields of decisions that are no plain data, or are not given by the user
+FOUND_OUT = {
+    "function",
+    "name",
+    "of",
+    "own",
+}  # fields of decisions that are no plain data, or are not given by the user
 
 
 def described(decision: Decision | ByLabel) -> dict[str, Any]:
@@ -32,9 +37,10 @@ def described(decision: Decision | ByLabel) -> dict[str, Any]:
     """
     assert is_dataclass(decision)
     given = {field.name: getattr(decision, field.name) for field in fields(decision) if field.name not in FOUND_OUT}
-    return {"kind": decision.kind} | {
-        name: list(value) if isinstance(value, tuple) else value for name, value in given.items()
-    }
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    if isinstance(decision, InTop) and decision.own is not None:
+        plain["among"] = repr(decision.own)
+    return {"kind": decision.kind} | plain
 
 
 @readable_help
@@ -68,15 +74,18 @@ def rather_than(other: Any) -> RatherThan:
 
 
 @readable_help
-def in_top(k: int, among: Sequence[Any] | None = None) -> InTop:
+def in_top(k: int, among: Sequence[Any] | Callable[[Query], Sequence[Any]] | None = None) -> InTop:
     """Whether the destination of the link is among the k best for its source.
 
     Args:
         k: How many places count.
-        among: The rivals, as the user names them. By default every node that has been a destination by then.
+        among: The rivals, as the user names them; or a function that names those of a link, such as
+            `cody.data.tgb.negatives("tgbl-wiki")`. By default every node that has been a destination by then.
     """
     if whole_number("k", k) < 1:
         raise CallError(f"k must be at least 1, not {k}")
+    if callable(among):
+        return InTop(int(k), own=among)
     if among is not None and not len(among):
         raise CallError("among names no rival: name some nodes, or leave it out to rank all destinations")
     return InTop(int(k), None if among is None else tuple(map(str, among)))

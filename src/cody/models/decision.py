@@ -288,6 +288,7 @@ class InTop(Decision):
     among: tuple[str, ...] | None = None  # names of the rivals; None: every node that has been a destination by then
     of: int = 0  # how many destinations are ranked; 0: not known yet
     name: str = ""  # of the destination that the decision is about; empty: not known yet
+    own: Callable[[Query], Sequence[Any]] | None = None  # names the rivals of each link, where it has its own
 
     kind: ClassVar[str] = "top"
     question: ClassVar[str] = "the best destinations"
@@ -308,6 +309,10 @@ class InTop(Decision):
             raise CallError(f"every destination is in the top {self.k:,}, since {ranked}; choose a smaller top")
         return rivals
 
+    def of_link(self, query: Query) -> InTop:
+        """The same with the rivals of this link, where each link has its own."""
+        return self if self.own is None else replace(self, among=tuple(map(str, self.own(query))), own=None)
+
     def applies_to(self, graph: TemporalGraph, query: Query) -> bool:
         return self.among is None or query.dst not in map(graph.node, self.among)
 
@@ -318,8 +323,9 @@ class InTop(Decision):
             graph: The log of events.
             query: The link.
         """
-        others = self.among and tuple(name for name in self.among if graph.node(name) != query.dst)
-        known = replace(self, among=others)
+        known = self.of_link(query)
+        others = known.among and tuple(name for name in known.among if graph.node(name) != query.dst)
+        known = replace(known, among=others)
         try:
             known.rivals(graph, query)
         except CallError:

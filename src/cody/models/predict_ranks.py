@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ class RankPrediction(NamedTuple):
     rank: int  # 1 is the best
     of: int  # how many destinations are ranked
     in_top: bool
+    ties: int = 0  # rivals with the same score; they count against the link
 
     @property
     def right(self) -> bool:
@@ -55,6 +56,11 @@ class RankPredictions(PredictionList[RankPrediction]):
         """The mean of 1 / rank."""
         return float(np.mean([1 / each.rank for each in self]))
 
+    def as_tgb(self) -> dict[str, float]:
+        """Mean reciprocal rank and hits as TGB's evaluator has them: half of the ties rank below."""
+        ranks = np.array([each.rank - each.ties / 2 for each in self])
+        return {"mrr": float(np.mean(1 / ranks)), f"hits@{self.k}": float(np.mean(ranks <= self.k))}
+
     def _outcomes(self) -> Iterator[str]:
         """How well the links rank."""
         median = int(np.median([each.rank for each in self]))
@@ -71,7 +77,7 @@ def predict_ranks(
     links: Sequence[int | Query] | None = None,
     *,
     k: int = 10,
-    among: Sequence[Any] | None = None,
+    among: Sequence[Any] | Callable[[Query], Sequence[Any]] | None = None,
     watch: Watch | None = None,
 ) -> RankPredictions:
     """The rank of the destination of each link among all others, as of just before the link.
@@ -81,8 +87,9 @@ def predict_ranks(
         graph: The log of events.
         links: Rows of events, and queries (`graph.link`). By default, the events of the last 15 % of the log.
         k: How many places count as the top.
-        among: The rivals, as the user names them; a link is never its own rival. By default every node that has been
-            a destination by then.
+        among: The rivals, as the user names them, or a function that names those of a link
+            (`cody.data.tgb.negatives`); a link is never its own rival. By default every node that has been a
+            destination by then.
         watch: Called with the number of ranked links so far and in total.
 
     Returns:
@@ -100,7 +107,7 @@ def predict_ranks(
         if watch is not None:
             watch(number, len(queries))
     if not ranked:
-        top.rivals(graph, queries[-1])  # says why not
+        top.of_link(queries[-1]).rivals(graph, queries[-1])  # says why not
     kept, ranks = zip(*ranked, strict=True)
     return RankPredictions(graph, kept, ranks, k, len(queries) - len(ranked))
 
@@ -111,4 +118,5 @@ def _ranked(model: Model, graph: TemporalGraph, query: Query, event: int | None,
     rank = 1 + int((scores[1:] >= scores[0]).sum())
     ends = graph.name(query.src), graph.name(query.dst)
     score = probability(float(scores[0]))
-    return RankPrediction(event, *ends, query.time, score, rank, len(scores), rank <= top.k)
+    ties = int((scores[1:] == scores[0]).sum())
+    return RankPrediction(event, *ends, query.time, score, rank, len(scores), rank <= top.k, ties)

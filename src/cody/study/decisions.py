@@ -36,7 +36,7 @@ def settled(model: Model, decision: Decision | ByLabel | None) -> Decision | Non
     task = label_task(model)
     if decision is None and task is not None and len(task.classes) > 2:
         return None
-    return decision_of(model, ANY, decision)
+    return decision_of(model, ANY, replace(decision, own=None) if isinstance(decision, InTop) else decision)
 
 
 def decision_about(
@@ -108,7 +108,7 @@ def same_decision(one: Record, other: Record) -> bool:
 def general(decision: Decision) -> Decision | None:
     """A decision without what depends on the link: its name, its rivals, or of several labels the one in question."""
     if isinstance(decision, InTop):
-        return replace(decision, name="", of=0, among=None if decision.among is None else ())
+        return replace(decision, name="", of=0, own=None, among=None if decision.among is None else ())
     if isinstance(decision, RatherThan):
         return replace(decision, name="")
     return replace(decision, label="") if isinstance(decision, Labelled) else decision
