@@ -59,13 +59,13 @@ class NamedModel:
     @cached_property
     def _made(self) -> tuple[Model, TemporalGraph, bool]:
         function = find_factory(self.name, self._folder)
-        with _reported_as_of(self.name):
+        with reported_as_of(self.name):
             wanted = [each for each in inspect.signature(function).parameters.values() if each.default is each.empty]
             wanted = [each for each in wanted if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
         if len(wanted) > 1:
             raise CallError(f"{self.name} must take the graph, or nothing; it takes {len(wanted)} arguments")
         graph = self._load_graph() if wanted else None
-        with _reported_as_of(self.name):
+        with reported_as_of(self.name):
             made = function(graph) if wanted else function()
         model, own = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
         _check(self.name, model, own)
@@ -79,8 +79,14 @@ def load_factory(name: str, folder: Path, graph: TemporalGraph) -> Model:
     return NamedModel(name, lambda: graph, folder).open()
 
 
-def find_factory(name: str, folder: Path) -> Callable[..., Any]:
-    """The function that `module:function` names. Modules are looked for in the folder too."""
+def find_factory(name: str, folder: Path, option: str = "--model") -> Callable[..., Any]:
+    """The function that `module:function` names. Modules are looked for in the folder too.
+
+    Args:
+        name: The name.
+        folder: Where modules are looked for first.
+        option: What the user gave it to, for the errors.
+    """
     module_name, _, function_name = name.partition(":")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
@@ -91,7 +97,7 @@ def find_factory(name: str, folder: Path) -> Callable[..., Any]:
         if error.name is None or not (module_name + ".").startswith(error.name + "."):
             raise ModelError(f"{module_name} cannot be imported: {first_line(error)}") from error
         raise CallError(
-            f"there is no module {module_name!r}, which --model {name} names; it is looked for in {str(folder)!r} and "
+            f"there is no module {module_name!r}, which {option} {name} names; it is looked for in {str(folder)!r} and "
             "among the installed packages"
         ) from None
     except Exception as error:
@@ -113,7 +119,7 @@ def _check(name: str, model: Any, graph: Any) -> None:
 
 
 @contextmanager
-def _reported_as_of(name: str) -> Iterator[None]:
+def reported_as_of(name: str) -> Iterator[None]:
     """Whatever a user's function raises becomes one line that says where; errors of ours stay what they are."""
     try:
         yield

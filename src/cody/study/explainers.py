@@ -29,6 +29,7 @@ from cody.search import Search, attributions, policies
 from cody.search.options import name_and_options, options_of
 from cody.search.policies import Policy
 from cody.search.proposals import Proposer, additions, check_proposers, moves, removals
+from cody.study.own import OwnSearch, is_own, own_search
 from cody.utils.signatures import readable_help
 
 
@@ -81,12 +82,13 @@ class Explainer:
         """
         if self.learned:
             self.check(decision_of(model, query, others.get("decision")))
+        search = self.search
         return explain(
             model,
             graph,
             query,
             policy=self.policy,
-            search=self.search,
+            search=search.on(graph, others.get("seed", 0)) if isinstance(search, OwnSearch) else search,
             size=self.size,
             hops=self.hops,
             near=self.near,
@@ -234,9 +236,14 @@ def known(search: str, policy: str) -> Entry | None:
 def find(name: str, policy: str | None = None) -> Entry:
     """The entry of that name. A search by itself takes a policy: by default the nearest events first.
 
+    `module:function` is an explainer of the user's (`cody.study.own`).
+
     >>> find("cody").name, find("cody", "temporal").name, find("cody-temporal").name, find("pbone").name
     ('cody-spatio-temporal', 'cody-temporal', 'cody-temporal', 'pbone')
     """
+    if is_own(name):
+        own = own_search(name)
+        return Entry(name, name, own, policies.spatio_temporal, factual=own.factual)
     if name not in SEARCHES and name not in EXPLAINERS:
         raise CallError(f"there is no explainer {name!r}{did_you_mean(name, [*EXPLAINERS, *SEARCHES])}")
     if name in EXPLAINERS:
@@ -293,6 +300,8 @@ def explainer(
     chosen = {"policy": policy, "scorer": scorer}
     check_options(name, [*options, *(option for option, value in chosen.items() if value is not None)])
     entry = find(name, policy)
+    if isinstance(entry.search, OwnSearch) and edits != (removals,):
+        raise CallError(f"the explainer {name!r} is a function of rows: it supports removals only, and no other edits")
     if entry.factual and edits != (removals,):
         raise CallError(
             f"the explainer {name!r} names events that happened: it supports removals only, and no other edits"

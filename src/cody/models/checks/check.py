@@ -118,6 +118,7 @@ class Report:
     """The results of all checks; prints as a table."""
 
     outcomes: tuple[CheckResult, ...]
+    about: str = "model"
 
     @property
     def failures(self) -> tuple[CheckResult, ...]:
@@ -131,7 +132,7 @@ class Report:
     def raise_if_failed(self) -> None:
         """Raise a `ModelError` that shows the table, if a check failed."""
         if self.failures:
-            raise ModelError("the model breaks rules of explanations", *str(self).splitlines())
+            raise ModelError(f"the {self.about} breaks rules of explanations", *str(self).splitlines())
 
     def __str__(self) -> str:
         counts = Counter(outcome.status for outcome in self.outcomes)
