@@ -23,7 +23,7 @@ def files_of(folder):
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("benchmark")
     steps = list(run_benchmark(folder, ["redundant", "masked noise=2.0"], EXPLAINERS, links=12))
-    assert sum(step.record is not None for step in steps) == 2 * 3 * 12
+    assert sum(step.progress.record is not None for step in steps) == 2 * 3 * 12
     return folder
 
 
@@ -38,9 +38,10 @@ def test_good_and_bad_explainers_differ_by_more_than_their_intervals(results):
 
 def test_a_finished_run_explains_nothing_again_and_more_explainers_extend_it(results):
     again = list(run_benchmark(results, ["redundant", "masked noise=2.0"], EXPLAINERS, links=12))
-    assert [step.record for step in again] == [None, None]
+    assert [step.progress.record for step in again] == [None, None]
     more = [*EXPLAINERS, explainer("pbone", size=64)]
-    extended = [step.record for step in run_benchmark(results, ["redundant"], more, links=12) if step.record]
+    steps = [step.progress.record for step in run_benchmark(results, ["redundant"], more, links=12)]
+    extended = [record for record in steps if record is not None]
     assert {record.explainer for record in extended} == {"pbone"}
     assert len(extended) == 12
 

@@ -6,83 +6,145 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from cody.cli.command import COUNT, FOLDER, CommandGroup, argument, option, real, whole
+import click
+
+from cody.cli.command import COUNT, FOLDER, CommandGroup, Output, argument, option, real, whole
 from cody.cli.messages import print_json
 from cody.cli.options import json_option, names_in
 from cody.cli.progress import progress
 from cody.cli.running import stoppable
-from cody.cli.show import Prose, print_parts
+from cody.cli.show import print_parts
+from cody.cli.show_benchmark import benchmark_csv, benchmark_markdown, benchmark_parts, shown_rows
 from cody.data.mechanisms import MECHANISMS
 from cody.errors import CallError
 from cody.graph.neighbourhood import SIZE
-from cody.study.benchmark import ALL, BenchmarkRow, benchmark_rows, run_benchmark
-from cody.study.explainers import BENCHMARKED, explainer, find
-from cody.study.truth import Mean
+from cody.study.benchmark import CHECKS, benchmark_rows, run_benchmark
+from cody.study.benchmark_models import BENCHMARK_MODELS, ORACLE
+from cody.study.explainers import BENCHMARKED, Explainer, explainer, find
 
 benchmark = CommandGroup("benchmark", help="Compare explainers where the causes of links are known.")
-LEGEND = (
-    "exact: share of right answers, with no event too many or too few, and its bootstrap interval of 95 %; precision, "
-    "recall: of the events named; rank: mean place of the first true cause; sets: mean number of sets evaluated."
-)
+ALL, NONE = "all", "none"
+ENTRY = Output("an entry", ".json")
+FORMATS = {"markdown": benchmark_markdown, "csv": benchmark_csv}
 
 
 @benchmark.command("run")
 @option("--out", "folder", type=FOLDER, required=True, help="Folder for the records; resumes an existing one.")
-@option("--mechanisms", default="all", metavar="NAMES", help=f"{', '.join(MECHANISMS)}, or all.")
-@option("--explainers", default=",".join(BENCHMARKED), metavar="NAMES", help="Names, as of cody evaluate.")
+@option("--mechanisms", default=ALL, metavar="NAMES", help=f"{', '.join(MECHANISMS)}, or all.")
+@option(
+    "--explainers",
+    default=",".join(BENCHMARKED),
+    metavar="NAMES",
+    help="Names, as of cody evaluate; MODULE:FUNCTION for your own.",
+)
+@option("--models", default=ORACLE, metavar="NAMES", help=f"{', '.join(BENCHMARK_MODELS)}, or all.")
+@option(
+    "--checks",
+    default=NONE,
+    metavar="NAMES",
+    help=f"Explain each link again with one difference: {', '.join(CHECKS)}, all or none.",
+)
 @option("--links", type=COUNT, default=20, help="Links of each mechanism.")
+@option("--episodes", type=COUNT, default=100, help="How often each mechanism causes a link.")
 @option("--noise", type=real(0, 100), default=1.0, help="Random events, as a share of those of the mechanism.")
 @option("--seed", type=whole(0), default=0, help="Seed of the logs, the links and the explainers.")
 @json_option
-def run_(folder: Path, mechanisms: str, explainers: str, links: int, noise: float, seed: int, as_json: bool) -> None:
+def run_(
+    folder: Path,
+    mechanisms: str,
+    explainers: str,
+    models: str,
+    checks: str,
+    links: int,
+    episodes: int,
+    noise: float,
+    seed: int,
+    as_json: bool,
+) -> None:
     """Explain links of generated logs, and print the table. Rerun a command that was stopped to resume it."""
-    chosen = [explainer(find(name).name, size=SIZE) for name in names_in(explainers)]
-    names = MECHANISMS if mechanisms == "all" else names_in(mechanisms)
-    logs = [name + f" noise={noise:g}" * (noise != 1) + f" seed={seed}" * (seed != 0) for name in names]
-    total = len(logs) * len(chosen) * links
+    chosen = _explainers(explainers)
+    names = _all_or(mechanisms, MECHANISMS)
+    changed = f" episodes={episodes}" * (episodes != 100) + f" noise={noise:g}" * (noise != 1)
+    logs = [name + changed + f" seed={seed}" * (seed != 0) for name in names]
+    of_models, of_checks = _all_or(models, BENCHMARK_MODELS), [] if checks == NONE else _all_or(checks, CHECKS)
+    total = len(logs) * len(of_models) * len(chosen) * links
     with stoppable(folder, "nothing was done yet"), progress("links explained", total) as move:
-        done = 0
-        for step in run_benchmark(folder, logs, chosen, links=links, seed=seed):
-            done += step.record is not None
-            move(completed=done, total=total)
+        done = checked = 0
+        for step in run_benchmark(folder, logs, chosen, links=links, seed=seed, models=of_models, checks=of_checks):
+            if step.check is None:
+                done += step.progress.record is not None
+            else:
+                checked += step.progress.record is not None
+            for_checks = f", {checked:,} for checks" if of_checks else ""
+            move(completed=done, total=total, description=f"links explained{for_checks}")
     _print(folder, as_json=as_json)
 
 
 @benchmark.command("table")
 @argument("folder", "Folder that cody benchmark run has written.", type=FOLDER)
 @option("--each", is_flag=True, help="One table for each mechanism, too.")
+@option(
+    "--format", "form", type=click.Choice(["text", *FORMATS]), default="text", help="Markdown and csv have intervals."
+)
 @json_option
-def table_(folder: Path, each: bool, as_json: bool) -> None:
+def table_(folder: Path, each: bool, form: str, as_json: bool) -> None:
     """Print the table of the records in a folder."""
-    _print(folder, each=each, as_json=as_json)
+    _print(folder, each=each, form=form, as_json=as_json)
 
 
-def _print(folder: Path, *, each: bool = False, as_json: bool) -> None:
+@benchmark.command("check")
+@argument("explainers", "Names, as of cody evaluate; MODULE:FUNCTION for your own.", metavar="NAMES")
+def check_(explainers: str) -> None:
+    """Try explainers on a few links: whether they obey the rules without which figures cannot be compared."""
+    from cody.study.conformance import check_explainer
+
+    failed = []
+    for each in _explainers(explainers):
+        report = check_explainer(each)
+        print(f"{each.name}: {report}")
+        failed += [] if report.passed else [each.name]
+    if failed:
+        raise CallError(f"{', '.join(failed)}: not as an explainer should be")
+
+
+@benchmark.command("entry")
+@argument("folder", "Folder that cody benchmark run has written.", type=FOLDER)
+@option("--out", type=ENTRY, required=True, help="File of the entry, JSON; for results/leaderboard.")
+@option("--authors", default="", help="Who made the explainers.")
+@option("--url", default="", help="Where they can be found.")
+@option("--note", default="", help="What a reader should know.")
+def entry_(folder: Path, out: Path, authors: str, url: str, note: str) -> None:
+    """Write a row of the leaderboard: answers, versions, seeds, hardware and identities in one file."""
+    from cody.study.leaderboard import check_complete, entry_of, write_entry
+
+    entry = entry_of(_files(folder), authors=authors, url=url, note=note)
+    check_complete(entry)
+    write_entry(out, entry)
+    names = dict.fromkeys(group.explainer for group in entry.answers)
+    print(f"{out}: {', '.join(names)} on {len({group.log for group in entry.answers})} logs")
+
+
+def _explainers(names: str) -> list[Explainer]:
+    return [explainer(find(name).name, size=SIZE) for name in names_in(names)]
+
+
+def _all_or(names: str, known: Sequence[str]) -> Sequence[str]:
+    return known if names == ALL else names_in(names)
+
+
+def _files(folder: Path) -> list[Path]:
     files = sorted(folder.glob("*.jsonl"))
     if not files:
         raise CallError(f"there are no records in {folder}: cody benchmark run writes them")
-    rows = benchmark_rows(files)
+    return files
+
+
+def _print(folder: Path, *, each: bool = False, form: str = "text", as_json: bool) -> None:
+    rows = benchmark_rows(_files(folder))
     if as_json:
         print_json([asdict(row) for row in rows])
-        return
-    for log in dict.fromkeys(row.log for row in rows if each or row.log == ALL):
-        _table(log, [row for row in rows if row.log == log])
-    print_parts(["", Prose(LEGEND)])
-
-
-def _table(log: str, rows: Sequence[BenchmarkRow]) -> None:
-    from cody.utils.tables import TextTable
-
-    names = ["explainer", "answers", "#exact", "#", "#precision", "#recall", "#rank", "#sets"]
-    table = TextTable(*names, title=f"{log}, {max(row.links for row in rows)} links", whole=[0])
-    for row in rows:
-        exact, others = row.scores["exact"], [row.scores[name].value for name in ("precision", "recall")]
-        kind = "factual" if row.factual else "counterfactual"
-        shares = (f"{value:.2f}" for value in others)
-        rank, sets = f"{row.scores['rank'].value:.1f}", f"{row.evaluations.value:,.0f}"
-        table.add_row(row.explainer, kind, f"{exact.value:.2f}", _interval(exact), *shares, rank, sets)
-    print_parts([table])
-
-
-def _interval(mean: Mean) -> str:
-    return f"{mean.low:.2f}–{mean.high:.2f}"
+    elif form in FORMATS:
+        print(FORMATS[form](shown_rows(rows, each=each)), end="")
+    else:
+        parts = list(benchmark_parts(shown_rows(rows, each=each)))
+        print_parts(parts[:-1] if parts and parts[-1] == "" else parts)

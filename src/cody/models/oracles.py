@@ -36,7 +36,8 @@ class DistractedRule:
 
     def __call__(self, past: KnownPast) -> float:
         rows = np.union1d(past.of_src, past.of_dst)
-        moved = math.sin(float(((rows * 2_654_435_761) % 2**32 / 2**31 - 1).sum()))  # from -1 to 1
+        pair = past.graph.src[rows].astype(np.int64) * 40_503 + past.graph.dst[rows]  # who, not when or in which row
+        moved = math.sin(float(((pair * 2_654_435_761) % 2**32 / 2**31 - 1).sum()))  # from -1 to 1
         return (YES if _RULES[self.name](past) else NO) + self.distraction * moved
 
 
@@ -155,3 +156,25 @@ def masked(past: KnownPast) -> bool:
 def confounded(past: KnownPast) -> bool:
     """The host invited the source within the last hour."""
     return len(_into_src(past, HOUR, 2)) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class RandomWeights:
+    """The sum of a random weight for each event of the two nodes, and of one for the link."""
+
+    seed: int
+
+    def __call__(self, past: KnownPast) -> float:
+        rows = np.union1d(past.of_src, past.of_dst)
+        drawn = (np.random.default_rng([self.seed, int(row)]).normal() for row in rows)
+        return float(np.random.default_rng([self.seed, *past.query[:2]]).normal() + math.fsum(drawn))
+
+
+def randomised(graph: TemporalGraph, seed: int = 0) -> RuleModel:
+    """A model that decides by random weights of events: its explanations should not be those of another model.
+
+    Args:
+        graph: The log.
+        seed: Of the weights.
+    """
+    return RuleModel(graph, f"random {seed}", RandomWeights(seed))

@@ -4,25 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from cody.data.mechanisms import PlantedCauses, planted
-from cody.errors import DataError
-from cody.models.oracles import ORACLES
+from cody.errors import CallError, DataError, did_you_mean
+from cody.models.contract import Model
 from cody.study import run as evaluation
+from cody.study.appending import LineAppender, appending_lines
+from cody.study.benchmark_models import ORACLE, BenchmarkModel, benchmark_model
+from cody.study.disturbed import DISTURBANCES, RANDOMISED, RETRAINED, Disturbance, MovedLog, similarities
 from cody.study.explainers import Explainer
-from cody.study.record import Record
+from cody.study.instances import Link
+from cody.study.record import KINDS, Record
 from cody.study.record_file import read_runs
+from cody.study.sanity import cohesiveness, degree_likelihood, gap_likelihood, robust_fidelity
 from cody.study.truth import SCORES, Mean, mean_of
+from cody.utils.forms import Count, Form, as_line, parse, read
 
 ALL = "all mechanisms"
+ROBUST = "robust"
+CHECKS = (*DISTURBANCES, ROBUST)  # that take evaluations of their own
+CHECKS_FOLDER, MODELS_FOLDER = "checks", "models"
 _planted = cache(planted)
 
 
+@cache
+def _moved(disturbance: Disturbance, name: str) -> MovedLog:
+    return disturbance.log(_planted(name))
+
+
+class BenchmarkStep(NamedTuple):
+    """One link more is explained: for the table itself, or for a check."""
+
+    check: str | None
+    progress: evaluation.RunProgress
+
+
 def run_benchmark(
-    folder: str | Path, logs: Sequence[str], explainers: Sequence[Explainer], *, links: int = 20, seed: int = 0
-) -> Iterator[evaluation.RunProgress]:
+    folder: str | Path,
+    logs: Sequence[str],
+    explainers: Sequence[Explainer],
+    *,
+    links: int = 20,
+    seed: int = 0,
+    models: Sequence[str] = (ORACLE,),
+    checks: Sequence[str] = (),
+) -> Iterator[BenchmarkStep]:
     """Let explainers explain links of generated logs, one file of records for each log. The same call resumes it.
 
     Args:
@@ -31,14 +62,113 @@ def run_benchmark(
         explainers: What to compare.
         links: How many links of each log are explained at most.
         seed: Draws the links, and is the seed of the explainers.
+        models: Names of models: `cody.study.benchmark_models.BENCHMARK_MODELS`.
+        checks: Which of `CHECKS` are made, too.
     """
+    for check in checks:
+        if check not in CHECKS:
+            raise CallError(f"there is no check {check!r}{did_you_mean(check, CHECKS)}")
     for text in logs:
         made = _planted(text)
-        name = made.name.split()[0]
-        plan = evaluation.EvaluationPlan(made.name, f"oracle {name}", tuple(explainers), seed)
-        sample = evaluation.Sample(min(links, len(made.ways)), ("correct",), (0.0, 1.0), events=tuple(made.ways))
-        file = Path(folder) / f"{made.name.replace(' ', '-')}.jsonl"
-        yield from evaluation.run(file, ORACLES[name](made.graph), made.graph, plan, sample)
+        for name in models:
+            model = benchmark_model(name, made, Path(folder) / MODELS_FOLDER)
+            file = Path(folder) / f"{made.name.replace(' ', '-')}{'' if name == ORACLE else '-' + name}.jsonl"
+            plan = evaluation.EvaluationPlan(made.name, model.name, tuple(explainers), seed)
+            sample = evaluation.Sample(min(links, len(made.ways)), ("correct",), (0.0, 1.0), events=tuple(made.ways))
+            explained: Sequence[Link] = ()
+            for step in evaluation.run(file, model.on(made.graph), made.graph, plan, sample):
+                explained = step.links
+                yield BenchmarkStep(None, step)
+            yield from _checked(file, made, model, plan, explained, checks)
+
+
+def _checked(
+    file: Path,
+    made: PlantedCauses,
+    model: BenchmarkModel,
+    plan: evaluation.EvaluationPlan,
+    links: Sequence[Link],
+    checks: Sequence[str],
+) -> Iterator[BenchmarkStep]:
+    """The same links with one difference each, and under random removals."""
+    for check in checks if links else ():
+        there = _file_of(check, file)
+        if check == ROBUST:
+            _measure_robustness(there, file, model.on(made.graph), made)
+            continue
+        disturbance, moved = DISTURBANCES[check], _moved(DISTURBANCES[check], made.name)
+        if disturbance.model == RETRAINED:
+            varied = model.retrained(moved.graph)
+        else:
+            varied = model.randomised(moved.graph) if disturbance.model == RANDOMISED else model.on(moved.graph)
+        if varied is None:
+            continue
+        events = tuple(sorted(moved.rows[[link.event for link in links]].tolist()))
+        sample = evaluation.Sample(len(events), KINDS, (0.0, 1.0), events=events)
+        with_it = evaluation.EvaluationPlan(
+            f"{plan.data}, {check}", plan.model, plan.explainers, plan.seed + disturbance.seed
+        )
+        yield from map(partial(BenchmarkStep, check), evaluation.run(there, varied, moved.graph, with_it, sample))
+
+
+def _file_of(check: str, file: Path) -> Path:
+    return file.parent / CHECKS_FOLDER / check / file.name
+
+
+# Robust fidelity takes evaluations of the model, so it is kept in files of its own.
+
+
+class RobustLine(Form, frozen=True, kw_only=True, tag_field="schema", tag="cody/robust/1"):
+    """The robust fidelity of one explanation."""
+
+    explainer: str
+    event: Count
+    plus: float
+    minus: float
+
+
+class RobustAppender(LineAppender[RobustLine]):
+    """A file of robust fidelities that is open for appending."""
+
+    beginnings = (b'{"schema":"cody/robust/',)
+
+    def entries(self) -> Iterator[RobustLine]:
+        return _robust_lines(self.file)
+
+
+def _robust_lines(lines: Iterable[bytes]) -> Iterator[RobustLine]:
+    """The complete ones."""
+    what = "a line of robust fidelity"
+    return (read(parse(line, what), RobustLine, what) for line in lines if line.endswith(b"\n"))
+
+
+def _measure_robustness(target: Path, file: Path, model: Model, made: PlantedCauses) -> None:
+    with appending_lines(target, RobustAppender) as kept:
+        known = {(line.explainer, line.event) for line in kept.known()}
+        for record in read_runs([file], documents=True):
+            if (record.explainer, record.event) in known:
+                continue
+            candidates = np.array([event.row for event in record.explanation.candidates], dtype=np.int64)
+            rng = np.random.default_rng([record.seed, record.event])
+            found = robust_fidelity(record, candidates, model, made.graph, rng)
+            line = RobustLine(explainer=record.explainer, event=record.event, plus=found.plus, minus=found.minus)
+            kept.write_line(as_line(line))
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkAnswer:
+    """One explanation of a benchmark, and what the checks say about it."""
+
+    log: str
+    model: str  # its kind: "oracle", or the name of another one
+    explainer: str
+    factual: bool
+    event: int
+    rows: tuple[int, ...]
+    candidates: int
+    evaluations: int
+    seconds: float | None
+    checks: dict[str, float]  # by the names in `MEASURED`, as far as they were made
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +176,18 @@ class BenchmarkRow:
     """What is known about one explainer on one log, or on all of them."""
 
     log: str
+    model: str
     explainer: str
     factual: bool
     links: int
     scores: dict[str, Mean]  # by their names in `cody.study.truth.SCORES`
     evaluations: Mean
+    seconds: Mean | None
+    checks: dict[str, Mean | None]  # by the names in `MEASURED`; None: not measured
+
+
+Values = dict[tuple[str, int], float]  # by explainer and event
+MEASURED = ("fidelity+", "fidelity-", "robust+", "robust-", "cohesion", "gaps", "degrees", *DISTURBANCES)
 
 
 def benchmark_rows(files: Iterable[str | Path]) -> list[BenchmarkRow]:
@@ -59,23 +196,101 @@ def benchmark_rows(files: Iterable[str | Path]) -> list[BenchmarkRow]:
     Args:
         files: Records that `run_benchmark` wrote. The logs are generated again, and must be the same.
     """
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for record in read_runs(files, documents=True):
-        for log in (ALL, record.data):
-            groups.setdefault((log, record.explainer), []).append(record)
-    rows = [_row(log, explainer, records) for (log, explainer), records in groups.items()]
-    return sorted(rows, key=lambda row: (row.log != ALL, row.log, row.factual, -row.scores["exact"].value))
+    return rows_of(answer for file in files for answer in answers_in(Path(file)))
 
 
-def _row(log: str, explainer: str, records: Sequence[Record]) -> BenchmarkRow:
-    scores = {name: mean_of(score(record, _truth(record)) for record in records) for name, score in SCORES.items()}
+def answers_in(file: Path) -> Iterator[BenchmarkAnswer]:
+    """What the explainers named, with all that is known about it, from the records of one log and its checks.
+
+    Args:
+        file: Records that `run_benchmark` wrote.
+    """
+    records = read_runs([file], documents=True)
+    for record in records[:1]:
+        check_log(record.data, record.data_identity)
+    checked = _checks_of(file, records)
+    for record in records:
+        yield BenchmarkAnswer(
+            record.data,
+            record.model.split()[0],
+            record.explainer,
+            record.factual,
+            record.event,
+            record.rows,
+            record.candidates,
+            record.evaluations,
+            record.seconds,
+            {name: known[_about(record)] for name, known in checked.items() if _about(record) in known},
+        )
+
+
+def _about(record: Record) -> tuple[str, int]:
+    return record.explainer, record.event
+
+
+def _checks_of(file: Path, records: Sequence[Record]) -> dict[str, Values]:
+    """What is known about each explanation besides the causes, by the name of the check."""
+    if not records:
+        return {}
+    name = records[0].data
+    graph = _planted(name).graph
+    found: dict[str, Values] = {
+        "fidelity+": {_about(record): float(record.is_necessary) for record in records},
+        "fidelity-": {_about(record): float(record.is_sufficient) for record in records},
+        "cohesion": {_about(record): cohesiveness(record, graph) for record in records},
+        "gaps": {_about(record): gap_likelihood(record, graph) for record in records},
+        "degrees": {_about(record): degree_likelihood(record, graph) for record in records},
+    }
+    if (there := _file_of(ROBUST, file)).exists():
+        lines = list(_robust_lines(there.read_bytes().splitlines(keepends=True)))
+        found["robust+"] = {(line.explainer, line.event): line.plus for line in lines}
+        found["robust-"] = {(line.explainer, line.event): line.minus for line in lines}
+    for check, disturbance in DISTURBANCES.items():
+        if (there := _file_of(check, file)).exists():
+            found[check] = similarities(records, read_runs([there]), _moved(disturbance, name).rows, disturbance)
+    return found
+
+
+def rows_of(answers: Iterable[BenchmarkAnswer]) -> list[BenchmarkRow]:
+    """The table: one row for each explainer over all logs, then one for each log and explainer.
+
+    Args:
+        answers: Of any explainers and logs.
+    """
+    groups: dict[tuple[str, str, str], list[tuple[BenchmarkAnswer, dict[str, float]]]] = {}
+    for answer in answers:
+        scored = answer, {name: score(answer, _planted(answer.log)) for name, score in SCORES.items()}
+        for log in (ALL, answer.log):
+            groups.setdefault((log, answer.model, answer.explainer), []).append(scored)
+    rows = [_row(*about, scored) for about, scored in groups.items()]
+    return sorted(rows, key=lambda row: (row.log != ALL, row.log, row.model, row.factual, -row.scores["exact"].value))
+
+
+def _row(
+    log: str, model: str, explainer: str, scored: Sequence[tuple[BenchmarkAnswer, dict[str, float]]]
+) -> BenchmarkRow:
+    answers = [answer for answer, _ in scored]
+    known = {name: [answer.checks[name] for answer in answers if name in answer.checks] for name in MEASURED}
+    seconds = [answer.seconds for answer in answers if answer.seconds is not None]
     return BenchmarkRow(
-        log, explainer, records[0].factual, len(records), scores, mean_of(record.evaluations for record in records)
+        log,
+        model,
+        explainer,
+        answers[0].factual,
+        len(answers),
+        {name: mean_of(scores[name] for _, scores in scored) for name in SCORES},
+        mean_of(answer.evaluations for answer in answers),
+        mean_of(seconds) if len(seconds) == len(answers) else None,
+        {name: mean_of(values) if values else None for name, values in known.items()},
     )
 
 
-def _truth(record: Record) -> PlantedCauses:
-    made = _planted(record.data)
-    if made.graph.identity != record.data_identity:
-        raise DataError(f"the log {record.data!r} is another one than the records are about: {record.data_identity}")
-    return made
+def check_log(name: str, identity: str) -> None:
+    """Reject answers about a log that is another one when it is generated here.
+
+    Args:
+        name: Of the log.
+        identity: Of the log that the answers are about.
+    """
+    if _planted(name).graph.identity != identity:
+        raise DataError(f"the log {name!r} is another one than the records are about: {identity}")

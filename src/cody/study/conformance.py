@@ -41,8 +41,11 @@ class ExplainerTrial:
     def answer(self, query: Query) -> Explanation:
         return self.explainer.explain(self.model, self.graph, query)
 
-    def with_explainer(self, **changed: int) -> ExplainerTrial:
-        return replace(self, explainer=replace(self.explainer, **changed))
+    def limited(self, *, size: int | None = None, evaluations: int | None = None) -> ExplainerTrial:
+        """The same with fewer candidates, or with a budget."""
+        known = self.explainer
+        size, evaluations = size or known.size, evaluations or known.evaluations
+        return replace(self, explainer=replace(known, size=size, evaluations=evaluations))
 
 
 Rule = Callable[[ExplainerTrial], None]
@@ -146,14 +149,14 @@ def _empty(trial: ExplainerTrial) -> None:
 
 @_rule("Names one event at most of one candidate")
 def _single(trial: ExplainerTrial) -> None:
-    trial.with_explainer(size=1).answers()
+    trial.limited(size=1).answers()
 
 
 @_rule("Keeps to a budget of evaluations, and ends with an answer")
 def _budget(trial: ExplainerTrial) -> None:
     for query in trial.queries:
         try:
-            used = trial.with_explainer(evaluations=FEW).answer(query).evaluations
+            used = trial.limited(evaluations=FEW).answer(query).evaluations
         except CallError as error:
             raise Skipped(str(error)) from None
         if used > FEW:

@@ -11,6 +11,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -71,7 +72,7 @@ class OwnSearch:
 
     def __init__(self, function: OwnFunction | str, *, prefix: bool = False) -> None:
         self.function, self.prefix = function, prefix
-        found = self.found
+        found = self.found.func if isinstance(self.found, partial) else self.found
         self.__module__ = str(getattr(found, "__module__", "") or type(found).__module__)  # for records
         self.__name__ = self.__qualname__ = str(getattr(found, "__name__", type(found).__name__)) + PREFIX * prefix
         self.graph: TemporalGraph | None = None
@@ -110,9 +111,8 @@ class OwnSearch:
             known = inspect.signature(function).parameters
         try:
             with reported_as_of(self.__name__):
-                answer = function(
-                    CountedModel(oracle, graph), graph, query, **{name: offered[name] for name in MAY_TAKE if name in known}
-                )
+                given = {name: offered[name] for name in MAY_TAKE if name in known}
+                answer = function(CountedModel(oracle, graph), graph, query, **given)
         except BudgetError as spent:
             return result(oracle, ranking, best_evaluated(oracle, ranking.tolist()), 0, str(spent))
         if isinstance(answer, Mapping):

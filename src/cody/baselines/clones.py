@@ -1,0 +1,153 @@
+"""Explainers as their authors published them, run from a clone of their repository. Nothing of them is part of CoDy.
+
+`official_cody` is a function as `cody evaluate --explainers MODULE:FUNCTION` takes it:
+
+    git clone https://github.com/daniel-gomm/CoDy /somewhere/CoDy
+    CODY_CLONE=/somewhere/CoDy cody benchmark run --explainers cody.baselines.clones:official_cody,cody --out b
+
+The authors' code searches; our model answers. Both searches get the same candidates and the same exact answers, so what
+differs is the search. Their code runs in a process of its own, since their package is called `cody` as well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from cody.errors import CallError, ModelError
+from cody.graph import IntArray, Query, TemporalGraph
+from cody.graph.neighbourhood import distances
+from cody.models.contract import Model
+
+CLONE = "CODY_CLONE"  # environment variable: the folder of the clone
+THEIR_SIDE = Path(__file__).parent / "their_cody.py"
+ITERATIONS = 300
+
+
+def official_cody(
+    model: Model,
+    graph: TemporalGraph,
+    query: Query,
+    candidates: IntArray,
+    *,
+    clone: str | Path | None = None,
+    kind: str = "cody",
+    policy: str = "spatio-temporal",
+) -> list[int]:
+    """What the published CoDy names, with 300 iterations.
+
+    Args:
+        model: Answers what it asks.
+        graph: The log of events.
+        query: The link of an event.
+        candidates: The events that it may name.
+        clone: Folder of a clone of https://github.com/daniel-gomm/CoDy; by default, $CODY_CLONE.
+        kind: "cody" or "greedy".
+        policy: As its authors call it.
+    """
+    folder = clone or os.environ.get(CLONE)
+    if not folder:
+        raise CallError(f"the folder of a clone of https://github.com/daniel-gomm/CoDy is missing: set {CLONE}")
+    if not (Path(folder) / "cody" / "explainer" / "cody.py").is_file():
+        raise CallError(f"{str(folder)!r} has no cody/explainer/cody.py: it is no clone of daniel-gomm/CoDy")
+    if not len(candidates):
+        return []
+    away = distances(graph, query, candidates)
+    question = {
+        "kind": kind,
+        "policy": policy,
+        "iterations": ITERATIONS,
+        "event": int(query.before),
+        "candidates": candidates.tolist(),
+        "time": graph.time[candidates].tolist(),
+        "distance": away.tolist(),
+    }
+    return _their_process(str(folder)).explain(question, model, query)
+
+
+def official_greedy(model: Model, graph: TemporalGraph, query: Query, candidates: IntArray) -> list[int]:
+    """What the published GreeDy names.
+
+    Args:
+        model: Answers what it asks.
+        graph: The log of events.
+        query: The link of an event.
+        candidates: The events that it may name.
+    """
+    return official_cody(model, graph, query, candidates, kind="greedy")
+
+
+class TheirProcess:
+    """A process in which the published code runs; it asks for logits, a line of JSON each."""
+
+    def __init__(self, clone: str) -> None:
+        self.clone = clone
+        self.process: subprocess.Popen[str] | None = None
+
+    def explain(self, question: dict[str, Any], model: Model, query: Query) -> list[int]:
+        """The rows that it names.
+
+        Args:
+            question: What its side needs to know.
+            model: Answers what it asks.
+            query: The link.
+        """
+        finished = False
+        try:
+            self._send(question)
+            while True:
+                said = self._receive()
+                if "rows" in said:
+                    finished = True
+                    return [int(row) for row in said["rows"]]
+                self._send({"logit": self._logit(model, query, said["without"])})
+        finally:
+            if not finished:  # its search goes on otherwise, for example after a budget is spent
+                self.stop()
+
+    def _logit(self, model: Model, query: Query, without: Sequence[int]) -> float:
+        return float(np.asarray(model.logits(query, [frozenset(without)]))[0])
+
+    def _send(self, document: dict[str, Any]) -> None:
+        if self.process is None:
+            command = [sys.executable, "-I", str(THEIR_SIDE), self.clone]
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            stream = _open(self.process.stdin)
+            stream.write(json.dumps(document) + "\n")
+            stream.flush()
+        except BrokenPipeError:
+            raise ModelError(f"the code in {self.clone} ended with an error, which is printed above") from None
+
+    def _receive(self) -> dict[str, Any]:
+        assert self.process is not None
+        line = _open(self.process.stdout).readline()
+        if not line:
+            raise ModelError(f"the code in {self.clone} ended with an error, which is printed above")
+        said: dict[str, Any] = json.loads(line)
+        return said
+
+    def stop(self) -> None:
+        """End the process; the next question starts another one."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+
+def _open(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None
+    return stream
+
+
+@cache
+def _their_process(clone: str) -> TheirProcess:
+    return TheirProcess(clone)

@@ -1,0 +1,85 @@
+"""The other side of `cody.baselines.clones`: runs the code of a clone, whose package is called `cody` as well.
+
+This file is run, never imported: it must not import anything of our package. Its model is whoever reads what it writes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from typing import Any
+
+
+def main(clone: str) -> None:
+    """Answer questions until there are no more.
+
+    Args:
+        clone: The folder of the clone.
+    """
+    answers, sys.stdout = sys.stdout, sys.stderr  # what the published code prints is no answer
+    sys.path.insert(0, clone)
+    sys.modules.setdefault("IPython", types.ModuleType("IPython"))  # for progress bars, which are not shown
+    import pandas
+    import torch
+
+    from cody.explainer.cody import CoDy  # type: ignore[import-not-found,unused-ignore]
+    from cody.explainer.greedy import GreedyCFExplainer  # type: ignore[import-not-found,unused-ignore]
+
+    def say(document: dict[str, Any]) -> None:
+        answers.write(json.dumps(document) + "\n")
+        answers.flush()
+
+    for line in sys.stdin:
+        asked = json.loads(line)
+        candidates = pandas.DataFrame(
+            {"idx": asked["candidates"], "timestamp": asked["time"], "hop_distance": asked["distance"]}
+        )
+        wrapper = AnsweredElsewhere(set(asked["candidates"]), candidates, say, torch.tensor)
+        if asked["kind"] == "greedy":
+            explainer = GreedyCFExplainer(
+                wrapper, asked["policy"], candidates_size=len(candidates), approximate_predictions=False
+            )
+        else:
+            explainer = CoDy(
+                wrapper,
+                candidates_size=len(candidates),
+                selection_policy=asked["policy"],
+                max_steps=asked["iterations"],
+                approximate_predictions=False,
+            )
+        explainer.subgraph_generator = wrapper
+        say({"rows": [int(row) for row in explainer.explain(asked["event"]).event_ids]})
+
+
+class AnsweredElsewhere:
+    """What the published code takes for its wrapper of a model, and for its choice of candidates."""
+
+    num_hops = 1
+
+    def __init__(self, known: set[int], candidates: Any, say: Any, as_tensor: Any) -> None:
+        self.known, self.candidates, self.say, self.as_tensor = known, candidates, say, as_tensor
+        self.dataset = types.SimpleNamespace(directed=False, events=candidates)
+
+    def get_fixed_size_k_hop_temporal_subgraph(self, **_: Any) -> Any:
+        return self.candidates.copy()
+
+    def predict(self, event_id: int, **_: Any) -> tuple[Any, Any]:
+        return self._logit([]), None
+
+    def compute_edge_probabilities_for_subgraph(self, event_id: int, dropped: Any, **_: Any) -> tuple[Any, Any]:
+        return self._logit(dropped), None
+
+    def _logit(self, dropped: Any) -> Any:
+        without = sorted({int(row) for row in dropped} & self.known)  # GreeDy names the explained event, too
+        self.say({"without": without})
+        return self.as_tensor(json.loads(sys.stdin.readline())["logit"])
+
+    def initialize(self, *_: Any, **__: Any) -> None:
+        """Nothing is remembered here."""
+
+    set_evaluation_mode = reset_model = remove_memory_backup = initialize
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

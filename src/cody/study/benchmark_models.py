@@ -1,0 +1,131 @@
+"""Models for logs with known causes: one that decides by the mechanism, and trained ones, which need not.
+
+Each can be opened on a log that was changed, with random weights, or trained once more with another seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from cody.data.mechanisms import PlantedCauses
+from cody.engine.saved import load_model
+from cody.errors import CallError, did_you_mean
+from cody.graph import TemporalGraph
+from cody.models.contract import Model
+from cody.models.folder import SavedModel, read_model, write_model
+from cody.models.heuristics import RuleModel, common_partners, repeats, replies
+from cody.models.oracles import ORACLES, randomised
+
+EPOCHS, LEARNING_RATE = 30, 1e-3  # of the trained models: the logs are small
+ORACLE = "oracle"
+
+
+class BenchmarkModel(Protocol):
+    """A model that the benchmark can vary."""
+
+    @property
+    def name(self) -> str:
+        """What records call it."""
+        ...
+
+    def on(self, graph: TemporalGraph) -> Model:
+        """The model on a log of the same nodes."""
+        ...
+
+    def randomised(self, graph: TemporalGraph) -> Model:
+        """The same with random weights."""
+        ...
+
+    def retrained(self, graph: TemporalGraph) -> Model | None:
+        """The same trained with another seed; None if it is not trained."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOfLog:
+    """A model that decides by a rule."""
+
+    name: str
+    make: Callable[[TemporalGraph], Model]
+
+    def on(self, graph: TemporalGraph) -> Model:
+        return self.make(graph)
+
+    def randomised(self, graph: TemporalGraph) -> Model:
+        return randomised(graph)
+
+    def retrained(self, graph: TemporalGraph) -> Model | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedOnLog:
+    """A network that was trained on a log; its folders are made when they are first needed, and then kept."""
+
+    name: str
+    graph: TemporalGraph
+    folder: Path
+
+    def on(self, graph: TemporalGraph) -> Model:
+        return load_model(self._trained(0), graph, allow_data_mismatch=True)
+
+    def randomised(self, graph: TemporalGraph) -> Model:
+        target = self.folder / f"{self.name}-random"
+        if not (target / "model.json").exists():
+            write_model(target, shuffled(self._trained(0)))
+        return load_model(target, graph, allow_data_mismatch=True)
+
+    def retrained(self, graph: TemporalGraph) -> Model | None:
+        return load_model(self._trained(1), graph, allow_data_mismatch=True)
+
+    def _trained(self, seed: int) -> Path:
+        target = self.folder / f"{self.name}-{seed}"
+        if not (target / "model.json").exists():
+            from cody.models.sizes import PRESETS
+            from cody.train.architectures import ARCHITECTURES
+            from cody.train.training import TrainingSettings, new_network, train
+
+            settings = TrainingSettings(epochs=EPOCHS, learning_rate=LEARNING_RATE, seed=seed)
+            network = new_network(ARCHITECTURES[self.name], self.graph, PRESETS["compact"], seed)
+            for _ in train(self.graph, network, settings, target):
+                pass
+        return target
+
+
+def shuffled(folder: Path) -> SavedModel:
+    """A saved model with the numbers of each array of weights in random order.
+
+    Args:
+        folder: Of the model.
+    """
+    saved, rng = read_model(folder), np.random.default_rng(0)
+    arrays = {name: rng.permutation(array.ravel()).reshape(array.shape) for name, array in saved.arrays.items()}
+    return replace(saved, arrays=arrays)
+
+
+RULES = {"edgebank": repeats, "replies": replies, "common-partners": common_partners}
+TRAINED_MODELS = ("tgn", "tgat", "graphmixer")
+BENCHMARK_MODELS = (ORACLE, *TRAINED_MODELS, *RULES)
+
+
+def benchmark_model(name: str, made: PlantedCauses, folder: Path) -> BenchmarkModel:
+    """The model of that name for a log.
+
+    Args:
+        name: One of `BENCHMARK_MODELS`.
+        made: The log.
+        folder: Where trained models are kept.
+    """
+    if name not in BENCHMARK_MODELS:
+        raise CallError(f"there is no model {name!r} for generated logs{did_you_mean(name, BENCHMARK_MODELS)}")
+    if name == ORACLE:
+        mechanism = made.name.split()[0]
+        return RuleOfLog(f"{ORACLE} {mechanism}", ORACLES[mechanism])
+    if name in RULES:
+        return RuleOfLog(name, lambda graph: RuleModel(graph, name, RULES[name]))
+    return TrainedOnLog(name, made.graph, folder / made.name.replace(" ", "-"))

@@ -1,0 +1,191 @@
+"""A row of the leaderboard: a file with what an explainer named, from which anyone can compute its scores once more."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cody._version import __version__
+from cody.data.mechanisms import MECHANISMS
+from cody.errors import CallError, DataError
+from cody.study.benchmark import BenchmarkAnswer, answers_in, check_log
+from cody.study.benchmark_models import ORACLE
+from cody.study.record_file import read_runs
+from cody.utils.forms import Count, Form, as_line, parse, read
+
+SCHEMA = "cody/leaderboard/1"
+WHAT = "a leaderboard entry"
+LINKS = 20  # of each mechanism: what a row of the leaderboard is about
+PACKAGES = ("numpy", "torch")
+
+
+class EntryAnswers(Form, frozen=True, kw_only=True):
+    """What one explainer named on one log with one model, a column each."""
+
+    log: str
+    model: str
+    explainer: str
+    factual: bool
+    data_identity: str
+    model_identity: str
+    seed: Count
+    search: str
+    policy: str
+    options: dict[str, Any]
+    events: tuple[Count, ...]
+    rows: tuple[tuple[Count, ...], ...]
+    candidates: tuple[Count, ...]
+    evaluations: tuple[Count, ...]
+    seconds: tuple[float | None, ...]
+    checks: dict[str, tuple[float | None, ...]]
+
+
+class LeaderboardEntry(Form, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
+    """What some explainers named, and with what it was made."""
+
+    authors: str
+    url: str
+    note: str
+    versions: dict[str, str]
+    hardware: dict[str, str]
+    answers: tuple[EntryAnswers, ...]
+
+
+def entry_of(files: Iterable[str | Path], *, authors: str = "", url: str = "", note: str = "") -> LeaderboardEntry:
+    """The entry of the records of a benchmark, with versions, hardware, seeds and the identities of logs and models.
+
+    Args:
+        files: Records that `cody.study.benchmark.run_benchmark` wrote.
+        authors: Who made the explainers.
+        url: Where they can be found.
+        note: Anything that a reader should know.
+    """
+    answers = [group for file in map(Path, files) for group in _groups(file)]
+    return LeaderboardEntry(
+        authors=authors, url=url, note=note, versions=_versions(), hardware=_hardware(), answers=tuple(answers)
+    )
+
+
+def _groups(file: Path) -> Iterator[EntryAnswers]:
+    """The answers of each explainer in a file."""
+    records = {record.explainer: record for record in read_runs([file])}
+    known: dict[str, list[BenchmarkAnswer]] = {}
+    for answer in answers_in(file):
+        known.setdefault(answer.explainer, []).append(answer)
+    for name, answers in known.items():
+        made_by, first = records[name], answers[0]
+        answers = sorted(answers, key=lambda answer: answer.event)
+        checks = dict.fromkeys(check for answer in answers for check in answer.checks)
+        yield EntryAnswers(
+            log=first.log,
+            model=first.model,
+            explainer=name,
+            factual=first.factual,
+            data_identity=made_by.data_identity,
+            model_identity=made_by.model_identity,
+            seed=made_by.seed,
+            search=made_by.search,
+            policy=made_by.policy,
+            options=made_by.options,
+            events=tuple(answer.event for answer in answers),
+            rows=tuple(answer.rows for answer in answers),
+            candidates=tuple(answer.candidates for answer in answers),
+            evaluations=tuple(answer.evaluations for answer in answers),
+            seconds=tuple(_rounded(answer.seconds) for answer in answers),
+            checks={check: tuple(_rounded(answer.checks.get(check)) for answer in answers) for check in checks},
+        )
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 5)
+
+
+def _versions() -> dict[str, str]:
+    loaded = {name: str(sys.modules[name].__version__) for name in PACKAGES if name in sys.modules}
+    return {"cody": __version__, "python": platform.python_version()} | loaded
+
+
+def _hardware() -> dict[str, str]:
+    return {
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": str(os.cpu_count() or 1),
+    }
+
+
+def _processor() -> str:
+    """Its name, which `platform` does not know everywhere."""
+    known = Path("/proc/cpuinfo")
+    lines = known.read_text(encoding="utf-8").splitlines() if known.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def write_entry(path: str | Path, entry: LeaderboardEntry) -> None:
+    """Write the file of an entry: one line of JSON.
+
+    Args:
+        path: The file.
+        entry: Its content.
+    """
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(as_line(entry) + "\n", encoding="utf-8")
+
+
+def read_entry(path: str | Path) -> LeaderboardEntry:
+    """The entry in a file. A damaged one, and one about logs that are other ones here, is rejected."""
+    try:
+        text = Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    entry = read(parse(text, WHAT), LeaderboardEntry, WHAT)
+    for group in entry.answers:
+        check_log(group.log, group.data_identity)
+        columns: Sequence[Sequence[Any]] = (group.rows, group.candidates, group.evaluations, group.seconds)
+        if any(len(column) != len(group.events) for column in (*columns, *group.checks.values())):
+            raise DataError(f"this entry is damaged: {group.explainer} on {group.log} has columns of several lengths")
+    return entry
+
+
+def answers_of(entry: LeaderboardEntry) -> Iterator[BenchmarkAnswer]:
+    """What an entry says, an explanation at a time: `cody.study.benchmark.rows_of` makes the table."""
+    for group in entry.answers:
+        for place, event in enumerate(group.events):
+            yield BenchmarkAnswer(
+                group.log,
+                group.model,
+                group.explainer,
+                group.factual,
+                event,
+                group.rows[place],
+                group.candidates[place],
+                group.evaluations[place],
+                group.seconds[place],
+                _known(group.checks, place),
+            )
+
+
+def _known(checks: Mapping[str, Sequence[float | None]], place: int) -> dict[str, float]:
+    at = {name: values[place] for name, values in checks.items()}
+    return {name: value for name, value in at.items() if value is not None}
+
+
+def check_complete(entry: LeaderboardEntry) -> None:
+    """Reject an entry whose figures could not be compared: each explainer needs 20 links of each mechanism, seed 0."""
+    names = {group.explainer for group in entry.answers}
+    if not names:
+        raise CallError("there are no answers in these records")
+    for name in sorted(names):
+        groups = [group for group in entry.answers if group.explainer == name and group.model == ORACLE]
+        links = {group.log: len(group.events) for group in groups if group.seed == 0}
+        missing = [log for log in MECHANISMS if links.get(log) != LINKS]
+        if missing:
+            raise CallError(
+                f"{name} has not {LINKS} links of {missing[0]} with seed 0 and the model that decides by it: a row is "
+                "made of what cody benchmark run explains without further options, and with --checks all"
+            )

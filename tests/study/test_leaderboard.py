@@ -1,0 +1,62 @@
+"""The leaderboard: an entry holds all that its scores follow from, and the page follows from the entries."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from cody.errors import CallError, DataError
+from cody.study.benchmark import benchmark_rows, rows_of, run_benchmark
+from cody.study.explainers import explainer
+from cody.study.leaderboard import answers_of, check_complete, entry_of, read_entry, write_entry
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("benchmark")
+    which = [explainer(name, size=64) for name in ("greedy", "random")]
+    list(run_benchmark(folder, ["redundant"], which, links=4, checks=["seed", "robust"]))
+    return sorted(folder.glob("*.jsonl"))
+
+
+def test_an_entry_alone_gives_the_rows_of_the_records(records, tmp_path):
+    write_entry(tmp_path / "entry.json", entry_of(records, authors="somebody"))
+    entry = read_entry(tmp_path / "entry.json")
+    of_entry, of_records = rows_of(answers_of(entry)), benchmark_rows(records)
+    assert [row.explainer for row in of_entry] == [row.explainer for row in of_records]
+    for one, other in zip(of_entry, of_records, strict=True):
+        assert one.scores == other.scores
+        assert one.evaluations == other.evaluations
+        for check in ("seed", "robust+", "gaps"):
+            assert one.checks[check] == pytest.approx(other.checks[check], abs=1e-5)
+    assert {"cody", "python"} <= entry.versions.keys()
+    assert entry.hardware["cores"]
+
+
+def test_a_changed_entry_is_noticed(records, tmp_path):
+    file = tmp_path / "entry.json"
+    write_entry(file, entry_of(records))
+    text = file.read_text()
+    file.write_text(text.replace('"authors":""', '"authors":"me"'))
+    with pytest.raises(DataError, match="checksum mismatch"):
+        read_entry(file)
+    entry = entry_of(records)
+    another = structs.replace(entry.answers[0], data_identity="0")
+    write_entry(file, structs.replace(entry, answers=(another,)))
+    with pytest.raises(DataError, match="is another one than the records are about"):
+        read_entry(file)
+
+
+def test_an_entry_without_every_mechanism_is_rejected(records):
+    with pytest.raises(CallError, match="has not 20 links of reply with seed 0"):
+        check_complete(entry_of(records))
+
+
+def test_the_page_says_what_follows_from_the_entries():
+    spec = importlib.util.spec_from_file_location("make_leaderboard", ROOT / "docs" / "make_leaderboard.py")
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    assert maker.PAGE.read_text(encoding="utf-8") == maker.page()
