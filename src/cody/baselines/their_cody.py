@@ -5,6 +5,7 @@ This file is run, never imported: it must not import anything of our package. It
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import types
@@ -21,10 +22,9 @@ def main(clone: str) -> None:
     sys.path.insert(0, clone)
     sys.modules.setdefault("IPython", types.ModuleType("IPython"))  # for progress bars, which are not shown
     import pandas
-    import torch
 
-    from cody.explainer.cody import CoDy  # type: ignore[import-not-found,unused-ignore]
-    from cody.explainer.greedy import GreedyCFExplainer  # type: ignore[import-not-found,unused-ignore]
+    tree = importlib.import_module("cody.explainer.cody").CoDy
+    greedy = importlib.import_module("cody.explainer.greedy").GreedyCFExplainer
 
     def say(document: dict[str, Any]) -> None:
         answers.write(json.dumps(document) + "\n")
@@ -35,13 +35,11 @@ def main(clone: str) -> None:
         candidates = pandas.DataFrame(
             {"idx": asked["candidates"], "timestamp": asked["time"], "hop_distance": asked["distance"]}
         )
-        wrapper = AnsweredElsewhere(set(asked["candidates"]), candidates, say, torch.tensor)
+        wrapper = AnsweredElsewhere(set(asked["candidates"]), candidates, say)
         if asked["kind"] == "greedy":
-            explainer = GreedyCFExplainer(
-                wrapper, asked["policy"], candidates_size=len(candidates), approximate_predictions=False
-            )
+            explainer = greedy(wrapper, asked["policy"], candidates_size=len(candidates), approximate_predictions=False)
         else:
-            explainer = CoDy(
+            explainer = tree(
                 wrapper,
                 candidates_size=len(candidates),
                 selection_policy=asked["policy"],
@@ -52,13 +50,25 @@ def main(clone: str) -> None:
         say({"rows": [int(row) for row in explainer.explain(asked["event"]).event_ids]})
 
 
+class Logit(float):
+    """A number that can be asked for what a tensor with one is asked for."""
+
+    def detach(self) -> Logit:
+        return self
+
+    cpu = detach
+
+    def item(self) -> float:
+        return float(self)
+
+
 class AnsweredElsewhere:
     """What the published code takes for its wrapper of a model, and for its choice of candidates."""
 
     num_hops = 1
 
-    def __init__(self, known: set[int], candidates: Any, say: Any, as_tensor: Any) -> None:
-        self.known, self.candidates, self.say, self.as_tensor = known, candidates, say, as_tensor
+    def __init__(self, known: set[int], candidates: Any, say: Any) -> None:
+        self.known, self.candidates, self.say = known, candidates, say
         self.dataset = types.SimpleNamespace(directed=False, events=candidates)
 
     def get_fixed_size_k_hop_temporal_subgraph(self, **_: Any) -> Any:
@@ -73,7 +83,7 @@ class AnsweredElsewhere:
     def _logit(self, dropped: Any) -> Any:
         without = sorted({int(row) for row in dropped} & self.known)  # GreeDy names the explained event, too
         self.say({"without": without})
-        return self.as_tensor(json.loads(sys.stdin.readline())["logit"])
+        return Logit(json.loads(sys.stdin.readline())["logit"])
 
     def initialize(self, *_: Any, **__: Any) -> None:
         """Nothing is remembered here."""

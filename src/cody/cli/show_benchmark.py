@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from cody.cli.show import Prose, ShownPart
@@ -51,10 +52,10 @@ SANITY = (
     _check("cohesion", "how near the events named are to each other and to the link"),
     _check("gaps", "how likely the longest silence is that would remain without them"),
     _check("degrees", "how likely it is that a node has as few events as it would have without them"),
-    BenchmarkColumn("seconds", lambda row: row.seconds, "mean time of an explanation", 4),
 )
 SIMILARITY = tuple(_check(name, disturbance.meaning) for name, disturbance in DISTURBANCES.items())
 PARTS = (TRUTH, SANITY, SIMILARITY)
+SECONDS = BenchmarkColumn("seconds", lambda row: row.seconds, "mean time of an explanation", 4)
 
 
 def benchmark_parts(rows: Sequence[BenchmarkRow]) -> Iterator[ShownPart]:
@@ -65,7 +66,7 @@ def benchmark_parts(rows: Sequence[BenchmarkRow]) -> Iterator[ShownPart]:
     """
     for number, columns in enumerate(PARTS):
         known = [column for column in columns if any(column.value(row) is not None for row in rows)]
-        if not known or all(column.name == "seconds" for column in known):
+        if not known:
             continue
         for log, model in dict.fromkeys((row.log, row.model) for row in rows):
             chosen = [row for row in rows if (row.log, row.model) == (log, model)]
@@ -137,7 +138,8 @@ def benchmark_csv(rows: Sequence[BenchmarkRow]) -> str:
 
 
 def _known_columns(rows: Sequence[BenchmarkRow]) -> list[BenchmarkColumn]:
-    return [column for part in PARTS for column in part if any(column.value(row) is not None for row in rows)]
+    columns = [*chain.from_iterable(PARTS), SECONDS]
+    return [column for column in columns if any(column.value(row) is not None for row in rows)]
 
 
 def _with_interval(mean: Mean | None, digits: int) -> str:

@@ -17,6 +17,7 @@ from cody.data.mechanisms import PERSON, PlantedCauses
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.models.margins import flips
 from cody.study.record import Record
+from cody.utils.signatures import readable_help
 
 JITTER = 0.1  # of the time to the next event
 SAME, RANDOMISED, RETRAINED = "same", "randomised", "retrained"
@@ -29,6 +30,12 @@ class MovedLog(NamedTuple):
     rows: IntArray  # [E] of the old log → row of the new one
 
 
+def unchanged(made: PlantedCauses) -> MovedLog:
+    """The log itself."""
+    return MovedLog(made.graph, np.arange(made.graph.num_events))
+
+
+@readable_help
 @dataclass(frozen=True, slots=True)
 class Disturbance:
     """One difference: of the log, of the model, or of the seed."""
@@ -36,14 +43,9 @@ class Disturbance:
     name: str
     meaning: str
     should_differ: bool = False
-    log: Callable[[PlantedCauses], MovedLog] = lambda made: unchanged(made)
+    log: Callable[[PlantedCauses], MovedLog] = unchanged
     model: str = SAME  # or RANDOMISED, or RETRAINED
     seed: int = 0  # is added to that of the explainers
-
-
-def unchanged(made: PlantedCauses) -> MovedLog:
-    """The log itself."""
-    return MovedLog(made.graph, np.arange(made.graph.num_events))
 
 
 def jittered(made: PlantedCauses) -> MovedLog:

@@ -3,7 +3,8 @@
 N records, each about one link; X is the explanation of a link, C its candidates. A metric takes records,
 or their `columns`; given the columns of S bootstrap samples it gives an array of S numbers instead of one.
 
-Some projects call fidelity- what is fidelity+ here: go by the formulas.
+Some projects call fidelity- what is fidelity+ here, and the fidelity- of PyTorch Geometric is one minus ours: go by the
+formulas.
 """
 
 from __future__ import annotations
