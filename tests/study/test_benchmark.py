@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from cody.cli import app
 from cody.data.mechanisms import planted
 from cody.errors import CallError, DataError
-from cody.study import benchmark
+from cody.study import benchmark, benchmark_models
 from cody.study.benchmark import ALL, benchmark_rows, run_benchmark
 from cody.study.explainers import explainer
 
@@ -81,3 +81,39 @@ def test_the_command_prints_the_same_table_from_the_files(tmp_path, monkeypatch)
     assert {row["log"] for row in rows} == {ALL, "reply"}
     (tmp_path / "empty").mkdir()
     assert "there are no records" in str(CliRunner().invoke(app, ["benchmark", "table", "empty"]).exception)
+
+
+@pytest.mark.parametrize("kind", ["tgn", "tgat"])
+def test_trained_models_are_trained_once_shuffled_and_trained_again(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark_models, "EPOCHS", 1)
+    made = planted("reply episodes=20")
+    model = benchmark_models.benchmark_model(kind, made, tmp_path)
+    query = made.graph.query(next(iter(made.ways)))
+    variants = model.on(made.graph), model.randomised(made.graph), model.retrained(made.graph)
+    logits = [float(each.logits(query, [frozenset()])[0]) for each in variants]
+    assert len({round(logit, 4) for logit in logits}) == 3
+    written = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("model.safetensors")}
+    assert len(written) == 3
+    again = benchmark_models.benchmark_model(kind, made, tmp_path).on(made.graph)
+    assert float(again.logits(query, [frozenset()])[0]) == logits[0]
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("model.safetensors")} == written
+
+
+def test_other_models_and_checks_have_rows_of_their_own(tmp_path):
+    scout = [explainer("scout", size=64)]
+    checks = ["weights", "jitter", "training", "robust"]
+    list(run_benchmark(tmp_path, ["reply"], scout, links=3, models=["oracle", "replies"], checks=checks))
+    rows = {(row.log, row.model): row for row in benchmark_rows(files_of(tmp_path))}
+    assert {model for _, model in rows} == {"oracle", "replies"}
+    row = rows["reply", "oracle"]
+    assert row.checks["jitter"].value == 1
+    assert row.checks["weights"].value < row.checks["jitter"].value
+    assert row.checks["robust+"].value == pytest.approx(0.5, abs=0.3)  # one event, in half of the random parts
+    assert row.checks["training"] is None
+    assert row.checks["seed"] is None
+
+
+def test_a_model_or_check_that_does_not_exist_is_rejected(tmp_path):
+    for given, message in ({"models": ["tgm"]}, "no model 'tgm'"), ({"checks": ["weight"]}, "did you mean 'weights'"):
+        with pytest.raises(CallError, match=message):
+            list(run_benchmark(tmp_path, ["reply"], EXPLAINERS, links=1, **given))

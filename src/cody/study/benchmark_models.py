@@ -109,7 +109,7 @@ def shuffled(folder: Path) -> SavedModel:
 
 
 RULES = {"edgebank": repeats, "replies": replies, "common-partners": common_partners}
-TRAINED_MODELS = ("tgn", "tgat", "graphmixer")
+TRAINED_MODELS = ("tgn", "tgat")
 BENCHMARK_MODELS = (ORACLE, *TRAINED_MODELS, *RULES)
 
 
