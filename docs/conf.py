@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS.parent / "src"))
+sys.path[:0] = [str(DOCS), str(DOCS.parent / "src")]
+
+from live_pages import write_pages  # noqa: E402
 
 from cody import __version__  # noqa: E402
 
@@ -80,19 +82,14 @@ def name_types(*event: Any) -> tuple[str | None, ...]:
     return tuple(text and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text) for text in (given, returned))
 
 
-def write_live_page(app: Any, error: Exception | None) -> None:
-    """The page that the start page shows in a frame."""
-    if error is not None or app.builder.format != "html":
-        return
-    import cody
-
-    graph = cody.load("collegemsg")
-    why = cody.explain(cody.load_model("tgn-collegemsg", graph), graph, graph.query(53_869))
-    Path(app.outdir, "live.html").write_text(why.to_html(), encoding="utf-8")
+def write_frames(app: Any, error: Exception | None) -> None:
+    """The pages that the site shows in frames."""
+    if error is None and app.builder.format == "html":
+        write_pages(Path(app.outdir, "pages"))
 
 
 def setup(app: Any) -> None:
-    app.connect("build-finished", write_live_page)
+    app.connect("build-finished", write_frames)
     app.connect("source-read", link_to_files_beside_docs)
     app.connect("autodoc-process-docstring", read_as_markdown)
     app.connect("autodoc-process-signature", name_types)

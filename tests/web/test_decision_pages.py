@@ -163,7 +163,7 @@ def test_the_headline_says_what_was_decided(browser, kind, headline, tmp_path):
 def test_a_page_speaks_of_what_the_data_call_an_event():
     why = replace(decided("two labels"), event_name="payment")
     text = " ".join(" ".join(Tags(why.to_html()).text).split())
-    for words in ("payment 7", "Past payments", "All 6 payments", "near this payment", "Untick a payment"):
+    for words in ("payment 7", "Past payments", "All 6 payments", "the payment in question", "Untick a payment"):
         assert words in text
     assert "link" not in re.sub("happened row link", "", text)  # that is the column of the table
 
@@ -319,6 +319,26 @@ def test_a_label_that_the_model_does_not_have_is_refused():
         assert "not the best destinations" in asked.post("/api/score", event=7, top=2).json()["detail"]
 
 
+@pytest.mark.parametrize(("made", "classes"), [(Classes, Classes.classes), (two_classes, ("fine", "fraud"))])
+@pytest.mark.parametrize("true", [0, 1, -1])
+def test_a_page_says_which_label_it_was_and_whether_the_model_is_right(made, classes, true):
+    labelled = graph().with_labels([-1] * 7 + [true], classes)
+    why = cody.explain(made(), labelled, labelled.query(7))
+    again = cody.Explanation.from_json(why.to_json())
+    assert again.label == why.label == (None if true < 0 else classes[true])
+    predicted = why.decision.label if made is Classes else classes[why.original > 0]
+    said = re.findall(r"it was (\w+): the model is (\w+)", again.to_html())
+    assert said == ([] if true < 0 else [(classes[true], "right" if predicted == classes[true] else "wrong")])
+
+
+def test_a_label_that_is_not_that_of_the_log_is_contradicted():
+    labelled = graph().with_labels([-1] * 7 + [1], ("fine", "fraud"))
+    why = cody.explain(two_classes(), labelled, labelled.query(7))
+    assert "its label" not in str(cody.verify_explanation(why, two_classes(), labelled))
+    forged = cody.verify_explanation(replace(why, label="fine"), two_classes(), labelled)
+    assert "its label in the log is 'fraud', not 'fine'" in str(forged)
+
+
 @pytest.mark.parametrize("made", [Classes, two_classes], ids=["three classes", "two classes"])
 def test_a_model_of_labels_is_served(browser, made):
     with serving(served(made())) as asked, tab(browser) as watched:
@@ -343,7 +363,9 @@ def test_a_switched_event_gives_the_ranking_then(browser):
     with serving(served()) as asked, tab(browser) as watched:
         page = watched.page
         page.goto(f"{asked.address}/?event=7&top=2")
-        assert page.locator("#standing-now").is_hidden()  # nothing is changed yet
+        page.wait_for_url("**/*explainer=*")  # it is explained at once, and opens with the answer
+        page.get_by_role("button", name="Nothing changed").click()
+        assert page.locator("#standing-now").is_hidden()
         page.locator('tbody tr:has(.row:text-is("4")) input').uncheck()  # the page knows its margin, not its rank
         shows(page.locator("#now-figure"), f"rank: {alone.standing.rank}")
         page.locator('tbody tr:has(.row:text-is("6")) input').uncheck()
@@ -399,12 +421,14 @@ def test_how_it_is_decided_is_chosen_in_one_control(browser):
     with serving(served()) as asked, tab(browser) as watched:
         page = watched.page
         page.goto(f"{asked.address}/?event=7&without=5")
+        page.get_by_text("decide differently").click()
         page.get_by_label("Decide by").select_option("rank above node")
         page.locator("#decide-value").fill("Dee")
         page.get_by_role("button", name="Apply").click()
         page.wait_for_url("**/*rather_than=Dee*")
         assert "without=5" in page.url
         shows(page.locator("#now-prediction"), "Dee rather than Bob")
+        page.get_by_text("decide differently").click()
         page.get_by_label("Decide by").select_option("place in the top")
         assert page.locator("#decide-value").input_value() == "10"
         page.get_by_role("button", name="Apply").click()

@@ -23,7 +23,8 @@ def test_every_explanation_can_be_drawn_and_nothing_is_cut(explained, width, tmp
     renderer, whole = canvas.get_renderer(), drawn.bbox
     (plot,) = drawn.axes
     texts = [*plot.get_yticklabels(), *plot.get_xticklabels(), plot.title, plot.xaxis.label, *drawn.legends[0].texts]
-    texts = [text for text in [*texts, plot._left_title] if text.get_text()]
+    texts = [text for text in [*texts, *drawn.texts, *plot.texts] if text.get_text()]
+    assert drawn.texts[0].get_text().startswith(f"{why.src} → {why.dst}: score") or explained is large
     assert all(text.get_fontsize() >= 7 for text in texts)
     for text in texts:
         box = text.get_window_extent(renderer)

@@ -104,8 +104,11 @@ def test_a_search_is_cancelled_by_a_click(browser):
         page = watched.page
         page.goto(f"{client.address}/?event=53869")  # the search begins at once
         shows(page.locator("#progress"), "sets evaluated")
+        shows(page.locator(".reason"), "Searching for the smallest change")
         page.locator("#cancel").click()
         shows(page.locator("#progress"), "cancelled")
+        page.locator("#searching").wait_for(state="hidden")
+        page.get_by_text("Search again").click()
         page.locator("#explain:enabled").wait_for()
         page.locator("#cancel").wait_for(state="hidden")
 
@@ -164,6 +167,7 @@ def test_budget_and_horizon_can_be_set(browser, address):
         page = watched.page
         page.goto(f"{address}/?event=53869")
         page.wait_for_url("**/*explainer=*")
+        page.get_by_text("Search again").click()
         page.locator("#evaluations").fill("40")
         page.locator("#candidates").fill("12")
         page.locator("#explain").click()

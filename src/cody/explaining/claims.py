@@ -265,6 +265,8 @@ def _link(why: Explanation, graph: TemporalGraph) -> Claim:
         faults += [] if names == (why.src, why.dst) else [f"its nodes are {names[0]!r} and {names[1]!r}"]
         row = event_of_query(graph, query)
         faults += [] if why.event == row else [f"the log has it as event {row}, not {why.event}"]
+        label = None if row is None or why.label is None else graph.label_of(row)
+        faults += [] if label in (None, why.label) else [f"its label in the log is {label!r}, not {why.label!r}"]
     except CodyError as error:
         faults.append(str(error))
     return checked(f"the {why.subject}", faults, subject(why))

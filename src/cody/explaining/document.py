@@ -256,6 +256,9 @@ class ExplanationDocument(Form, frozen=True, kw_only=True, tag_field="schema", t
         LabelledThing | UnsetType, Meta(description="what is labelled; by default, a link is predicted")
     ] = UNSET
     event_name: Annotated[str | UnsetType, Meta(description="what the data call an event")] = UNSET
+    label: Annotated[
+        str | UnsetType, Meta(description="where a label is predicted: that of the event in the log, if it is known")
+    ] = UNSET
     units: Annotated[UnitsPart | UnsetType, Meta(description="by default, candidates are single events")] = UNSET
     whole: Annotated[WholePart | UnsetType, Meta(description="the unit that the answer nearly is")] = UNSET
     elsewhere: Annotated[
@@ -330,6 +333,7 @@ def document_of(why: Explanation, evaluation: EvaluationPart | UnsetType = UNSET
         standings=tuple(None if each is None else _standing_part(each) for each in why.standings) or UNSET,
         subject=UNSET if why.subject == "link" else why.subject,
         event_name=UNSET if why.event_name == "event" else why.event_name,
+        label=UNSET if why.label is None else why.label,
         window=None if why.window is None else WindowPart(*why.window),
         surroundings=None
         if around is None
@@ -396,6 +400,7 @@ def explanation_of(form: ExplanationDocument) -> Explanation:
             standings=tuple(None if each is None else _standing(each) for each in (form.standings or ())),
             subject="link" if form.subject is UNSET else form.subject,
             event_name="event" if form.event_name is UNSET else form.event_name,
+            label=None if form.label is UNSET else form.label,
             window=None if form.window is None else Window(*astuple(form.window)),
             surroundings=None if around is None else Surroundings(_nodes(around.nodes), events_of(around.events)),
             wider=None if form.wider is None else Wider(*astuple(form.wider)),

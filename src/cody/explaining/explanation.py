@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cody.explaining import unit_words, wording, wording_stability
 from cody.explaining.advice import NextStep, next_steps
-from cody.explaining.reason import reason
+from cody.explaining.reason import edits, reason
 from cody.graph import Query
 from cody.graph.edits import ADDED as ADDED  # documents name edits by these words
 from cody.graph.edits import ALTERED as ALTERED
@@ -181,6 +181,7 @@ class Explanation:
     standings: tuple[Standing | None, ...] = ()  # what lies behind each margin, where the margin does not say it all
     subject: str = "link"  # what is decided on: a link, or an event or node that is labelled
     event_name: str = "event"  # what the data call one event: a message, a payment
+    label: str | None = None  # of the event in the log, where a label is predicted; the model did not see it
     unit_name: str = ""  # what the candidates are, where each stands for several events: a conversation, a day
     units: tuple[ChangedUnit, ...] = ()  # what candidates stand for; those that are not here stand for themselves
     unit_events: tuple[Event, ...] = ()  # the latest events of the units that are reported
@@ -360,6 +361,10 @@ class Explanation:
     def reason(self) -> str:
         """What the answer comes down to, in a sentence or two: who, when, and whether it works only together."""
         return reason(self)
+
+    def edits_of(self, rows: Sequence[int]) -> str:
+        """What is different with these candidates changed, in words: "without 9 messages between 105 and 3 others"."""
+        return edits(self, rows)
 
     @property
     def sentence(self) -> str:

@@ -205,7 +205,8 @@ def explain(
             warnings.warn(PROBABILITIES, ProbabilityWarning, stacklevel=2)
     scope = scope_of(model, graph, query, np.array(run.space.events, dtype=np.int64))
     why = _document(graph, query, options, run, verified, spent, scope)
-    why = _with_decision(why, run.model, decision_in(model) or chosen, subject)
+    label = None if subject == "link" or why.event is None else graph.label_of(why.event)
+    why = _with_decision(why, run.model, decision_in(model) or chosen, subject, label)
     return with_stability(why, plain, graph, also or {}, noise=noise) if also or noise else why
 
 
@@ -329,7 +330,7 @@ def _rescore(
     return dict(oracle.evaluated)
 
 
-def _with_decision(why: Explanation, model: Model, decision: Decision, subject: str) -> Explanation:
+def _with_decision(why: Explanation, model: Model, decision: Decision, subject: str, label: str | None) -> Explanation:
     """The explanation with what was decided, and what lies behind the margins that it reports."""
     changes = [why.change_of(why.rows[:length]) for length in range(len(why.rows) + 1)]
     steps, others = standings_of(model, why.query, changes, [why.change_of(other.rows) for other in why.alternatives])
@@ -338,6 +339,7 @@ def _with_decision(why: Explanation, model: Model, decision: Decision, subject: 
         why,
         decision=decision,
         subject=subject,
+        label=label,
         standings=steps if any(steps) else (),
         alternatives=tuple(other._replace(standing=standing) for other, standing in alternatives),
     )

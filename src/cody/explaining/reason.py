@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cody.explaining.unit_words import without_units
@@ -47,6 +48,16 @@ def reason(why: Explanation) -> str:
         return first
     more = _any_of(why) or _together(why) if flipped else ""
     return " ".join(part for part in (first, more, _older(why)) if part)
+
+
+def edits(why: Explanation, rows: Sequence[int]) -> str:
+    """What is different with a set of candidates changed, as the reason has it of the answer.
+
+    Args:
+        why: An explanation.
+        rows: Of its candidates.
+    """
+    return _edits(replace(why, rows=tuple(rows), logits=(why.original, *[None] * len(rows))))
 
 
 def _changed(why: Explanation, *edits: str) -> list[Event]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from cody.explaining.wording import capital
 from cody.models.margins import flips, shift
 from cody.utils.words import sanitize
 from cody.web.facts import Facts, KnownChange, NamedChange
@@ -12,6 +13,7 @@ from cody.web.gauge import Gauge
 from cody.web.markup import Child, Markup, element, join, number, percent
 
 MOST_STEPS = 6  # that are listed; more of them are a curve
+MOST_LISTED = 5  # events of an alternative
 MOST_LABELS = 13  # below the landscape; more would overlap
 DOT = 3.4  # pixels
 LANDSCAPE = 250.0  # pixels high
@@ -262,9 +264,9 @@ def _alternative(facts: Facts, place: int, state: NamedChange) -> Markup:
             data_e=candidate,
         )
         for candidate, event in zip(state.change, events, strict=True)
-    ][:5]
-    if len(events) > 5:
-        listed.append(element("li", f"and {len(events) - 5} more", class_="more"))
+    ]
+    if len(events) > MOST_LISTED:  # in words: lists of this length look alike
+        listed = [element("li", capital(facts.why.edits_of([event.row for event in events])) + ".", class_="more")]
     prediction = Markup("not evaluated") if logit is None else outcome(facts, logit)
     trust = "verified by replay" if state.verified else "found by the search"
     return element(

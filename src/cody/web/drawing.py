@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +23,21 @@ try:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import FancyArrowPatch
+    from matplotlib.transforms import ScaledTranslation
 except ImportError:
     raise missing("a figure", "matplotlib") from None
 
 NARROW, WIDE = 3.3, 7.0  # inches: one column, and two
 NARROWEST, WIDEST = 1, 40  # inches: in less there is no room for names
-LANE, AROUND = 0.17, 1.05  # inches of a lane, and of title, axis and legend
+LANE, LINE, AROUND = 0.17, 0.15, 0.55  # inches of a lane, of a line of title or legend, and of the axis
 COLOURS = {FOR: "#1767a8", AGAINST: "#bf5410"}
 GREY, FAINT, INK = "#8b949c", "#d5d7d8", "#1c2126"
 NOW = 1.05  # where the explained link stands; past events lie between 0 and 1
-LETTERS = 13.0  # of a title, to an inch
+LETTERS = 15.0  # of a title, to an inch
 CROWDED = 4.0  # inches; a narrower figure has fewer labels
 BETWEEN_ENDS = 1.2  # lanes
 CROSS = 0.7  # of an arrow: where it is crossed out
+BOW = 0.12  # of an arrow, as a share of its length
 KINDS = {"pdf", "svg", "png"}
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -61,19 +64,22 @@ def figure(why: Shown, width: float = NARROW) -> Figure:
     names = sorted((name for name in kept if name in rows), key=lambda name: rows[name].y)
     below = names.index(max((why.src, why.dst), key=names.index))  # more room between the two ends
     height = {name: len(names) - place + BETWEEN_ENDS * (place < below) for place, name in enumerate(names)}
+    drawn = [number for number, event in enumerate(why.candidates) if _is_drawn(event, facts, height)]
+    title = [part for line in _title(facts) for part in textwrap.wrap(line, int(LETTERS * width))]
+    handles = list(_legend(facts, drawn))
+    columns = len(handles) if width > CROWDED or len(handles) < 4 else 2
+    lines = len(title) + math.ceil(len(handles) / max(1, columns))
     with rc_context(STYLE):
-        made = Figure(figsize=(width, AROUND + LANE * (len(names) + BETWEEN_ENDS)), layout="constrained")
+        size = width, AROUND + LINE * lines + LANE * (len(names) + BETWEEN_ENDS)
+        made = Figure(figsize=size, layout="constrained")
         plot = made.add_subplot()
         layout = axes([event.time for event in why.candidates], why.query.time)[0]
         _draw_lanes(plot, facts, height, layout if width > CROWDED else layout._replace(ticks=layout.ticks[::-2]))
-        for number, event in enumerate(why.candidates):
-            if event.src in height and event.dst in height and event.src != event.dst:
-                _draw_event(plot, facts, number, (height[event.src], height[event.dst]), layout.places[number])
+        for number in drawn:
+            event = why.candidates[number]
+            _draw_event(plot, facts, number, (height[event.src], height[event.dst]), layout.places[number])
         _draw_link(plot, facts, height)
-        wrapped = (part for line in _title(facts) for part in textwrap.wrap(line, int(LETTERS * width)))
-        plot.set_title("\n".join(wrapped), fontsize=8, loc="left")
-        handles = list(_legend(facts))
-        columns = len(handles) if width > CROWDED or len(handles) < 4 else 2
+        made.suptitle("\n".join(title), fontsize=8, x=0.01, ha="left")
         made.legend(handles=handles, loc="outside lower center", ncols=columns, handlelength=1.6, columnspacing=1.2)
     return made
 
@@ -109,6 +115,12 @@ def _kept(facts: Facts) -> set[str]:
     return ends | (answer & facts.kept_lanes if answer else facts.kept_lanes)
 
 
+def _is_drawn(event: ShownEvent, facts: Facts, height: dict[str, float]) -> bool:
+    """Whether an event lies between two lanes; of what is imagined, only the answer is drawn."""
+    between = event.src in height and event.dst in height and event.src != event.dst
+    return between and (event.edit == REMOVED or event.row in facts.why.rows)
+
+
 def _ends(event: ShownEvent) -> tuple[str, str]:
     return event.src, event.dst
 
@@ -138,7 +150,7 @@ def _draw_lanes(plot: Axes, facts: Facts, height: dict[str, float], layout: Axis
     plot.set_xticks([tick.at for tick in layout.ticks], [tick.label for tick in layout.ticks])
     plot.set_xlabel("before, logarithmic")
     plot.set_xlim(-0.02, NOW + 0.05)
-    plot.set_ylim(0.4, max(height.values()) + 0.8)
+    plot.set_ylim(0.5, max(height.values()) + 0.4)
     plot.tick_params(length=0, pad=2)
     for side in plot.spines.values():
         side.set_visible(False)
@@ -148,13 +160,11 @@ def _draw_event(plot: Axes, facts: Facts, number: int, lanes: tuple[float, float
     """An arrow from source to destination; crossed out if the answer removes it, dashed if it is imagined."""
     event, (start, end) = facts.why.candidates[number], lanes
     decisive, colour = event.row in facts.why.rows, COLOURS.get(facts.effect(number), GREY)
-    if event.edit != REMOVED and not decisive:
-        return
     width = 0.5 + 1.6 * facts.strength(number)
     arrow = FancyArrowPatch(
         (x, start),
         (x, end),
-        connectionstyle=f"arc3,rad={0.12 if end > start else -0.12}",
+        connectionstyle=f"arc3,rad={BOW if end > start else -BOW}",
         arrowstyle="->",
         mutation_scale=5,
         linewidth=width,
@@ -168,7 +178,14 @@ def _draw_event(plot: Axes, facts: Facts, number: int, lanes: tuple[float, float
     plot.add_patch(arrow)
     if decisive and event.edit == REMOVED:
         y = start + CROSS * (end - start)  # off the lanes between
-        plot.plot([x], [y], "x", color=INK, markersize=4.5, markeredgewidth=1.3, zorder=4)
+        bow = 2 * CROSS * (1 - CROSS) * BOW * LANE * abs(end - start)  # inches to the right of the straight line
+        on_the_arrow = plot.transData + ScaledTranslation(bow, 0, plot.figure.dpi_scale_trans)
+        plot.plot([x], [y], "x", color=INK, markersize=4.5, markeredgewidth=1.3, zorder=4, transform=on_the_arrow)
+        if len(facts.why.rows) == 1:
+            beside = {"xytext": (-7 if x > 0.5 else 9, 0), "textcoords": "offset points", "zorder": 5}
+            plot.annotate(
+                f"{facts.before(event)} before", (x, y), ha="right" if x > 0.5 else "left", va="center", **beside
+            )
 
 
 def _draw_link(plot: Axes, facts: Facts, height: dict[str, float]) -> None:
@@ -180,14 +197,14 @@ def _draw_link(plot: Axes, facts: Facts, height: dict[str, float]) -> None:
     plot.text(NOW, (start + end) / 2, "?", color="white", fontweight="bold", ha="center", va="center", bbox=circle)
 
 
-def _legend(facts: Facts) -> Iterator[Line2D]:
+def _legend(facts: Facts, drawn: Sequence[int]) -> Iterator[Line2D]:
     """What colours and crosses mean, as far as they occur."""
-    effects = {facts.effect(number) for number in range(len(facts.why.candidates))}
+    effects = {facts.effect(number) for number in drawn}
     positive = facts.outcome(1.0)
     for effect, words in ((FOR, f"for “{positive}”"), (AGAINST, "against it")):
         if effect in effects:
             yield Line2D([], [], color=COLOURS[effect], linewidth=1.6, label=words)
     if effects - {FOR, AGAINST}:
         yield Line2D([], [], color=GREY, linewidth=0.7, label="little effect alone")
-    if facts.why.rows:
+    if any(facts.why.candidates[number].row in facts.why.rows for number in drawn):
         yield Line2D([], [], color=INK, marker="x", linestyle="", markersize=4.5, label="removed")

@@ -13,6 +13,7 @@ from cody.web.facts import REMOVED, Facts, NamedChange
 from cody.web.markup import Markup, element, link, name
 
 UNSEARCHED = "{} of the {} near this {} {} evaluated alone. Change some together, or run an explainer."
+SEARCHING = "Searching for the smallest change that flips this … "
 LONG_REASON = 150  # characters; longer ones are written smaller
 SHORT_LINK = 18  # characters of both names that stay on one line of the headline
 
@@ -25,18 +26,33 @@ def title(facts: Facts) -> str:
     return f"{about}: {predicts}{facts.outcome(why.original)}"
 
 
-def head(facts: Facts, *, searched: bool) -> Markup:
-    """What is decided about what, and why."""
+def head(facts: Facts, *, searched: bool, starts: bool = False) -> Markup:
+    """What is decided about what, and why.
+
+    Args:
+        facts: Of the page.
+        searched: An explainer was run.
+        starts: One is running: the page says so until there is an answer.
+    """
     why = facts.why
     reason, sentence = (why.reason, why.sentence) if searched or not why.candidates else ("", _unsearched(facts))
     return element(
         "header",
         element("p", *_between(_byline(facts), " · "), class_="byline"),
         element("h1", *_headline(facts)),
-        element("p", reason or sentence, class_="reason long" if len(reason or sentence) > LONG_REASON else "reason"),
-        element("p", sentence, class_="answer") if reason else None,
+        element(
+            "p",
+            element("span", SEARCHING, id="searching") if starts else None,
+            reason or sentence,
+            class_="reason long" if starts or len(reason or sentence) > LONG_REASON else "reason",
+        ),
         element("p", why.simultaneity, class_="note") if why.simultaneity else None,
-        element("ul", *_badges(facts), class_="badges") if searched else None,
+        element(
+            "div",
+            element("p", sentence, class_="answer") if reason else None,
+            element("ul", *_badges(facts), class_="badges") if searched else None,
+            class_="proof",
+        ),
         class_="head",
     )
 
@@ -121,9 +137,10 @@ def _byline(facts: Facts) -> list[Markup | str]:
 
 
 def _truth(facts: Facts) -> Iterator[Markup]:
-    """Whether it happened, and so whether the model is right; nothing where a label is predicted."""
+    """What happened, and so whether the model is right; nothing where that is not known."""
     why = facts.why
     if why.subject != "link":
+        yield from _true_label(facts)
         return
     if why.event is None:
         yield element("b", f"no such {facts.event} on record at this time")
@@ -131,6 +148,17 @@ def _truth(facts: Facts) -> Iterator[Markup]:
     wrong = isinstance(why.decision, Above) and why.original <= 0
     right = ": the model is right" if isinstance(why.decision, Above) else ""
     yield element("b", f"it did happen{': the model is wrong' if wrong else right}", class_="wrong" if wrong else None)
+
+
+def _true_label(facts: Facts) -> Iterator[Markup]:
+    """The label in the log, and whether it is the predicted one."""
+    why = facts.why
+    if why.label is None or not isinstance(why.decision, Above | Labelled):
+        return
+    predicted = why.decision.label if isinstance(why.decision, Labelled) else why.decision.positive
+    wrong = (why.label == predicted) != (why.original > 0)
+    words = f"it was {sanitize(why.label, 40)}: the model is {'wrong' if wrong else 'right'}"
+    yield element("b", words, class_="wrong" if wrong else None)
 
 
 def _headline(facts: Facts) -> Iterator[Markup | str]:

@@ -23,6 +23,7 @@ function showProgress(words) {
 function show(job) {
   find("#cancel").hidden = !job;
   find("#explain").disabled = Boolean(job);
+  if (find("#searching")) find("#searching").hidden = !job;
 }
 
 async function search(byItself = false) {

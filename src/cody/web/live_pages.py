@@ -84,15 +84,23 @@ def link_page(
     start = not (searched or by.problem or problem) and (fresh or bool(wanted))
     data = {"question": question | by.given, "edits": _edits(case.edits), "start": start}
     chosen = {key: int(value) for key, value in choice.items() if value} | ({"explainer": wanted} if wanted else {})
+    limits = problem is not None and problem.field in ("evaluations", "candidates")
     bar = element(
         "div",
         _home(live),
-        _search_bar(live, wanted, choice, asked, problem),
-        _decide_bar(live, shown, by, _hidden(case, question | chosen)),
+        element("span", "", id="progress", role="status"),
+        element("button", "Cancel", type="button", id="cancel", hidden=True),
+        element(
+            "details",
+            element("summary", "Search again, decide differently"),
+            _search_bar(live, wanted, choice, asked, problem),
+            _decide_bar(live, shown, by, _hidden(case, question | chosen)),
+            open=limits or bool(by.problem),
+        ),
         _imagine(list(_hidden(case, question | by.given)), asked, problem),
         class_="topbar card",
     )
-    return page(shown, LiveControls(bar, change, searched, data))
+    return page(shown, LiveControls(bar, change, searched, data, start))
 
 
 def start_page(live: Live, before: int, asked: Address, problem: FieldError | None = None) -> str:
@@ -341,8 +349,6 @@ def _search_bar(
         element("label", "Evaluations", *_input("evaluations", "usual", asked, problem, required=False)),
         element("label", "Candidates", *_input("candidates", "usual", asked, problem, required=False)),
         element("button", "Explain", type="button", id="explain", class_="main"),
-        element("button", "Cancel", type="button", id="cancel", hidden=True),
-        element("span", "", id="progress", role="status"),
         class_="fields",
     )
 

@@ -16,6 +16,7 @@ ENDS_AT = 112.0  # pixels of an end from the side
 RADIUS = 74.0  # of the half circle of neighbours around an end
 SIDE, COMMON = 6, 3  # neighbours that are drawn: of one end only, and of both
 HALF = 82.0  # degrees that neighbours lie apart from the horizontal at most
+OUTWARDS = 0.64  # of a line from an end to a neighbour: where it is struck through
 
 
 class Spot(NamedTuple):
@@ -94,7 +95,7 @@ def _around(end: Spot, sign: int, nodes: Sequence[str]) -> Iterator[tuple[str, S
 def _line(facts: Facts, first: Spot, second: Spot, numbers: Sequence[int]) -> Markup:
     """All events between two nodes. What was removed is struck through: the script shows how many are left."""
     path = f"M{first.x:g} {first.y:g}L{second.x:g} {second.y:g}"
-    x, y = (first.x + second.x) / 2, (first.y + second.y) / 2
+    x, y = _strike(first, second)
     kinds = Counter(facts.effect(number) for number in numbers if facts.strength(number) > 0.2)
     kind = kinds.most_common(1)[0][0] if kinds else "slight"
     between = f"{facts.labels_of(numbers[0])}: {count(len(numbers), facts.thing)}"
@@ -109,6 +110,12 @@ def _line(facts: Facts, first: Spot, second: Spot, numbers: Sequence[int]) -> Ma
         data_es=",".join(map(str, numbers)),
         data_label=between,
     )
+
+
+def _strike(first: Spot, second: Spot) -> tuple[float, float]:
+    """Where a line is struck through: nearer to the neighbour than to the end, where lines are further apart."""
+    share = OUTWARDS if second.anchor != "middle" else 1 - OUTWARDS if first.anchor != "middle" else 0.5
+    return round(first.x + share * (second.x - first.x), 1), round(first.y + share * (second.y - first.y), 1)
 
 
 def _width(events: int) -> float:
@@ -137,11 +144,15 @@ def _question(spots: dict[str, Spot], facts: Facts) -> Markup | None:
 
 def _node(facts: Facts, name: str, spot: Spot) -> Markup:
     is_end = name in (facts.why.src, facts.why.dst)
-    x = spot.x + {"start": 8, "end": -8, "middle": 0}[spot.anchor]
-    y = spot.y + (20 if spot.anchor == "middle" and spot.y >= MIDDLE else -10 if spot.anchor == "middle" else 4)
+    anchor = spot.anchor
+    x = spot.x + {"start": 8, "end": -8, "middle": 0}[anchor]
+    y = spot.y + (20 if anchor == "middle" and spot.y >= MIDDLE else -10 if anchor == "middle" else 4)
+    if is_end and facts.why.src != facts.why.dst:  # the name lies between the ends, where fewer lines are
+        inwards = 1 if name == facts.why.src else -1
+        x, y, anchor = spot.x - 6 * inwards, spot.y + 23, "start" if inwards > 0 else "end"
     return element(
         "g",
         element("circle", cx=spot.x, cy=spot.y, r=7 if is_end else 4),
-        element("text", facts.short_labels[name], x=x, y=y, class_=spot.anchor),
+        element("text", facts.short_labels[name], x=x, y=y, class_=anchor),
         class_="node end" if is_end else "node",
     )

@@ -44,6 +44,7 @@ class LiveControls(NamedTuple):
     change: Sequence[int]  # rows that are changed when the page opens
     searched: bool  # an explainer was run
     data: dict[str, Any]  # for the script
+    starts: bool = False  # an explainer runs as soon as the page is open
 
 
 def page(why: Shown, model: LiveControls | None = None, *, back: str = "") -> str:
@@ -58,7 +59,7 @@ def page(why: Shown, model: LiveControls | None = None, *, back: str = "") -> st
     opened = facts.states[min(1, len(facts.states) - 1)]
     if model is not None and (model.change or not model.searched):
         opened = NamedChange("", tuple(facts.number[row] for row in model.change if row in facts.number), True)
-    body, drawn = content(facts, opened, searched=model is None or model.searched)
+    body, drawn = content(facts, opened, model)
     data = _data(facts, drawn, opened) | {"live": None if model is None else model.data}
     way_back = element("nav", element("a", "← All predictions", href=back), class_="back") if back else None
     parts = [way_back if model is None else model.bar, body, data_block(data)]
@@ -127,12 +128,13 @@ class Drawn(NamedTuple):
     dots: list[float]
 
 
-def content(facts: Facts, opened: NamedChange, *, searched: bool = True) -> tuple[Markup, Drawn]:
+def content(facts: Facts, opened: NamedChange, model: LiveControls | None = None) -> tuple[Markup, Drawn]:
     """The visible parts, from top to bottom."""
-    chosen = frozenset(opened.change)
+    chosen, searched = frozenset(opened.change), model is None or model.searched
+    top = head(facts, searched=searched, starts=model is not None and model.starts)
     picture, axes = timeline(facts, chosen)
     tried, dots = landscape(facts)
-    parts = [head(facts, searched=searched), bar(facts, opened), what_next(facts) if searched else None]
+    parts = [top, bar(facts, opened), what_next(facts) if searched else None]
     if facts.why.candidates:
         drawing = element("div", network(facts), element("div", _controls(axes), picture), class_="drawing")
         parts += [
@@ -192,9 +194,9 @@ def _timeline_words(facts: Facts) -> str:
     past = count(len(facts.why.candidates) - imagined, facts.thing if facts.why.unit_name else f"past {facts.event}")
     dashed = f", or one of {imagined} imagined {facts.event}s (dashed)" if imagined > 1 else ""
     dashed = f", or the imagined {facts.event} (dashed)" if imagined == 1 else dashed
-    click = f"Click one to remove or restore the {facts.thing}" + (", or to add an imagined one." if imagined else ".")
-    each = f"Each arrow is one of the {past} near this {facts.subject} (?){dashed}"
-    return f"{each}, thicker if its effect is larger. {click}"
+    click = "Click one to remove or restore it" + (", or to add an imagined one." if imagined else ".")
+    each = f"Each arrow is one of {past}{dashed}, thicker the larger its effect; ? is the {facts.subject} in question"
+    return f"{each}. {click}"
 
 
 def _controls(axes: list[Axis]) -> Markup:

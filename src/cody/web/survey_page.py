@@ -208,8 +208,8 @@ def _finding(panel: Panel) -> str:
     if not clear:
         return "No kind of event is clearly decisive more often than its number suggests."
     what, most = max(clear, key=lambda pair: pair[1].decisive.value - pair[1].candidates.value)
-    shares = f"{percent_words(most.decisive.value)} of them, but {percent_words(most.candidates.value)}"
-    return f"What sets the decisive events apart most: {what} ({shares} of all candidates)."
+    shares = f"{percent_words(most.decisive.value)} against {percent_words(most.candidates.value)}"
+    return f"The largest difference between decisive events and all candidates: {what} ({shares})."
 
 
 # ---- the figures -----------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ LINK_GAP = 22.0  # pixels between the past events and the explained link
 LETTER = 6.6  # pixels of a letter beside a lane
 THINNEST, THICKEST = 1.3, 5.0
 TAG_HEIGHT = 15.0
+FEW = 12  # events of an answer that are crossed out in full size
 MOST_TAGS = 3  # events of an answer that are labelled in place
 
 
@@ -101,6 +102,7 @@ def _candidates(
 ) -> Iterator[Markup]:
     order = sorted(range(len(facts.why.candidates)), key=facts.strength)  # what matters is drawn last, on top
     tags = _tags(facts, places, rows)
+    arm = 5.0 if len(facts.why.rows) <= FEW else 3.5  # many crosses would cover each other
     for number in order:
         event = facts.why.candidates[number]
         path, x, y = _arc(event, rows)
@@ -113,8 +115,8 @@ def _candidates(
                 "g",
                 element("path", d=path, class_="arc", stroke_width=width),
                 element("circle", cx=0, cy=rows[event.src].y, r=1.8 if effect in (SLIGHT, UNKNOWN) else 3.2),
-                None if imagined else element("circle", class_="halo", cx=x, cy=y, r=8),
-                None if imagined else element("path", class_="cross", d=f"M{x - 5:g} {y - 5:g}l10 10m0-10l-10 10"),
+                None if imagined else element("circle", class_="halo", cx=x, cy=y, r=arm),
+                None if imagined else element("path", class_="cross", d=_cross(x, y, arm)),
                 tags.get(number),
                 class_=f"event {effect}{imagined}" + (" changed" if number in chosen else ""),
                 data_e=number,
@@ -123,6 +125,10 @@ def _candidates(
             x=percent(places[number]),
             data_at=number,
         )
+
+
+def _cross(x: float, y: float, arm: float) -> str:
+    return f"M{x - arm:g} {y - arm:g}l{2 * arm:g} {2 * arm:g}m0-{2 * arm:g}l-{2 * arm:g} {2 * arm:g}"
 
 
 def _tags(facts: Facts, places: Sequence[float], rows: dict[str, Lane]) -> dict[int, Markup]:
