@@ -42,6 +42,7 @@ SHOWS_ITSELF = {
     ("cody.explaining.explanation", "cody.web"),
     ("cody.study.audit_report", "cody.web.audit_page"),
     ("cody.study.impact", "cody.web.impact_page"),
+    ("cody.study.report", "cody.web.survey_drawing"),
     ("cody.study.report", "cody.web.survey_page"),
 }
 

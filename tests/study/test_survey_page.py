@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 from cody.data import save_graph
-from cody.models import ToyModel
-from cody.study import cases, compare_models, survey_of
-from cody.study.explainers import Explainer, explainer
+from cody.study import compare_models, survey_of
+from cody.study.explainers import Explainer
 from cody.study.record_file import iterate_records
-from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.checkpoint import Checkpoint, save_model
 from cody.web.survey_page import survey_page
 from commands import run
 from random_events import random_graph, random_network
+from study.surveyed import explained
 from web.browser import SCHEMES, WIDTHS, axe_source, chromium, serious_faults, shows, tab
 
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -28,17 +27,6 @@ EVIL = "</script><img src=x onerror=alert(1)>"
 def browser():
     with chromium() as opened:
         yield opened
-
-
-def explained(bias, name, names=None):
-    graph = random_graph(np.random.default_rng(1), nodes=12, events=80, ties=False)
-    if names:
-        graph = type(graph).from_arrays(graph.src, graph.dst, graph.time, names=names)
-    model = ToyModel(graph, weights=np.where(np.arange(80) % 3, 2.0, -1.0), bias=bias)
-    logits = {row: model.logits(graph.query(row), [frozenset()])[0] for row in range(56, 80)}
-    links = [Link(row, "correct" if logit > 0 else "incorrect") for row, logit in logits.items()]
-    plan = EvaluationPlan("some", name, (explainer("scout"),))
-    return cases(list(evaluate(model, graph, links, plan)), graph), graph
 
 
 @cache

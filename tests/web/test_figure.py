@@ -5,8 +5,12 @@ from click.testing import CliRunner
 
 from cody.cli import app
 from cody.errors import CallError
+from cody.study import survey_of
 from cody.web import write_figure
 from cody.web.drawing import caption
+from cody.web.survey_drawing import survey_figure, write_survey_figure
+from cody.web.survey_page import TITLES
+from study.surveyed import explained
 from web.explained import cut_short, imagined, large, nothing, toy
 
 FigureCanvasAgg = pytest.importorskip("matplotlib.backends.backend_agg").FigureCanvasAgg
@@ -69,3 +73,21 @@ def test_a_file_of_another_kind_is_refused_before_the_search(tmp_path):
     refused = CliRunner().invoke(app, ["explain", "--event", "53854", "--figure", str(tmp_path / "why.html")])
     assert refused.exit_code != 0
     assert not (tmp_path / "why.html").exists()
+
+
+def test_the_curve_of_a_survey_has_the_shares_of_its_page(tmp_path):
+    (one, graph), (other, _) = explained(-10.0, "toy"), explained(-14.0, "strict")
+    surveys = [survey_of(one, graph), survey_of(other, graph)]
+    (plot,) = survey_figure(surveys, 3.3).axes
+    shown = {line.get_label(): line.get_ydata() for line in plot.lines}
+    parts = {
+        f"{each.model}: {TITLES[part.kind].lower()} ({part.links})": part for each in surveys for part in each.parts
+    }
+    assert shown.keys() == parts.keys()
+    for title, part in parts.items():
+        for each in part.fragility:
+            assert shown[title][each.edits] == pytest.approx(each.share.value)
+    write_survey_figure(surveys[:1], tmp_path / "curve.pdf")
+    content = (tmp_path / "curve.pdf").read_bytes()
+    assert b"/FontFile2" in content
+    assert len(content) < 40_000

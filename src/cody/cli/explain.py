@@ -13,13 +13,11 @@ from cody.cli import options as shared
 from cody.cli.command import (
     BUNDLE,
     COUNT,
-    FIGURE,
     LINES,
     bundled,
     command,
     given_by,
     option_fields,
-    real,
     section,
     whole,
 )
@@ -160,10 +158,8 @@ class ResultOptions:
     workers: int = given_by(shared.workers_option)
     out: Path | None = _output(type=LINES, help="With --events: write the lines to this file; rerun to resume.")
     html: Path | None = given_by(shared.html_option)
-    figure: Path | None = _output(type=FIGURE, help="Write a figure for a paper: .pdf, .svg or .png.")
-    figure_width: float = _output(
-        type=real(1, 40), default=3.3, help="Its width in inches: 3.3 for one column, 7 for two."
-    )
+    figure: Path | None = given_by(shared.figure_option)
+    figure_width: float = given_by(shared.figure_width_option)
     bundle: Path | None = _output(
         type=BUNDLE, help="Write a zip file for cody verify: the explanation, its page and the events up to the link."
     )
@@ -188,12 +184,7 @@ class ResultOptions:
             from cody.web import check_page_file
 
             check_page_file(self.html)
-        if self.figure is None and not shared.is_left_out("figure_width"):
-            raise CallError(f"--figure-width {self.figure_width:g} is the width of a figure: give --figure FILE, too")
-        if self.figure is not None:
-            from cody.web import check_figure_file
-
-            check_figure_file(self.figure)
+        shared.check_figure(self.figure, self.figure_width)
 
     def check_bundle(self, model: str) -> None:
         """Refuse to search for what could not be packed."""

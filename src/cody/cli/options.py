@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from cody.cli.command import COUNT, PAGE, argument, bundled, option_fields, section, whole
+from cody.cli.command import COUNT, FIGURE, PAGE, argument, bundled, option_fields, real, section, whole
 from cody.cli.messages import say
 from cody.cli.progress import progress
 from cody.errors import CallError, CodyError, ModelError
@@ -36,6 +36,8 @@ from cody.study.explainers import (
 from cody.utils import words
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cody.data.tgb import Negatives
     from cody.engine.named import NamedModel
     from cody.graph import TemporalGraph
@@ -500,8 +502,23 @@ _output = section("Output")
 workers_option = _output("--workers", type=whole(1, 1024), default=1, help="Number of processes.")
 ray_option = _output("--ray", metavar="ADDRESS", help="Run on a Ray cluster: its address, or local.")
 html_option = _output("--html", type=PAGE, help="Write a page that shows the result to this file.")
+figure_option = _output("--figure", type=FIGURE, help="Write a figure for a paper: .pdf, .svg or .png.")
+figure_width_option = _output(
+    "--figure-width", type=real(1, 40), default=3.3, help="Its width in inches: 3.3 for one column, 7 for two."
+)
 csv_option = _output("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 json_option = _output("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+
+
+def check_figure(file: Path | None, width: float) -> None:
+    """Refuse to search for what could not be drawn."""
+    if file is None:
+        if not is_left_out("figure_width"):
+            raise CallError(f"--figure-width {width:g} is the width of a figure: give --figure FILE, too")
+        return
+    from cody.web import check_figure_file
+
+    check_figure_file(file)
 
 
 def check_formats(as_csv: bool, as_json: bool) -> None:

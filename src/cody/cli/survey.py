@@ -69,6 +69,8 @@ class SurveyOptions:
     out: Path | None = _output(
         type=LINES, help="File for the records, as cody evaluate writes them; resumes an existing file."
     )
+    figure: Path | None = given_by(shared.figure_option)
+    figure_width: float = given_by(shared.figure_width_option)
     pages: Path | None = _output(
         type=FOLDER,
         help="With --html: folder for the pages of the explanations. Default: that of the page, without .html.",
@@ -94,7 +96,7 @@ class SurveyOptions:
     def check_none_is_given(self) -> None:
         """Options that say what to explain, and how, do not apply to records that were written before."""
         for name in (*SurveyOptions.__slots__, *UnitOptions.__slots__, *shared.DecisionOptions.__slots__):
-            if name not in ("explainer", "pages") and not shared.is_left_out(name):
+            if name not in ("explainer", "pages", "figure", "figure_width") and not shared.is_left_out(name):
                 option = f"--{name.replace('_', '-')}"
                 raise CallError(f"{option} is for a new survey; records in files are counted as they are")
 
@@ -150,12 +152,13 @@ def survey(
 ) -> None:
     """Explain many predictions and summarize what decides them."""
     shared.check_formats(as_csv, as_json)
+    shared.check_figure(options.figure, options.figure_width)
     if files:
         options.check_none_is_given()
         pages = _check_pages(html, options.pages)
         wanted = None if shared.is_left_out("explainer") else options.explainer
         read = _read(files, source.data, source.load(), wanted)
-        _report(read, html, pages, as_json=as_json, as_csv=as_csv)
+        _report(read, html, pages, options, as_json=as_json, as_csv=as_csv)
         return
     options.check()
     pages = _check_pages(html, options.pages)
@@ -180,7 +183,7 @@ def survey(
                 words_of = {kind: kind_in_words(kind, settled, subject_of(model)) for kind in sample.kinds}
                 links = finish(steps, sample, words_of, kept=kept, nothing=nothing)
             surveyed.append(SurveyedModel(graph, _explained(file, graph, plan, links)))
-    _report(surveyed, html, pages, as_json=as_json, as_csv=as_csv)
+    _report(surveyed, html, pages, options, as_json=as_json, as_csv=as_csv)
 
 
 def _read(files: Sequence[Path], data: str, graph: TemporalGraph, wanted: str | None) -> list[SurveyedModel]:
@@ -203,17 +206,23 @@ def _report(
     surveyed: Sequence[SurveyedModel],
     html: Path | None,
     pages: Path | None,
+    options: SurveyOptions,
     *,
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    """Print what the explained links have in common, and write its page."""
+    """Print what the explained links have in common, and write its page and its figure."""
     found = [survey_of(each.explained, each.graph) for each in surveyed]
     comparison = (
         compare_models(surveyed[0].explained, surveyed[1].explained, surveyed[0].graph) if len(surveyed) == 2 else None
     )
     if html is not None and pages is not None:
         _write_page(html, pages, found, comparison, surveyed)
+    if options.figure is not None:
+        from cody.web.survey_drawing import write_survey_figure
+
+        write_survey_figure(found, options.figure, options.figure_width)
+        say(f"Figure: {words.sanitize(options.figure, 200)}")
     _print(found, comparison, as_json=as_json, as_csv=as_csv)
 
 

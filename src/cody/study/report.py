@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -35,6 +35,9 @@ from cody.study.record import Record
 from cody.study.shares import Contrast, Share, contrast, mean
 from cody.utils.forms import Count, Form
 from cody.utils.words import count, is_date
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SIZES = (1, 2, 3, 5, 10)  # edits that a prediction may depend on
 LATEST = (1, 4, 16)  # "among the k latest candidates"
@@ -188,6 +191,16 @@ class Survey(Form, frozen=True, tag_field="schema", tag=SCHEMA):
         from cody.web.survey_page import survey_page  # whoever wants no page need not wait for it
 
         return survey_page([self])
+
+    def curve(self, width: float = 3.3) -> Figure:
+        """How few events decide how many predictions, as a matplotlib figure for papers and slides.
+
+        Args:
+            width: In inches: 3.3 fits one column of a paper, 7 fits two.
+        """
+        from cody.web.survey_drawing import survey_figure
+
+        return survey_figure([self], width)
 
 
 def survey_of(explained: Sequence[ExplainedLink], graph: TemporalGraph) -> Survey:

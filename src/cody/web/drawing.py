@@ -56,8 +56,7 @@ def figure(why: Shown, width: float = NARROW) -> Figure:
         why: The explanation.
         width: In inches: 3.3 fits one column of a paper, 7 fits two.
     """
-    if not NARROWEST <= width <= WIDEST:
-        raise CallError(f"a figure is {NARROWEST} to {WIDEST} inches wide, not {width}")
+    check_width(width)
     facts = Facts(why, served=True)  # nothing is clicked
     kept = _kept(facts)
     rows, _ = lanes(why, kept)
@@ -91,12 +90,29 @@ def caption(why: Shown) -> str:
 
 def write_figure(why: Shown, file: Path, width: float = NARROW) -> None:
     """Write the figure as PDF, SVG or PNG, whichever the name of the file says."""
+    save_figure(figure(why, width), file, caption(why))
+
+
+def save_figure(made: Figure, file: Path, about: str) -> None:
+    """Write a figure; the same one gives the same file each time.
+
+    Args:
+        made: The figure.
+        file: Its ending says in which format.
+        about: What a PDF says that it is about.
+    """
     check_figure_file(file)
     kind, content = file.suffix[1:].lower(), io.BytesIO()
-    metadata = {"pdf": {"Subject": caption(why), "CreationDate": None}, "svg": {"Date": None}}.get(kind)
+    metadata = {"pdf": {"Subject": about, "CreationDate": None}, "svg": {"Date": None}}.get(kind)
     with rc_context(STYLE):
-        figure(why, width).savefig(content, format=kind, dpi=300, metadata=metadata)
+        made.savefig(content, format=kind, dpi=300, metadata=metadata)
     write_atomically(file, content.getvalue())
+
+
+def check_width(width: float) -> None:
+    """Raise an error if a figure cannot be that wide."""
+    if not NARROWEST <= width <= WIDEST:
+        raise CallError(f"a figure is {NARROWEST} to {WIDEST} inches wide, not {width}")
 
 
 def check_figure_file(file: Path) -> None:
@@ -182,10 +198,9 @@ def _draw_event(plot: Axes, facts: Facts, number: int, lanes: tuple[float, float
         on_the_arrow = plot.transData + ScaledTranslation(bow, 0, plot.figure.dpi_scale_trans)
         plot.plot([x], [y], "x", color=INK, markersize=4.5, markeredgewidth=1.3, zorder=4, transform=on_the_arrow)
         if len(facts.why.rows) == 1:
-            beside = {"xytext": (-7 if x > 0.5 else 9, 0), "textcoords": "offset points", "zorder": 5}
-            plot.annotate(
-                f"{facts.before(event)} before", (x, y), ha="right" if x > 0.5 else "left", va="center", **beside
-            )
+            aside, anchor = ((-7, 0), "right") if x > 0.5 else ((9, 0), "left")
+            words = f"{facts.before(event)} before"
+            plot.annotate(words, (x, y), xytext=aside, textcoords="offset points", ha=anchor, va="center", zorder=5)
 
 
 def _draw_link(plot: Axes, facts: Facts, height: dict[str, float]) -> None:
@@ -206,5 +221,8 @@ def _legend(facts: Facts, drawn: Sequence[int]) -> Iterator[Line2D]:
             yield Line2D([], [], color=COLOURS[effect], linewidth=1.6, label=words)
     if effects - {FOR, AGAINST}:
         yield Line2D([], [], color=GREY, linewidth=0.7, label="little effect alone")
-    if any(facts.why.candidates[number].row in facts.why.rows for number in drawn):
+    answer = {event.edit for event in map(facts.why.candidates.__getitem__, drawn) if event.row in facts.why.rows}
+    if REMOVED in answer:
         yield Line2D([], [], color=INK, marker="x", linestyle="", markersize=4.5, label="removed")
+    if answer - {REMOVED}:
+        yield Line2D([], [], color=GREY, linestyle="--", linewidth=1.6, label="imagined")

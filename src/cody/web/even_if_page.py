@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cody.explaining import even_if_words as words
 from cody.explaining.even_if import EvenIf
 from cody.utils.words import count, is_date, sanitize, zone_name
+from cody.web.head import about_data
 from cody.web.impact_page import card, tile
 from cody.web.markup import Markup, element, percent
 from cody.web.page import document
@@ -31,7 +32,8 @@ def _head(found: EvenIf) -> Markup:
     ]
     said = element(
         "div",
-        element("p", f"Even if · {sanitize(words.question(found), 300)}", class_="occasion"),
+        element("p", " · ".join(filter(None, ["Even if", about_data(found.data)])), class_="occasion"),
+        element("p", sanitize(words.question(found), 300)),
         element("h1", sanitize(words.sentence(found), 400)),
         element("ul", *badges, class_="badges"),
         class_="words",

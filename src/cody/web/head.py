@@ -118,17 +118,24 @@ def _between(parts: list[Markup | str], separator: str) -> Iterator[Markup | str
         yield part
 
 
+def about_data(identity: str, called: object = None) -> str:
+    """The name of a data set, and what it is about where that is known; empty if not even its name is known.
+
+    Args:
+        identity: Of the data.
+        called: What the user calls them.
+    """
+    known = next((each for each in datasets() if identity == each.content or called == each.name), None)
+    if known is not None:
+        return f"{known.name}: {known.about}"
+    return sanitize(called, 40) if isinstance(called, str) else ""
+
+
 def _byline(facts: Facts) -> list[Markup | str]:
     """The data, the model, which event this is, and whether it happened."""
     why = facts.why
-    data = next(
-        (each for each in datasets() if why.data == each.content or why.parameters.get("data") == each.name), None
-    )
-    parts: list[Markup | str] = []
-    if data is not None:
-        parts.append(f"{data.name}: {data.about}")
-    elif isinstance(why.parameters.get("data"), str):
-        parts.append(sanitize(why.parameters["data"], 40))
+    data = about_data(why.data, why.parameters.get("data"))
+    parts: list[Markup | str] = [data] if data else []
     if isinstance(why.parameters.get("model"), str):
         parts.append(sanitize(why.parameters["model"], 40))
     when = moment_and_zone(why.query.time) if is_date(why.query.time) else f"time {moment(why.query.time)}"

@@ -69,7 +69,7 @@ def survey_page(
     surveys: Sequence[Survey], comparison: ModelComparison | None = None, *, page_of: PageOf | None = None
 ) -> str:
     """One or two surveys as a self-contained HTML file."""
-    panels, lists = _panels(surveys), PredictionLists()
+    panels, lists = panels_of(surveys), PredictionLists()
     sections = [
         _head(surveys, panels, comparison),
         None if comparison is None else _comparison(comparison, panels, lists),
@@ -87,8 +87,12 @@ def survey_page(
     return document(title, join([body, data]), ["survey.js save.js"], served=False, styles=["survey.css"])
 
 
-def _panels(surveys: Sequence[Survey]) -> list[Panel]:
-    """The kinds below each other, the models side by side."""
+def panels_of(surveys: Sequence[Survey]) -> list[Panel]:
+    """What is explained of each model, kind by kind: the kinds below each other, the models side by side.
+
+    Args:
+        surveys: One model, or two on the same predictions.
+    """
     panels: list[Panel] = []
     first = 0
     for kind in TITLES:
