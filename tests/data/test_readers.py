@@ -54,7 +54,7 @@ def test_the_format_is_recognized_by_content_not_by_name(tmp_path: Path) -> None
     assert read_events(tmp_path / "events.parquet").num_events == 1
 
 
-@pytest.mark.parametrize("delimiter", [",", "\t", ";", " "])
+@pytest.mark.parametrize("delimiter", [",", "\t", ";", "|", " "])
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
 def test_csv_with_guessed_columns_is_read(tmp_path: Path, delimiter: str, newline: str, compress: Any) -> None:

@@ -1,5 +1,8 @@
 """Explanations in the forms of other libraries."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 
@@ -98,3 +101,20 @@ def test_a_frame_is_a_polars_frame_in_one_call(why):
     frame = polars.DataFrame(why.to_frame())
     assert frame["event"].to_list() == list(why.rows)
     assert frame["time"].dtype.time_zone == "UTC"
+
+
+def test_cypher_has_every_event_once_and_nothing_in_a_name_ends_its_text(why, with_added, strange_names):
+    for each in (why, with_added, strange_names):
+        nodes, edges = [], []
+        for line in each.to_cypher().splitlines():
+            names = [json.loads(text) for text in re.findall(r'\{name: ("(?:[^"\\]|\\.)*")\}', line)]
+            if line.startswith("MERGE (:Node {name: "):
+                nodes += names
+            else:
+                row, role = re.search(r'\[:EVENT \{row: (-?\d+), role: "(\w+)", time: ', line).groups()
+                edges.append((*names, int(row), role))
+        assert len(nodes) == len(set(nodes))
+        graph = pytest.importorskip("networkx") and each.to_networkx()
+        assert set(nodes) == {end for *ends, _ in graph.edges(keys=True) for end in ends}
+        expected = [(a, b, row, role) for a, b, row, role in graph.edges(keys=True, data="role")]
+        assert sorted(edges) == sorted(expected)

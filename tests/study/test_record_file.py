@@ -10,13 +10,17 @@ import subprocess
 import sys
 
 import msgspec
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import cody
 from cody.cli import app
 from cody.errors import CallError, DataError
+from cody.models import ToyModel
 from cody.study.record import Record
-from cody.study.record_file import EvaluationHeader, appending, read_records
+from cody.study.record_file import EvaluationHeader, appending, read_records, records_table
+from random_events import random_graph
 from some_records import changed, record
 
 WRONG = [
@@ -276,3 +280,14 @@ def test_a_file_that_nothing_is_written_to_does_not_stay(tmp_path):
     with appending(tmp_path / "mine.jsonl"):
         pass
     assert (tmp_path / "mine.jsonl").exists()
+
+
+def test_records_and_surveys_are_arrow_tables(tmp_path):
+    graph = random_graph(np.random.default_rng(1), nodes=10, events=60, ties=False)
+    found = cody.survey(ToyModel(graph, weights=np.linspace(-1, 1, 60)), graph, instances=1)
+    assert found.to_arrow().to_pylist() == found.rows()
+    (tmp_path / "run.jsonl").write_text(f"{record().to_json()}\n{record(event=101).to_json()}\n")
+    table, records = records_table([tmp_path / "run.jsonl"]), read_records(tmp_path / "run.jsonl")
+    for name in ("event", "explainer", "original", "without", "size", "is_necessary", "seconds"):
+        assert table[name].to_pylist() == [getattr(each, name) for each in records]
+    assert table["rows"].to_pylist() == [list(each.rows) for each in records]

@@ -338,6 +338,8 @@ def _text_line(line: bytes) -> str:
 def _cells(text: str, what: str) -> tuple[list[str], str]:
     """The cells of a line, and the delimiter between them."""
     delimiter = max(",\t;", key=text.count) if re.search("[,\t;]", text) else " "
+    if delimiter == " " and len(text.split()) < 3 <= len(text.split("|")):  # a name between blanks may have bars
+        delimiter = "|"
     try:
         return [cell.strip() for cell in next(csv.reader([text], delimiter=delimiter), [])], delimiter
     except csv.Error as error:

@@ -437,6 +437,15 @@ class Explanation:
 
         return to_networkx(self)
 
+    def to_cypher(self) -> str:
+        """Statements that create the events that the explanation knows in a graph database (Neo4j, Memgraph).
+
+        Nodes are `(:Node {name})`, events `[:EVENT {row, role, time, edit, effect}]`, as in `to_networkx`.
+        """
+        from cody.explaining.export import to_cypher
+
+        return to_cypher(self)
+
     def to_pyg(self, data: Any = None) -> PygExplanation:
         """The explanation as one of PyTorch Geometric: `edge_mask` and `node_mask` are 1 where the answer is.
 

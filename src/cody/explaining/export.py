@@ -1,7 +1,9 @@
-"""An explanation as a table, and as a graph of NetworkX or PyTorch Geometric. Each library is imported on demand."""
+"""An explanation as a table, as a graph of NetworkX or PyTorch Geometric, and as Cypher. Libraries come on demand."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from cody.errors import CallError
@@ -88,7 +90,7 @@ def to_networkx(why: Explanation) -> networkx.MultiDiGraph:
         graph.add_node(name, hops=hops)
     candidates, alone = {event.row for event in why.candidates}, effects(why)
     for row, event in sorted(known_events(why).items()):
-        role = ANSWER if row in why.change else CANDIDATE if row in candidates else CONTEXT
+        role = _role(why, row, candidates)
         known: dict[str, Any] = {
             "effect": alone.get(row),
             "replaces": event.replaces,
@@ -100,6 +102,37 @@ def to_networkx(why: Explanation) -> networkx.MultiDiGraph:
         graph.add_edge(event.src, event.dst, key=row, role=role, time=event.time, **said)
     graph.add_edge(why.src, why.dst, key=-1, role=QUERY, time=why.query.time, margin=why.original)
     return graph
+
+
+def to_cypher(why: Explanation) -> str:
+    """The text of `Explanation.to_cypher`."""
+    events, candidates, alone = known_events(why), {event.row for event in why.candidates}, effects(why)
+    names = dict.fromkeys([why.src, why.dst, *(end for event in events.values() for end in event[1:3])])
+    lines = [f"MERGE (:Node {{name: {_quoted(name)}}});" for name in names]
+    for row, event in sorted(events.items()):
+        said = {"row": row, "role": _role(why, row, candidates), "time": event.time, "effect": alone.get(row)}
+        if row in candidates:
+            said |= {"edit": event.edit, "replaces": event.replaces, "features": event.carries or None}
+        lines.append(_relation(event.src, event.dst, said))
+    asked = {"row": -1, "role": QUERY, "time": why.query.time, "margin": why.original, "sentence": why.sentence}
+    return "\n".join([*lines, _relation(why.src, why.dst, asked)]) + "\n"
+
+
+def _role(why: Explanation, row: int, candidates: Collection[int]) -> str:
+    """What an edge is to the explanation."""
+    return ANSWER if row in why.change else CANDIDATE if row in candidates else CONTEXT
+
+
+def _relation(src: str, dst: str, said: dict[str, Any]) -> str:
+    """The statement that creates one event between two nodes."""
+    fields = ", ".join(f"{name}: {_quoted(value)}" for name, value in said.items() if value is not None)
+    ends = f"MATCH (a:Node {{name: {_quoted(src)}}}), (b:Node {{name: {_quoted(dst)}}})"
+    return f"{ends} CREATE (a)-[:EVENT {{{fields}}}]->(b);"
+
+
+def _quoted(value: str | float) -> str:
+    """A literal of Cypher: numbers as they are, and texts in which nothing can end the text, by the escapes of JSON."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def to_pyg(why: Explanation, data: Any = None) -> PygExplanation:

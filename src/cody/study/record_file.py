@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -28,7 +28,15 @@ from cody.study.decisions import in_words, same_decision
 from cody.study.record import FAILURE, Failure, Key, Record, key_of, record_of, record_of_0_2
 from cody.utils.forms import Count, Form, as_line, damaged, is_shallow, parse, read, unknown_schema
 
+if TYPE_CHECKING:
+    import pyarrow
+
 HEADER = "cody/evaluation/3"
+COLUMNS = (  # of a table of records: what it is about, the answer, what it does, and what it took
+    *("data", "model", "explainer", "kind", "subject", "event", "candidates", "size", "sparsity", "rows"),
+    *("is_necessary", "original", "without", "only", "rank", "rank_after"),
+    *("ended", "evaluations", "first", "seconds", "seed", "version"),
+)
 LONGEST = 2**28  # bytes of a line; the header of a million links takes 8 million
 
 
@@ -88,6 +96,21 @@ def iterate_records(path: str | Path, *, documents: bool = False) -> Iterator[Re
     """The records one at a time, for files larger than memory; with `documents`, each with its explanation."""
     records = (entry for entry in _read(path) if isinstance(entry, Record))
     return records if documents else (replace(record, document=None) for record in records)
+
+
+def records_table(paths: Iterable[str | Path]) -> pyarrow.Table:
+    """The records of evaluations as an Arrow table, one row for each explainer and link.
+
+    Args:
+        paths: Files of `cody evaluate` or `cody survey`.
+    """
+    import pyarrow as pa
+
+    return pa.Table.from_pylist([{name: _plain(getattr(each, name)) for name in COLUMNS} for each in read_runs(paths)])
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def read_failures(path: str | Path) -> list[Failure]:

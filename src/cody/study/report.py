@@ -37,6 +37,7 @@ from cody.utils.forms import Count, Form
 from cody.utils.words import count, is_date
 
 if TYPE_CHECKING:
+    import pyarrow
     from matplotlib.figure import Figure
 
 SIZES = (1, 2, 3, 5, 10)  # edits that a prediction may depend on
@@ -185,6 +186,12 @@ class Survey(Form, frozen=True, tag_field="schema", tag=SCHEMA):
                 *_counts("event", part.events),
             ]
         ]
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The same as an Arrow table, which pandas, polars and DuckDB take."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.rows())
 
     def to_html(self) -> str:
         """A page that shows all of it, with the predictions behind each figure. It asks nobody for anything."""
