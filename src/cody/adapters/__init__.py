@@ -5,17 +5,20 @@
 
 from cody.adapters.approximate import approximately
 from cody.adapters.compare import ScoreComparison, compare
+from cody.adapters.discrete import GraphSnapshot, from_snapshots
 from cody.adapters.history import HistoryModel, from_steps
 from cody.adapters.past import Events, Past
 from cody.adapters.probabilities import from_probabilities
 
 __all__ = [
     "Events",
+    "GraphSnapshot",
     "HistoryModel",
     "Past",
     "ScoreComparison",
     "approximately",
     "compare",
     "from_probabilities",
+    "from_snapshots",
     "from_steps",
 ]

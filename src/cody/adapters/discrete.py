@@ -1,0 +1,179 @@
+"""Models of discrete time: a snapshot of the graph for each day or hour, fed one after the other.
+
+A snapshot is a batch of the grid: its borders lie at multiples of a duration, whatever is removed, and a link is scored
+with the snapshots before its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
+from cody.adapters.past import Events, Past
+from cody.errors import CallError
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph
+from cody.models.contract import HOPS
+from cody.utils.signatures import check_callable
+
+
+class GraphSnapshot(NamedTuple):
+    """The events of one period, in their order; there may be none."""
+
+    number: int  # of the period, counted from that of the first event
+    src: IntArray  # [n]
+    dst: IntArray  # [n]
+    time: FloatArray  # [n]
+    features: FloatArray | None  # [n, F]
+
+    @property
+    def edge_index(self) -> IntArray:
+        """Sources and destinations. [2, n]"""
+        ends: IntArray = np.stack([self.src, self.dst])
+        return ends
+
+
+class _Fed(NamedTuple):
+    """What a model was fed so far. Nothing in it is changed in place."""
+
+    state: Any
+    done: int  # snapshots that the state includes
+    waiting: tuple[GraphSnapshot, ...]  # parts of the next one, which ends when something later comes
+
+
+def from_snapshots(
+    graph: TemporalGraph,
+    *,
+    every: float,
+    start: Callable[[], Any],
+    step: Callable[[Any, GraphSnapshot], Any],
+    score: Callable[[Any, Query], Any],
+    identity: str,
+    begin: float | None = None,
+    classes: Sequence[str] | None = None,
+    about: str = "event",
+    threshold: float | None = None,
+    hops: int = HOPS,
+    snapshot_bytes: int = SNAPSHOT_BYTES,
+) -> HistoryModel:
+    """A model that reads the graph as a sequence of snapshots, such as ROLAND, GC-LSTM or EvolveGCN.
+
+    A link of period n is scored with the state after the periods before n; periods without events are fed, too. Events
+    in the period of the link itself change nothing. A link after the last event sees all of them.
+
+    Args:
+        graph: The log of events.
+        every: Length of a period, in seconds or whatever the unit of the log is.
+        start: `start()` returns the state before the first snapshot.
+        step: `step(state, snapshot)` returns the state after one more snapshot, and leaves the state it was given as it
+            is; `snapshot.edge_index` is [2, n].
+        score: `score(state, query)` returns the logit of a link; with more than two classes, one score per class. About
+            a whole graph, a number that does not depend on the link, for `cody.between`.
+        identity: A string that changes whenever the answers of the model may change.
+        begin: When the first period begins. Default: at the last multiple of `every` before the first event.
+        classes: Names of the classes, if the model labels events or nodes instead of predicting links.
+        about: What is labelled: "event" or "node".
+        threshold: With two classes, the probability above which the second one is predicted. Default: 0.5.
+        hops: How many events away from a link candidates are looked for.
+        snapshot_bytes: Memory budget for saved states.
+
+    >>> graph = TemporalGraph.from_arrays(src=[0, 0, 1], dst=[1, 2, 2], time=[1.0, 2.0, 11.0])
+    >>> def count(state, snapshot):
+    ...     return state / 2 + len(snapshot.src)
+    >>> halved = {"start": lambda: 0.0, "step": count, "score": lambda state, query: state - 0.4}
+    >>> model = from_snapshots(graph, every=5, **halved, identity="recent events")
+    >>> model.logits(graph.query(2), [frozenset(), frozenset({0})])  # the period between them has no events
+    array([0.6, 0.1])
+    """
+    if not (isinstance(every, int | float) and 0 < every < math.inf):
+        raise CallError(f"every is the length of a period, a number above 0, not {every!r:.60}")
+    check_callable(step, "step(state, snapshot)")
+    check_callable(score, "score(state, query)")
+    times = graph.time[: graph.num_events]
+    first = begin if begin is not None else (math.floor(times[0] / every) * every if len(times) else 0.0)
+    fed = _Feeder(start, step, score, every, first)
+    numbers = fed.numbers(times)
+    return from_steps(
+        graph,
+        score=fed.score,
+        start=fed.begin,
+        observe=fed.observe,
+        save=lambda: fed.fed,
+        restore=fed.restore,
+        identity=f"{identity} every {every:g} from {first:g}",
+        classes=classes,
+        about=about,
+        threshold=threshold,
+        batch=max(1, len(times)),
+        splits=(np.flatnonzero(np.diff(numbers)) + 1).tolist(),
+        sees_own_batch=False,
+        hops=hops,
+        snapshot_bytes=snapshot_bytes,
+    )
+
+
+class _Feeder:
+    """Feeds snapshots to the functions of a user."""
+
+    def __init__(
+        self,
+        start: Callable[[], Any],
+        step: Callable[[Any, GraphSnapshot], Any],
+        score: Callable[[Any, Query], Any],
+        every: float,
+        first: float,
+    ) -> None:
+        self.start, self.step, self.score_of, self.every, self.first = start, step, score, every, first
+        self.fed = _Fed(None, 0, ())
+
+    def numbers(self, times: FloatArray) -> IntArray:
+        """The period of each time."""
+        periods: IntArray = np.floor((times - self.first) / self.every).astype(np.int64)
+        return periods
+
+    def begin(self) -> None:
+        self.fed = _Fed(self.start(), 0, ())
+
+    def restore(self, fed: _Fed) -> None:
+        self.fed = fed
+
+    def observe(self, events: Events) -> None:
+        """The events of one period; an imagined one at its end may come with those of the next."""
+        numbers, time, features = self.numbers(events.time), events.time, events.features
+        for number in np.unique(numbers).tolist():
+            these = numbers == number
+            self.fed = self._until(number)
+            part = None if features is None else features[these]
+            part_of_it = GraphSnapshot(number, events.src[these], events.dst[these], time[these], part)
+            self.fed = self.fed._replace(waiting=(*self.fed.waiting, part_of_it))
+
+    def score(self, query: Query, past: Past) -> Any:
+        (number,) = self.numbers(np.array([query.time]))
+        if self.fed.waiting and past.query.before == past.graph.num_events:  # they may be of the link's own period
+            number = max(number, self.fed.waiting[0].number + 1)
+        return self.score_of(self._until(int(number)).state, query)
+
+    def _until(self, number: int) -> _Fed:
+        """The state after all periods before one."""
+        state, done, waiting = self.fed
+        while done < number:
+            state = self.step(state, _joined(done, waiting) if waiting else _nothing(done))
+            done, waiting = done + 1, ()
+        return _Fed(state, done, waiting)
+
+
+def _nothing(number: int) -> GraphSnapshot:
+    none = np.array([], dtype=np.int64)
+    return GraphSnapshot(number, none, none, np.array([]), None)
+
+
+def _joined(number: int, parts: Sequence[GraphSnapshot]) -> GraphSnapshot:
+    if len(parts) == 1:
+        return parts[0]
+    _, *columns = zip(*parts, strict=True)
+    src, dst, time, features = columns
+    joined = None if features[0] is None else np.concatenate(features)
+    return GraphSnapshot(number, np.concatenate(src), np.concatenate(dst), np.concatenate(time), joined)

@@ -1,0 +1,144 @@
+"""Models of snapshots: what they are fed under a change, compared with feeding what is left from the start."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch_geometric.nn import GCNConv
+
+import cody
+from cody import TemporalGraph
+from cody.adapters import from_snapshots
+from cody.errors import CallError
+from cody.models import check_model
+
+NODES, EVERY = 12, 10.0
+
+
+class Roland(nn.Module):
+    """Node states that a GRU updates by what a graph convolution reads of each snapshot, as in ROLAND."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.convolution, self.update = GCNConv(width, width), nn.GRUCell(width, width)
+        self.first = nn.Parameter(torch.randn(NODES, width))
+
+    @torch.no_grad()
+    def step(self, state, snapshot):
+        return self.update(self.convolution(state, torch.from_numpy(snapshot.edge_index)).relu(), state)
+
+    @torch.no_grad()
+    def score(self, state, query):
+        return 3 * float(state[query.src] @ state[query.dst])
+
+
+class EvolvedWeights(nn.Module):
+    """The weights of a convolution evolve by a GRU, as in EvolveGCN-O; the state is weights, and the latest edges."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.evolve, self.convolution = nn.GRUCell(width, width), GCNConv(width, width, bias=False)
+        self.features = nn.Parameter(torch.randn(NODES, width))
+        self.first = (torch.eye(width), torch.zeros(2, 0, dtype=torch.long))
+
+    @torch.no_grad()
+    def step(self, state, snapshot):
+        return self.evolve(state[0], state[0]), torch.from_numpy(snapshot.edge_index)
+
+    @torch.no_grad()
+    def score(self, state, query):
+        seen = self.convolution(self.features @ state[0], state[1])
+        return float(seen[query.src] @ seen[query.dst])
+
+
+@pytest.fixture(scope="module")
+def graph():
+    rng = np.random.default_rng(3)
+    src = rng.integers(0, NODES, 80)
+    time = np.sort(rng.uniform(5, 200, 80))
+    time[40:] += 35  # some periods have no events
+    return TemporalGraph.from_arrays(src, (src + rng.integers(1, NODES, 80)) % NODES, time, num_nodes=NODES)
+
+
+@pytest.fixture(params=[Roland, EvolvedWeights])
+def network(request):
+    torch.manual_seed(0)
+    return request.param()
+
+
+def wrapped(network, graph):
+    return from_snapshots(
+        graph, every=EVERY, start=lambda: network.first, step=network.step, score=network.score, identity="made"
+    )
+
+
+def plain(network, events, query):
+    """The score with these events (src, dst, time), period by period from the first."""
+    state, own = network.first, int(query.time // EVERY)
+    for number in range(own):
+        of_it = [(a, b) for a, b, time in events if int(time // EVERY) == number]
+
+        class Fed:
+            edge_index = np.array(of_it, dtype=np.int64).reshape(-1, 2).T.copy()
+
+        state = network.step(state, Fed)
+    return network.score(state, query)
+
+
+def events_of(graph, removed=()):
+    columns = zip(graph.src.tolist(), graph.dst.tolist(), graph.time.tolist(), strict=True)
+    return [event for row, event in enumerate(columns) if row not in removed and row < graph.num_events]
+
+
+def test_what_is_removed_is_missing_from_its_snapshot_and_borders_stay(network, graph):
+    model, rng = wrapped(network, graph), np.random.default_rng(1)
+    for row in (30, 41, 79):
+        query = graph.query(row)
+        changes = [frozenset(), *(frozenset(rng.choice(row, size, replace=False).tolist()) for size in (1, 4, row - 2))]
+        expected = [plain(network, events_of(graph, change), query) for change in changes]
+        np.testing.assert_allclose(model.logits(query, changes), expected, atol=1e-5)
+
+
+def test_events_are_added_to_the_snapshot_of_their_time_also_at_its_end(network, graph):
+    row = 50
+    query = graph.query(row)
+    own = int(query.time // EVERY) * EVERY
+    for time in (own - 1e-6, own - 9.999, 57.0, own + 1e-6):
+        longer = graph.imagine([cody.Add("1", "2", time)])
+        (logit,) = wrapped(network, graph).on(longer).logits(query, [frozenset({graph.num_events})])
+        assert logit == pytest.approx(plain(network, [*events_of(graph), (1, 2, time)], query), abs=1e-5), time
+
+
+def test_events_of_the_own_period_change_nothing(network, graph):
+    model = wrapped(network, graph)
+    query = next(graph.query(row) for row in range(1, 80) if graph.time[row] // EVERY == graph.time[row - 1] // EVERY)
+    changed, unchanged = model.logits(query, [frozenset({query.before - 1}), frozenset()])
+    assert changed == unchanged
+
+
+def test_snapshot_models_are_explained_by_earlier_snapshots(network, graph):
+    model = wrapped(network, graph)
+    why = cody.explain(model, graph, graph.query(70), size=8, evaluations=20)
+    assert why.verification is None or why.is_counterfactual
+    before = why.candidates[-1].time // EVERY
+    assert before < graph.time[70] // EVERY
+
+
+def test_numbers_about_the_whole_graph_are_decided(graph):
+    def count(state, snapshot):
+        return 0.5 * state + len(snapshot.src)
+
+    model = from_snapshots(
+        graph, every=EVERY, start=lambda: 0.0, step=count, score=lambda state, _: state, identity="activity"
+    )
+    check_model(model, graph)
+    query = graph.query(30)
+    (now,) = model.logits(query, [frozenset()])
+    why = cody.explain(model, graph, query, decision=cody.between(now - 0.6, now + 1))
+    assert why.is_counterfactual
+
+
+@pytest.mark.parametrize("every", [0, -1.0, float("inf"), "a day"])
+def test_a_period_has_a_length(graph, every):
+    with pytest.raises(CallError, match="every is the length of a period"):
+        from_snapshots(graph, every=every, start=int, step=lambda *_: 0, score=lambda *_: 0.0, identity="x")
