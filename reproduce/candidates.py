@@ -5,7 +5,7 @@
 
 asks the shipped models of collegemsg, and those in the folder (`tgn-uci-forums`, …) that `cody train` has made. Writes
 results/candidates.csv, one line for each link and choice, the tables of docs/decisions/neighbourhood.md, and the one of
-docs/results.md that compares the default with the searches and candidates of the paper.
+results/laboratory.md that compares the default with the searches and candidates of the paper.
 Rerun to resume: first a few links of each setting, then more. The links are of the test period, the last 15 % of the
 events; the default was chosen on links before it. `--long` makes searches of 3,000 evaluations, for the curve;
 `--tables` only writes the tables.
@@ -44,7 +44,7 @@ CUTS = (50, 100, 150, 200, 300, 500, 1000, 2000, 3000)
 KINDS = {"correct": "predicted", "incorrect": "not predicted"}
 DEFAULT, OLD = "default", "most recent 64"
 CODY, GREEDY = "CoDy of the paper", "GreeDy of the paper"
-COMPARED = {  # name in docs/results.md
+COMPARED = {  # name in results/laboratory.md
     CODY: "CoDy, the paper's candidates",
     GREEDY: "GreeDy, the paper's candidates",
     OLD: "Scout, the paper's candidates",
@@ -299,7 +299,7 @@ def main():
         if options.out == RESULTS:  # the page shows these, whatever else is measured
             replace_section(PAGE, title, f"\n{text}\n")
     if options.out == RESULTS:
-        replace_section(DOCS / "results.md", "default", "\n".join(compared(lines, every)))
+        replace_section(DOCS.parent / "results" / "laboratory.md", "default", "\n".join(compared(lines, every)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the paper claims about its comparison, and what the records say: verdicts and figures of docs/results.md.
+"""What the paper claims about its comparison, and what the records say: verdicts and figures of results/laboratory.md.
 
 A setting is a model, a data set and a kind of prediction. The paper's AUFSC and calls are about TGN, so claims about
 them are judged on TGN's six settings; TGAT is given next to them. Intervals are paired bootstraps over links (95 %) of

@@ -10,7 +10,7 @@
 
 Links between 20 % and 60 % of the events, logits at least 0.2 away from 0, 64 candidates among nodes, 300 iterations.
 Writes results/order.csv, one line for each link and explainer: first a few links of each setting, then more; goes on
-where it was if interrupted. `--tables` asks nothing, and puts the tables into docs/results.md.
+where it was if interrupted. `--tables` asks nothing, and puts the tables into results/laboratory.md.
 """
 
 import argparse
@@ -431,7 +431,7 @@ def main():
     arguments.add_argument("--policies", default=",".join(POLICIES))
     arguments.add_argument("--models", type=Path, default=Path("runs"))
     arguments.add_argument("--out", type=Path, default=LINES)
-    arguments.add_argument("--page", type=Path, default=Path("docs/results.md"), help="its section is replaced")
+    arguments.add_argument("--page", type=Path, default=Path("results/laboratory.md"), help="its section is replaced")
     arguments.add_argument(
         "--tables", action="store_true", help="ask nothing; put the tables of what is there on the page"
     )

@@ -1,4 +1,4 @@
-"""Tables, figures and the claims of docs/results.md, from the records under results/reproduction.
+"""Tables, figures and the claims of results/laboratory.md, from the records under results/reproduction.
 
 python reproduce/report.py
 """
@@ -108,7 +108,7 @@ def write(folder, name, records, *, paper):
 
 
 def section(folder, ending, title, records, settings):
-    """The generated block of docs/results.md about one protocol."""
+    """The generated block of results/laboratory.md about one protocol."""
     found = complete(settings)
     yield from average_table(found)
     links = {(setting, record.event) for setting, all_ in settings.items() for one in all_.values() for record in one}
@@ -155,7 +155,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--folder", type=Path, default=Path("results/reproduction"))
     arguments.add_argument("--ending", default=".jsonl.gz", help="of the files of records")
-    arguments.add_argument("--page", type=Path, default=Path("docs/results.md"), help="its sections are replaced")
+    arguments.add_argument("--page", type=Path, default=Path("results/laboratory.md"), help="its sections are replaced")
     options = arguments.parse_args()
     for title, pattern in (("paper", "tg*"), ("test", "test-*")):
         records, settings = read(options.folder, pattern + options.ending)

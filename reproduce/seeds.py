@@ -6,7 +6,7 @@
 
 All models explain the same random links of the test period, with the paper's candidates (the latest 64 on paths); Scout
 takes 300 evaluations. Writes results/seeds.csv, one line for each link and explanation: first a few links of each
-model, then more; resumes if interrupted. `--tables` explains nothing, and puts the tables into docs/results.md.
+model, then more; resumes if interrupted. `--tables` explains nothing, and puts the tables into results/laboratory.md.
 """
 
 import argparse
@@ -225,7 +225,7 @@ def main():
     arguments.add_argument("--links", type=int, default=40, help="of each data set")
     arguments.add_argument("--models", type=Path, default=Path("runs"))
     arguments.add_argument("--out", type=Path, default=Path("results/seeds.csv"))
-    arguments.add_argument("--page", type=Path, default=Path("docs/results.md"), help="its section is replaced")
+    arguments.add_argument("--page", type=Path, default=Path("results/laboratory.md"), help="its section is replaced")
     arguments.add_argument(
         "--tables", action="store_true", help="ask nothing; put the tables of what is there on the page"
     )

@@ -211,7 +211,7 @@ def test_records_of_other_weights_do_not_count(tmp_path):
 
 
 def test_every_claim_on_the_page_that_does_not_hold_has_a_cause_with_a_figure():
-    page = (REPRODUCE.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    page = (REPRODUCE.parent / "results" / "laboratory.md").read_text(encoding="utf-8")
     rows = [line.split(" | ") for line in page.split("| the paper |")[1].split("<!-- /paper -->")[0].splitlines()[2:]]
     assert len(rows) > 15
     for _, verdict, _, cause in rows:
