@@ -4,9 +4,9 @@
     python reproduce/campus.py --only tempme,greedy-flow     # these anew; the others stay as they are in the file
 
 trains a small TGN and TGAT on a generated campus, PGExplainer and TempME for each; then every explainer explains the
-links of the test period that have a cause and that the model predicts. Prints the table of results/laboratory.md, and writes
-the figures to results/campus.json. The candidates are the paper's, the latest 64 on paths. Ten minutes on one core; the
-same figures every time.
+links of the test period that have a cause and that the model predicts. Prints the table of results/laboratory.md, and
+writes the figures to results/campus.json. The candidates are the paper's, the latest 64 on paths. Ten minutes on one
+core; the same figures every time.
 """
 
 import argparse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
@@ -22,7 +22,7 @@ from cody.cli.command import (
     whole,
 )
 from cody.cli.messages import print_csv, print_json, say
-from cody.cli.progress import progress
+from cody.cli.progress import progress, status
 from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
 from cody.explaining.explanation import Explanation
@@ -71,6 +71,10 @@ class SearchChoice:
     )
     seconds: float | None = _search(type=float, help="Time limit for each link, verification included.")
     seed: int = _search(type=whole(0), default=0, help="Seed of the random policy.")
+    attribute: Literal["shapley", "owen"] | None = _search(
+        type=click.Choice(["shapley", "owen"]),
+        help="Show what each candidate adds, too, as a waterfall; owen: events of two nodes belong together.",
+    )
     verify: str = _search(
         type=click.Choice(["window", "full"]),
         default="window",
@@ -110,6 +114,15 @@ class SearchChoice:
             edits=shared.parse_edits(shared.WHY_NOT if self.why_not else self.allow),
             **given,
         )
+
+    def check_attribute(self, chosen: Explainer, *, many: bool, even_if: bool) -> None:
+        """Refuse what --attribute cannot be about, before anything is searched."""
+        edits = self.why_not or self.allow not in (None, shared.REMOVE)
+        others = {"--events": many, "--even-if": even_if, "--why-not or --allow": edits}
+        others |= {"--by": chosen.by is not None, "--with-dependants": chosen.dependants is not None}
+        for option, given in others.items():
+            if given:
+                raise CallError(f"--attribute is about removals of single events for one link: leave out {option}")
 
     @property
     def request_options(self) -> dict[str, Any]:
@@ -269,6 +282,8 @@ def explain(
         check_even_if(chosen, others=given)
     elif alone:
         raise CallError("--alone belongs to --even-if: give both")
+    if search.attribute is not None:
+        search.check_attribute(chosen, many=events is not None, even_if=even_if)
     named = source.named()
     chosen = replace(chosen, protect=shared.parse_protected(named.graph, search.protect))
     queries = _queries(named.graph, link, events)
@@ -307,6 +322,11 @@ def explain(
     with progress("sets of events evaluated", sets) as move:
         watch = counting(lambda tried: move(completed=tried, total=sets if tried <= sets else max(tried, most)))
         why = question.about(queries[0], watch, **beyond)
+    if search.attribute is not None:
+        from cody.explaining.attributing import with_shares
+
+        with status("Scoring what each event adds ..."):
+            why = with_shares(why, question.model, question.graph, search.attribute)
     if search.why_not:
         _say_if_predicted(why)
     _show(why, question, result)

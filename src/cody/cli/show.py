@@ -20,6 +20,7 @@ from cody.cli.messages import styled
 from cody.data import Dataset, DataSummary, is_here
 from cody.explaining.advice import NextStep, next_steps
 from cody.explaining.explanation import Explanation
+from cody.explaining.waterfall import waterfall_lines
 from cody.explaining.what_if import DecidedCase, Scenario
 from cody.explaining.wording import AnswerTable, alternatives_table, answer_table
 from cody.graph import TemporalGraph
@@ -359,6 +360,7 @@ def explanation(why: Explanation) -> Iterable[ShownPart]:
     if why.alternatives:
         yield others(why)
         yield ""
+    yield from waterfall_lines(why)[1:]
     for note in (why.togetherness, why.leeway, why.certainty, why.stability):
         if note:
             yield Prose(note)

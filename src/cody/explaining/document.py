@@ -24,6 +24,7 @@ from cody.explaining.explanation import (
     Counterfactual,
     Elsewhere,
     Event,
+    EventShares,
     Explanation,
     Neighbour,
     Surroundings,
@@ -183,6 +184,16 @@ class WholePart(Form, frozen=True):
     by: Annotated[str, Meta(description="how it was computed, in words")]
 
 
+class EventSharesPart(Form, frozen=True):
+    """What each candidate adds to the logit with nothing changed."""
+
+    name: Annotated[Literal["shapley", "owen"], Meta(description="how it is shared among the candidates")]
+    base: Annotated[float, Meta(description="the logit without any candidate; with the values it adds up to the first")]
+    rows: tuple[Count, ...]
+    values: tuple[float, ...]
+    errors: Annotated[tuple[float, ...], Meta(description="half of the interval of 95 %; 0: exact")]
+
+
 class ElsewherePart(Form, frozen=True):
     """What another model decides, or the explained one under noise."""
 
@@ -264,6 +275,7 @@ class ExplanationDocument(Form, frozen=True, kw_only=True, tag_field="schema", t
     elsewhere: Annotated[
         tuple[ElsewherePart, ...] | UnsetType, Meta(description="other models, and the explained one under noise")
     ] = UNSET
+    shares: Annotated[EventSharesPart | UnsetType, Meta(description="what each candidate adds to the logit")] = UNSET
     evaluation: EvaluationPart | UnsetType = UNSET
 
 
@@ -345,6 +357,7 @@ def document_of(why: Explanation, evaluation: EvaluationPart | UnsetType = UNSET
         units=_units_part(why) if why.units or why.unit_name else UNSET,
         whole=UNSET if why.whole is None else WholePart(*why.whole),
         elsewhere=tuple(ElsewherePart(*each) for each in why.elsewhere) or UNSET,
+        shares=UNSET if why.shares is None else EventSharesPart(*why.shares),
         evaluation=evaluation,
     )
 
@@ -406,10 +419,17 @@ def explanation_of(form: ExplanationDocument) -> Explanation:
             wider=None if form.wider is None else Wider(*astuple(form.wider)),
             whole=None if form.whole is UNSET else WholeUnit(*astuple(form.whole)),
             elsewhere=tuple(_elsewhere(each, 1 + len(form.alternatives)) for each in (form.elsewhere or ())),
+            shares=None if form.shares is UNSET else _shares(form.shares, form.candidates.row),
             **({} if form.units is UNSET else _units_of(form.units)),
         )
     except (ValueError, zlib.error) as error:
         raise damaged(WHAT, error) from None
+
+
+def _shares(part: EventSharesPart, candidates: Sequence[int]) -> EventShares:
+    if sorted(part.rows) != sorted(candidates) or not len(part.rows) == len(part.values) == len(part.errors):
+        raise ValueError(f"the {part.name} values are not those of the {len(candidates)} candidates")
+    return EventShares(*astuple(part))
 
 
 def _elsewhere(part: ElsewherePart, counterfactuals: int) -> Elsewhere:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from cody.explaining import unit_words, wording, wording_stability
 from cody.explaining.advice import NextStep, next_steps
@@ -116,6 +116,16 @@ class WholeUnit(NamedTuple):
     by: str  # how it was computed, in words
 
 
+class EventShares(NamedTuple):
+    """What each candidate adds to the margin, so that base and values add up to the margin with nothing changed."""
+
+    name: Literal["shapley", "owen"]  # of the values
+    base: float  # the margin without any candidate
+    rows: tuple[int, ...]
+    values: tuple[float, ...]
+    errors: tuple[float, ...]  # half of the interval of 95 %; 0 where a value is exact
+
+
 class Elsewhere(NamedTuple):
     """What another model, or this one under noise, decides with nothing changed and with each counterfactual."""
 
@@ -188,6 +198,7 @@ class Explanation:
     literal: float | None = None  # with dependants: the logit without the events of the answer alone
     whole: WholeUnit | None = None  # the unit that the answer nearly is; None: it is none, or units were searched
     elsewhere: tuple[Elsewhere, ...] = ()  # other models, and this one under noise; empty: not tested
+    shares: EventShares | None = None  # what each candidate adds to the margin; None: not computed
     rescore: Rescore | None = field(default=None, compare=False)  # while the model is here; not part of the document
 
     def __getstate__(self) -> list[Any]:

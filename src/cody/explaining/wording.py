@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cody.explaining.reason import reason
 from cody.explaining.unit_words import left_out, togetherness, unit_cells, without_units
+from cody.explaining.waterfall import waterfall_lines
 from cody.explaining.wording_stability import stability
 from cody.graph.edits import ADDED, ALTERED, MOVED, REMOVED
 from cody.models.decision import Above, State, Subject, still
@@ -50,7 +51,7 @@ def text(why: Explanation) -> str:
     """The question, the reason, the answer, its tables and the notes below them."""
     tables = [line for table in tables_of(why) for line in _aligned(table)]
     first = [question(why), *([] if why.units else [reason(why)]), sentence(why)]  # of units, the sentence says it all
-    return "\n".join(part for part in [*first, *tables, *notes(why)] if part)
+    return "\n".join(part for part in [*first, *tables, *waterfall_lines(why), *notes(why)] if part)
 
 
 def short(why: Explanation) -> str:
@@ -79,6 +80,8 @@ def _html(why: Explanation) -> Iterator[str]:
         yield "<table><thead>" + _html_row(table.headings, "th") + "</thead><tbody>"
         yield from (_html_row(line, "td") for line in table.lines)
         yield "</tbody></table>"
+    if why.shares is not None:
+        yield f"<pre>{html.escape(chr(10).join(waterfall_lines(why)))}</pre>"
     yield f"<p><small>{html.escape(' '.join(part for part in notes(why) if part))}</small></p>"
 
 

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cody.explaining.explanation import Explanation
+from cody.explaining.waterfall import waterfall_title
 from cody.models.decision import Above, InTop, Labelled, State
 from cody.utils.words import count, sanitize, to_json
 from cody.web import clicks
@@ -24,6 +26,7 @@ from cody.web.shown import Shown, ShownEvent
 from cody.web.standing import WIDEST, about, as_plain, before_and_after, words_of
 from cody.web.table import table
 from cody.web.timeline import timeline
+from cody.web.waterfall_chart import waterfall_chart
 
 GENERATOR = "CoDy"
 HERE = Path(__file__).parent
@@ -145,10 +148,20 @@ def content(facts: Facts, opened: NamedChange, model: LiveControls | None = None
         ]
     else:
         parts += _behind(facts, opened)
+    parts += _shares(facts)
     search = _section("search", "Evaluated sets", _search_words(facts), tried, progress(facts))
     parts.append(_how(facts, [*_steps(facts), search] if facts.why.candidates else []))
     tip = element("div", "", id="tip", role="tooltip", hidden=True)
     return element("main", *parts, tip), Drawn(axes, dots)
+
+
+def _shares(facts: Facts) -> Iterator[Markup]:
+    """The waterfall of what each event adds, where that is known."""
+    why = facts.why
+    if isinstance(why, Explanation) and why.shares is not None:
+        yield _section(
+            "shares", f"What each {facts.event} adds", waterfall_title(why).removesuffix(":"), waterfall_chart(why)
+        )
 
 
 def _steps(facts: Facts) -> Iterator[Markup]:

@@ -1,0 +1,45 @@
+"""What each candidate adds to a decision, beside the counterfactual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from cody.errors import CallError, did_you_mean
+from cody.explaining.explanation import EventShares, Explanation
+from cody.graph import IntArray, TemporalGraph
+from cody.models.contract import Model
+from cody.models.decided import decide
+from cody.search.attributions import attribute, pairs_of
+from cody.search.oracle import Oracle
+from cody.search.policies import latest_first
+
+Groups = Callable[[TemporalGraph, IntArray], list[list[int]]]
+Shares = Literal["shapley", "owen"]
+ATTRIBUTED: dict[str, Groups] = {
+    "shapley": lambda graph, rows: [[row] for row in latest_first(graph, rows).tolist()],
+    "owen": pairs_of,
+}
+
+
+def with_shares(why: Explanation, model: Model, graph: TemporalGraph, name: Shares = "shapley") -> Explanation:
+    """The explanation with what each of its candidates adds to the margin.
+
+    Args:
+        why: The explanation.
+        model: The model that was explained.
+        graph: The log that it is about.
+        name: "shapley", or "owen", where the events of two nodes belong together.
+    """
+    if name not in ATTRIBUTED:
+        raise CallError(f"there are no {name!r} values{did_you_mean(name, ATTRIBUTED)}")
+    if why.imagined or why.units or why.unit_name:
+        raise CallError("what each event adds is known for removals of single events: leave out --by and --allow")
+    rows = np.array([event.row for event in why.candidates], dtype=np.int64)
+    oracle = Oracle(decide(model, graph, why.query, why.decision), why.query)
+    found = attribute(oracle, ATTRIBUTED[name](graph, rows), np.random.default_rng([why.seed, why.query.before]))
+    values, errors = ([round(float(number), 5) for number in some] for some in (found.values, found.error))
+    return replace(why, shares=EventShares(name, found.base, found.rows, tuple(values), tuple(errors)))
