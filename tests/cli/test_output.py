@@ -53,6 +53,8 @@ CALLS = {
     "evaluate": (f"{WHERE} --instances 2 --iterations 9 --out run.jsonl", "incorrect"),
     "benchmark run": ("--out bench --mechanisms reply --explainers scout --links 2", "scout"),
     "benchmark table": ("bench", "scout"),
+    "benchmark check": ("scout", "passed"),
+    "benchmark entry": ("--help", "--help"),  # it needs links of every mechanism
     "tables": ("records.jsonl", "cody"),
     "figures": ("records.jsonl --out figures", r"\.svg"),
     "cache": ("", "cody cache --clear|folder"),
