@@ -4,8 +4,9 @@
 
 Links are drawn from the log without its first tenth, every second one of two nodes that did not meet then. Of the
 events around each, up to `--size` of them, a few are chosen from the oldest to the latest, so that most histories are
-long and the engine approximates. Each of them alone and some random sets are computed three times: as an estimate,
-exactly, and as a session answers, which checks itself.
+long and the engine approximates. Each of them alone and some random sets are computed four times: as an estimate,
+exactly in the precision of the memory table, by which a session checks itself, exactly in double precision, and as a
+session answers.
 
     python bench/estimates.py --models wikipedia=runs/tgn-wikipedia --explain 300
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,7 +29,7 @@ from unittest.mock import patch
 import numpy as np
 
 from cody import explain, load, load_model
-from cody.engine import FastTGN, selfcheck
+from cody.engine import FastTGN, selfcheck, tgn
 from cody.engine.fast import QueryWorkspace
 from cody.engine.selfcheck import PROMISE, SelfCheck, answer_all
 from cody.graph import Query, TemporalGraph
@@ -67,6 +69,7 @@ def measure(model: FastTGN, options: argparse.Namespace) -> dict[str, Any]:
     drawn = answers = wrong = session_wrong = exact_sessions = 0
     single: list[float] = []  # the largest error of a single removal, of each link
     larger: list[float] = []  # that of a larger set
+    rounding: list[float] = []  # of what sessions are checked by
     for query in links(model.graph, rng):
         if len(single) == options.links or time.monotonic() > ends:
             break
@@ -77,10 +80,15 @@ def measure(model: FastTGN, options: argparse.Namespace) -> dict[str, Any]:
         if workspace.exact:
             continue
         sets = some_sets(rows, rng)
-        estimates, exact = (np.array(answer_all(one, sets))[:, 0] for one in (workspace, workspace.exactly))
+        with patch.object(tgn, "MANY_VERSIONS", sys.maxsize):
+            double = QueryWorkspace(model, [query], rows)
+            assert double.exact
+            exact = np.array(answer_all(double, sets))[:, 0]
+        estimates, checks = (np.array(answer_all(one, sets))[:, 0] for one in (workspace, workspace.exactly))
         session = model.session(query, rows)
         given = session.logits(sets)
         apart = np.abs(estimates - exact)
+        rounding.append(float(np.abs(checks - exact).max()))
         single.append(float(apart[: len(rows)].max()))
         larger.append(float(apart[len(rows) :].max(initial=0.0)))
         answers += len(sets)
@@ -93,6 +101,7 @@ def measure(model: FastTGN, options: argparse.Namespace) -> dict[str, Any]:
         "answers": answers,
         "single": spread(single),
         "larger": spread(larger),
+        "checks": spread(rounding),
         "estimates on the wrong side": wrong,
         "answers on the wrong side": session_wrong,
         "sessions that became exact": int(exact_sessions),

@@ -1,13 +1,15 @@
 """Where the engine approximates, it checks itself: what it says of a decision is right, and what is proven is true."""
 
+from copy import copy
 from functools import cache
 
 import numpy as np
 import pytest
 import torch
 
-from cody.engine import FastTGN, Replay, fast, fast_model, selfcheck
+from cody.engine import FastTGN, Replay, fast, fast_model, selfcheck, tgn
 from cody.engine.selfcheck import SelfCheck
+from cody.engine.versions import versions_in_memory
 from cody.explaining.pipeline import explain
 from cody.graph import Query, TemporalGraph
 from cody.search.oracle import Oracle
@@ -98,6 +100,23 @@ def test_where_rounding_could_decide_the_reference_does(forgetful, monkeypatch):
     monkeypatch.setattr(fast, "ON_THE_LINE", 0.0)
     assert forgetful.session(query, [OLD]).logits([change])[0] == pytest.approx(reference, abs=1e-9)
     assert opened == [change]
+
+
+def test_exact_answers_are_computed_in_the_precision_of_the_table(forgetful, monkeypatch):
+    """In single precision, they are off by rounding alone: far less than estimates are."""
+    query, rows = at(forgetful, 1.2), list(range(652, 700, 4))
+    changes = [frozenset({row}) for row in rows]
+    estimates, double = estimate_and_exact(forgetful, query, changes, rows)
+    model = copy(forgetful)
+    model.table = versions_in_memory(forgetful.weights, forgetful.graph, np.dtype(np.float32), None)
+    workspace = fast.QueryWorkspace(model, [query], rows)
+    assert workspace.exactly.inputs.following.gates.maps.own.dtype == np.float32
+    single = np.array(workspace.exactly.answer(changes))[:, 0]
+    assert 0 < np.abs(single - double).max() < 2e-6 < np.abs(estimates - double).max() / 3
+    monkeypatch.setattr(tgn, "MANY_VERSIONS", 10**9)  # a short history costs little
+    few = fast.QueryWorkspace(model, [query], rows)
+    assert few.exact
+    assert few.inputs.following.gates.maps.own.dtype == np.float64
 
 
 @pytest.fixture(scope="module")

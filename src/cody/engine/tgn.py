@@ -67,7 +67,7 @@ class MemoryInputs:
             self.sums.length,
         )  # node and slot of its memory → number of the sum
         self.store = MemoryStore(model, self.lineage)
-        gates = Gates(model.rough_gates if small else model.gates, self.store.vectors)
+        gates = Gates(self._gate_maps(), self.store.vectors)
         duplicates = NearDuplicates(width, small) if small else None
         loaded = library()
         self.following: PureFollow | CompiledFollow = (
@@ -75,6 +75,15 @@ class MemoryInputs:
             if loaded is None
             else CompiledFollow(loaded, model, self.store, gates, duplicates)
         )
+
+    def _gate_maps(self) -> GateMaps:
+        """In single precision where much has to be computed, unless the table is in double precision and this is exact.
+
+        Memories of a table in single precision are rounded to it, whatever the gates compute in.
+        """
+        model = self.model
+        as_precise = self.small or model.rough_gates.own.dtype == model.table.dtype
+        return model.rough_gates if self.lineage.count > MANY_VERSIONS and as_precise else model.gates
 
     @property
     def exact(self) -> bool:
