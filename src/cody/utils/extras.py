@@ -22,6 +22,7 @@ EXTRAS = {
     "fastapi": "serve",
     "uvicorn": "serve",
     "networkx": "networkx",
+    "anywidget": "notebook",
     "mcp": "mcp",
     "tgb": "tgb",
 }  # modules that the core does without → the extra that brings them
