@@ -1,12 +1,20 @@
-"""Make the screenshots of the README anew: `python docs/make_images.py`. Needs Chromium and playwright."""
+"""Make the screenshots of the README and of the gallery anew: `python docs/make_images.py`.
+
+Needs Chromium, playwright, and for the gallery the extras pyg and figures.
+"""
 
 from __future__ import annotations
 
+import ast
+import json
+import os
 import shutil
+import sys
 import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
@@ -16,6 +24,8 @@ import cody
 IMAGES = Path(__file__).parent / "images"
 EVENT = 53869
 MARGIN = 12  # pixels around what is shown
+GALLERY = {"explain": "why", "pyg": "why", "survey": "found", "compare": ""}  # which variable of a notebook is shown
+THUMBNAIL = (620, 400)  # pixels
 
 
 def shoot(browser: Browser, address: str, scheme: str, first: str, last: str, file: Path) -> None:
@@ -33,6 +43,38 @@ def shoot(browser: Browser, address: str, scheme: str, first: str, last: str, fi
     Image.open(file).quantize(256).save(file, optimize=True)  # a third of the size
 
 
+def results_of(notebook: Path) -> dict[str, Any]:
+    """What the cells of a notebook leave behind; the value of the last expression is called `_`."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    names: dict[str, Any] = {}
+    parsed = ast.parse("\n".join(codes))
+    last = parsed.body.pop() if isinstance(parsed.body[-1], ast.Expr) else None
+    exec(compile(parsed, str(notebook), "exec"), names)
+    if isinstance(last, ast.Expr):
+        names["_"] = eval(compile(ast.Expression(last.value), str(notebook), "eval"), names)
+    return names
+
+
+def gallery(browser: Browser, folder: Path) -> None:
+    """A picture of what each notebook shows."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+    os.chdir(folder)  # notebooks write files
+    for name, shown in GALLERY.items():
+        names, file = results_of(IMAGES.parent / "gallery" / f"{name}.ipynb"), IMAGES / f"gallery-{name}.png"
+        if shown:
+            page, made = browser.new_page(viewport={"width": 1240, "height": 800}), folder / f"{name}.html"
+            made.write_text(names[shown].to_html(), encoding="utf-8")
+            page.goto(made.as_uri())
+            page.screenshot(path=file)
+            page.close()
+        else:
+            names["_"].savefig(file, dpi=200)
+        picture = Image.open(file).convert("RGB")
+        picture.thumbnail(THUMBNAIL)
+        picture.quantize(64).save(file, optimize=True)
+
+
 def main() -> None:
     graph = cody.load("collegemsg")
     model, query = cody.load_model("tgn-collegemsg", graph), graph.query(EVENT)
@@ -46,6 +88,7 @@ def main() -> None:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         shoot(browser, file.as_uri(), "light", ".head", ".part-timeline", IMAGES / "page.png")
         shoot(browser, file.as_uri(), "dark", ".how .two", ".how .two", IMAGES / "page-dark.png")
+        gallery(browser, Path(folder))
         browser.close()
 
 

@@ -101,6 +101,17 @@ def test_the_commands_do_what_the_pages_show(command, shown, files, monkeypatch)
         assert_same("\n".join(map(timeless, printed)), "\n".join(map(timeless, shown)))
 
 
+def test_every_frame_shows_the_page_of_the_command_above_it():
+    made = runpy.run_path(str(DOCS / "live_pages.py"))["PAGES"]
+    shown = {}
+    for page in WRITTEN:
+        for name in re.findall(r'<iframe src="(?:\.\./)?pages/([\w-]+)\.html"', page.read_text(encoding="utf-8")):
+            shown.setdefault(name, []).append(page)
+    assert shown.keys() == made.keys()
+    for name, command in made.items():
+        assert f"\n$ cody {command}\n" in (DOCS / "questions" / f"{name}.md").read_text(encoding="utf-8")
+
+
 def test_the_tour_can_be_taken_and_finds_what_was_put_into_the_mails(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tour = ROOT / "docs" / "tour.md"

@@ -1,7 +1,8 @@
 """Counterfactuals inside PyTorch Geometric's own `Explainer`.
 
-    explainer = Explainer(model, CounterfactualAlgorithm(), explanation_type="model", edge_mask_type="object",
-                          model_config=dict(mode="binary_classification", task_level="node", return_type="raw"))
+    config = dict(mode="binary_classification", task_level="node", return_type="raw")
+    kind = dict(explanation_type="model", edge_mask_type="object")
+    explainer = Explainer(model, CounterfactualAlgorithm(), model_config=config, **kind)
     explanation = explainer(x, edge_index, index=7)  # explanation.edge_mask, explanation.why
 
 The model is called as that library calls it, `model(x, edge_index, **kwargs)`, with edges left out. A model with a

@@ -136,8 +136,8 @@ def _byline(facts: Facts) -> list[Markup | str]:
     why = facts.why
     data = about_data(why.data, why.parameters.get("data"))
     parts: list[Markup | str] = [data] if data else []
-    if isinstance(why.parameters.get("model"), str):
-        parts.append(sanitize(why.parameters["model"], 40))
+    called = why.parameters.get("model")  # in Python, a model has no name
+    parts.append(sanitize(called, 40) if isinstance(called, str) else f"model {sanitize(why.model, 12)}")
     when = moment_and_zone(why.query.time) if is_date(why.query.time) else f"time {moment(why.query.time)}"
     parts.append(when if why.event is None or why.subject == "node" else f"{facts.event} {why.event}, {when}")
     return [*parts, *_truth(facts)]

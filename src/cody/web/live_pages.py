@@ -32,6 +32,7 @@ from cody.web.standing import about
 NAMES = [*SEARCHES, *(entry.name for entry in FACTUAL)]
 RECENT = 25  # events on the start page
 LANES, LANE, MOST_DRAWN = 8, 22, 400  # partners, pixels of a lane, and events of a node's timeline
+MOST_NAMED = 2  # events of an answer, in a comparison
 TAGLINE = "Which change to the history would have flipped a prediction?"
 
 
@@ -171,7 +172,7 @@ def side_page(live: Live, rows: Sequence[int]) -> str:
     cases = [live.as_scored(Scenario(live.graph.query(row), row)) for row in rows]
     shown = [(case, live.found(case, DEFAULT_SEARCH)) for case in cases]
     waiting = [as_question(case, live.graph) for case, why in shown if why is None]
-    heads = ["link", heading_of_times(cases[0].query.time), "score", "without them", "events", "why"]
+    heads = ["link", heading_of_times(cases[0].query.time), "score", "without them", "size", "decisive events", "why"]
     table = _table(heads, (_compared(live, case, why) for case, why in shown), "list compared")
     words = "Each row is one prediction, with the smallest change that was found to flip it."
     status = element("p", "", id="progress", role="status")
@@ -188,15 +189,21 @@ def _compared(live: Live, case: Scenario, why: Explanation | None) -> Markup:
         element("td", moment(case.query.time)),
     ]
     if why is None:
-        return element("tr", *first, element("td", "is being explained …", colspan=4))
+        return element("tr", *first, element("td", "is being explained …", colspan=5))
     facts = Facts(why, served=True)
     margins = [why.original, *([why.without] if why.is_counterfactual and why.without is not None else [])]
     was, *now = facts.gauge.written(*margins)
     cells = [f"{was} {facts.outcome(why.original)}", f"{now[0]} {facts.outcome(margins[1])}" if now else "–"]
     size = str(len(why.rows)) if why.is_counterfactual else "none found"
-    return element(
-        "tr", *first, *(element("td", cell) for cell in (*cells, size)), element("td", why.reason or why.sentence)
-    )
+    cells += [size, _decisive(facts) if why.is_counterfactual else ""]
+    return element("tr", *first, *(element("td", cell) for cell in cells), element("td", why.reason or why.sentence))
+
+
+def _decisive(facts: Facts) -> str:
+    """The first events of an answer, and how many more there are."""
+    rows = facts.why.rows
+    named = [facts.phrase(facts.why.candidates[facts.number[row]]) for row in rows[:MOST_NAMED]]
+    return "; ".join([*named, *([f"{len(rows) - MOST_NAMED} more"] if len(rows) > MOST_NAMED else [])])
 
 
 def error_page(live: Live, words: str) -> str:
