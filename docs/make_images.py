@@ -82,6 +82,7 @@ def main() -> None:
     begun = time.process_time()
     why = cody.explain(model, graph, query, count=3)
     why = replace(why, seconds=time.process_time() - begun)  # whatever else this machine does meanwhile
+    why = replace(why, parameters=why.parameters | {"data": "collegemsg", "model": "tgn-collegemsg"})
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         file = Path(folder) / "why.html"
         file.write_text(why.to_html(), encoding="utf-8")

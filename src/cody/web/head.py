@@ -137,7 +137,7 @@ def _byline(facts: Facts) -> list[Markup | str]:
     data = about_data(why.data, why.parameters.get("data"))
     parts: list[Markup | str] = [data] if data else []
     called = why.parameters.get("model")  # in Python, a model has no name
-    parts.append(sanitize(called, 40) if isinstance(called, str) else f"model {sanitize(why.model, 12)}")
+    parts.append(sanitize(called, 40) if isinstance(called, str) else f"model {sanitize(why.model, 9)}")
     when = moment_and_zone(why.query.time) if is_date(why.query.time) else f"time {moment(why.query.time)}"
     parts.append(when if why.event is None or why.subject == "node" else f"{facts.event} {why.event}, {when}")
     return [*parts, *_truth(facts)]
