@@ -26,9 +26,10 @@ from cody.engine import load_model
 from cody.engine.attention import Attention, Decoder
 from cody.engine.compiled import CompiledFollow
 from cody.engine.fast import EventInputs, FastModel, KnownVectors, Layer, QueryWorkspace
+from cody.engine.histories import Histories
 from cody.engine.lineage import Lineage
 from cody.engine.links import LinkScorer
-from cody.engine.masks import EditableEvents, Windows
+from cody.engine.masks import EditableEvents, Requests, Windows
 from cody.engine.memory import Gates
 from cody.engine.pure import PureFollow
 from cody.engine.replay import Replay
@@ -52,15 +53,19 @@ PARTS = {
         (Decoder, "score"),
         (LinkScorer, "_embed"),
     ],
-    "time encodings": [(Weights, "encode")],
-    "looking up events and memories": [(TemporalGraph, "recent"), (TemporalGraph, "ends"), (FastTGN, "read_versions")],
+    "time encodings": [(Weights, "encode"), (Weights, "encode_into")],
+    "looking up events and memories": [
+        (TemporalGraph, "recent"),
+        (TemporalGraph, "ends"),
+        (FastTGN, "read_versions"),
+        (Histories, "attended"),
+    ],
     "what is known already": [
         (KnownVectors, "find"),
         (KnownVectors, "add"),
-        (PureRows, "find"),
-        (CompiledRows, "find"),
+        *((rows, name) for rows in (PureRows, CompiledRows) for name in ("find", "find_masked", "find_parts")),
     ],
-    "which events a node attends to": [(Windows, "choose"), (EventInputs, "look_up")],
+    "which events a node attends to": [(Windows, "choose"), (Requests, "below"), (EventInputs, "look_up")],
     "which memories change": [
         (PureFollow, "follow"),
         (PureFollow, "_compute"),

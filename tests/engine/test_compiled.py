@@ -15,13 +15,16 @@ import numpy as np
 import pytest
 import torch
 
-from cody.engine import FastTGN, attention, compiled, fast, library, tgn
+from cody.engine import FastTGAT, FastTGN, attention, compiled, fast, library, tgn
 from cody.engine.lineage import Lineage
-from cody.engine.masks import EditableEvents
+from cody.engine.masks import AttendedEvents, EditableEvents, Requests
 from cody.engine.pure import PureFollow
+from cody.engine.rows import CompiledRows, PureRows
+from cody.engine.weights import Weights
 from cody.errors import BudgetError
 from cody.graph import sorted_unique
 from cody.graph.grid import Grid
+from cody.models.sizes import Sizes
 from cody.utils.deadline import until
 from random_events import random_graph, random_network
 
@@ -298,3 +301,62 @@ def test_where_many_versions_can_change_they_are_followed_in_either_form(monkeyp
     model = FastTGN(random_network(graph, "tgn", batch=7), graph)
     answers = in_each_form(monkeypatch, lambda: model.logits(graph.query(110), [frozenset({80, 90}), frozenset({100})]))
     np.testing.assert_allclose(*answers, rtol=0, atol=1e-3)
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("longest", [1e-3, 1.0, 1e4, 4e7, 1e12])  # at last, angles are too large for the library
+def test_both_forms_encode_times_alike(monkeypatch, longest, dtype):
+    rng = np.random.default_rng(3)
+    frequency, phase = rng.uniform(-1, 1, (2, 21)).astype(np.float32)
+    arrays = {"encode.frequency": frequency, "encode.phase": 10 * phase}
+    weights = Weights("tgat", Sizes(dimension=21), arrays, np.dtype(dtype))
+    elapsed = np.concatenate([[0.0], rng.uniform(0, longest, 50)])
+
+    def ask():
+        out = np.full((len(elapsed), 4 + 21), 7.0, dtype=dtype)
+        weights.encode_into(elapsed, out[:, 4:])
+        return out
+
+    pure, quick = in_each_form(monkeypatch, ask)
+    np.testing.assert_array_equal(pure[:, 4:], weights.encode(elapsed))
+    np.testing.assert_allclose(quick, pure, rtol=0, atol=1e-15 if dtype == np.float64 else 1e-6)
+
+
+@needs_library
+@pytest.mark.parametrize("seed", range(6))
+def test_both_forms_find_the_same_steps_of_a_layer(seed):
+    rng = np.random.default_rng(seed)
+    words, most = int(rng.integers(1, 3)), int(rng.integers(1, 5))
+    depends = rng.integers(0, 4, (6, words)).astype(np.uint64)
+    forms = [PureRows(), CompiledRows(library.library(), 1 + words)]
+    made = [PureRows(), CompiledRows(library.library(), 1 + 2 * most)]
+    for count in (0, 1, 40, 40):
+        nodes, masks = rng.integers(0, 6, count), rng.integers(0, 4, (count, words)).astype(np.uint64)
+        for pure, quick in zip(*(rows.find_masked(nodes, masks, depends) for rows in forms), strict=True):
+            np.testing.assert_array_equal(quick, pure)
+        length = rng.integers(0, most + 1, count)
+        ids, events = rng.integers(0, 3, count + length.sum()), rng.integers(0, 2, length.sum())
+        for pure, quick in zip(*(rows.find_parts(ids, events, length, most) for rows in made), strict=True):
+            np.testing.assert_array_equal(quick, pure)
+
+
+@needs_library
+def test_both_forms_request_the_same_of_the_layer_below(monkeypatch):
+    rng = np.random.default_rng(5)
+    length, others = rng.integers(0, 4, 9), rng.integers(0, 20, (9, 4))
+    chosen = AttendedEvents(rng.integers(0, others.size, length.sum()), length)
+    asked = Requests(rng.integers(0, 20, 9), rng.integers(0, 99, (9, 2)).astype(np.uint64), rng.integers(0, 7, 9))
+    for pure, quick in zip(*in_each_form(monkeypatch, lambda: asked.below(chosen, others)), strict=True):
+        np.testing.assert_array_equal(quick, pure)
+
+
+@needs_library
+@pytest.mark.parametrize("kind", ["tgn", "tgat"])
+def test_both_forms_score_links_alike(monkeypatch, kind):
+    graph = random_graph(np.random.default_rng(6), nodes=12, events=200, edge_features=2)
+    network = random_network(graph, kind, batch=8)
+    scored = FastTGN(network, graph) if kind == "tgn" else FastTGAT(network, graph)
+    queries = [graph.query(row) for row in (0, 1, 50, 50, 199)]
+    pure, quick = in_each_form(monkeypatch, lambda: scored.logits_of_links(queries))
+    np.testing.assert_allclose(quick, pure, rtol=0, atol=1e-9)

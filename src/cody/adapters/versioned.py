@@ -56,6 +56,10 @@ class GruWeights:
         """Durations as the user's module encodes them, in its own precision. [n] → [n, T]"""
         return self.steps.encode(elapsed).astype(self.dtype)
 
+    def encode_into(self, elapsed: FloatArray, out: FloatArray) -> None:
+        """The same, written to where it is needed."""
+        out[:] = self.encode(elapsed.astype(self.dtype))
+
     def remember(self, own: FloatArray, other: FloatArray, edge: FloatArray, elapsed: FloatArray) -> FloatArray:
         """What `MemorySteps.remember` computes, if the memory is such a GRU. → [n, d]"""
         maps = GateMaps(self)

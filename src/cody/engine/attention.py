@@ -15,6 +15,7 @@ from cody.engine.weights import Weights
 from cody.graph import FloatArray, IntArray
 
 NODES_AT_ONCE = 64  # what they attend to stays in the processor's cache
+MANY = 512  # at once where nothing is gathered: bounds the temporary memory
 
 Source = tuple[FloatArray, IntArray]  # a table of vectors, and where those of nodes stand in it: [≥ ids, width], [n, …]
 
@@ -135,9 +136,9 @@ class Attention:
         table, which = questions
         hidden = np.empty((len(which), len(self.maps.answer_bias)), dtype=table.dtype)
         loaded = library() if table.dtype == np.float64 else None
-        look = self._look if loaded is None else partial(self._look_compiled, loaded)
-        for first in range(0, len(which), NODES_AT_ONCE):
-            some = slice(first, first + NODES_AT_ONCE)
+        look, at_once = (self._look, NODES_AT_ONCE) if loaded is None else (partial(self._look_compiled, loaded), MANY)
+        for first in range(0, len(which), at_once):
+            some = slice(first, first + at_once)
             seen = look([(vectors, ids[some]) for vectors, ids in sources], (table, which[some]), length[some])
             hidden[some] = self._finish(seen, (table, which[some]), length[some])
         return hidden

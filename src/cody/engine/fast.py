@@ -19,7 +19,7 @@ import numpy as np
 from cody.engine.attention import Attention, Decoder, Maps, Source
 from cody.engine.kept_only import scores_of_kept
 from cody.engine.links import LinkScorer
-from cody.engine.masks import AttendedEvents, EditableEvents, Masks, Windows
+from cody.engine.masks import AttendedEvents, EditableEvents, Masks, Requests, Windows
 from cody.engine.replay import Replay
 from cody.engine.rows import numbered_rows
 from cody.engine.selfcheck import SelfCheck
@@ -44,22 +44,26 @@ class VectorRequest(NamedTuple):
     """Vectors that are requested, by node and mask, and which of them have to be made."""
 
     numbers: IntArray  # [n] of node and mask
-    new: IntArray  # [m] where those stand that are to be made
-    nodes: IntArray  # [m]
-    masks: Masks  # [m, w]
+    new: Requests  # [m] those that are to be made; each mask with the bits that the vector depends on
 
 
 class KnownVectors:
-    """Which vectors there are, by node and mask."""
+    """Which vectors there are, by node and mask.
 
-    def __init__(self, words: int) -> None:
-        self.rows = numbered_rows(1 + words)
+    Args:
+        depends: Which events the vector of each node can depend on. [nodes, w]
+    """
+
+    def __init__(self, depends: Masks) -> None:
+        self.depends = depends
+        self.rows = numbered_rows(1 + depends.shape[1])
         self.ids = np.zeros(0, dtype=np.int64)  # of the vector, by number of node and mask
 
-    def find(self, nodes: IntArray, masks: Masks) -> VectorRequest:
-        """Look vectors up. [n], [n, w]"""
-        numbers, new = self.rows.find(np.concatenate([nodes[:, None], masks.view(np.int64)], axis=1))
-        return VectorRequest(numbers, new, nodes[new], masks[new])
+    def find(self, nodes: IntArray, masks: Masks, change: IntArray) -> VectorRequest:
+        """Look vectors up. [n], [n, w], [n]"""
+        numbers, new = self.rows.find_masked(nodes, masks, self.depends)
+        nodes = nodes[new]
+        return VectorRequest(numbers, Requests(nodes, masks[new] & self.depends[nodes], change[new]))
 
     def add(self, request: VectorRequest, made: IntArray) -> IntArray:
         """Take the ids of what was made, [m], and give those of all that was requested. → [n]"""
@@ -145,7 +149,7 @@ class EventInputs:
 
     def _compute(self, rows: IntArray, vectors: FloatArray) -> None:
         weights, graph = self.weights, self.graph
-        vectors[:, weights.sizes.edge_features :] = weights.encode(self.time - graph.time[rows])
+        weights.encode_into(self.time - graph.time[rows], vectors[:, weights.sizes.edge_features :])
         features = weights.edge(graph, rows)
         if features is not None:
             vectors[:, : weights.sizes.edge_features] = features
@@ -173,7 +177,7 @@ class Layer:
         self.reach = reach
         self.events = events
         self.depends = self._depends()
-        self.known = KnownVectors(self.depends.shape[1])
+        self.known = KnownVectors(self.depends)
         self.made_of = numbered_rows(1 + 2 * windows.count)  # ids of the vectors below and of the events → id
         self.vectors = Vectors(len(maps.answer_bias), maps.answer.dtype)
         self.own = Products(maps.own, maps.own_bias)  # many vectors of this layer share what a node has below
@@ -197,28 +201,17 @@ class Layer:
 
     def plan(self, nodes: IntArray, masks: Masks, change: IntArray) -> LayerPlan:
         check_deadline()
-        request = self.known.find(nodes, masks & self.depends[nodes])
-        nodes, masks, change = request.nodes, request.masks, change[request.new]
-        chosen = self.windows.choose(self.reach.window[nodes], masks)
-        below = self.below.plan(
-            np.concatenate([nodes, self.reach.other.take(chosen.place)]),
-            np.concatenate([masks, np.repeat(masks, chosen.length, axis=0)]),
-            np.concatenate([change, np.repeat(change, chosen.length)]),
-        )
-        return LayerPlan(request, chosen, below)
+        request = self.known.find(nodes, masks, change)
+        chosen = self.windows.choose(self.reach.window[request.new.nodes], request.new.masks)
+        return LayerPlan(request, chosen, self.below.plan(*request.new.below(chosen, self.reach.other)))
 
     def compute(self, plan: LayerPlan) -> IntArray:
-        ids = self.below.compute(plan.below)
-        made, places = len(plan.request.new), self.windows.count
-        exists = np.arange(places) < plan.chosen.length[:, None]  # [m, K]
-        parts = np.full((made, 1 + 2 * places), -1)  # own vector, vectors of the neighbours, events
-        parts[:, 0] = ids[:made]
-        parts[:, 1 : 1 + places][exists] = ids[made:]
-        parts[:, 1 + places :][exists] = self.events.look_up(self.windows.event.take(plan.chosen.place))
-        ids, new = self.made_of.find(parts)
-        if len(new):
-            self._attend(parts[new], plan.chosen.length[new])
-        return self.known.add(plan.request, ids)
+        ids, (places, length) = self.below.compute(plan.below), plan.chosen
+        events = self.events.look_up(self.windows.event.take(places))
+        made = self.made_of.find_parts(ids, events, length, self.windows.count)
+        if len(made.parts):
+            self._attend(made.parts, made.length)
+        return self.known.add(plan.request, made.numbers)
 
     def _attend(self, parts: IntArray, length: IntArray) -> None:
         """Make vectors of these parts. [m, 1 + 2K], [m] how many neighbours there are"""

@@ -1,6 +1,7 @@
 /* The layers of attention, compiled: which rows of numbers are known (`PureRows`), which events a node attends to
-   (`Windows._choose`), and what it makes of them (`Attention._attend`). Called by layers.py, which says what is computed
-   and why. Like follow.c, it knows nothing of Python, and nothing in it may depend on the processor. */
+   (`Windows._choose`), the steps of a layer (`Layer`), encodings of times (`Weights.encode`), and what a node makes of
+   its events (`Attention._look`). Called from Python, which says what is computed and why. Like follow.c, it knows
+   nothing of Python, and nothing in it may depend on the processor. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,12 @@ EXPORT int64_t rows_find(Rows *rows, int64_t count, const uint64_t *wanted, int6
     return rows->count - known;
 }
 
+/* How many rows there are; they are written to `all`, where that is given. [count, width] */
+EXPORT int64_t rows_all(const Rows *rows, uint64_t *all) {
+    if (all) memcpy(all, rows->rows, (size_t)(rows->count * rows->width) * sizeof(uint64_t));
+    return rows->count;
+}
+
 /* ---- which events a node attends to ---- */
 
 /* The latest `most` events of nodes under masks, as places in tables of `length` events for each node; how many.
@@ -111,6 +118,154 @@ EXPORT int64_t windows_choose(int64_t count, int64_t words, int64_t length, int6
         lengths[which] = chosen - first;
     }
     return chosen;
+}
+
+/* ---- the steps of a layer ---- */
+
+/* What is requested of a layer: nodes, their masks, and the change that each mask belongs to. */
+typedef struct {
+    int64_t *nodes, *changes;
+    uint64_t *masks; /* [*, words] */
+} Requests;
+
+/* The numbers of nodes under the part of their masks that they depend on; where new ones stand first. `row`: room for
+   1 + words numbers. [count] each → how many are new */
+EXPORT int64_t layer_find(Rows *known, int64_t count, int64_t words, const int64_t *nodes, const uint64_t *masks,
+                          const uint64_t *depends, uint64_t *row, int64_t *numbers, int64_t *fresh) {
+    int64_t before = known->count, ignored;
+    for (int64_t place = 0; place < count; place++) {
+        int64_t seen = known->count;
+        row[0] = (uint64_t)nodes[place];
+        for (int64_t word = 0; word < words; word++)
+            row[1 + word] = masks[place * words + word] & depends[nodes[place] * words + word];
+        if (rows_find(known, 1, row, numbers + place, &ignored) == NO_ROOM) return NO_ROOM;
+        if (known->count > seen) fresh[seen - before] = place;
+    }
+    return known->count - before;
+}
+
+/* What the new ones of these need of the layer below: first the nodes themselves, then the other ends of the events
+   they attend to, which stand at `places`, one node after the other. */
+EXPORT int64_t layer_below(int64_t count, int64_t words, const Requests *asked, const int64_t *others,
+                           const int64_t *lengths, const int64_t *places, Requests *below) {
+    int64_t next = count;
+    for (int64_t which = 0; which < count; which++)
+        for (int64_t place = -1; place < lengths[which]; place++) {
+            int64_t to = place < 0 ? which : next++;
+            below->nodes[to] = place < 0 ? asked->nodes[which] : others[*places++];
+            below->changes[to] = asked->changes[which];
+            memcpy(below->masks + to * words, asked->masks + which * words, (size_t)words * sizeof(uint64_t));
+        }
+    return next;
+}
+
+/* The numbers of vectors by what they are made of: the ids of vectors below (`ids`, in the order of `layer_below`), and
+   those of events, one node after the other. The parts of those that are new stand one after the other in `parts`
+   [count, 1 + 2·most], with how many neighbours they have; → how many are new */
+EXPORT int64_t layer_made(Rows *made_of, int64_t count, int64_t most, const int64_t *ids, const int64_t *events,
+                          const int64_t *lengths, int64_t *numbers, int64_t *parts, int64_t *new_lengths) {
+    const int64_t *neighbours = ids + count;
+    int64_t before = made_of->count, ignored;
+    for (int64_t which = 0; which < count; which++) {
+        int64_t new = made_of->count - before, length = lengths[which], *own = parts + new * (1 + 2 * most);
+        for (int64_t place = 0; place < 1 + 2 * most; place++) own[place] = NONE;
+        own[0] = ids[which];
+        memcpy(own + 1, neighbours, (size_t)length * sizeof(int64_t));
+        memcpy(own + 1 + most, events, (size_t)length * sizeof(int64_t));
+        neighbours += length;
+        events += length;
+        new_lengths[new] = length;
+        if (rows_find(made_of, 1, (const uint64_t *)own, numbers + which, &ignored) == NO_ROOM) return NO_ROOM;
+    }
+    return made_of->count - before;
+}
+
+/* ---- links that are only scored ---- */
+
+/* The events of each node, in a log as it is. */
+typedef struct {
+    const int32_t *src, *dst;           /* [rows] */
+    const int64_t *offsets, *incidence; /* rows of each node, ascending */
+    int64_t nodes, rows;                /* how many there are */
+} Histories;
+
+/* The place in `incidence` just after the last row of a node below `before`. */
+static int64_t end_of(const Histories *log, int64_t node, int64_t before) {
+    int64_t low = log->offsets[node], high = log->offsets[node + 1];
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (log->incidence[middle] < before) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+/* The last row of each node below its `before`; -1 where there is none. [count] */
+EXPORT int64_t histories_latest(const Histories *log, int64_t count, const int64_t *nodes, const int64_t *before,
+                                int64_t *latest) {
+    for (int64_t place = 0; place < count; place++) {
+        int64_t end = end_of(log, nodes[place], before[place]);
+        latest[place] = end > log->offsets[nodes[place]] ? log->incidence[end - 1] : NONE;
+    }
+    return count;
+}
+
+/* What nodes at moments attend to: their latest events, and the other ends of these at the same moment.
+
+   `keys`: moment · nodes + node; of events moment · rows + row. `below` and `events` get the keys that are needed, each
+   once, and the ids are their numbers: of the nodes themselves, [count], of their neighbours and events, [count, most],
+   0 where there is none. `before`: of each moment. */
+EXPORT int64_t histories_attended(const Histories *log, Rows *below, Rows *events, int64_t count, int64_t most,
+                                  const int64_t *keys, const int64_t *before, int64_t *own, int64_t *neighbours,
+                                  int64_t *event_ids, int64_t *lengths) {
+    int64_t ignored[1];
+    memset(neighbours, 0, (size_t)(count * most) * sizeof(int64_t));
+    memset(event_ids, 0, (size_t)(count * most) * sizeof(int64_t));
+    for (int64_t which = 0; which < count; which++, neighbours += most, event_ids += most) {
+        int64_t moment = keys[which] / log->nodes, node = keys[which] % log->nodes;
+        int64_t end = end_of(log, node, before[moment]), length = end - log->offsets[node];
+        lengths[which] = length = length < most ? length : most;
+        if (rows_find(below, 1, (const uint64_t *)keys + which, own + which, ignored) == NO_ROOM) return NO_ROOM;
+        for (int64_t place = 0; place < length; place++) {
+            int64_t row = log->incidence[end - 1 - place];
+            uint64_t event = (uint64_t)(moment * log->rows + row);
+            uint64_t other = (uint64_t)(moment * log->nodes + log->src[row] + log->dst[row] - node);
+            if (rows_find(events, 1, &event, event_ids + place, ignored) == NO_ROOM) return NO_ROOM;
+            if (rows_find(below, 1, &other, neighbours + place, ignored) == NO_ROOM) return NO_ROOM;
+        }
+    }
+    return count;
+}
+
+/* ---- encodings of times ---- */
+
+/* Cosines of times, each times frequencies plus phases in single precision, `stride` apart. [count, width] */
+FOR_EACH_PROCESSOR static void encode_all(int64_t count, int64_t width, const float *restrict times,
+                                          const float *restrict frequency, const float *restrict phase,
+                                          double *restrict encoded, int64_t stride) {
+    for (int64_t which = 0; which < count; which++, encoded += stride) {
+        float time = times[which];
+        for (int64_t column = 0; column < width; column++)
+            encoded[column] = cos_of_float(time * frequency[column] + phase[column]);
+    }
+}
+
+static float largest_of(const float *numbers, int64_t count) {
+    float largest = 0.0f;
+    for (int64_t place = 0; place < count; place++) {
+        float size = numbers[place] < 0.0f ? -numbers[place] : numbers[place];
+        largest = size > largest ? size : largest;
+    }
+    return largest;
+}
+
+/* The same, and 1; or 0 where an angle may be too large, and nothing is encoded. */
+EXPORT int64_t encode(int64_t count, int64_t width, const float *times, const float *frequency, const float *phase,
+                      double *encoded, int64_t stride) {
+    float largest = largest_of(times, count) * largest_of(frequency, width) + largest_of(phase, width);
+    if (!(largest <= LARGEST_ANGLE)) return 0;
+    encode_all(count, width, times, frequency, phase, encoded, stride);
+    return 1;
 }
 
 /* ---- attention ---- */

@@ -14,6 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 FOLDER = Path(__file__).parent
 SOURCES = ("follow.c", "layers.c", "numbers.h")
 NO_ROOM, DAMAGED = -1, -2  # what its functions return instead of a count
@@ -36,6 +39,13 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "rows_close": [Pointer],
     "rows_find": [Pointer, Number, Pointer, Pointer, Pointer],
     "windows_choose": [*[Number] * 4, *[Pointer] * 6],
+    "layer_find": [Pointer, *[Number] * 2, *[Pointer] * 6],
+    "layer_below": [*[Number] * 2, *[Pointer] * 5],
+    "layer_made": [Pointer, *[Number] * 2, *[Pointer] * 6],
+    "rows_all": [Pointer, Pointer],
+    "histories_latest": [Pointer, Number, *[Pointer] * 3],
+    "histories_attended": [*[Pointer] * 3, *[Number] * 2, *[Pointer] * 6],
+    "encode": [*[Number] * 2, *[Pointer] * 4, Number],
     "attend": [*[Number] * 4, Pointer, Pointer, Number, Pointer, Pointer, Pointer],
 }
 
@@ -101,3 +111,8 @@ def check_count(returned: int) -> int:
     if returned == NO_ROOM:
         raise MemoryError
     return returned
+
+
+def contiguous(array: NDArray[Any]) -> NDArray[Any]:
+    """The array as the library reads it: without gaps."""
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)

@@ -14,6 +14,8 @@ from functools import cached_property
 import numpy as np
 
 from cody.engine.attention import Attention, Decoder, Maps
+from cody.engine.histories import Attended, Histories
+from cody.engine.library import library
 from cody.engine.weights import Weights
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.utils.deadline import check_deadline
@@ -58,22 +60,34 @@ class LinkScorer:
 
     def _embed(self, views: Views, keys: IntArray, layer: int) -> FloatArray:
         """The hidden layers (see `Maps`) of nodes at moments, in a layer. [n] → [n, d]"""
-        maps, graph = self.maps[layer - 1], self.graph
-        nodes, moment = views.node(keys), views.moment(keys)
-        rows = graph.recent(nodes, views.before[moment], self.weights.sizes.neighbours)  # [n, K], -1: none
-        exists = rows >= 0
-        places, seen = np.nonzero(exists)[0], rows[exists]
-        events, event_ids = np.unique(views.event_key(seen, moment[places]), return_inverse=True)
-        sources = [(self._events(views, events), _filled(exists, event_ids))]
-        neighbours = views.key(graph.other_end(seen, nodes[places]), moment[places])
-        below, ids = np.unique(np.concatenate([keys, neighbours]), return_inverse=True)
-        values = self._below(views, below, layer)
+        maps, seen = self.maps[layer - 1], self._attended(views, keys)
+        sources = [(self._events(views, seen.events), seen.event_ids)]
+        values = self._below(views, seen.below, layer)
         if values is None:
             questions = maps.own_bias[None], np.zeros(len(keys), dtype=np.int64)
         else:
-            questions = values[ids[: len(keys)]] @ maps.own + maps.own_bias, np.arange(len(keys))
-            sources.insert(0, (values, _filled(exists, ids[len(keys) :])))
-        return self.attention[layer - 1](questions, sources, exists.sum(axis=1))
+            questions = values[seen.own] @ maps.own + maps.own_bias, np.arange(len(keys))
+            sources.insert(0, (values, seen.neighbours))
+        return self.attention[layer - 1](questions, sources, seen.length)
+
+    def _attended(self, views: Views, keys: IntArray) -> Attended:
+        """What nodes at moments attend to. [n]"""
+        if self.histories is not None:
+            return self.histories.attended(keys, views.before, self.weights.sizes.neighbours)
+        nodes, moment = views.node(keys), views.moment(keys)
+        rows = self.graph.recent(nodes, views.before[moment], self.weights.sizes.neighbours)  # [n, K], -1: none
+        exists = rows >= 0
+        places, seen = np.nonzero(exists)[0], rows[exists]
+        events, event_ids = np.unique(views.event_key(seen, moment[places]), return_inverse=True)
+        neighbours = views.key(self.graph.other_end(seen, nodes[places]), moment[places])
+        below, ids = np.unique(np.concatenate([keys, neighbours]), return_inverse=True)
+        others, event_ids = _filled(exists, ids[len(keys) :]), _filled(exists, event_ids)
+        return Attended(below, ids[: len(keys)], others, events, event_ids, exists.sum(axis=1))
+
+    @cached_property
+    def histories(self) -> Histories | None:
+        loaded = library()
+        return None if loaded is None else Histories(loaded, self.graph)
 
     def _below(self, views: Views, keys: IntArray, layer: int) -> FloatArray | None:
         if layer > 1:
@@ -85,9 +99,13 @@ class LinkScorer:
         if not len(keys):
             return np.zeros((1, self.weights.sizes.edge_features + self.weights.sizes.dimension), self.weights.dtype)
         rows, moment = keys % self.graph.num_rows, keys // self.graph.num_rows
-        encoded = self.weights.encode(views.time[moment] - self.graph.time[rows])
-        features = self.weights.edge(self.graph, rows)
-        return encoded if features is None else np.concatenate([features, encoded], axis=1)
+        weights, width = self.weights, self.weights.sizes.edge_features
+        events = np.empty((len(rows), width + weights.sizes.dimension), dtype=weights.dtype)
+        weights.encode_into(views.time[moment] - self.graph.time[rows], events[:, width:])
+        features = weights.edge(self.graph, rows)
+        if features is not None:
+            events[:, :width] = features
+        return events
 
 
 def _parts(queries: Sequence[Query]) -> Iterator[slice]:

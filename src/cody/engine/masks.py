@@ -12,13 +12,14 @@ why.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.engine.library import library
+from cody.engine.library import Pointer, contiguous, library, structure
 from cody.graph import BoolArray, IntArray, Query, TemporalGraph
 from cody.graph.edits import NOTHING
 from cody.models.contract import Change
@@ -91,6 +92,46 @@ class AttendedEvents(NamedTuple):
 
     place: IntArray  # [m] in the tables of `Windows`, flat
     length: IntArray  # [n] how many of them are a node's
+
+
+class Requests(NamedTuple):
+    """Vectors that are requested of a layer, each with the change that its mask belongs to."""
+
+    nodes: IntArray  # [n]
+    masks: Masks  # [n, w]
+    change: IntArray  # [n]
+
+    def below(self, chosen: AttendedEvents, others: IntArray) -> Requests:
+        """What these need of the layer below: for the nodes themselves, then for the other ends of their events.
+
+        Args:
+            chosen: The events that they attend to.
+            others: The nodes at the other ends, in the tables of `Windows`.
+        """
+        loaded = library()
+        if loaded is not None:
+            return self._below_compiled(loaded, chosen, others)
+        return Requests(
+            np.concatenate([self.nodes, others.take(chosen.place)]),
+            np.concatenate([self.masks, np.repeat(self.masks, chosen.length, axis=0)]),
+            np.concatenate([self.change, np.repeat(self.change, chosen.length)]),
+        )
+
+    def _below_compiled(self, loaded: Any, chosen: AttendedEvents, others: IntArray) -> Requests:
+        (n, words), asked = self.masks.shape, Requests(*(contiguous(array) for array in self))
+        whole = n + len(chosen.place)
+        nodes, change = np.empty((2, whole), dtype=np.int64)
+        below = Requests(nodes, np.empty((whole, words), dtype=np.uint64), change)
+        between = (contiguous(array).ctypes.data for array in (others, chosen.length, chosen.place))
+        loaded.layer_below(n, words, ctypes.byref(_requests(asked)), *between, ctypes.byref(_requests(below)))
+        return below
+
+
+_Requests = structure("_Requests", nodes=Pointer, changes=Pointer, masks=Pointer)
+
+
+def _requests(of: Requests) -> ctypes.Structure:
+    return _Requests(of.nodes.ctypes.data, of.change.ctypes.data, of.masks.ctypes.data)
 
 
 class Windows:

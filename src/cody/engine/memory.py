@@ -23,7 +23,7 @@ class MemoryWeights(Protocol):
     def dtype(self) -> np.dtype[Any]: ...
     def __getitem__(self, name: str) -> NDArray[Any]: ...
     def edge(self, graph: TemporalGraph, rows: IntArray) -> FloatArray | None: ...
-    def encode(self, elapsed: FloatArray) -> FloatArray: ...
+    def encode_into(self, elapsed: FloatArray, out: FloatArray) -> None: ...
 
 
 class ReadsVersions(Protocol):
@@ -123,9 +123,11 @@ class Gates:
 
     def events(self, edge: FloatArray | None, elapsed: FloatArray) -> FloatArray:
         """What events add to the gates. [n, F], [n] → [n, 3d]"""
-        event = self.weights.encode(elapsed.astype(self.weights.dtype))
+        width = 0 if edge is None else edge.shape[1]
+        event = np.empty((len(elapsed), len(self.maps.event)), dtype=self.weights.dtype)
         if edge is not None:
-            event = np.concatenate([edge, event], axis=-1)
+            event[:, :width] = edge
+        self.weights.encode_into(elapsed, event[:, width:])
         added: FloatArray = event @ self.maps.event + self.maps.bias
         return added
 

@@ -1,4 +1,4 @@
-/* What both files of the compiled library use. */
+/* What the files of the compiled library use. */
 
 #include <stdint.h>
 
@@ -6,7 +6,7 @@
 
 /* The same function for several processors, chosen when the library is loaded; the numbers are the same. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
+#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define FOR_EACH_PROCESSOR
 #endif
@@ -49,4 +49,39 @@ static inline double exp_double(double x) {
     sum = 1.0 / 6 + r * sum;
     sum = 0.5 + r * sum;
     return power.number * (1.0 + (r + r * r * sum));
+}
+
+/* Angles up to this are encoded; beyond it, n below would have too many digits for its products to be exact. */
+#define LARGEST_ANGLE 5e7
+
+/* cos(x) of an angle in single precision, to the last bit or two of double precision, in steps that compilers turn into
+   vectors. x = n·pi/2 + r. The first two parts of pi/2 have 27 digits each, so their products with n are exact. */
+static inline double cos_of_float(float angle) {
+    union { double number; uint64_t bits; } shifted;
+    double x = angle;
+    shifted.number = x * 6.36619772367581382433e-01 + 6755399441055744.0;
+    double n = shifted.number - 6755399441055744.0;
+    double r = ((x - n * 1.570796325802803) - n * 9.920935739593517e-10) - n * 5.721188726109832e-18;
+    double square = r * r;
+    double even = -1.0 / 87178291200 + square * (1.0 / 20922789888000);
+    even = 1.0 / 479001600 + square * even;
+    even = -1.0 / 3628800 + square * even;
+    even = 1.0 / 40320 + square * even;
+    even = -1.0 / 720 + square * even;
+    even = 1.0 / 24 + square * even;
+    even = -1.0 / 2 + square * even;
+    even = 1.0 + square * even;
+    double odd = -1.0 / 1307674368000 + square * (1.0 / 355687428096000);
+    odd = 1.0 / 6227020800 + square * odd;
+    odd = -1.0 / 39916800 + square * odd;
+    odd = 1.0 / 362880 + square * odd;
+    odd = -1.0 / 5040 + square * odd;
+    odd = 1.0 / 120 + square * odd;
+    odd = -1.0 / 6 + square * odd;
+    odd = r + r * square * odd;
+    /* cos r, -sin r, -cos r, sin r for n = 0, 1, 2, 3, … */
+    uint64_t is_odd = 0u - (shifted.bits & 1u), sign = ((shifted.bits + 1u) & 2u) << 62;
+    union { double number; uint64_t bits; } one = {even}, other = {odd}, result;
+    result.bits = ((one.bits & ~is_odd) | (other.bits & is_odd)) ^ sign;
+    return result.number;
 }

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cody.engine.library import check_count, library
+from cody.engine.library import check_count, contiguous, library
+from cody.engine.masks import Masks
 from cody.graph import IntArray
+
+
+class NewParts(NamedTuple):
+    """The parts of vectors that were not made of them before."""
+
+    numbers: IntArray  # [n] of all vectors, by what they are made of
+    parts: IntArray  # [m, 1 + 2K] of the new ones: own vector, vectors of the neighbours, events; -1: none
+    length: IntArray  # [m] how many neighbours these have
 
 
 class PureRows:
@@ -32,6 +41,28 @@ class PureRows:
         _, first = np.unique(numbers, return_index=True)
         return numbers, first[np.searchsorted(numbers[first], before) :]
 
+    def find_masked(self, nodes: IntArray, masks: Masks, depends: Masks) -> tuple[IntArray, IntArray]:
+        """The same of nodes with the part of their masks that each depends on. [n], [n, w], [nodes, w] → [n], [m]"""
+        masks = masks & depends[nodes]
+        return self.find(np.concatenate([nodes[:, None], masks.view(np.int64)], axis=1))
+
+    def find_parts(self, ids: IntArray, events: IntArray, length: IntArray, most: int) -> NewParts:
+        """The same of vectors with what they are made of.
+
+        Args:
+            ids: Of the vectors below: of the nodes themselves, then of their neighbours, one node after the other.
+            events: Of the neighbours. [m]
+            length: How many neighbours each node has. [n]
+            most: How many it has at most: K.
+        """
+        exists = np.arange(most) < length[:, None]  # [n, K]
+        parts = np.full((len(length), 1 + 2 * most), -1)
+        parts[:, 0] = ids[: len(length)]
+        parts[:, 1 : 1 + most][exists] = ids[len(length) :]
+        parts[:, 1 + most :][exists] = events
+        numbers, new = self.find(parts)
+        return NewParts(numbers, parts[new], length[new])
+
 
 class CompiledRows:
     """The same, by the compiled library."""
@@ -48,10 +79,33 @@ class CompiledRows:
 
     def find(self, rows: IntArray) -> tuple[IntArray, IntArray]:
         """The numbers of rows, and the places where new ones stand first. [n, width] → [n], [m]"""
-        rows = np.ascontiguousarray(rows)
+        rows = contiguous(rows)
         numbers, new = np.empty((2, len(rows)), dtype=np.int64)
         addresses = rows.ctypes.data, numbers.ctypes.data, new.ctypes.data
         return numbers, new[: check_count(self.library.rows_find(self.handle, len(rows), *addresses))]
+
+    def find_masked(self, nodes: IntArray, masks: Masks, depends: Masks) -> tuple[IntArray, IntArray]:
+        """The same of nodes with the part of their masks that each depends on. [n], [n, w], [nodes, w] → [n], [m]"""
+        nodes, masks, (numbers, new) = contiguous(nodes), contiguous(masks), np.empty((2, len(nodes)), dtype=np.int64)
+        arrays = nodes, masks, contiguous(depends), np.empty(self.width), numbers, new
+        addresses = (array.ctypes.data for array in arrays)
+        found = self.library.layer_find(self.handle, len(nodes), self.width - 1, *addresses)
+        return numbers, new[: check_count(found)]
+
+    def find_parts(self, ids: IntArray, events: IntArray, length: IntArray, most: int) -> NewParts:
+        """The same of vectors with what they are made of; see `PureRows`."""
+        ids, events, length = contiguous(ids), contiguous(events), contiguous(length)
+        numbers, new_length = np.empty((2, len(length)), dtype=np.int64)
+        parts = np.empty((len(length), self.width), dtype=np.int64)
+        addresses = (array.ctypes.data for array in (ids, events, length, numbers, parts, new_length))
+        new = check_count(self.library.layer_made(self.handle, len(length), most, *addresses))
+        return NewParts(numbers, parts[:new], new_length[:new])
+
+    def all(self) -> IntArray:
+        """The rows, in the order of their numbers. [count, width]"""
+        content = np.empty((self.library.rows_all(self.handle, None), self.width), dtype=np.int64)
+        self.library.rows_all(self.handle, content.ctypes.data)
+        return content
 
 
 def numbered_rows(width: int) -> PureRows | CompiledRows:

@@ -54,7 +54,7 @@ class MemoryInputs:
         self.small = small  # values that differ by no more than this in every number are taken for the same
         self.depends: Masks = lineage.memory[lineage.latest]
         width = model.weights.sizes.dimension
-        self.known = KnownVectors(lineage.universe.words)
+        self.known = KnownVectors(self.depends)
         self.changes: Masks = np.zeros((0, lineage.universe.words), dtype=np.uint64)  # that answers are about
         self.sums = Vectors(width, model.weights.dtype)
         self._forget()
@@ -115,13 +115,14 @@ class MemoryInputs:
             self._forget()
 
     def plan(self, nodes: IntArray, masks: Masks, change: IntArray) -> MemoryPlan:
-        request = self.known.find(nodes, masks & self.depends[nodes])
-        versions = self.lineage.kept_each(self.lineage.latest[request.nodes], request.masks)
-        return MemoryPlan(request, versions, np.where(request.masks.any(axis=1), change[request.new], -1))
+        request = self.known.find(nodes, masks, change)
+        new = request.new
+        versions = self.lineage.kept_each(self.lineage.latest[new.nodes], new.masks)
+        return MemoryPlan(request, versions, np.where(new.masks.any(axis=1), new.change, -1))
 
     def compute(self, plan: MemoryPlan) -> IntArray:
         slots = self.store.slots(self._follow(plan.versions, plan.change))
-        return self.known.add(plan.request, self._sums(plan.request.nodes, slots))
+        return self.known.add(plan.request, self._sums(plan.request.new.nodes, slots))
 
     def _follow(self, versions: IntArray, change: IntArray) -> IntArray:
         """The values of versions, each under a change; where there are many, a few changes at a time. [m], [m] → [m]"""

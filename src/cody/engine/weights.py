@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cody.engine.library import contiguous, library
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.models.labels import LabelTask
 from cody.models.sizes import Sizes, node_inputs
@@ -95,6 +96,13 @@ class Weights:
         encoding: FloatArray = np.cos(angle.astype(self.dtype))
         return encoding
 
+    def encode_into(self, elapsed: FloatArray, out: FloatArray) -> None:
+        """The same, written to where it is needed: by the compiled library, equal up to the last bit. [n] → [n, d]"""
+        frequency, phase = self["encode.frequency"], self["encode.phase"]
+        loaded = library() if frequency.dtype == phase.dtype == np.float32 else None
+        if loaded is None or not _encode_compiled(loaded, elapsed, frequency, phase, out):
+            out[:] = self.encode(elapsed)
+
     def linear(self, name: str, values: FloatArray) -> FloatArray:
         """One linear layer. [..., k] → [..., o]"""
         weight = self[f"{name}.weight"]
@@ -143,6 +151,20 @@ class Weights:
         answer = self.linear(f"{name}.out", np.einsum("nhk,nkhc->nhc", shares, values).reshape(n, -1))  # [n, 2d]
         answer *= hop.exists.any(axis=1, keepdims=True)
         return self.perceptron(f"{name}.merge", answer, own)
+
+
+def _encode_compiled(
+    loaded: Any, elapsed: FloatArray, frequency: FloatArray, phase: FloatArray, out: FloatArray
+) -> bool:
+    """`Weights.encode` by the compiled library; False where an angle may be too large for it."""
+    values = out if out.dtype == np.float64 else np.empty(out.shape)
+    arrays = contiguous(elapsed.astype(np.float32)), contiguous(frequency), contiguous(phase), values
+    addresses = (array.ctypes.data for array in arrays)
+    if not loaded.encode(len(elapsed), len(frequency), *addresses, values.strides[0] // values.itemsize):
+        return False
+    if values is not out:
+        out[:] = values
+    return True
 
 
 def gated(own: FloatArray, gates: FloatArray, given: FloatArray, kept: FloatArray) -> FloatArray:
