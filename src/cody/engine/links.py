@@ -81,8 +81,8 @@ class LinkScorer:
         events, event_ids = np.unique(views.event_key(seen, moment[places]), return_inverse=True)
         neighbours = views.key(self.graph.other_end(seen, nodes[places]), moment[places])
         below, ids = np.unique(np.concatenate([keys, neighbours]), return_inverse=True)
-        others, event_ids = _filled(exists, ids[len(keys) :]), _filled(exists, event_ids)
-        return Attended(below, ids[: len(keys)], others, events, event_ids, exists.sum(axis=1))
+        others, own = _filled(exists, ids[len(keys) :]), ids[: len(keys)]
+        return Attended(below, own, others, events, _filled(exists, event_ids), exists.sum(axis=1))
 
     @cached_property
     def histories(self) -> Histories | None:
