@@ -16,6 +16,7 @@ from cody.explaining.even_if import EvenIf
 from cody.graph import TemporalGraph
 from cody.models import ToyModel
 from cody.study.audit import AuditReport
+from cody.study.causes import SharedCauses
 from cody.study.comparison import SurveyOutput
 from cody.study.impact import Impact
 from cody.study.record import Failure
@@ -31,6 +32,7 @@ FORMS: dict[str, type[Form]] = {
     "failure": Failure,
     "impact": Impact,
     "audit": AuditReport,
+    "causes": SharedCauses,
     "survey": SurveyOutput,
 }
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

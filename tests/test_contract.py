@@ -41,6 +41,7 @@ SHOWS_ITSELF = {
     ("cody.explaining.even_if", "cody.web.even_if_page"),
     ("cody.explaining.explanation", "cody.web"),
     ("cody.study.audit_report", "cody.web.audit_page"),
+    ("cody.study.causes", "cody.web.causes_page"),
     ("cody.study.impact", "cody.web.impact_page"),
     ("cody.study.report", "cody.web.survey_drawing"),
     ("cody.study.report", "cody.web.survey_page"),

@@ -39,6 +39,7 @@ app = CommandGroup(
         "serve": "Explore a model in the browser.",
         "mcp": "Let a language model ask.",
         "survey": "Explain many predictions and summarize what decides them.",
+        "causes": "Find the few causes that many predictions share.",
         "audit": "Find out what a model reacts to.",
         "train": "Train a model that predicts links, or the labels of events.",
         "train-explainer": "Train an explainer for a model.",

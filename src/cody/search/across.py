@@ -81,11 +81,12 @@ def _best(found: SearchResult, worst: WorstOf, inner: Oracle) -> tuple[int, ...]
     """The answer of the search; if it does not flip all, the set that flips most models, and the explained one."""
     if found.factual or frozenset(found.rows) in dict(found.counterfactuals):
         return found.rows
-    flipping = [change for change in inner.evaluated if flips(worst.sign, worst.margins[change][0])]
+    flipping: list[Change] = [change for change in inner.evaluated if flips(worst.sign, worst.margins[change][0])]
     if not flipping:
         return found.rows
 
     def worth(change: Change) -> tuple[int, int, list[int]]:
         return -worst.held(change), len(change), sorted(change)
 
-    return tuple(sorted(min(flipping, key=worth)))
+    best: Change = min(flipping, key=worth)
+    return tuple(sorted(best))

@@ -1,0 +1,307 @@
+"""Causes that many predictions share: the few events, pairs, nodes or days without which most of them fall.
+
+The set is found greedily: what is added next is what makes most further predictions fall. That is not always the
+fewest, and it says so; but what is said about each set is computed from all predictions, by the reference
+implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from msgspec import Meta
+from msgspec.structs import asdict
+
+from cody._version import __version__
+from cody.errors import CallError
+from cody.explaining.explanation import Explanation
+from cody.explaining.stability import counterfactuals_of
+from cody.explaining.verification import reference_logit
+from cody.graph import Query, TemporalGraph
+from cody.graph.units import Label, UnitKind
+from cody.models.contract import Change, Model, check_is_model, graph_of, identity_of
+from cody.models.decided import decide
+from cody.models.decision import Decision, InTop, RatherThan
+from cody.models.margins import flips
+from cody.search.result import distinct
+from cody.study import causes_words
+from cody.study.link_margins import margins_without
+from cody.utils.forms import Count, Form, as_plain, parse, read, unknown_schema
+from cody.utils.signatures import readable_help
+from cody.utils.words import sanitize, to_json
+
+SCHEMA = "cody/causes/1"
+MOST = 10  # causes
+TRIED = 12  # possible causes that are evaluated at each step, those first that explain most
+SETS = 20  # known counterfactuals of a prediction that possible causes are taken from
+NOTHING: Change = frozenset()
+
+Watch = Callable[[int], None]  # how many sets were evaluated on all predictions
+
+
+class SharedCause(Form, frozen=True):
+    """One of the causes, in the order in which they were found."""
+
+    name: str
+    events: Annotated[Count, Meta(description="that it consists of, before the last prediction")]
+    falls: Annotated[Count, Meta(description="predictions that fall without it and those before it, verified")]
+    more: Annotated[int, Meta(description="how many more these are than without it")]
+    own: Annotated[Count, Meta(description="of those that fall, links of one of its own nodes")]
+    rows: Annotated[tuple[Count, ...], Meta(description="its events")]
+
+
+class SharedCauses(Form, frozen=True, tag_field="schema", tag=SCHEMA):
+    """Without what most of these predictions fall."""
+
+    version: str
+    data: Annotated[str, Meta(description="identity")]
+    model: Annotated[str, Meta(description="identity")]
+    thing: Annotated[str, Meta(description="what one cause is")]
+    predictions: Count
+    explained: Annotated[Count, Meta(description="those with a counterfactual of their own")]
+    possible: Annotated[Count, Meta(description="causes that occur in counterfactuals")]
+    evaluated: Annotated[Count, Meta(description="sets of causes that were evaluated on all predictions")]
+    causes: tuple[SharedCause, ...]
+    replays: Annotated[Count, Meta(description="predictions that the reference implementation computed")] = 0
+
+    @property
+    def falls(self) -> int:
+        """How many predictions fall without all of the causes."""
+        return self.causes[-1].falls if self.causes else 0
+
+    @property
+    def sentence(self) -> str:
+        """The finding in a sentence."""
+        return causes_words.sentence(self)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each cause, for csv; the number is its place in the curve."""
+        columns = ("name", "events", "falls", "more", "own")
+        named = ({"number": number} | asdict(cause) for number, cause in enumerate(self.causes, start=1))
+        return [{name: row[name] for name in ("number", *columns)} for row in named]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, with a checksum."""
+        return as_plain(self)
+
+    def to_json(self) -> str:
+        """The document."""
+        return to_json(self.to_dict())
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> SharedCauses:
+        """The causes in a document; a damaged one is rejected."""
+        document = parse(text, "a document of shared causes")
+        if document.get("schema") != SCHEMA:
+            raise unknown_schema(document.get("schema"), "a document of shared causes", SCHEMA)
+        return read(document, cls, "a document of shared causes")
+
+    def to_html(self) -> str:
+        """A page that shows all of it, one self-contained file."""
+        from cody.web.causes_page import causes_page  # whoever wants no page need not wait for it
+
+        return causes_page(self)
+
+    def __str__(self) -> str:
+        return causes_words.text(self)
+
+
+@readable_help
+def shared_causes(
+    explanations: Iterable[Explanation],
+    model: Model,
+    graph: TemporalGraph,
+    *,
+    by: UnitKind | None = None,
+    most: int = MOST,
+    tried: int = TRIED,
+    watch: Watch | None = None,
+) -> SharedCauses:
+    """Without which few events, pairs, nodes or days do most of these predictions fall?
+
+    Args:
+        explanations: Of many predictions by one model, such as those of a survey.
+        model: That model.
+        graph: The log of events.
+        by: What one cause is: `pair`, `node` or `day` of `cody.graph.units`. By default, single events.
+        most: Number of causes.
+        tried: Number of possible causes that are evaluated for each place.
+        watch: Called with the number of sets evaluated so far.
+
+    >>> from cody.explaining.pipeline import explain
+    >>> from cody.models import ToyModel
+    >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
+    >>> model = ToyModel(graph, weights=[1, 2, -1, 0])
+    >>> print(shared_causes([explain(model, graph, graph.query(3))], model, graph).sentence)
+    Without event 1 (0 → 2), the 1 prediction falls.
+    """
+    for name, number in (("most", most), ("tried", tried)):
+        if number < 1:
+            raise CallError(f"{name} must be at least 1, not {number}")
+    whys = _checked(explanations, model, graph)
+    known = [_known_sets(why, graph.num_events) for why in whys]
+    possible = _possible(whys, known, graph, by)
+    found = _GreedyCauses(model, graph, whys, known, possible, tried, watch)
+    found.search(most)
+    return SharedCauses(
+        version=__version__,
+        data=graph.identity,
+        model=identity_of(model),
+        thing=graph.name_of_event() if by is None else by.noun(graph),
+        predictions=len(whys),
+        explained=sum(why.is_counterfactual for why in whys),
+        possible=len(possible),
+        evaluated=found.evaluated,
+        causes=tuple(found.causes),
+        replays=found.replays,
+    )
+
+
+def _checked(explanations: Iterable[Explanation], model: Model, graph: TemporalGraph) -> list[Explanation]:
+    """The explanations in the order of time, each prediction once; those of other data or models are rejected."""
+    check_is_model(model)
+    own = graph_of(model)
+    if own is not None and own.base_identity != graph.base_identity:
+        raise CallError(f"the model was made for the graph {own.identity}, and this is {graph.identity}")
+    whys = {(why.query, str(why.decision)): why for why in explanations}
+    if not whys:
+        raise CallError("there are no explanations, so there is nothing that they could share")
+    for what, ours in (("data", graph.identity), ("model", identity_of(model))):
+        for why in whys.values():
+            if getattr(why, what) != ours:
+                raise CallError(f"an explanation is about the {what} {getattr(why, what)}, and these are {ours}")
+    return sorted(whys.values(), key=lambda why: (why.query.before, why.query))
+
+
+def _known_sets(why: Explanation, num_events: int) -> list[Change]:
+    """What is known to flip a prediction by removals alone: the answer, its alternatives, and others, small first."""
+    sets = [*counterfactuals_of(why)]
+    if not why.factual:
+        sets += [why.change_of(change) for change in distinct(change for change, _ in why.counterfactuals)]
+    removals = (change for change in sets if change and max(change) < num_events)
+    return list(dict.fromkeys(removals))[:SETS]
+
+
+class PossibleCause(NamedTuple):
+    """Events that could be a cause together."""
+
+    name: str
+    rows: Change
+    nodes: frozenset[int]  # that it is about; empty: of a day
+
+
+def _possible(
+    whys: Sequence[Explanation], known: Sequence[Sequence[Change]], graph: TemporalGraph, by: UnitKind | None
+) -> list[PossibleCause]:
+    """What occurs in the counterfactuals, with all its events before the last prediction."""
+    if by is None:
+        every = sorted(frozenset[int]().union(*(change for sets in known for change in sets)))
+        return [PossibleCause(_event_in_words(graph, row), frozenset([row]), _nodes_of(graph, [row])) for row in every]
+    labels: dict[Label, None] = {}
+    for why, sets in zip(whys, known, strict=True):
+        rows = np.array(sorted(frozenset[int]().union(*sets)), dtype=np.int64)
+        labels.update(dict.fromkeys(label for some in by.labels(graph, why.query, rows) for label in some))
+    units = by.units(graph, max(why.query.before for why in whys), list(labels))
+    return [PossibleCause(unit.name, unit.change, _nodes_of(graph, unit.rows.tolist())) for unit in units]
+
+
+def _event_in_words(graph: TemporalGraph, row: int) -> str:
+    src, dst = (sanitize(graph.name(int(ends[row])), 24) for ends in (graph.src, graph.dst))
+    return f"{graph.name_of_event()} {row} ({src} → {dst})"
+
+
+def _nodes_of(graph: TemporalGraph, rows: Sequence[int]) -> frozenset[int]:
+    """The nodes that all of these events have in common."""
+    ends = [frozenset((int(graph.src[row]), int(graph.dst[row]))) for row in rows]
+    return frozenset.intersection(*ends) if ends else frozenset()
+
+
+def _unnamed(decision: Decision) -> Decision:
+    """The same without what differs from link to link."""
+    if isinstance(decision, InTop):
+        return replace(decision, name="", of=0)
+    return replace(decision, name="") if isinstance(decision, RatherThan) else decision
+
+
+@dataclass
+class _GreedyCauses:
+    """Greedy: what is added next is what makes most further predictions fall."""
+
+    model: Model
+    graph: TemporalGraph
+    whys: Sequence[Explanation]
+    known: Sequence[Sequence[Change]]  # of each prediction, sets that flip it
+    possible: Sequence[PossibleCause]
+    tried: int
+    watch: Watch | None
+    causes: list[SharedCause] = field(default_factory=list)
+    evaluated: int = 0
+    replays: int = 0
+
+    def search(self, most: int) -> None:
+        """Add causes as long as more predictions fall, or come closer to it; then drop what turned out useless."""
+        gone, left = NOTHING, list(self.possible)
+        fallen = frozenset[int]()
+        while left and len(self.causes) < most and len(fallen) < len(self.whys):
+            ranked = sorted(left, key=lambda cause: (-self.explains(gone, cause.rows), cause.name))[: self.tried]
+            tries = [(self.falling(gone | cause.rows), cause) for cause in ranked]
+            found, best = max(tries, key=lambda pair: (len(pair[0]), self.explains(gone, pair[1].rows)))
+            verified = self.verified(gone | best.rows, found)
+            comes_closer = len(verified) == len(fallen) and self.explains(gone, best.rows) > 0
+            if len(verified) <= len(fallen) and not comes_closer:
+                break
+            self.causes.append(self.cause(best, verified, len(fallen)))
+            gone, fallen = gone | best.rows, verified
+            left.remove(best)
+        while self.causes and self.causes[-1].more <= 0:
+            self.causes.pop()
+
+    def explains(self, gone: Change, rows: Change) -> float:
+        """How far a cause completes counterfactuals that the documents know, besides what is gone already."""
+        total = 0.0
+        for sets in self.known:
+            before = max((len(some & gone) / len(some) for some in sets), default=1.0)
+            if before < 1:
+                after = max(len(some & (gone | rows)) / len(some) for some in sets)
+                total += 1.0 if after == 1 else 0.5 * (after - before)
+        return total
+
+    def falling(self, gone: Change) -> frozenset[int]:
+        """Which predictions fall without these events, by the engine."""
+        fallen: set[int] = set()
+        for decision, places in self.by_decision().items():
+            queries = [self.whys[place].query for place in places]
+            margins = margins_without(self.model, self.graph, queries, gone, decision)
+            pairs = zip(places, margins.original.tolist(), margins.without.tolist(), strict=True)
+            fallen |= {place for place, before, after in pairs if before == before and flips(before, after)}
+        self.evaluated += 1
+        if self.watch is not None:
+            self.watch(self.evaluated)
+        return frozenset(fallen)
+
+    def by_decision(self) -> dict[Decision, list[int]]:
+        """The predictions that decide the same."""
+        places: dict[Decision, list[int]] = {}
+        for place, why in enumerate(self.whys):
+            places.setdefault(_unnamed(why.decision), []).append(place)
+        return places
+
+    def verified(self, gone: Change, found: frozenset[int]) -> frozenset[int]:
+        """Which predictions fall, by the reference implementation: of all that these events can reach."""
+        reached = [place for place, why in enumerate(self.whys) if any(row < why.query.before for row in gone)]
+        return frozenset(place for place in reached if self.falls(self.whys[place], gone, place in found))
+
+    def falls(self, why: Explanation, gone: Change, expected: bool) -> bool:
+        query: Query = why.query
+        change = frozenset(row for row in gone if row < query.before)
+        decided = decide(self.model, self.graph, query, why.decision)
+        self.replays += 1
+        return flips(why.original, reference_logit(decided, query, change, full=False)[0])
+
+    def cause(self, best: PossibleCause, fallen: frozenset[int], before: int) -> SharedCause:
+        own = sum(bool(best.nodes & {*self.whys[place].query[:2]}) for place in fallen)
+        rows = tuple(sorted(best.rows))
+        return SharedCause(best.name, len(rows), len(fallen), len(fallen) - before, own, rows)
