@@ -37,6 +37,7 @@ def test_gap_likelihood_is_the_share_of_silences_that_are_as_long():
     assert gap_likelihood(Named((3,)), GRAPH) == pytest.approx(1 / 5)  # leaves 30, from 10 to the link
     assert gap_likelihood(Named((0,)), GRAPH) == pytest.approx(5 / 5)  # 10 from the start of the log
     assert gap_likelihood(Named((1,)), GRAPH) == pytest.approx(1 / 5)  # 30 from 0 to 30
+    assert gap_likelihood(Named((0, 3)), GRAPH) == pytest.approx(1 / 5)  # the longest of 10 and 30 counts
     assert gap_likelihood(Named(()), GRAPH) == 1
 
 
