@@ -28,6 +28,7 @@ from cody.data.tgb import is_tgb, load_tgb
 from cody.errors import CallError, DataError, did_you_mean, first_line
 from cody.graph import TemporalGraph
 from cody.utils.files import cache_directory, load_array, replacing
+from cody.utils.hub import hub_folder, is_hub_address
 from cody.utils.signatures import readable_help
 from cody.utils.words import sanitize
 
@@ -89,7 +90,8 @@ def is_here(dataset: Dataset) -> bool:
 def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
     """A temporal graph from a name, a file, a saved graph folder, a DataFrame, an Arrow table or a PyG TemporalData.
 
-    With the extra `tgb`, names such as tgbl-wiki are those of the Temporal Graph Benchmark.
+    With the extra `tgb`, names such as tgbl-wiki are those of the Temporal Graph Benchmark; with the extra `hub`,
+    hf://datasets/owner/name is a saved graph on a Hugging Face hub.
 
     `columns` are those of `cody.data.read_events`: src, dst, time, features, unit, sort, label, label_name,
     label_names, event_name.
@@ -114,6 +116,8 @@ def _load(source: Any, columns: dict[str, Any]) -> TemporalGraph:
     if isinstance(source, str) and source.split()[:1] and source.split()[0] in MECHANISMS:
         _reject_columns(columns, f"{source!r} is a generated log with known columns")
         return planted(source).graph
+    if is_hub_address(source):
+        return read_events(hub_folder(source), **columns)
     if isinstance(source, str) and is_tgb(source) and not exists(Path(source)):
         _reject_columns(columns, f"{source!r} is a data set of TGB with known columns")
         return load_tgb(source)

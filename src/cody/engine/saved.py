@@ -69,7 +69,7 @@ def load_model(
     """A trained model, ready to score links of `graph`.
 
     Args:
-        name: a folder, or the name of a shipped model.
+        name: a folder, the name of a shipped model, or hf://owner/name on a Hugging Face hub (extra `hub`).
         graph: the log that the model was trained on.
         engine: how a network is computed: fast, or by the reference implementation.
         allow_data_mismatch: accept another log than it was trained on, for example the same one some weeks later.

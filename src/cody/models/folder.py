@@ -22,6 +22,7 @@ from cody.errors import CallError, ModelError, did_you_mean, first_line
 from cody.models.labels import LabelTask
 from cody.models.sizes import PygSizes, Shapes, Sizes, check_shapes, linear, network_shapes, pyg_shapes
 from cody.utils.files import is_as_written, replacing, with_checksum, write_atomically
+from cody.utils.hub import hub_folder, is_hub_address
 from cody.utils.words import sanitize
 
 SCHEMA = "cody/model/1"
@@ -153,7 +154,9 @@ def shipped_models() -> dict[str, Path]:
 
 
 def find_model(name: str | Path) -> Path:
-    """The folder of a model given by path, or by the name of a shipped one."""
+    """The folder of a model given by path, by the name of a shipped one, or by its address on a hub."""
+    if is_hub_address(name):
+        return hub_folder(str(name))
     path, shipped = Path(name), shipped_models()
     if str(name) in shipped and not path.exists():
         return shipped[str(name)]

@@ -23,6 +23,7 @@ EXTRAS = {
     "uvicorn": "serve",
     "networkx": "networkx",
     "anywidget": "notebook",
+    "huggingface_hub": "hub",
     "mcp": "mcp",
     "tgb": "tgb",
 }  # modules that the core does without → the extra that brings them
