@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -308,7 +309,9 @@ _decision = option_fields("The decision")
 class DecisionOptions:
     """What is to flip. At most one of them is given, but --label may have a threshold."""
 
-    threshold: float | None = _decision(type=float, metavar="P", help="Predicted above this probability. Default: 0.5.")
+    threshold: float | None = _decision(
+        type=float, metavar="P", help="Predicted above this probability. Default: the model's, else 0.5."
+    )
     top: int | None = _decision(type=COUNT, metavar="K", help="Is the destination among the K best for the source?")
     among: str | None = _decision(
         metavar="NODES",
@@ -318,14 +321,27 @@ class DecisionOptions:
     label: str | None = _decision(metavar="NAME", help="Is this the predicted label? For models of labels.")
     between: str | None = _decision(metavar="LOW..HIGH", help="Is the predicted number within this range?")
 
+    @property
+    def given(self) -> list[str]:
+        """Names of the options that are given, each a decision."""
+        names = ("threshold", "top", "rather_than", "label", "between")
+        return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) is not None]
+
+    @property
+    def again(self) -> str:
+        """The options that a further command needs for the same decision."""
+        names = [*self.given, *(["--among"] if self.among is not None else [])]
+        values = (str(getattr(self, name[2:].replace("-", "_"))) for name in names)
+        return "".join(
+            f" {name} {shlex.quote(words.sanitize(value))}" for name, value in zip(names, values, strict=True)
+        )
+
     def decision(self) -> Decision | ByLabel | None:
         """The decision that the options name; None: the one that the model makes by itself."""
         from cody.models import deciding
 
-        names = ("threshold", "top", "rather_than", "label", "between")
-        given = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) is not None]
-        if len(given) > 1 and set(given) != {"--threshold", "--label"}:
-            raise CallError(f"{' and '.join(given)} are different decisions: give one of them")
+        if len(self.given) > 1 and set(self.given) != {"--threshold", "--label"}:
+            raise CallError(f"{' and '.join(self.given)} are different decisions: give one of them")
         if self.among is not None and self.top is None:
             raise CallError("--among names the rivals of --top K: give both")
         if self.threshold is not None and not 0 < self.threshold < 1:

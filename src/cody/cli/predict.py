@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from cody.cli import options as shared
-from cody.cli.command import COUNT, FILE, bundled, command, given_by, option_fields, real
+from cody.cli.command import COUNT, FILE, bundled, command, given_by, option_fields
 from cody.cli.messages import print_csv, print_json, say
 from cody.cli.progress import progress
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
 from cody.models.contract import Model, label_task
+from cody.models.deciding import ByLabel
+from cody.models.decision import Above, Decision, InTop
 from cody.models.predict import Predictions, rows_of_links
 from cody.models.predict import predict as score
-from cody.models.predict_ranks import predict_ranks
 from cody.models.predictions import PERIOD, PredictionList, rows_between
 from cody.utils import words
 
@@ -24,7 +25,7 @@ SHOWN = 20  # links in a table
 OF_LINKS = ("event", "happened", "right")  # columns that mean nothing for forecasts
 
 
-_links, _decision, _shown = option_fields("Which links"), option_fields("The decision"), option_fields("")
+_links, _shown = option_fields("Which links"), option_fields("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +84,6 @@ class PredictOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreOptions:
-    """When a link or a label is predicted."""
-
-    threshold: float | None = _decision(
-        type=real(0, 1), help="Predicted above this probability. Default: the model's, else 0.5."
-    )
-    top: int | None = _decision(
-        type=COUNT, metavar="K", help="Rank the destination of each link: is it among the K best?"
-    )
-    among: str | None = _decision(
-        metavar="NODES",
-        help="With --top: the rivals, or tgbl-wiki, …: TGB's negatives. Default: all destinations by then.",
-    )
-
-    def check(self, *, forecast: bool) -> None:
-        """Refuse options that contradict each other."""
-        if self.top is not None and (forecast or self.threshold is not None):
-            raise CallError(f"--top ranks links that are given; leave out {'--next' if forecast else '--threshold'}")
-        if self.among is not None and self.top is None:
-            raise CallError("--among names the rivals of --top K: give both")
-
-
-@dataclass(frozen=True, slots=True)
 class ShownOptions:
     """Which predictions are shown, and in what form."""
 
@@ -125,19 +103,25 @@ class ShownOptions:
         "cody predict --wrong": "links of the test period that the model misses",
         "cody predict --node 1118 --next 10": "the 10 nodes that 1118 will most likely write to next",
         "cody predict --top 10 --last 50": "where the recipients of the last 50 messages ranked",
+        "cody predict --rather-than 942": "which recipients the model ranks above 942",
         "cody predict --data bitcoin-otc --model tgn-bitcoin-otc --threshold 0.5": "labels, which ratings are distrust",
     },
 )
 @bundled("links", PredictOptions)
 @shared.model_options
-@bundled("decide", ScoreOptions)
+@shared.decision_options
 @bundled("shown", ShownOptions)
-def predict(links: PredictOptions, source: shared.ModelSource, decide: ScoreOptions, shown: ShownOptions) -> None:
+def predict(
+    links: PredictOptions, source: shared.ModelSource, decide: shared.DecisionOptions, shown: ShownOptions
+) -> None:
     """Score links or labels, and see which predictions are right, in the test period or of a node; or who is next."""
     forecast = links.next is not None
     links.check(wrong=shown.wrong)
     shared.check_formats(shown.as_csv, shown.as_json)
-    decide.check(forecast=forecast)
+    decision = decide.decision()
+    if forecast and not (decision is None or isinstance(decision, Above)):
+        name = decide.given[0]
+        raise CallError(f"{name} decides about links that are given, and --next lists the likely ones: leave one out")
     given = None if links.links is None else shared.DataSource(str(links.links), True, source.unit).load()
     if given is not None and not Path(source.data).is_file():
         source = replace(source, unit=None)  # it is that of the links alone
@@ -146,12 +130,12 @@ def predict(links: PredictOptions, source: shared.ModelSource, decide: ScoreOpti
     model = source.open(named)
     if label_task(model) is not None and forecast:
         raise CallError("--next ranks the partners of a node; this model predicts labels: leave it out")
-    if decide.top is not None and queries is not None:  # a rank takes the scores of all rivals: only what is shown
+    if isinstance(decision, InTop) and queries is not None:  # a rank takes the scores of all rivals: only what is shown
         queries = queries[len(queries) - shown.most(len(queries)) :]
-    found = _scored(model, named.graph, queries, links, decide)
+    found = _scored(model, named.graph, queries, links, decision)
     if links.next is not None and len(found) < links.next:
         say(f"{words.sanitize(links.node)} has only {words.count(len(found), 'possible partner')} at that time")
-    _print(found, links, source, shown)
+    _print(found, links, shown, decide.again + _as_options(source))
 
 
 def _scored(
@@ -159,27 +143,24 @@ def _scored(
     graph: TemporalGraph,
     queries: Sequence[int | Query] | None,
     links: PredictOptions,
-    decide: ScoreOptions,
+    decision: Decision | ByLabel | None,
 ) -> PredictionList[Any]:
-    """Score links, labels or ranks, and show how far that is."""
+    """Score links or labels, or decide otherwise about them, and show how far that is."""
     unit = "link" if label_task(model) is None else graph.name_of_event()
     with progress(f"{unit}s", None if queries is None else len(queries)) as move:
 
         def watch(done: int, total: int) -> None:
             move(completed=done, total=total)
 
-        if decide.top is not None:
-            rivals = None if decide.among is None else shared.rivals_in(decide.among)
-            return predict_ranks(model, graph, queries, k=decide.top, among=rivals, watch=watch)
         if queries is not None:
-            return score(model, graph, queries, threshold=decide.threshold, watch=watch)
+            return score(model, graph, queries, decision=decision, watch=watch)
+        threshold = decision.threshold if isinstance(decision, Above) else None
         partners: dict[str, Any] = {"node": links.node, "next": links.next, "time": links.time or "now"}
-        return score(model, graph, **partners, threshold=decide.threshold, watch=watch)
+        return score(model, graph, **partners, threshold=threshold, watch=watch)
 
 
-def _print(
-    found: PredictionList[Any], links: PredictOptions, source: shared.ModelSource, options: ShownOptions
-) -> None:
+def _print(found: PredictionList[Any], links: PredictOptions, options: ShownOptions, again: str) -> None:
+    """Print predictions. `again`: the options of further commands."""
     forecast = links.next is not None
     listed = found.wrong if options.wrong else found
     most = len(listed) if forecast and options.last is None else options.most(len(listed))
@@ -191,7 +172,6 @@ def _print(
     else:
         from cody.cli import show
 
-        again = _as_options(source)
         show.print_parts(
             show.partners(shown, str(links.node), again)
             if isinstance(shown, Predictions) and forecast
@@ -202,7 +182,10 @@ def _print(
 def _rows(shown: PredictionList[Any], *, forecast: bool) -> list[dict[str, Any]]:
     # Batches of other sizes round the last digits differently; six decimals are the same in all of them.
     rows = [
-        {name: round(value, 6) if name in ("logit", "score") else value for name, value in each._asdict().items()}
+        {
+            name: round(value, 6) if name in ("logit", "score", "margin") else value
+            for name, value in each._asdict().items()
+        }
         for each in shown
     ]
     if forecast and isinstance(shown, Predictions):

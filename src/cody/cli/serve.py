@@ -105,7 +105,7 @@ def live_model(
     model, graph = source.open(named), named.graph
     if decision is not None and graph.num_events:  # one that the model cannot answer is an error now, not for each link
         last = graph.query(graph.num_events - 1)
-        decision_of(model, last, decision).applies_to(graph, last)  # looks up the nodes that it names
+        decision_of(model, last, decision).about(graph, last)  # looks up the nodes that it names
     return Live(
         graph,
         model,

@@ -29,6 +29,7 @@ from cody.models.decided import LINK_PREDICTED
 from cody.models.decision import LINK, NO_LINK, Above
 from cody.models.margins import flips, numbers, probability, shift
 from cody.models.predict import Predictions
+from cody.models.predict_decisions import DecidedPrediction, DecidedPredictions
 from cody.models.predict_labels import LabelPrediction, LabelPredictions
 from cody.models.predict_ranks import RankPrediction, RankPredictions
 from cody.models.predictions import PredictionList
@@ -240,18 +241,20 @@ def predictions(
         numbers(*(each.score for each in shown), line=found.threshold) if isinstance(found, LabelPredictions) else None
     )
     for number, each in enumerate(shown):
-        score = f"{each.score:.2f}" if scores is None else scores[number]
         event = "" if each.event is None else str(each.event)
         link = f"{sanitize(each.src, 20)} → {sanitize(each.dst, 20)}"
-        rows.add_row(event, link, moment(each.time), score, *_verdict(each))
+        if isinstance(found, DecidedPredictions):
+            figures = [numbers(each.margin)[0], *([sanitize(each.figure, 40)] if found.decision.headings[1] else [])]
+        else:
+            figures = [f"{each.score:.2f}" if scores is None else scores[number]]
+        rows.add_row(event, link, moment(each.time), *figures, *_verdict(each))
     yield rows
     yield ""
     if len(shown) < len(listed):
         kind, wrong = (found.unit, ", --wrong the wrong ones") if listed is found else ("wrong prediction", "")
         yield Prose(f"{len(shown):,} of {count(len(listed), kind)} shown: --last N shows more{wrong}, --csv all.")
     latest = min(reversed(list(shown)), key=lambda each: each.event is None)  # of events, if there are any
-    decision = f" --top {found.k}" if isinstance(found, RankPredictions) else ""
-    yield f"Explain it:  cody explain {_link_options(latest)}{decision}{options}"
+    yield f"Explain it:  cody explain {_link_options(latest)}{options}"
 
 
 def _headings(shown: PredictionList[Any]) -> tuple[str, ...]:
@@ -260,6 +263,9 @@ def _headings(shown: PredictionList[Any]) -> tuple[str, ...]:
         return "#row", sanitize(shown.unit, 24), when, "#score", "predicted", "label"
     if isinstance(shown, RankPredictions):
         return "#event", "link", when, "#score", "#rank", "#of", f"top {shown.k}"
+    if isinstance(shown, DecidedPredictions):
+        pair = "link" if shown.subject == "link" else sanitize(shown.unit, 24)
+        return "#event", pair, when, *(f"#{name}" for name in shown.decision.headings if name), "predicted"
     return "#event", "link", when, "#score", "predicted"
 
 
@@ -268,6 +274,8 @@ def _verdict(each: Any) -> tuple[str, ...]:
     if isinstance(each, RankPrediction):
         return f"{each.rank:,}", f"{each.of:,}", "yes" if each.in_top else "no"
     wrong = WRONG if each.right is False else ""
+    if isinstance(each, DecidedPrediction):
+        return (sanitize(each.predicted, 40) + wrong,)
     if isinstance(each, LabelPrediction):
         return sanitize(each.predicted, 24) + wrong, "–" if each.label is None else sanitize(each.label, 24)
     return ((LINK if each.predicted else NO_LINK) + wrong,)

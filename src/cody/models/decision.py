@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -83,9 +83,14 @@ class Decision:
         """The other destinations whose scores it reads."""
         return NO_RIVALS
 
-    def applies_to(self, graph: TemporalGraph, query: Query) -> bool:
-        """Whether it can be decided about a link: none is compared with its own destination."""
-        return True
+    def about(self, graph: TemporalGraph, query: Query) -> Self | None:
+        """The same about one of many links; None if there is nothing to decide.
+
+        Args:
+            graph: The log of events.
+            query: The link.
+        """
+        return self
 
     def standing(self, scores: FloatArray, names: Sequence[str]) -> Standing | None:
         """What lies behind a margin; None if the margin says it all. [m], with the name of each score"""
@@ -98,6 +103,10 @@ class Decision:
     def cell(self, margin: float) -> str:
         """The outcome, as a table has it."""
         return self.outcome(margin)
+
+    def claim(self) -> str:
+        """What a positive margin says of any link."""
+        return self.outcome(1.0)
 
     def stated(self, state: State, subject: Subject) -> str:
         """What the model does, with its numbers, as the first line of an answer has it."""
@@ -313,9 +322,6 @@ class InTop(Decision):
         """The same with the rivals of this link, where each link has its own."""
         return self if self.own is None else replace(self, among=tuple(map(str, self.own(query))), own=None)
 
-    def applies_to(self, graph: TemporalGraph, query: Query) -> bool:
-        return self.among is None or query.dst not in map(graph.node, self.among)
-
     def about(self, graph: TemporalGraph, query: Query) -> InTop | None:
         """The same about one of many links, which is never its own rival; None where every destination is in the top.
 
@@ -410,10 +416,13 @@ class RatherThan(Decision):
         return margin
 
     def rivals(self, graph: TemporalGraph, query: Query) -> IntArray:
-        return np.array([_rival(graph, query, self.other)], dtype=np.int64)
+        rival = _rival(graph, query, self.other)
+        if rival == query.src:
+            raise CallError(f"{self.other!r} is the source of the link itself; name another one to compare it with")
+        return np.array([rival], dtype=np.int64)
 
-    def applies_to(self, graph: TemporalGraph, query: Query) -> bool:
-        return query.dst != graph.node(self.other)
+    def about(self, graph: TemporalGraph, query: Query) -> RatherThan | None:
+        return None if graph.node(self.other) in (query.src, query.dst) else self
 
     def standing(self, scores: FloatArray, names: Sequence[str]) -> Standing:
         return ranking(scores, names, 2)
@@ -428,6 +437,9 @@ class RatherThan(Decision):
 
     def cell(self, margin: float) -> str:
         return sanitize(self.name if margin > 0 else self.other, 24)
+
+    def claim(self) -> str:
+        return f"ranked above {sanitize(self.other, 24)}"
 
     def stated(self, state: State, subject: Subject) -> str:
         own, _, other = self.figure(state).partition(AND)

@@ -14,9 +14,13 @@ import numpy as np
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph, sorted_unique, warn_if_long_after
 from cody.models.contract import Model, check_is_model, label_task, logits_of_links
-from cody.models.deciding import above
+from cody.models.decided import decision_of
+from cody.models.deciding import ByLabel, above
+from cody.models.decision import Above, Decision, InTop
 from cody.models.margins import logit_of, probability
+from cody.models.predict_decisions import DecidedPredictions, predict_decided
 from cody.models.predict_labels import LabelPredictions, predict_labels
+from cody.models.predict_ranks import RankPredictions, predict_ranks
 from cody.models.predictions import (
     PredictionCounts,
     PredictionList,
@@ -28,6 +32,7 @@ from cody.models.predictions import (
 from cody.utils.signatures import readable_help
 
 logger = logging.getLogger(__name__)
+ANY = Query(0, 0, 0.0, 0)  # a decision that is given is the same about every link
 
 
 class Prediction(NamedTuple):
@@ -102,8 +107,9 @@ def predict(
     next: int | None = None,
     time: Any = "now",
     threshold: float | None = None,
+    decision: Decision | ByLabel | None = None,
     watch: Watch | None = None,
-) -> Predictions | LabelPredictions:
+) -> Predictions | LabelPredictions | RankPredictions | DecidedPredictions:
     """Predictions for links, or of the labels of events, each scored as of just before it happened.
 
     A model with `classes` predicts labels. For other models, a query that is not an event of the log is a link that did
@@ -119,9 +125,20 @@ def predict(
         time: When `node` meets its next partner.
         threshold: Probability above which a link, or the second of two classes, is predicted. Default: as a model of
             labels proposes, else 0.5.
+        decision: What is decided about each link instead: `cody.in_top(10)` ranks its destination,
+            `cody.rather_than(node)` compares it, `cody.labelled(name)` and `cody.between(2, 5)`; see `cody.explain`.
         watch: Called with the number of scored links or events so far and in total.
     """
     check_is_model(model)
+    threshold, decision = _threshold_of(model, threshold, decision)
+    if decision is not None and next is not None:
+        raise CallError("next returns the likely partners of a node, by their scores: leave out the decision")
+    if isinstance(decision, InTop):
+        rows = links_to_score(graph, links, node)
+        among = decision.among if decision.own is None else decision.own
+        return predict_ranks(model, graph, rows, k=decision.k, among=among, watch=watch)
+    if decision is not None:
+        return predict_decided(model, graph, links_to_score(graph, links, node), decision, watch)
     if label_task(model) is not None:
         if next is not None:
             raise CallError("next returns the likely partners of a node; this model predicts labels: leave it out")
@@ -131,6 +148,28 @@ def predict(
     if node is None or links is not None:
         raise CallError("next returns the partners of a node: give node=…, and no links")
     return likely_partners(model, graph, node, next, time, threshold=threshold, watch=watch)
+
+
+def _threshold_of(
+    model: Model, threshold: float | None, decision: Decision | ByLabel | None
+) -> tuple[float | None, Decision | ByLabel | None]:
+    """A decision that is only a threshold, as that; any other as it is. One that the model cannot answer is rejected.
+
+    Args:
+        model: The model.
+        threshold: As the user gave it.
+        decision: As the user gave it.
+    """
+    if decision is None:
+        return threshold, None
+    if threshold is not None:
+        raise CallError("give a threshold or a decision, not both")
+    if isinstance(decision, InTop):  # its rivals may be those of each link
+        return None, decision
+    known = decision_of(model, ANY, decision)
+    if not isinstance(known, Above):
+        return None, decision
+    return known.threshold, None
 
 
 def likely_partners(

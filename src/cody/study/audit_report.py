@@ -259,7 +259,7 @@ def summary_of(
 
     Args:
         effects: Of all interventions.
-        references: EdgeBank first.
+        references: EdgeBank first; none for models of labels.
         faults: What a model does wrong that reacts to an intervention, by the names of these.
     """
     wrong = [faults[effect.name] for effect in effects if effect.name in faults and (effect.largest or 0.0) > SAME]
@@ -272,9 +272,12 @@ def summary_of(
         f"{word} {_listed(used[word])}" for word in ("depends on", "uses", "hardly uses", "ignores") if word in used
     ]
     back = looks_back(effects)
-    repeats = references and references[0].agrees.value >= LIKE_EDGEBANK
-    like = f"does little more than repeat ({percent(references[0].agrees.value)} like {references[0].name})"
-    parts = [*wrong, *([like] if repeats else []), ", ".join(uses), *([back[0]] if back else [])]
+    like = [
+        f"does little more than repeat ({percent(first.agrees.value)} like {first.name})"
+        for first in references[:1]
+        if first.agrees.value >= LIKE_EDGEBANK
+    ]
+    parts = [*wrong, *like, ", ".join(uses), *([back[0]] if back else [])]
     said = "; ".join(part for part in parts if part)
     return f"{said[:1].upper()}{said[1:]}."
 

@@ -22,7 +22,7 @@ from cody.models.decided import LINK_PREDICTED, decision_of
 from cody.models.deciding import ByLabel
 from cody.models.decision import Above, Between, Decision, InTop, Labelled, RatherThan
 from cody.study.record import KINDS, Record
-from cody.utils.words import count, sanitize
+from cody.utils.words import count
 
 NOTHING: list[Change] = [frozenset()]
 ANY = Query(0, 0, 0.0, 0)
@@ -44,8 +44,8 @@ def decision_about(
 ) -> Decision | None:
     """The decision about one link; None if there is nothing to decide.
 
-    That is so where a link is to be ranked above itself, or where all destinations are in the top. A link is never
-    among its own rivals.
+    That is so where a link is to be ranked above one of its own ends, or where all destinations are in the top. A
+    link is never among its own rivals.
 
     Args:
         model: The model.
@@ -53,10 +53,7 @@ def decision_about(
         query: The link.
         decision: As the user gave it.
     """
-    chosen = decision_of(model, query, decision)
-    if isinstance(chosen, RatherThan):
-        return None if graph.node(chosen.other) in (query.src, query.dst) else chosen
-    return chosen.about(graph, query) if isinstance(chosen, InTop) else chosen
+    return decision_of(model, query, decision).about(graph, query)
 
 
 def margin_of(model: Model, graph: TemporalGraph, query: Query, decision: Decision) -> float:
@@ -124,12 +121,10 @@ def in_words(decision: Decision | None) -> str:
         return "the predicted label"
     if isinstance(decision, Above):
         return f"{decision.positive} above {decision.threshold:g}"
-    if isinstance(decision, RatherThan):
-        return f"ranked above {sanitize(decision.other, 24)}"
     among = (
         f" of {len(decision.among)} named ones" if isinstance(decision, InTop) and decision.among is not None else ""
     )
-    return f"{decision.outcome(1.0)}{among}"
+    return f"{decision.claim()}{among}"
 
 
 class KindWords(NamedTuple):

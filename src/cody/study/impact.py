@@ -122,7 +122,10 @@ class Impact(Form, frozen=True, tag_field="schema", tag=SCHEMA):
     most_within: Annotated[float | None, Meta(description="the same for nine tenths")]
     own: Annotated[Count, Meta(description="links left out because they are removed themselves")] = 0
     incomparable: Annotated[
-        Count, Meta(description="links left out because the decision compares with their own destination")
+        Count,
+        Meta(
+            description="links left out because the decision would compare them with themselves, or has too few rivals"
+        ),
     ] = 0
 
     @property
@@ -238,7 +241,7 @@ class LaterLinks(NamedTuple):
     queries: list[Query]
     events: list[int | None]  # the row of each that is an event of the log
     own: int  # that were left out because they are removed themselves
-    incomparable: int = 0  # that were left out because the decision compares with their own destination
+    incomparable: int = 0  # that were left out: compared with themselves, or with too few rivals
 
 
 def _unit(graph: TemporalGraph, removed: int | Iterable[int] | Unit) -> Unit:
@@ -284,11 +287,11 @@ def _comparable(later: LaterLinks, graph: TemporalGraph, decision: Decision | By
     """The links that the decision can be made about."""
     if not isinstance(decision, Decision):
         return later
-    kept = [place for place, query in enumerate(later.queries) if decision.applies_to(graph, query)]
+    kept = [place for place, query in enumerate(later.queries) if decision.about(graph, query) is not None]
     if not kept:
         raise CallError(
-            "every link of the period has a destination that it would be compared with: name another destination, or "
-            "choose another period"
+            "every link of the period has the node to compare with at one of its ends, or too few rivals: name other "
+            "nodes, or choose another period"
         )
     queries, events = [later.queries[place] for place in kept], [later.events[place] for place in kept]
     return LaterLinks(queries, events, later.own, len(later.queries) - len(kept))

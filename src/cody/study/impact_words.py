@@ -74,10 +74,9 @@ def _incomparable(found: Impact) -> str:
     """The links that the decision would compare with themselves; empty if there are none."""
     if not found.incomparable:
         return ""
-    have, was = ("has", "was") if found.incomparable == 1 else ("have", "were")
-    return (
-        f"{count(found.incomparable, 'link')} of the period {have} the destination to compare with and {was} left out."
-    )
+    have, was, its = ("has", "was", "its") if found.incomparable == 1 else ("have", "were", "their")
+    links = f"{count(found.incomparable, 'link')} of the period"
+    return f"{links} {have} the node to compare with at one of {its} ends, or too few rivals, and {was} left out."
 
 
 def _own_links(found: Impact) -> str:

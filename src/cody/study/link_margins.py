@@ -10,9 +10,9 @@ import numpy as np
 from cody.errors import CallError
 from cody.graph import BoolArray, FloatArray, Query, TemporalGraph
 from cody.models.contract import Change, LinksUnderRemoval, Model, links_without, scores_of_links
-from cody.models.decided import decision_of, named_decision
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision
+from cody.models.predict_decisions import Compared, scores_compared
 
 AT_ONCE = 1024  # links that are scored between two reports of progress
 MOST_SCORES = 5_000_000  # of links and rivals together
@@ -65,19 +65,6 @@ def margins_without(
     return found
 
 
-class Compared(NamedTuple):
-    """A decision about a link, and the links whose scores it reads."""
-
-    decision: Decision
-    links: list[Query]  # the link itself, then those with its rivals
-
-    @classmethod
-    def of(cls, model: Model, graph: TemporalGraph, query: Query, decision: Decision | ByLabel | None) -> Compared:
-        chosen = named_decision(decision_of(model, query, decision), graph, query)
-        rivals = chosen.rivals(graph, query).tolist()
-        return cls(chosen, [query, *(query._replace(dst=rival) for rival in rivals)])
-
-
 def _check_number(
     model: Model, graph: TemporalGraph, queries: Sequence[Query], decision: Decision | ByLabel | None
 ) -> None:
@@ -105,10 +92,8 @@ def _score(found: LinkMargins, model: Model, changed: LinksUnderRemoval, compare
 
 def _margins(score: Score, compared: Sequence[Compared]) -> list[float]:
     """The margin of each decision. The scores of all links are computed together."""
-    scores = score([link for each in compared for link in each.links])
-    stops = np.cumsum([len(each.links) for each in compared])
-    parts = zip(compared, np.split(scores, stops[:-1]), strict=True)
-    return [float(each.decision.margin(part.reshape(1, -1))[0]) for each, part in parts]
+    scores = scores_compared(score, compared)
+    return [float(each.decision.margin(part)[0]) for each, part in zip(compared, scores, strict=True)]
 
 
 def _table(scores: FloatArray) -> FloatArray:

@@ -245,7 +245,9 @@ class Live:
 
     def predicted(self, links: Sequence[int | Query]) -> Predictions | LabelPredictions:
         """The model's predictions for events by their rows, and for other links."""
-        return predict(self.model, self.graph, links, watch=self._in_time())
+        found = predict(self.model, self.graph, links, watch=self._in_time())
+        assert isinstance(found, Predictions | LabelPredictions)  # without a decision, it predicts nothing else
+        return found
 
     def partners(self, node: int, count: int) -> Predictions:
         """The most likely next partners of a node, best first; none if the model does not predict links."""
