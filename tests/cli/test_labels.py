@@ -101,6 +101,10 @@ def test_an_encoder_of_a_link_model_is_taken(folder, tmp_path):
         (("train", "--model", "tgn", "--about", "node", "--out", "m"), "belong to --task label"),
         (("train", "--model", "tgn", "--task", "label", "--freeze-encoder", "--out", "m"), "--encoder MODEL"),
         (("predict", "--model", "MODEL", "--node", "1", "--next", "3"), "this model predicts labels"),
+        (("predict", "--model", "MODEL", "--top", "3"), "the model predicts labels of events"),
+        (("predict", "--model", "MODEL", "--label", "frau"), "'frau' is not one of the model's classes"),
+        (("predict", "--model", "MODEL", "--label", "distrust", "--top", "3"), "are different decisions"),
+        (("train-explainer", "--model", "MODEL", "--out", "m"), "support only whether a link is predicted"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(folder, words, message, tmp_path, monkeypatch):
@@ -112,6 +116,16 @@ def test_options_that_do_not_fit_are_refused(folder, words, message, tmp_path, m
 def test_a_threshold_decides_which_links_are_predicted():
     assert "1 predicted, 0 missed" in run("predict", "--threshold", 0.3, "--events", 50000)
     assert "0 predicted, 1 missed" in run("predict", "--threshold", 0.9, "--events", 50000)
+
+
+def test_predict_makes_every_decision_and_the_command_it_names_makes_the_same_one():
+    shown = run("predict", "--rather-than", 942, "--events", "59833,59834")
+    assert "ranked above 942" in shown
+    assert shown.rstrip().endswith("cody explain --event 59834 --rather-than 942")
+    (low, high) = json.loads(run("predict", "--between", "0..2", "--events", "59833,59834", "--json"))
+    assert (low["positive"], high["positive"], low["right"]) == (True, False, None)
+    assert "--threshold 0.8" in run("predict", "--threshold", 0.8, "--events", "59834")
+    assert "--rather-than decides about links" in run("predict", "--rather-than", 942, "--node", 5, "--next", 2, code=2)
 
 
 def test_data_without_labels_cannot_be_trained_on_labels(tmp_path):

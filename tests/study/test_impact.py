@@ -124,6 +124,23 @@ def test_labels_of_several_classes():
     assert {each.outcome for each in found.flips} <= {"sum", "not sum"}
 
 
+def test_what_is_no_link_is_not_called_one():
+    graph = random_graph(np.random.default_rng(0), events=60).with_labels([0, 1] * 30, event_name="payment")
+
+    def suspicious(graph, query, changes):
+        return [(sum(set(graph.history(query.src, query.before).tolist()) - change) % 7) - 3 for change in changes]
+
+    model = as_model(suspicious, graph, identity="sums", classes=["fine", "fraud"])
+    found = impact(model, graph, 10, range(20, 60))
+    assert found.called == "payment"
+    page = re.sub(r"<style.*?</style>|<script.*?</script>|<[^>]*>", " ", found.to_html(), flags=re.DOTALL)
+    for said in (str(found), page):
+        assert "payments" in said
+        assert not re.search(r"\blinks?\b", said)
+    kept = cody.even_if(model, graph, graph.query(50))
+    assert not re.search(r"\blinks?\b", str(kept))
+
+
 def test_counts_by_time_and_by_hops_add_up(world):
     model, graph, _ = world
     found = impact(model, graph, [40, 45], LINKS)

@@ -32,7 +32,7 @@ from cody.engine.weights import Weights
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.graph.grid import Grid
-from cody.models.contract import Model
+from cody.models.contract import Model, label_task
 from cody.train.architectures import ARCHITECTURES, Network
 from cody.train.layers import EmbeddingPlan, plan
 from cody.train.tgn import TGN
@@ -126,6 +126,11 @@ class SoftModel:
     def __init__(self, model: Model, *, dtype: torch.dtype = torch.float32) -> None:
         if not isinstance(model, FastTGN | FastTGAT):
             raise CallError(f"gradients are available only for the TGN and TGAT of this package, not for {model!r}")
+        if (task := label_task(model)) is not None:
+            raise CallError(
+                "explainers that learn from gradients support only whether a link is predicted (threshold 0.5); this "
+                f"model predicts labels of {task.about}s"
+            )
         self.fast = model
         self.graph = model.graph
         self.dtype = dtype

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cody.cli.show import Prose, ShownPart, print_parts
 from cody.study.impact import Impact
-from cody.study.impact_words import SHOWN, hops_table, moves_table, notes, sentence, subject, time_table
+from cody.study.impact_words import SHOWN, called, hops_table, moves_table, notes, sentence, subject, time_table
 from cody.utils.words import count
 
 
@@ -26,7 +26,7 @@ def _parts(found: Impact) -> Iterator[ShownPart]:
         if rest > 0:
             yield ""
             moving = "moves" if rest == 1 else "move"
-            yield Prose(f"{count(rest, 'further link')} {moving}; --csv and --json list all.")
+            yield Prose(f"{count(rest, f'further {called(found)}')} {moving}; --csv and --json list all.")
     yield ""
     for note in notes(found):
         yield Prose(note)

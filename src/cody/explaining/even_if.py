@@ -101,6 +101,9 @@ class EvenIf(Form, frozen=True, tag_field="schema", tag=SCHEMA):
     parameters: Annotated[dict[str, Any], Meta(description="what was asked for: candidates, units, policy, budget")] = (
         field(default_factory=dict)
     )
+    subject: Annotated[str, Meta(description="what is decided on: a link, or an event or node that is labelled")] = (
+        "link"
+    )
 
     @property
     def kept_rows(self) -> tuple[int, ...]:
@@ -322,6 +325,7 @@ def _document(
         original=round(looked.original, DECIMALS),
         candidates=tuple(space.rows.tolist()),
         thing=graph.name_of_event() if options.by is None else options.by.noun(graph),
+        subject=about,
         units=bool(space.units),
         alone=alone,
         kept=None if kept is None else tuple(kept_event(space, row) for row in space.rows.tolist() if row in kept),

@@ -63,7 +63,8 @@ def kept_table(found: EvenIf) -> TextTable:
         for each in found.kept or ():
             table.add_row(str(each.row), each.name, f"{each.events:,}")
         return table
-    table = TextTable("#kept", "link", times, "before", whole=[2])
+    pair = "link" if found.subject == "link" else sanitize(found.thing, 24)
+    table = TextTable("#kept", pair, times, "before", whole=[2])
     for each in found.kept or ():
         link = f"{sanitize(each.src, 24)} → {sanitize(each.dst, 24)}"
         table.add_row(str(each.row), link, moment(each.time), earlier(each.time, found.time))

@@ -20,7 +20,7 @@ from cody.explaining.verification import verify_change
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.graph.neighbourhood import hops_from
 from cody.graph.units import Unit
-from cody.models.contract import DECIMALS, Change, Model, check_changes, check_is_model, identity_of
+from cody.models.contract import DECIMALS, Change, Model, check_changes, check_is_model, identity_of, name_of_subject
 from cody.models.decided import decide, decision_of
 from cody.models.deciding import ByLabel, described
 from cody.models.decision import Above, Decision
@@ -127,6 +127,7 @@ class Impact(Form, frozen=True, tag_field="schema", tag=SCHEMA):
             description="links left out because the decision would compare them with themselves, or has too few rivals"
         ),
     ] = 0
+    called: Annotated[str, Meta(description="what is predicted: a link, or an event or node that is labelled")] = "link"
 
     @property
     def flips(self) -> tuple[MovedLink, ...]:
@@ -409,6 +410,7 @@ def _document(
         ),
         half_within=_within(since, moved, 0.5),
         most_within=_within(since, moved, 0.9),
+        called=name_of_subject(model, graph),
         own=found.later.own,
         incomparable=found.later.incomparable,
     )

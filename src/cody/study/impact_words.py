@@ -24,10 +24,15 @@ def sentence(found: Impact) -> str:
     return f"Without {found.removed.name}, {decided}."
 
 
+def called(found: Impact) -> str:
+    """What one prediction is about, as the data call it."""
+    return sanitize(found.called, 24)
+
+
 def reach(found: Impact) -> str:
     """How many links move at all."""
     if not found.reached:
-        return f"No score can change: the model sees nothing of {found.removed.name} at any of these links."
+        return f"No score can change: the model sees nothing of {found.removed.name} at any of these {called(found)}s."
     can = f"{found.reached:,} of {count(found.links, 'score')} can change at all"
     return f"{can}; {found.moved_links:,} move{'s' if found.moved_links == 1 else ''}{_furthest(found)}."
 
@@ -75,7 +80,7 @@ def _incomparable(found: Impact) -> str:
     if not found.incomparable:
         return ""
     have, was, its = ("has", "was", "its") if found.incomparable == 1 else ("have", "were", "their")
-    links = f"{count(found.incomparable, 'link')} of the period"
+    links = f"{count(found.incomparable, called(found))} of the period"
     return f"{links} {have} the node to compare with at one of {its} ends, or too few rivals, and {was} left out."
 
 
@@ -84,7 +89,7 @@ def _own_links(found: Impact) -> str:
     if not found.own or len(found.removed.rows) == 1:
         return ""
     are = "is one of the removed events itself and was" if found.own == 1 else "are removed events themselves and were"
-    return f"{count(found.own, 'link')} of the period {are} left out."
+    return f"{count(found.own, called(found))} of the period {are} left out."
 
 
 def notes(found: Impact) -> list[str]:
@@ -97,7 +102,7 @@ def moves_table(found: Impact, links: Sequence[MovedLink]) -> TextTable:
     dated = bool(links) and is_date(links[0].time)
     time = heading_of_times(links[0].time) if links else "time"
     score = "#margin" if links and links[0].score is None else "#score"
-    table = TextTable("#event", "link", time, "#after", "#hops", score, "#without", "decision", whole=[2])
+    table = TextTable("#event", called(found), time, "#after", "#hops", score, "#without", "decision", whole=[2])
     for each in links:
         before, after = scores_of(each)
         table.add_row(
@@ -122,7 +127,7 @@ def scores_of(link: MovedLink) -> list[str]:
 
 def time_table(found: Impact) -> TextTable:
     """How long the effect lasts."""
-    table = TextTable("time since", "#links", "#mean change", "#flips")
+    table = TextTable("time since", f"#{called(found)}s", "#mean change", "#flips")
     for each in found.by_time:
         table.add_row(each.name, f"{each.links:,}", f"{each.moved:.2g}" if each.moved else "0", f"{each.flips:,}")
     return table
@@ -130,7 +135,7 @@ def time_table(found: Impact) -> TextTable:
 
 def hops_table(found: Impact) -> TextTable:
     """How far it spreads."""
-    table = TextTable("events between", "#links", "#mean change", "#flips")
+    table = TextTable("events between", f"#{called(found)}s", "#mean change", "#flips")
     for each in found.by_hops:
         name = hops_in_words(each.hops)
         table.add_row(name, f"{each.links:,}", f"{each.moved:.2g}" if each.moved else "0", f"{each.flips:,}")
@@ -144,7 +149,7 @@ def hops_in_words(hops: int | None) -> str:
 
 def subject(found: Impact) -> str:
     """What was removed and which links were looked at, in a line."""
-    links = f"{count(found.links, 'link')}, {from_to(found.first, found.last)}"
+    links = f"{count(found.links, called(found))}, {from_to(found.first, found.last)}"
     number = len(found.removed.rows)
     size = "" if number == 1 else f" ({count(number, 'event')})"
     return f"{found.removed.name}{size} · {links}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from cody.study.impact import HopBin, Impact, MovedLink, TimeBin
 from cody.study.impact_words import (
+    called,
     hops_in_words,
     lasting,
     left_out,
@@ -114,7 +115,7 @@ def _plot(found: Impact) -> Markup:
     ]
     drawn = element("svg", *rules, *ticks, *dots, width="100%", height=HEIGHT, role="img", aria_labelledby="plot-title")
     rest = found.moved_links - len(shown)
-    words = "Each point is a link whose score changes: how long after the removed events, and by how much. "
+    words = f"Each point is a {called(found)} whose score changes: how long after the removed events, and by how much. "
     words += "Larger points are decided differently."
     words += f" The {DRAWN:,} that move furthest are drawn." if rest > 0 else ""
     return card("plot", "What moves, and when", words, element("div", drawn, class_="dots-plot"))
@@ -137,21 +138,21 @@ def _title(found: Impact, each: MovedLink) -> str:
 
 def _bars(found: Impact) -> Markup:
     """Means by time and by distance, side by side."""
-    by_time = _rows([(each.name, each) for each in found.by_time])
-    by_hops = _rows([(hops_in_words(each.hops), each) for each in found.by_hops])
+    by_time = _rows([(each.name, each) for each in found.by_time], f"{called(found)}s")
+    by_hops = _rows([(hops_in_words(each.hops), each) for each in found.by_hops], f"{called(found)}s")
     panels = element(
         "div",
         element("div", element("h3", "Time since the events"), by_time, class_="panel"),
-        element("div", element("h3", "Events between link and removed event"), by_hops, class_="panel"),
+        element("div", element("h3", f"Events between {called(found)} and removed event"), by_hops, class_="panel"),
         class_="panels",
     )
-    words = "Mean change of the score over all links of a row, also those that do not move."
+    words = f"Mean change of the score over all {called(found)}s of a row, also those that do not move."
     return card("lasting", "How long it lasts, and how far it spreads", words, panels)
 
 
-def _rows(bins: Sequence[tuple[str, TimeBin | HopBin]]) -> Markup:
+def _rows(bins: Sequence[tuple[str, TimeBin | HopBin]], counted: str) -> Markup:
     most = max((each.moved for _, each in bins), default=0.0) or 1.0
-    heads = element("tr", *(element("th", name, scope="col") for name in ("", "mean change", "", "links", "flips")))
+    heads = element("tr", *(element("th", name, scope="col") for name in ("", "mean change", "", counted, "flips")))
     rows = [
         element(
             "tr",
@@ -182,15 +183,27 @@ def _rows(bins: Sequence[tuple[str, TimeBin | HopBin]]) -> Markup:
 def _table(found: Impact) -> Markup:
     shown = found.moves[:LISTED]
     score = "score" if shown[0].score is not None else "margin"
-    names = ("event", "link", heading_of_times(found.last), "after", "hops", score, "without", "decision", "verified")
+    names = (
+        "event",
+        called(found),
+        heading_of_times(found.last),
+        "after",
+        "hops",
+        score,
+        "without",
+        "decision",
+        "verified",
+    )
     heads = element("tr", *(element("th", name, scope="col") for name in names))
     table = element("table", element("thead", heads), element("tbody", *(_row(found, each) for each in shown)))
     rest = found.moved_links - len(shown)
     words = "Flips first, then by how far the score moves."
     words += (
-        f" {count(rest, 'further link')} {'is' if rest == 1 else 'are'} in the output of --csv." if rest > 0 else ""
+        f" {count(rest, f'further {called(found)}')} {'is' if rest == 1 else 'are'} in the output of --csv."
+        if rest > 0
+        else ""
     )
-    return card("links", "The links", words, element("div", table, class_="scrolled"))
+    return card("links", f"The {called(found)}s", words, element("div", table, class_="scrolled"))
 
 
 def _row(found: Impact, each: MovedLink) -> Markup:
