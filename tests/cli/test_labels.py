@@ -101,7 +101,7 @@ def test_an_encoder_of_a_link_model_is_taken(folder, tmp_path):
         (("train", "--model", "tgn", "--about", "node", "--out", "m"), "belong to --task label"),
         (("train", "--model", "tgn", "--task", "label", "--freeze-encoder", "--out", "m"), "--encoder MODEL"),
         (("predict", "--model", "MODEL", "--node", "1", "--next", "3"), "this model predicts labels"),
-        (("predict", "--model", "MODEL", "--top", "3"), "the model predicts labels of events"),
+        (("predict", "--model", "MODEL", "--top", "3"), "the model predicts labels"),
         (("predict", "--model", "MODEL", "--label", "frau"), "'frau' is not one of the model's classes"),
         (("predict", "--model", "MODEL", "--label", "distrust", "--top", "3"), "are different decisions"),
         (("train-explainer", "--model", "MODEL", "--out", "m"), "support only whether a link is predicted"),
