@@ -55,6 +55,7 @@ class SearchChoice:
 
     allow: str | None = given_by(shared.allow_option)
     why_not: bool = _space(is_flag=True, help=f"Why is the link not predicted? Short for --allow {shared.WHY_NOT}.")
+    actor: str | None = _space(metavar="NODE", help="Change only what this node could: events that start at it.")
     protect: Sequence[str] = given_by(shared.protect_option)
     candidates: int | None = given_by(shared.candidates_option)
     hops: int | None = given_by(shared.hops_option)
@@ -123,6 +124,21 @@ class SearchChoice:
         for option, given in others.items():
             if given:
                 raise CallError(f"--attribute is about removals of single events for one link: leave out {option}")
+
+    def check_actor(self, events: str | None, even_if: bool, by_units: bool) -> None:
+        """Refuse what does not go with --actor."""
+        others = {"--events": events is not None, "--even-if": even_if, "--robust or units": by_units}
+        for other in (name for name, given in others.items() if self.actor is not None and given):
+            raise CallError(f"--actor chooses single events of one link's past: leave out {other}")
+
+    def as_actor(self, chosen: Explainer, graph: TemporalGraph) -> Explainer:
+        """The explainer, with only those edits that the actor could make, if there is one."""
+        if self.actor is None:
+            return chosen
+        from cody.search.actor import done_by
+
+        node = graph.node(self.actor)
+        return replace(chosen, edits=tuple(done_by(node, propose) for propose in chosen.edits))
 
     @property
     def request_options(self) -> dict[str, Any]:
@@ -272,6 +288,7 @@ def explain(
     result.check_pictures(events)
     result.check_bundle(source.model)
     stability.check(events, even_if)
+    search.check_actor(events, even_if, stability.robust or units.kind is not None or units.rule is not None)
     if even_if:
         from cody.cli.even_if import answer_even_if, answer_even_if_of_many, check_even_if
 
@@ -285,9 +302,10 @@ def explain(
     if search.attribute is not None:
         search.check_attribute(chosen, many=events is not None, even_if=even_if)
     named = source.named()
-    chosen = replace(chosen, protect=shared.parse_protected(named.graph, search.protect))
+    chosen = search.as_actor(replace(chosen, protect=shared.parse_protected(named.graph, search.protect)), named.graph)
     queries = _queries(named.graph, link, events)
     names = {"data": named.data(source.data), "model": source.model}
+    names |= {} if search.actor is None else {"actor": search.actor}
     request = Request(chosen, search.request_options, names, decision)
     question = ExplainRequest(source.open(named), named.graph, request)
     link.check(question.model)

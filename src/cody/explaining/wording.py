@@ -306,6 +306,13 @@ def simultaneity(why: Explanation) -> str:
 
 
 def protection(why: Explanation) -> str:
+    """Who could change anything, and what could not be removed; empty if everybody could change everything."""
+    actor = why.parameters.get("actor")
+    own = f"Only {why.event_name}s that start at {sanitize(actor, 24)} could change." if isinstance(actor, str) else ""
+    return " ".join(part for part in (own, _protected(why)) if part)
+
+
+def _protected(why: Explanation) -> str:
     """The events that may not be removed; empty if there are none."""
     return protected_in_words(why.parameters.get("protect"), _occasion(why))
 
