@@ -112,6 +112,9 @@ class LazyVersions:
             self.known[new] = True
         return self.words[index][:, :-2].view(self.dtype)
 
+    def part(self, index: IntArray) -> tuple[LazyVersions, IntArray]:
+        return self, index
+
     @torch.no_grad()
     def _compute(self, index: IntArray) -> FloatArray:
         """What the user's modules make of the states at the start of the batch. [n] → [n, d]"""

@@ -29,7 +29,7 @@ EVENT_NUMBERS = 6_000_000  # of what events add to the gates, which is mostly th
 UNCHANGED = 0  # what it returns instead of a slot; 0 is the slot of no version, whose memory never changes
 
 _DTYPES = {"src": np.int32, "dst": np.int32, "offsets": np.int64, "incidence": np.int64}  # as graphs have them
-_LINEAGE = ("own", "other", "previous", "bit", "usual_own", "usual_other", "index")
+_LINEAGE = ("own", "other", "previous", "bit", "usual_own", "usual_other")
 
 _Setup = structure(
     "_Setup",
@@ -148,10 +148,11 @@ class CompiledFollow:
             self.library.follow_close(self.handle)
 
     def _arrays(self, duplicates: NearDuplicates | None) -> dict[str, NDArray[Any]]:
-        lineage, words = self.lineage, self.model.table.words
+        lineage, words = self.lineage, self.store.usual.words
         children, affected = lineage.children, lineage.affected
         integers = {
             **{name: getattr(lineage, name) for name in _LINEAGE},
+            "index": self.store.index,
             "children": children.numbers,
             "child_start": children.starts,
             "child_count": children.lengths,
@@ -177,7 +178,7 @@ class CompiledFollow:
         }
 
     def _setup(self, duplicates: NearDuplicates | None) -> ctypes.Structure:
-        lineage, table = self.lineage, self.model.table
+        lineage, table = self.lineage, self.store.usual
         return _Setup(
             versions=len(lineage.index),
             events=len(lineage.universe.events),
@@ -234,7 +235,7 @@ class CompiledFollow:
 
     def _repair(self) -> None:
         """Have the damaged versions of the table computed anew."""
-        table, index = self.model.table, self.lineage.index
+        table, index = self.store.usual, self.store.index
         table.read(index[(index >= 0) & (index < len(table.words))])
         self.arrays["table"] = table.words
         self.library.follow_table(self.handle, table.words.ctypes.data)

@@ -30,6 +30,15 @@ class ReadsVersions(Protocol):
     """The versions of memories with nothing changed; see `VersionTable`, which is one."""
 
     dtype: np.dtype[Any]
+
+    def read(self, index: IntArray) -> FloatArray: ...
+    def part(self, index: IntArray) -> tuple[RowsOfWords, IntArray]: ...
+
+
+class RowsOfWords(Protocol):
+    """Versions side by side, each with its checksum, as the compiled form reads them."""
+
+    dtype: np.dtype[Any]
     words: NDArray[np.uint32]
     key: np.uint64
 
@@ -68,6 +77,7 @@ class MemoryStore:
     def __init__(self, model: VersionedMemory, lineage: Lineage) -> None:
         self.model, self.lineage = model, lineage
         self.versions = len(lineage.index)  # V
+        self.usual, self.index = model.table.part(lineage.index)  # what the table has for them, and where
         self.vectors = Vectors(model.weights.sizes.dimension, model.table.dtype)  # by slot; as precise as the table
         self.written = Vectors(1, np.float64)  # by slot: the time of the event that wrote it
         self.unchanged_slot = np.full(self.versions, -1)  # [V] of the unchanged value, once it is read
@@ -81,7 +91,7 @@ class MemoryStore:
         versions = values[unchanged]
         unread = sorted_unique(versions[self.unchanged_slot[versions] < 0])
         if len(unread):
-            self.unchanged_slot[unread] = self.append(unread, self.model.read_versions(self.lineage.index[unread]))
+            self.unchanged_slot[unread] = self.append(unread, self.usual.read(self.index[unread]))
         slots = values - self.versions
         slots[unchanged] = self.unchanged_slot[versions]
         return slots

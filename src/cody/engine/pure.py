@@ -89,9 +89,9 @@ class PureFollow:
 
     def _compute(self, versions: IntArray, own: IntArray, other: IntArray) -> IntArray:
         """The values of versions from those of their parents; the version itself where it is unchanged. [n] → [n]"""
-        graph, table, lineage = self.model.graph, self.model.table, self.lineage
+        graph, table, lineage = self.model.graph, self.store.usual, self.lineage
         own, other = self.store.slots(np.concatenate([own, other])).reshape(2, -1)
-        rows, index = lineage.row[versions], lineage.index[versions]
+        rows, index = lineage.row[versions], self.store.index[versions]
         elapsed = self.model.times[rows] - self.store.written.values[own, 0]
         which, first = PureRows().find(np.stack([versions, elapsed.view(np.int64)], axis=1))  # most add the same
         events = self.gates.events(self.gates.weights.edge(graph, lineage.message[versions[first]]), elapsed[first])

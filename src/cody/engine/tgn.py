@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cody.engine.checkpoints import open_memory_table
 from cody.engine.compiled import CompiledFollow
 from cody.engine.fast import FastModel, Inputs, KnownVectors, VectorRequest
 from cody.engine.library import library
@@ -23,7 +24,7 @@ from cody.engine.replay import MemoryState, Replay
 from cody.engine.rows import numbered_rows
 from cody.engine.short import ShortReplay
 from cody.engine.vectors import NearDuplicates, Vectors
-from cody.engine.versions import VersionTable, Watch, index_of, latest_event, open_versions, versions_in_memory
+from cody.engine.versions import Watch, index_of, latest_event
 from cody.engine.without import MemoryWithout
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.grid import Grid
@@ -167,11 +168,7 @@ class FastTGN(FastModel):
         self.gates = GateMaps(self.weights)
         self.rough_gates = GateMaps(self.weights.astype(np.float32))
         kept = None if table_dtype is None else np.dtype(table_dtype)
-        self.table: VersionTable = (
-            versions_in_memory(self.weights, graph, kept, watch)
-            if folder is None
-            else open_versions(self.weights, graph, kept, folder, watch)
-        )
+        self.table = open_memory_table(self.weights, graph, kept, folder, watch)
 
     @property
     def times(self) -> FloatArray:

@@ -23,11 +23,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cody.engine.replay import MemoryState
 from cody.engine.weights import Weights
 from cody.errors import ModelError, first_line
 from cody.graph import FloatArray, IntArray, TemporalGraph
@@ -74,7 +75,7 @@ class VersionTable:
         self.words = words  # [2E, W + 2]; of a file: a private copy of what is changed, so that reading needs no right
         self.file = file
         self.dtype = dtype  # in which they are kept
-        self.key = np.uint64(int(_digest(network, graph, dtype)[:16], 16))
+        self.key = np.uint64(int(digest_of(network, graph, dtype)[:16], 16))
 
     @property
     def nbytes(self) -> int:
@@ -91,6 +92,10 @@ class VersionTable:
                     f"the memory table {self.file or ''} stays damaged; check the machine's disk and memory"
                 )
         return words[:, :-2].view(self.dtype)
+
+    def part(self, index: IntArray) -> tuple[VersionTable, IntArray]:
+        """Rows of words that hold the versions at `index`, and where: these. See `CheckpointedTable.part`."""
+        return self, index
 
     def write(self, first: int, versions: FloatArray) -> None:
         """Set the versions from index `first` on. [n, d]"""
@@ -170,33 +175,48 @@ def _scatter(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def build_versions(table: VersionTable, watch: Watch | None = None) -> None:
     """Let all events happen, and write every version into the table. `watch` is called with how many have."""
-    for rows, versions in _happen(table.network, table.graph, table.dtype):
-        table.write(2 * int(rows[0]), versions)
+    start = state_at_first(table.network, table.graph, table.dtype)
+    for batch in happen(table.network, table.graph, start):
+        table.write(2 * int(batch.rows[0]), batch.versions)
         if watch is not None:
-            watch(int(rows[-1]) + 1)
+            watch(int(batch.rows[-1]) + 1)
 
 
-def _happen(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> Iterator[tuple[IntArray, FloatArray]]:
-    """The rows of each batch, each row twice, and the versions that they write. [n], [n, d]"""
-    memory = np.zeros((graph.num_nodes, network.sizes.dimension), dtype=dtype)
-    updated = np.zeros(graph.num_nodes)
-    for first in range(0, graph.num_events, network.sizes.batch):
+def state_at_first(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> MemoryState:
+    """The memory of all nodes before the first event, in the precision of a table."""
+    return MemoryState(0, np.zeros((graph.num_nodes, network.sizes.dimension), dtype=dtype), np.zeros(graph.num_nodes))
+
+
+class WrittenBatch(NamedTuple):
+    """What a batch of events writes; each row stands twice, once for either end."""
+
+    rows: IntArray  # [n]
+    nodes: IntArray  # [n]
+    other: IntArray  # [n]
+    last: IntArray  # [nodes of the batch] the places of the versions that these nodes keep
+    versions: FloatArray  # [n, d]
+
+
+def happen(network: Weights, graph: TemporalGraph, start: MemoryState) -> Iterator[WrittenBatch]:
+    """Let all events from a grid line on happen, batch by batch. The memories of `start` are changed."""
+    line, memory, updated = start
+    for first in range(line, graph.num_events, network.sizes.batch):
         rows = batch_rows(graph, network, first)
         nodes, other = ends_of(graph, rows)
         versions = next_versions(network, graph, rows, memory[nodes], memory[other], updated[nodes])
         last = len(nodes) - 1 - np.unique(nodes[::-1], return_index=True)[1]  # a node keeps its last version
         memory[nodes[last]] = versions[last]
         updated[nodes[last]] = graph.time[rows[last]]
-        yield rows, versions
+        yield WrittenBatch(rows, nodes, other, last, versions)
 
 
 def precision_for(network: Weights, graph: TemporalGraph) -> np.dtype[Any]:
     """The precision to keep versions in: single, unless rounding is amplified in the first events."""
-    both = zip(_happen(network, graph, SINGLE), _happen(network, graph, DOUBLE), strict=True)
-    for (rows, single), (_, double) in both:
-        if np.abs(single - double).max() > ROUNDING:
+    single, double = (happen(network, graph, state_at_first(network, graph, kept)) for kept in (SINGLE, DOUBLE))
+    for batch, exact in zip(single, double, strict=True):
+        if np.abs(batch.versions - exact.versions).max() > ROUNDING:
             return DOUBLE
-        if rows[-1] >= EVENTS_COMPARED:
+        if batch.rows[-1] >= EVENTS_COMPARED:
             break
     return SINGLE
 
@@ -233,7 +253,7 @@ def versions_in_memory(
 ) -> VersionTable:
     """The table of a model and a graph, built now; in the precision that it needs unless one is given."""
     dtype = precision_for(network, graph) if dtype is None else dtype
-    table = VersionTable(network, graph, dtype, np.empty(_shape(network, graph, dtype), dtype=np.uint32))
+    table = VersionTable(network, graph, dtype, np.empty(shape_of(network, graph, dtype), dtype=np.uint32))
     build_versions(table, watch)
     return table
 
@@ -247,12 +267,12 @@ def open_versions(
     no room, the table is made in memory. Without a `dtype` it has the precision that it needs.
     """
     files = {
-        kept: folder / f"{_digest(network, graph, kept)}.versions"
+        kept: folder / f"{digest_of(network, graph, kept)}.versions"
         for kept in ((DOUBLE, SINGLE) if dtype is None else (dtype,))
     }
     try:
         for kept, file in files.items():
-            if (opened := _open(network, graph, kept, file)) is not None:
+            if (opened := open_whole(network, graph, kept, file)) is not None:
                 return opened
         dtype = precision_for(network, graph) if dtype is None else dtype
         return _build_on_disk(network, graph, dtype, files[dtype], watch)
@@ -261,8 +281,9 @@ def open_versions(
         return versions_in_memory(network, graph, dtype, watch)
 
 
-def _open(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], file: Path) -> VersionTable | None:
-    shape = _shape(network, graph, dtype)
+def open_whole(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], file: Path) -> VersionTable | None:
+    """The table in this file, if it is there and has the right size."""
+    shape = shape_of(network, graph, dtype)
     try:
         if file.stat().st_size != 4 * shape[0] * shape[1]:
             return None  # damaged beyond repair
@@ -282,10 +303,10 @@ def _build_on_disk(
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".partial")
     with locked(file.with_suffix(".lock")):
-        if (opened := _open(network, graph, dtype, file)) is not None:
+        if (opened := open_whole(network, graph, dtype, file)) is not None:
             return opened  # another process was faster
         try:
-            shape = _shape(network, graph, dtype)
+            shape = shape_of(network, graph, dtype)
             _reserve(partial, 4 * shape[0] * shape[1])
             words = np.memmap(partial, dtype=np.uint32, mode="r+", shape=shape)
             started = time.monotonic()
@@ -296,8 +317,8 @@ def _build_on_disk(
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
-    _clear_unused(file)
-    built = _open(network, graph, dtype, file)
+    clear_unused(file)
+    built = open_whole(network, graph, dtype, file)
     if built is None:
         raise FileNotFoundError(file)
     return built
@@ -311,7 +332,7 @@ def _reserve(file: Path, size: int) -> None:
         opened.truncate(size)
 
 
-def _clear_unused(newest: Path) -> None:
+def clear_unused(newest: Path) -> None:
     """Remove tables that nobody has opened for long, the oldest beyond a total size, and what killed builds left."""
     folder = newest.parent
     total = newest.stat().st_size
@@ -321,17 +342,21 @@ def _clear_unused(newest: Path) -> None:
             file.unlink(missing_ok=True)  # a process that has it open keeps it until it ends
     for left in (*folder.glob("*.partial"), *folder.glob("*.lock")):
         remove_unless_locked(left.with_suffix(".lock"), left.with_suffix(".partial"))
+    for left in folder.glob("*.unfinished"):  # of `checkpoints.py`, where it may be resumed
+        with suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > UNUSED:
+                remove_unless_locked(left.with_suffix(".lock"), left)
 
 
 def _others(newest: Path) -> Iterator[tuple[float, int, Path]]:
     """When each other table was last opened, its size, and its file."""
-    for file in newest.parent.glob("*.versions"):
+    for file in (file for kind in ("versions", "checkpoints") for file in newest.parent.glob(f"*.{kind}")):
         with suppress(FileNotFoundError):  # another process may clear it just now
             if file != newest:
                 yield file.stat().st_mtime, file.stat().st_size, file
 
 
-def _digest(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> str:
+def digest_of(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> str:
     """What the table depends on, as one word: it is the name of the table's file."""
     digest = hashlib.blake2b(digest_size=16)
     for name, array in sorted(network.arrays.items()):
@@ -347,5 +372,6 @@ def _digest(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> str
     return hashlib.blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def _shape(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> tuple[int, int]:
+def shape_of(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any]) -> tuple[int, int]:
+    """How many versions a whole table has, and words for each."""
     return 2 * graph.num_events, network.sizes.dimension * dtype.itemsize // 4 + 2
