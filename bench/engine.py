@@ -348,7 +348,7 @@ def _growth_rows(kind: str, values: dict[str, Any]) -> Iterator[Row]:
 def _grown(kind: str, events: int, settings: BenchSettings, progress: Progress) -> dict[str, Any]:
     progress(f"{events:,} made-up events, {kind}")
     graph = generated(events)
-    network = _random_network(kind, graph, settings.preset, bias=OUT_OF_REACH)
+    network = random_network(kind, graph, settings.preset, bias=OUT_OF_REACH)
     with tempfile.TemporaryDirectory(dir=settings.folder) as place:
         start, start_cpu = time.perf_counter(), time.process_time()
         fast_model(network, graph, Path(place) / "cody" / "versions")
@@ -447,7 +447,7 @@ def late_links(rng: np.random.Generator, graph: TemporalGraph, number: int) -> l
     return found
 
 
-def _random_network(kind: str, graph: TemporalGraph, preset: str, bias: float = 0.0) -> Any:
+def random_network(kind: str, graph: TemporalGraph, preset: str, bias: float = 0.0) -> Any:
     """A network with random weights; `bias` is added to every logit."""
     network = new_network(ARCHITECTURES[kind], graph, PRESETS[preset], seed=0)
     with torch.no_grad():
@@ -459,7 +459,7 @@ def random_model(
     kind: str, graph: TemporalGraph, preset: str, bias: float = 0.0, folder: Path | None = None
 ) -> FastTGN | FastTGAT:
     """The fast model of a network with random weights; `bias` is added to every logit."""
-    return fast_model(_random_network(kind, graph, preset, bias), graph, folder)
+    return fast_model(random_network(kind, graph, preset, bias), graph, folder)
 
 
 def _evaluate(model: FastModel, query: Query, sets: list[Change]) -> Any:

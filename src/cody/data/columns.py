@@ -104,6 +104,8 @@ def _check_rows(column: Any, lengths: Integers, name: str) -> None:
 def whole_numbers(values: NDArray[Any], name: str) -> Integers:
     if values.dtype.kind not in "iuf" or values.ndim != 1:
         raise DataError(f"{name!r} must hold integer node ids, not {values.dtype} of shape {values.shape}")
+    if values.dtype.kind == "i" and values.size and values.min() >= -(2**63 - 1):  # many, so without temporary arrays
+        return values.astype(np.int64, copy=False)
     # Up to this number every integer has its own value: 2^53 - 1 for float64.
     exact = 2 ** (np.finfo(values.dtype).nmant + 1) - 1 if values.dtype.kind == "f" else 2**63 - 1
     if (bad := first_row(~((values == np.round(values)) & (values <= exact) & (values >= -exact)))) is not None:
@@ -133,14 +135,15 @@ def integers_if_possible(column: Any) -> Any:
 
 
 def number_integers(src: Integers, dst: Integers) -> tuple[Integers, Integers, Integers | None]:
-    both = np.concatenate([src, dst])
-    if not both.size:
+    if not src.size:
         raise DataError("there are no events")
-    if both.min() < 0 or both.max() > 4 * len(both):  # sparse: sort instead of marking the ids that occur
-        distinct, rank = np.unique(both, return_inverse=True)
+    largest = int(max(src.max(), dst.max()))
+    if min(src.min(), dst.min()) < 0 or largest > 8 * len(src):  # sparse: sort instead of marking the ids that occur
+        distinct, rank = np.unique(np.concatenate([src, dst]), return_inverse=True)
         return rank[: len(src)], rank[len(src) :], distinct
-    occurs = np.zeros(both.max() + 1, dtype=bool)
-    occurs[both] = True
+    occurs = np.zeros(largest + 1, dtype=bool)
+    occurs[src] = True
+    occurs[dst] = True
     if occurs.all():
         return src, dst, None
     ranks = np.cumsum(occurs) - 1

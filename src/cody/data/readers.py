@@ -360,14 +360,15 @@ def _read_parquet(file: Path, given: GivenColumns, unit: str | None, sort: bool,
     import pyarrow as pa
     from pyarrow import parquet
 
+    tables: list[Any] = []  # in a list, so that `_graph` alone has it
     try:
         chosen = choose_columns(_parquet_head(file), given, labels.label)
         # Ids as dictionaries: a file of a few bytes can repeat a long word in any number of rows.
         with parquet.ParquetFile(file, read_dictionary=[chosen.src, chosen.dst]) as opened:
-            table = _read_batches(opened, chosen.needed, largest_unpacked())
+            tables.append(_read_batches(opened, chosen.needed, largest_unpacked()))
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"the Parquet file is truncated or damaged ({first_line(error)})") from None
-    return _graph(table, chosen, unit, sort, labels)
+    return _graph(tables.pop(), chosen, unit, sort, labels)
 
 
 def _read_batches(opened: Any, columns: list[str], at_most: int) -> Any:
@@ -477,7 +478,17 @@ def _as_arrow(table: Any) -> Any:
 def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool, labels: LabelOptions) -> TemporalGraph:
     if not table.num_rows:
         raise DataError("there are no events")
-    src, dst = (id_column(table[name], name) for name in (chosen.src, chosen.dst))
+    # Arrow's columns go as soon as they are converted: a table of events may be as large as half of the memory.
+    events = [id_column(table[name], name) for name in (chosen.src, chosen.dst)]
+    times = time_column(table[chosen.time], chosen.time, unit)
+    more: dict[str, Any] = {
+        "features": feature_table(table, chosen.features),
+        "feature_names": names_of_features(table, chosen.features),
+        **_labels_in(table, chosen.label, labels),
+    }
+    del table
+    src, dst = events
+    events.clear()
     if isinstance(src, np.ndarray) and isinstance(dst, np.ndarray):
         numbered: tuple[Integers, Integers, NDArray[Any] | None] = number_integers(src, dst)
     elif isinstance(src, np.ndarray) or isinstance(dst, np.ndarray):
@@ -490,13 +501,5 @@ def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool, label
         numbered = number_text(src, dst)
     sources, destinations, names = numbered
     return TemporalGraph.from_arrays(
-        sources,
-        destinations,
-        time_column(table[chosen.time], chosen.time, unit),
-        features=feature_table(table, chosen.features),
-        feature_names=names_of_features(table, chosen.features),
-        names=names,
-        sort=sort,
-        event_name=labels.event_name,
-        **_labels_in(table, chosen.label, labels),
+        sources, destinations, times, names=names, sort=sort, event_name=labels.event_name, **more
     )

@@ -322,7 +322,8 @@ def open_memory_table(
         raise CallError(f"{CHOICE}={chosen}: give whole or checkpoints, or leave it out")
     rows, words = shape_of(network, graph, SINGLE)
     is_large = 4 * rows * words > WHOLE_UP_TO
-    if chosen == "whole" or not (chosen or is_large) or network.dtype != DOUBLE or dtype not in (None, SINGLE):
+    is_double = dtype is not None and dtype != SINGLE
+    if chosen == "whole" or not (chosen or is_large) or network.dtype != DOUBLE or is_double:
         return open_versions(network, graph, dtype, folder, watch)
     digest = digest_of(network, graph, SINGLE)
     if not chosen and (whole := open_whole(network, graph, SINGLE, folder / f"{digest}.versions")) is not None:

@@ -148,11 +148,11 @@ class CompiledFollow:
             self.library.follow_close(self.handle)
 
     def _arrays(self, duplicates: NearDuplicates | None) -> dict[str, NDArray[Any]]:
-        lineage, words = self.lineage, self.store.usual.words
+        lineage, words = self.lineage, self.store.usual.rows.words
         children, affected = lineage.children, lineage.affected
         integers = {
             **{name: getattr(lineage, name) for name in _LINEAGE},
-            "index": self.store.index,
+            "index": self.store.usual.index,
             "children": children.numbers,
             "child_start": children.starts,
             "child_count": children.lengths,
@@ -178,7 +178,7 @@ class CompiledFollow:
         }
 
     def _setup(self, duplicates: NearDuplicates | None) -> ctypes.Structure:
-        lineage, table = self.lineage, self.store.usual
+        lineage, table = self.lineage, self.store.usual.rows
         return _Setup(
             versions=len(lineage.index),
             events=len(lineage.universe.events),
@@ -235,7 +235,7 @@ class CompiledFollow:
 
     def _repair(self) -> None:
         """Have the damaged versions of the table computed anew."""
-        table, index = self.store.usual, self.store.index
+        table, index = self.store.usual
         table.read(index[(index >= 0) & (index < len(table.words))])
         self.arrays["table"] = table.words
         self.library.follow_table(self.handle, table.words.ctypes.data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,17 @@ class RowsOfWords(Protocol):
     def read(self, index: IntArray) -> FloatArray: ...
 
 
+class UsualVersions(NamedTuple):
+    """The versions of a lineage with nothing changed: rows of words, and where each stands in them."""
+
+    rows: RowsOfWords
+    index: IntArray  # [V]
+
+    def read(self, versions: IntArray) -> FloatArray:
+        """Versions by their place in the lineage. [n] → [n, d]"""
+        return self.rows.read(self.index[versions])
+
+
 class VersionedMemory(Protocol):
     """A memory whose versions can be followed: that of our own TGN, or of another library's with the same GRU."""
 
@@ -74,10 +85,9 @@ class MemoryStore:
     value in slot s, which a change has made. So a version is unchanged where its value has the number of the version.
     """
 
-    def __init__(self, model: VersionedMemory, lineage: Lineage) -> None:
-        self.model, self.lineage = model, lineage
+    def __init__(self, model: VersionedMemory, lineage: Lineage, usual: UsualVersions) -> None:
+        self.model, self.lineage, self.usual = model, lineage, usual
         self.versions = len(lineage.index)  # V
-        self.usual, self.index = model.table.part(lineage.index)  # what the table has for them, and where
         self.vectors = Vectors(model.weights.sizes.dimension, model.table.dtype)  # by slot; as precise as the table
         self.written = Vectors(1, np.float64)  # by slot: the time of the event that wrote it
         self.unchanged_slot = np.full(self.versions, -1)  # [V] of the unchanged value, once it is read
@@ -91,7 +101,7 @@ class MemoryStore:
         versions = values[unchanged]
         unread = sorted_unique(versions[self.unchanged_slot[versions] < 0])
         if len(unread):
-            self.unchanged_slot[unread] = self.append(unread, self.usual.read(self.index[unread]))
+            self.unchanged_slot[unread] = self.append(unread, self.usual.read(unread))
         slots = values - self.versions
         slots[unchanged] = self.unchanged_slot[versions]
         return slots

@@ -89,16 +89,16 @@ class PureFollow:
 
     def _compute(self, versions: IntArray, own: IntArray, other: IntArray) -> IntArray:
         """The values of versions from those of their parents; the version itself where it is unchanged. [n] → [n]"""
-        graph, table, lineage = self.model.graph, self.store.usual, self.lineage
+        graph, usual, lineage = self.model.graph, self.store.usual, self.lineage
         own, other = self.store.slots(np.concatenate([own, other])).reshape(2, -1)
-        rows, index = lineage.row[versions], self.store.index[versions]
+        rows = lineage.row[versions]
         elapsed = self.model.times[rows] - self.store.written.values[own, 0]
         which, first = PureRows().find(np.stack([versions, elapsed.view(np.int64)], axis=1))  # most add the same
         events = self.gates.events(self.gates.weights.edge(graph, lineage.message[versions[first]]), elapsed[first])
-        vectors = self.gates.remember(own, other, events[which]).astype(table.dtype)  # as they stand in the table
+        vectors = self.gates.remember(own, other, events[which]).astype(usual.rows.dtype)  # as they stand in the table
         changed = lineage.imagined[versions]
         smallest = 0.0 if self.duplicates is None else self.duplicates.most
-        changed[~changed] = np.abs(vectors[~changed] - table.read(index[~changed])).max(axis=1) > smallest
+        changed[~changed] = np.abs(vectors[~changed] - usual.read(versions[~changed])).max(axis=1) > smallest
         values = versions.copy()
         values[changed] = self.store.values(self._keep(versions[changed], vectors[changed]))
         return values

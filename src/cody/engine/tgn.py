@@ -18,7 +18,7 @@ from cody.engine.fast import FastModel, Inputs, KnownVectors, VectorRequest
 from cody.engine.library import library
 from cody.engine.lineage import Lineage
 from cody.engine.masks import EditableEvents, Masks
-from cody.engine.memory import GateMaps, Gates, MemoryStore, VersionedMemory
+from cody.engine.memory import GateMaps, Gates, MemoryStore, UsualVersions, VersionedMemory
 from cody.engine.pure import PureFollow
 from cody.engine.replay import MemoryState, Replay
 from cody.engine.rows import numbered_rows
@@ -48,8 +48,17 @@ class MemoryPlan(NamedTuple):
 class MemoryInputs:
     """Memory plus features of each node, for any change of the editable events."""
 
-    def __init__(self, model: VersionedMemory, lineage: Lineage, features: FloatArray | None, *, small: float) -> None:
+    def __init__(
+        self,
+        model: VersionedMemory,
+        lineage: Lineage,
+        features: FloatArray | None,
+        *,
+        small: float,
+        usual: UsualVersions | None = None,
+    ) -> None:
         self.model = model
+        self.usual = UsualVersions(*model.table.part(lineage.index)) if usual is None else usual
         self.features = features  # [nodes, d]
         self.lineage = lineage
         self.small = small  # values that differ by no more than this in every number are taken for the same
@@ -67,7 +76,7 @@ class MemoryInputs:
             numbered_rows(2),
             self.sums.length,
         )  # node and slot of its memory → number of the sum
-        self.store = MemoryStore(model, self.lineage)
+        self.store = MemoryStore(model, self.lineage, self.usual)
         gates = Gates(self._gate_maps(), self.store.vectors)
         duplicates = NearDuplicates(width, small) if small else None
         loaded = library()
@@ -91,10 +100,10 @@ class MemoryInputs:
         return not self.small
 
     def exactly(self) -> MemoryInputs:
-        return MemoryInputs(self.model, self.lineage, self.features, small=0.0)
+        return MemoryInputs(self.model, self.lineage, self.features, small=0.0, usual=self.usual)
 
     def finer(self) -> MemoryInputs:
-        return MemoryInputs(self.model, self.lineage, self.features, small=self.small / FINER)
+        return MemoryInputs(self.model, self.lineage, self.features, small=self.small / FINER, usual=self.usual)
 
     @property
     def size(self) -> int:
