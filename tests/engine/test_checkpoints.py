@@ -141,7 +141,7 @@ def test_a_damaged_table_changes_no_answer(tmp_path, part, caplog):
     graph, network = made(7, events=600)
     expected = versions_in_memory(network, graph, SINGLE).read(np.arange(1200))
     file, rng = opened(graph, network, tmp_path).file, np.random.default_rng(3)
-    content, layout = file.read_bytes(), checkpoints._Layout(network, graph)
+    content, layout = file.read_bytes(), checkpoints._FileSections(network, graph)
     end = {"sums": layout.places, "places": layout.places + 4 * 1200}
     first = {"sums": layout.sums, "places": layout.places}.get(part, layout.checkpoints)
     for _ in range(6):

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -87,6 +87,30 @@ def test_a_cluster_gives_the_same_records_though_a_node_is_killed(made, cluster,
     assert dead_nodes() == 1
     assert len(alone) == 48
     assert timeless(read_records(tmp_path / "ray.jsonl")) == timeless(alone)
+
+
+@needs_ray
+@pytest.mark.filterwarnings("default")
+def test_a_worker_that_is_killed_and_a_run_that_is_resumed_lose_and_double_nothing(made, cluster, tmp_path):
+    def fatal_once(graph, query, events, oracle, rng):
+        with suppress(FileExistsError):
+            (tmp_path / "killed").touch(exist_ok=False)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return policies.temporal(graph, query, events, oracle, rng)
+
+    sample, greedy = Sample(4, period=(0.3, 1.0)), EXPLAINERS[1]
+    plan = replace(PLAN, explainers=(replace(greedy, policy=fatal_once),))
+    alone = [step.record for step in run(tmp_path / "alone.jsonl", *made, replace(plan, explainers=(greedy,)), sample)]
+    on_cluster = partial(evaluate_on_ray, cluster[0].address)
+    first = run(tmp_path / "ray.jsonl", *made, plan, sample, evaluate=on_cluster)
+    assert sum(1 for _, step in zip(range(4), first, strict=False) if step.record) > 1
+    first.close()  # as when the driver ends in the middle
+    assert (tmp_path / "killed").exists()
+    before = len(read_records(tmp_path / "ray.jsonl"))
+    rest = [step.record for step in run(tmp_path / "ray.jsonl", *made, plan, sample, evaluate=on_cluster)]
+    found = read_records(tmp_path / "ray.jsonl")
+    assert 0 < before < len(found) == before + sum(record is not None for record in rest)
+    assert timeless(found) == timeless([record for record in alone if record])
 
 
 @needs_ray

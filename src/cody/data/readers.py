@@ -364,7 +364,7 @@ def _read_parquet(file: Path, given: GivenColumns, unit: str | None, sort: bool,
     try:
         chosen = choose_columns(_parquet_head(file), given, labels.label)
         # Ids as dictionaries: a file of a few bytes can repeat a long word in any number of rows.
-        with parquet.ParquetFile(file, read_dictionary=[chosen.src, chosen.dst]) as opened:
+        with parquet.ParquetFile(file, read_dictionary=[chosen.src, chosen.dst], pre_buffer=False) as opened:
             tables.append(_read_batches(opened, chosen.needed, largest_unpacked()))
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"the Parquet file is truncated or damaged ({first_line(error)})") from None
@@ -476,16 +476,21 @@ def _as_arrow(table: Any) -> Any:
 
 
 def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool, labels: LabelOptions) -> TemporalGraph:
+    import pyarrow as pa
+
     if not table.num_rows:
         raise DataError("there are no events")
-    # Arrow's columns go as soon as they are converted: a table of events may be as large as half of the memory.
-    events = [id_column(table[name], name) for name in (chosen.src, chosen.dst)]
-    times = time_column(table[chosen.time], chosen.time, unit)
     more: dict[str, Any] = {
         "features": feature_table(table, chosen.features),
         "feature_names": names_of_features(table, chosen.features),
         **_labels_in(table, chosen.label, labels),
     }
+    # Each of Arrow's columns goes as soon as it is converted: they may take half of the memory.
+    table, events = table.select(list(dict.fromkeys([chosen.src, chosen.dst, chosen.time]))), []
+    for name in (chosen.src, chosen.dst):
+        events.append(id_column(table[name], name))
+        table = table.drop_columns([name]) if name not in (chosen.dst, chosen.time) else table
+    times = time_column(table[chosen.time], chosen.time, unit)
     del table
     src, dst = events
     events.clear()
@@ -499,7 +504,11 @@ def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool, label
         )
     else:
         numbered = number_text(src, dst)
-    sources, destinations, names = numbered
+    *events, names = numbered
+    del src, dst, numbered
+    small = np.int32 if len(times) < 2**30 else np.int64  # there are at most two nodes for each event
+    events = [ids.astype(small, copy=False) for ids in events]
+    pa.default_memory_pool().release_unused()
     return TemporalGraph.from_arrays(
-        sources, destinations, times, names=names, sort=sort, event_name=labels.event_name, **more
+        events.pop(0), events.pop(), times, names=names, sort=sort, event_name=labels.event_name, **more
     )

@@ -83,7 +83,7 @@ class CheckpointedTable:
 
     def __init__(self, network: Weights, graph: TemporalGraph, file: Path) -> None:
         self.network, self.graph, self.file = network, graph, file
-        layout = _Layout(network, graph)
+        layout = _FileSections(network, graph)
         header = layout.header_of(file)
         if header is None:
             raise FileNotFoundError(file)
@@ -146,11 +146,11 @@ class CheckpointedTable:
         """The versions at `wanted`; None where one of them, or of those it takes, does not have its checksum."""
         needed = self._needed(wanted, lambda index: self.places[index] >= 0)
         values = self._with_checkpoints(needed)
-        if not self._are_right(values[needed.stored], needed.index[needed.stored]).all():
+        if not self._are_right(values[needed.stored], needed.versions[needed.stored]).all():
             return None
-        for some in needed.groups(-self.places[needed.index[needed.missing]]):  # parents cost less than their children
+        for some in needed.groups(-self.places[needed.versions[needed.missing]]):  # parents cost less than their children
             self._compute(needed, some, values)
-        if not self._are_right(values[needed.missing], needed.index[needed.missing]).all():
+        if not self._are_right(values[needed.missing], needed.versions[needed.missing]).all():
             return None
         return needed.of(wanted, values)
 
@@ -162,12 +162,12 @@ class CheckpointedTable:
         """
         needed = self._needed(wanted, self._are_intact)
         values = self._with_checkpoints(needed)
-        for some in needed.groups(needed.index[needed.missing] // (2 * self.network.sizes.batch)):
+        for some in needed.groups(needed.versions[needed.missing] // (2 * self.network.sizes.batch)):
             self._compute(needed, some, values)
             place = needed.missing[some]
-            wrong = place[~self._are_right(values[place], needed.index[place])]
+            wrong = place[~self._are_right(values[place], needed.versions[place])]
             if company and len(wrong):
-                values[wrong] = self._of_one_batch(needed.index[wrong])
+                values[wrong] = self._of_one_batch(needed.versions[wrong])
         return needed.of(wanted, values)
 
     def _of_one_batch(self, index: IntArray) -> FloatArray:
@@ -178,7 +178,7 @@ class CheckpointedTable:
         own, other = self._parents(first + np.arange(len(rows)))
         wanted = _present(own, other)
         values = _room(self._computed_in_company(wanted, company=False))
-        parents = (values[_places(wanted, which)] for which in (own, other))
+        parents = values[_places(wanted, own)], values[_places(wanted, other)]
         return next_versions(network, graph, rows, *parents, _written(graph, own))[index - first]
 
     def _needed(self, wanted: IntArray, is_stored: Callable[[IntArray], BoolArray]) -> _Needed:
@@ -206,8 +206,8 @@ class CheckpointedTable:
 
     def _with_checkpoints(self, needed: _Needed) -> FloatArray:
         """Room for versions, with those that are stored; the last row is zero, the memory before the first event."""
-        values = _room(np.zeros((len(needed.index), self.network.sizes.dimension), dtype=self.dtype))
-        places = self.places[needed.index[needed.stored]]
+        values = _room(np.zeros((len(needed.versions), self.network.sizes.dimension), dtype=self.dtype))
+        places = self.places[needed.versions[needed.stored]]
         if len(self.checkpoints):  # damaged places may be any number
             values[needed.stored] = self.checkpoints.take(places, axis=0, mode="clip").view(self.dtype)
         return values
@@ -215,9 +215,9 @@ class CheckpointedTable:
     def _compute(self, needed: _Needed, some: IntArray, values: FloatArray) -> None:
         """Compute some of what is missing from its parents."""
         place, own, other = needed.missing[some], needed.own[some], needed.other[some]
-        written = _written(self.graph, np.where(own >= 0, needed.index[own], -1))
+        written = _written(self.graph, np.where(own >= 0, needed.versions[own], -1))
         parents = values[own], values[other]
-        values[place] = next_versions(self.network, self.graph, needed.index[place] // 2, *parents, written)
+        values[place] = next_versions(self.network, self.graph, needed.versions[place] // 2, *parents, written)
 
     def _are_intact(self, index: IntArray) -> BoolArray:
         """Whether versions are stored, and as they were written. [n] → [n]"""
@@ -255,9 +255,9 @@ class PartInMemory:
 
 
 class _Needed(NamedTuple):
-    """Versions to read, and how those are made that are not stored. A place is one in `index`; -1: there is none."""
+    """Versions to read, and how those are made that are not stored. A place is one in `versions`; -1: there is none."""
 
-    index: IntArray  # [m] ascending
+    versions: IntArray  # [m] their indices, ascending
     missing: IntArray  # [k] the places of those that are not stored
     own: IntArray  # [k] the places of their parents
     other: IntArray  # [k]
@@ -265,7 +265,7 @@ class _Needed(NamedTuple):
     @property
     def stored(self) -> IntArray:
         """The places of the others. [m - k]"""
-        stored = np.ones(len(self.index), dtype=bool)
+        stored = np.ones(len(self.versions), dtype=bool)
         stored[self.missing] = False
         return np.flatnonzero(stored)
 
@@ -275,7 +275,7 @@ class _Needed(NamedTuple):
         return iter(np.split(numbers, np.flatnonzero(np.diff(order[numbers])) + 1) if len(numbers) else [])
 
     def of(self, wanted: IntArray, values: FloatArray) -> FloatArray:
-        result: FloatArray = values[np.searchsorted(self.index, wanted)]
+        result: FloatArray = values[np.searchsorted(self.versions, wanted)]
         return result
 
 
@@ -361,7 +361,7 @@ def open_checkpoints(
 
 def _open(network: Weights, graph: TemporalGraph, file: Path) -> CheckpointedTable | None:
     """The table, if the file is there and finished."""
-    layout = _Layout(network, graph)
+    layout = _FileSections(network, graph)
     header = layout.header_of(file)
     if header is None or header.rows < graph.num_events:
         return None
@@ -376,7 +376,7 @@ class _Header(NamedTuple):
     stored: int  # checkpoints
 
 
-class _Layout:
+class _FileSections:
     """Where things stand in the file of a table, in bytes."""
 
     def __init__(self, network: Weights, graph: TemporalGraph) -> None:
@@ -409,11 +409,12 @@ class _Layout:
 
 def _build(network: Weights, graph: TemporalGraph, file: Path, watch: Watch | None) -> None:
     """Write the table, from where the file ends."""
-    layout = _Layout(network, graph)
+    layout = _FileSections(network, graph)
     header = layout.header_of(file)
+    cost: IntArray = np.zeros(graph.num_nodes, dtype=np.int64)
     if header is None:
         _begin(layout, file)
-        header, state, cost = _Header(0, 0), state_at_first(network, graph, SINGLE), np.zeros(graph.num_nodes, np.int64)
+        header, state = _Header(0, 0), state_at_first(network, graph, SINGLE)
     else:
         logger.info("memory table %s: resumed at event %d of %d", file, header.rows, graph.num_events)
         if watch is not None:
@@ -432,7 +433,7 @@ def _build(network: Weights, graph: TemporalGraph, file: Path, watch: Watch | No
         raise AssertionError(header)
 
 
-def _begin(layout: _Layout, file: Path) -> None:
+def _begin(layout: _FileSections, file: Path) -> None:
     """An empty file, on a disk that has room for the table."""
     free = shutil.disk_usage(file.parent).free
     if free < layout.usual_size:
@@ -470,7 +471,7 @@ class _Block:
         self.checkpoints.append(batch.versions[stored])
         self.rows, self.stored = int(batch.rows[-1]) + 1, self.stored + len(stored)
 
-    def write(self, stream: IO[bytes], layout: _Layout, header: _Header) -> _Header:
+    def write(self, stream: IO[bytes], layout: _FileSections, header: _Header) -> _Header:
         """Write it behind what the file has, which `header` says; then the new header."""
         first = 2 * header.rows
         _write_at(stream, layout.sums + 8 * first, *self.sums)

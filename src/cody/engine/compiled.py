@@ -152,7 +152,7 @@ class CompiledFollow:
         children, affected = lineage.children, lineage.affected
         integers = {
             **{name: getattr(lineage, name) for name in _LINEAGE},
-            "index": self.store.usual.index,
+            "index": self.store.usual.places,
             "children": children.numbers,
             "child_start": children.starts,
             "child_count": children.lengths,

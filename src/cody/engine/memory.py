@@ -49,11 +49,11 @@ class UsualVersions(NamedTuple):
     """The versions of a lineage with nothing changed: rows of words, and where each stands in them."""
 
     rows: RowsOfWords
-    index: IntArray  # [V]
+    places: IntArray  # [V]
 
     def read(self, versions: IntArray) -> FloatArray:
         """Versions by their place in the lineage. [n] → [n, d]"""
-        return self.rows.read(self.index[versions])
+        return self.rows.read(self.places[versions])
 
 
 class VersionedMemory(Protocol):
