@@ -100,7 +100,9 @@ def test_a_worker_that_is_killed_and_a_run_that_is_resumed_lose_and_double_nothi
 
     sample, greedy = Sample(4, period=(0.3, 1.0)), EXPLAINERS[1]
     plan = replace(PLAN, explainers=(replace(greedy, policy=fatal_once),))
-    alone = [step.record for step in run(tmp_path / "alone.jsonl", *made, replace(plan, explainers=(greedy,)), sample)]
+    (tmp_path / "killed").touch()  # not this process
+    alone = [step.record for step in run(tmp_path / "alone.jsonl", *made, plan, sample) if step.record]
+    (tmp_path / "killed").unlink()
     on_cluster = partial(evaluate_on_ray, cluster[0].address)
     first = run(tmp_path / "ray.jsonl", *made, plan, sample, evaluate=on_cluster)
     assert sum(1 for _, step in zip(range(4), first, strict=False) if step.record) > 1
@@ -110,7 +112,7 @@ def test_a_worker_that_is_killed_and_a_run_that_is_resumed_lose_and_double_nothi
     rest = [step.record for step in run(tmp_path / "ray.jsonl", *made, plan, sample, evaluate=on_cluster)]
     found = read_records(tmp_path / "ray.jsonl")
     assert 0 < before < len(found) == before + sum(record is not None for record in rest)
-    assert timeless(found) == timeless([record for record in alone if record])
+    assert timeless(found) == timeless(alone)
 
 
 @needs_ray

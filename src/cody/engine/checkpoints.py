@@ -148,7 +148,7 @@ class CheckpointedTable:
         values = self._with_checkpoints(needed)
         if not self._are_right(values[needed.stored], needed.versions[needed.stored]).all():
             return None
-        for some in needed.groups(-self.places[needed.versions[needed.missing]]):  # parents cost less than their children
+        for some in needed.groups(-self.places[needed.versions[needed.missing]]):  # parents cost less
             self._compute(needed, some, values)
         if not self._are_right(values[needed.missing], needed.versions[needed.missing]).all():
             return None
