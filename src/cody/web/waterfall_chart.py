@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cody.explaining.explanation import Explanation
 from cody.explaining.waterfall import amount, labels, waterfall
+from cody.models.margins import shift
 from cody.web.markup import Markup, element, join
 
 ROW, LEFT, WIDTH, RIGHT = 24, 300, 460, 130  # height of a line; widths of labels, bars and numbers
@@ -22,7 +23,7 @@ def waterfall_chart(why: Explanation) -> Markup:
     parts = [_line(0, f"without all {len(why.shares.rows)}", f"{why.shares.base:.3f}")]
     for number, (step, label) in enumerate(zip(steps, labels(why, steps), strict=True), start=1):
         begin, end = sorted([place(step.begin), place(step.end)])
-        kind = "for" if (step.value > 0) == (why.original > 0) else "against"
+        kind = "against" if shift(why.original, why.original + step.value) > 0 else "for"
         words = "  ".join(part for part in (label[1], label[2]) if part)
         bar = element("rect", x=begin, y=number * ROW + 5, width=max(1.0, end - begin), height=ROW - 10, class_=kind)
         parts += [bar, _line(number, words, amount(step))]
