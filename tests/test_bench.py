@@ -133,6 +133,7 @@ def test_figures_fit_eighty_columns(bench):
         ("bench/code_lines.py", []),
         ("bench/training.py", ["--preset", "compact", "--batches", "1"]),
         ("bench/graph_scale.py", ["--events", "20000", "--queries", "3"]),
+        ("bench/scale.py", [".", "--sizes", "2000", "--links", "1"]),
         ("bench/fading.py", ["--data", "collegemsg", "--model", "tgn-collegemsg", "--events", "53854"]),
         ("bench/estimates.py", ["--links", "1", "--size", "300", "--rows", "2", "--out", "out.json"]),
         pytest.param("bench/follow.py", ["--links", "2", "--evaluations", "20"], marks=compiled_only),
@@ -152,6 +153,7 @@ def test_the_scripts_run(script, words, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(sys, "argv", [script, *words])
     monkeypatch.syspath_prepend(ROOT / Path(script).parent)  # as Python does with a script's folder
     monkeypatch.setenv("CODY_PURE", os.environ.get("CODY_PURE", "0"))
+    monkeypatch.setenv("XDG_CACHE_HOME", os.environ.get("XDG_CACHE_HOME", ""))  # empty: the usual one
     for limit in ("MANY_VERSIONS", "SMALL_CHANGE"):
         monkeypatch.setattr(tgn, limit, getattr(tgn, limit))  # a script that sets it does so for itself
     runpy.run_path(str(ROOT / script), run_name="__main__")
