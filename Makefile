@@ -17,8 +17,8 @@ QUICK = tests/test_contract.py tests/test_errors.py tests/explaining/test_explai
 demo: .venv/installed  ## install into .venv, then show what CoDy does
 	@$(BIN)/cody demo
 
-test: check  ## everything that must hold
-	$(BIN)/python -m pytest
+test: check  ## everything that must hold, on up to four processors
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 quick: .venv/installed-dev  ## what takes less than a minute
 	CODY_EXAMPLES=20 $(BIN)/python -m pytest $(QUICK)

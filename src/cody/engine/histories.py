@@ -35,13 +35,6 @@ class Histories:
         addresses = (array.ctypes.data for array in self.arrays)
         self.log = _Histories(*addresses, graph.num_nodes, graph.num_rows)
 
-    def latest(self, nodes: IntArray, before: IntArray) -> IntArray:
-        """The last real event of each node before a row; -1 where there is none. [n], [n] → [n]"""
-        rows = np.empty(len(nodes), dtype=np.int64)
-        addresses = (array.ctypes.data for array in (contiguous(nodes), contiguous(before), rows))
-        self.library.histories_latest(ctypes.byref(self.log), len(nodes), *addresses)
-        return rows
-
     def attended(self, keys: IntArray, before: IntArray, most: int) -> Attended:
         """What nodes at moments attend to: at most so many events each.
 

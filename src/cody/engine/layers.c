@@ -200,16 +200,6 @@ static int64_t end_of(const Histories *log, int64_t node, int64_t before) {
     return low;
 }
 
-/* The last row of each node below its `before`; -1 where there is none. [count] */
-EXPORT int64_t histories_latest(const Histories *log, int64_t count, const int64_t *nodes, const int64_t *before,
-                                int64_t *latest) {
-    for (int64_t place = 0; place < count; place++) {
-        int64_t end = end_of(log, nodes[place], before[place]);
-        latest[place] = end > log->offsets[nodes[place]] ? log->incidence[end - 1] : NONE;
-    }
-    return count;
-}
-
 /* What nodes at moments attend to: their latest events, and the other ends of these at the same moment.
 
    `keys`: moment · nodes + node; of events moment · rows + row. `below` and `events` get the keys that are needed, each

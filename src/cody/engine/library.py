@@ -43,7 +43,6 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "layer_below": [*[Number] * 2, *[Pointer] * 5],
     "layer_made": [Pointer, *[Number] * 2, *[Pointer] * 6],
     "rows_all": [Pointer, Pointer],
-    "histories_latest": [Pointer, Number, *[Pointer] * 3],
     "histories_attended": [*[Pointer] * 3, *[Number] * 2, *[Pointer] * 6],
     "encode": [*[Number] * 2, *[Pointer] * 4, Number],
     "attend": [*[Number] * 4, Pointer, Pointer, Number, Pointer, Pointer, Pointer],
