@@ -80,7 +80,7 @@ def test_what_it_cannot_be_about_is_refused_before_the_search():
 
 def test_gradients_are_those_of_differences_where_weights_are_continuous():
     from cody.baselines.gradients import gradient_times_input, gradients
-    from cody.study.own import OwnSearch
+    from cody.study.own_function import OwnSearch
 
     graph = cody.load("collegemsg")
     model = cody.load_model("tgat-collegemsg", graph)

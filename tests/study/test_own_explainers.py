@@ -13,7 +13,7 @@ from cody.models.oracles import ORACLES
 from cody.search.policies import spatio_temporal
 from cody.study.conformance import check_explainer
 from cody.study.explainers import Explainer, explainer, find
-from cody.study.own import OwnSearch
+from cody.study.own_function import OwnSearch
 from cody.study.record_file import read_records
 
 MADE = mechanism("joint", episodes=30)

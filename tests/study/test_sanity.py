@@ -10,8 +10,9 @@ from cody.data.mechanisms import mechanism
 from cody.graph import TemporalGraph
 from cody.models import ToyModel
 from cody.models.oracles import ORACLES, randomised
-from cody.study.disturbed import DISTURBANCES, jittered, similarity, with_unrelated_events
+from cody.study.disturbances import DISTURBANCES, jittered, with_unrelated_events
 from cody.study.explainers import explainer
+from cody.study.metrics import similarity
 from cody.study.sanity import cohesiveness, degree_likelihood, gap_likelihood, robust_fidelity
 
 # 0-1 at 0, 0-1 at 10, 2-3 at 20, 0-1 at 30, and the link 0-1 at 40

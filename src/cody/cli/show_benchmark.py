@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from cody.cli.show import Prose, ShownPart
 from cody.study.benchmark import ALL, BenchmarkRow
-from cody.study.disturbed import DISTURBANCES
+from cody.study.disturbances import DISTURBANCES
 from cody.study.truth import Mean
 from cody.utils.tables import TextTable
 

@@ -11,7 +11,7 @@ from cody.errors import BudgetError, CallError
 from cody.graph import IntArray, Query
 from cody.graph.neighbourhood import groups
 from cody.models.contract import Change, Model, Session
-from cody.search.across import search_across
+from cody.search.across_models import search_across
 from cody.search.diverse import search_alternatives
 from cody.search.exhaustive import number_of_sets, prove
 from cody.search.options import SearchOptions, name_and_options

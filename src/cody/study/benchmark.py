@@ -16,7 +16,7 @@ from cody.models.contract import Model
 from cody.study import run as evaluation
 from cody.study.appending import LineAppender, appending_lines
 from cody.study.benchmark_models import ORACLE, BenchmarkModel, benchmark_model
-from cody.study.disturbed import DISTURBANCES, RANDOMISED, RETRAINED, Disturbance, MovedLog, similarities
+from cody.study.disturbances import DISTURBANCES, RANDOMISED, RETRAINED, Disturbance, MovedLog, similarities
 from cody.study.explainers import Explainer
 from cody.study.instances import Link
 from cody.study.record import KINDS, Record

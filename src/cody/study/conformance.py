@@ -19,7 +19,7 @@ from cody.models.contract import Model, OffersOther, checked_logits, open_sessio
 from cody.models.oracles import ORACLES
 from cody.search.policies import spatio_temporal
 from cody.study.explainers import Explainer, explainer
-from cody.study.own import OwnFunction, OwnSearch
+from cody.study.own_function import OwnFunction, OwnSearch
 
 FEW = 5  # evaluations, or candidates
 NOTHING = frozenset[int]()

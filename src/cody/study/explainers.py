@@ -29,7 +29,7 @@ from cody.search import Search, attributions, policies
 from cody.search.options import name_and_options, options_of
 from cody.search.policies import Policy
 from cody.search.proposals import Proposer, additions, check_proposers, moves, removals
-from cody.study.own import OwnSearch, is_own, own_search
+from cody.study.own_function import OwnSearch, is_own, own_search
 from cody.utils.signatures import readable_help
 
 
@@ -236,7 +236,7 @@ def known(search: str, policy: str) -> Entry | None:
 def find(name: str, policy: str | None = None) -> Entry:
     """The entry of that name. A search by itself takes a policy: by default the nearest events first.
 
-    `module:function` is an explainer of the user's (`cody.study.own`).
+    `module:function` is an explainer of the user's (`cody.study.own_function`).
 
     >>> find("cody").name, find("cody", "temporal").name, find("cody-temporal").name, find("pbone").name
     ('cody-spatio-temporal', 'cody-temporal', 'cody-temporal', 'pbone')

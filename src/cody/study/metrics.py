@@ -194,6 +194,16 @@ def jaccard(records: Sequence[Record], others: Sequence[Record]) -> float | None
     return float(np.mean(common)) if common else None
 
 
+def similarity(rows: Iterable[Hashable], others: Iterable[Hashable]) -> float:
+    """|X ∩ Y| / |X ∪ Y|, 1 if both are empty.
+
+    >>> similarity([1, 2], [2, 3]), similarity([], [])
+    (0.3333333333333333, 1.0)
+    """
+    one, other = set(rows), set(others)
+    return len(one & other) / len(one | other) if one | other else 1.0
+
+
 def recall(records: Sequence[Record], causes: Sequence[Set[int]]) -> float | None:
     """Where the true causes of links are known: mean of |X ∩ causes| / |causes|, over links that have any.
 
@@ -215,8 +225,7 @@ def _explanations(records: Iterable[Record]) -> dict[Hashable, list[frozenset[Ha
 
 
 def _overlap(some: list[frozenset[Hashable]], others: list[frozenset[Hashable]]) -> float:
-    pairs = [(len(one & other), len(one | other)) for one, other in product(some, others)]
-    return float(np.mean([shared / union if union else 1.0 for shared, union in pairs]))
+    return float(np.mean([similarity(one, other) for one, other in product(some, others)]))
 
 
 class Interval(NamedTuple):

@@ -1,6 +1,6 @@
 """Checks of explanations that need no known cause: each is a function of one explanation, its log and its model.
 
-X is what an explanation names, C its candidates, t the time of the link. `cody.study.disturbed` has the checks that
+X is what an explanation names, C its candidates, t the time of the link. `cody.study.disturbances` has the checks that
 compare two explanations of a link: of a randomised model, with another seed, of a log that differs where it should not
 matter.
 """

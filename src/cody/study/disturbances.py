@@ -7,7 +7,7 @@ slightly off, or with an unrelated event just before the link, it should be the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 from cody.data.mechanisms import PERSON, PlantedCauses
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.models.margins import flips
+from cody.study.metrics import similarity
 from cody.study.record import Record
 from cody.utils.signatures import readable_help
 
@@ -94,16 +95,6 @@ DISTURBANCES = {
         Disturbance("training", "similarity with another seed of the training", model=RETRAINED),
     )
 }
-
-
-def similarity(rows: Iterable[int], others: Iterable[int]) -> float:
-    """|X ∩ Y| / |X ∪ Y|, 1 if both are empty.
-
-    >>> similarity([1, 2], [2, 3]), similarity([], [])
-    (0.3333333333333333, 1.0)
-    """
-    one, other = set(rows), set(others)
-    return len(one & other) / len(one | other) if one | other else 1.0
 
 
 def similarities(
