@@ -34,15 +34,15 @@ from cody.explaining.claims import (
 )
 from cody.explaining.document import from_text
 from cody.explaining.even_if import SCHEMA as EVEN_IF
-from cody.explaining.even_if import EvenIf, read_even_if
+from cody.explaining.even_if import EvenIf
 from cody.explaining.explanation import Explanation
 from cody.graph import TemporalGraph, verify_graph
 from cody.models.contract import Model, identity_of
 from cody.models.decision import Decision
 from cody.models.folder import find_model
 from cody.utils.files import replacing, scratch_folder
-from cody.utils.forms import Count, Form, as_plain, parse, read, unknown_schema
-from cody.utils.words import count, sanitize, to_json
+from cody.utils.forms import Count, Document, parse
+from cody.utils.words import count, sanitize
 
 SCHEMA = "cody/bundle/1"
 CONTENTS, DOCUMENT, PAGE, README = "bundle.json", "why.json", "why.html", "README.txt"
@@ -61,9 +61,10 @@ To check every claim, with cody {version} or later:  cody verify {name}{option}
 """
 
 
-class BundleContents(Form, frozen=True, tag_field="schema", tag=SCHEMA):
+class BundleContents(Document, frozen=True, tag_field="schema", tag=SCHEMA):
     """What a bundle holds."""
 
+    kind = "a bundle"
     version: Annotated[str, Meta(description="of this package")]
     data: Annotated[str, Meta(description="identity of the whole log")]
     past: Annotated[str, Meta(description="identity of its events up to the link, which are here")]
@@ -110,7 +111,7 @@ def write_bundle(
         files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
         sums = {name: _sha256(path.read_bytes()) for name, path in files.items()}
         contents = BundleContents(__version__, why.data, past.identity, past.num_events, why.model, sums)
-        (folder / CONTENTS).write_text(to_json(as_plain(contents)) + "\n", encoding="utf-8")
+        (folder / CONTENTS).write_text(contents.to_json() + "\n", encoding="utf-8")
         _pack({CONTENTS: folder / CONTENTS, **files}, file)
     return file
 
@@ -201,10 +202,7 @@ def _unpack(file: Path, folder: Path) -> BundleContents:
         names = archive.namelist()
         if CONTENTS not in names:
             raise DataError(f"this is not a bundle: it has no {CONTENTS}")
-        plain = parse(archive.read(CONTENTS), "a bundle")
-        if plain.get("schema") != SCHEMA:
-            raise unknown_schema(plain.get("schema"), "a bundle", SCHEMA)
-        contents = read(plain, BundleContents, "a bundle")
+        contents = BundleContents.from_json(archive.read(CONTENTS))
         if sorted(names) != sorted([CONTENTS, *contents.files]):
             raise DataError("its files are not those that it lists")
         if sum(entry.file_size for entry in archive.infolist()) > MOST:
@@ -311,7 +309,7 @@ def _belong_together(bundle: Bundle) -> Iterator[Claim]:
 
 def _answer(document: str) -> Explanation | EvenIf:
     plain = parse(document, "an explanation")
-    return read_even_if(plain) if plain.get("schema") == EVEN_IF else from_text(document)
+    return EvenIf.from_dict(plain) if plain.get("schema") == EVEN_IF else from_text(document)
 
 
 def _beginning(bundle: Bundle, graph: TemporalGraph | None) -> Iterator[Claim]:

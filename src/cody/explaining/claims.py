@@ -17,7 +17,7 @@ import numpy as np
 from cody.errors import CallError, CodyError
 from cody.explaining.document import DERIVED, ExplanationDocument, document_of, explanation_of, read_document, to_plain
 from cody.explaining.even_if import SCHEMA as EVEN_IF
-from cody.explaining.even_if import EvenIf, read_even_if
+from cody.explaining.even_if import EvenIf
 from cody.explaining.explanation import Event, Explanation, Verification
 from cody.explaining.pipeline import event_with_features, scope_of, surroundings_of
 from cody.explaining.settings import near_units
@@ -124,7 +124,7 @@ def verify_explanation(
     if plain.get("schema") == EVEN_IF:
         from cody.explaining.even_if_claims import verify_even_if  # which builds on this module
 
-        found = read_even_if(plain)
+        found = EvenIf.from_dict(plain)
         data = same_data(found.data, graph, beginning_of)
         return verify_even_if(found, model, graph, data=data, sets=sets, decision=decision, watch=watch)
     form = read_document(plain)

@@ -39,9 +39,9 @@ from cody.search.run import ranked
 from cody.search.space import SearchSpace
 from cody.search.sufficient import KeptCandidates, OnlyKept, Sufficient, smallest_sufficient
 from cody.utils.deadline import check_seconds
-from cody.utils.forms import Count, Form, as_plain, parse, read, unknown_schema
+from cody.utils.forms import Count, Document, Form
 from cody.utils.signatures import readable_help
-from cody.utils.words import is_date, sanitize, to_json
+from cody.utils.words import is_date, sanitize
 
 SCHEMA = "cody/even-if/1"
 KINDS = (pair, node, day)  # units of which the largest one is looked for
@@ -68,9 +68,10 @@ class Missing(Form, frozen=True):
     verified: Annotated[str, Meta(description="how the reference confirmed it; empty: it was not used")] = ""
 
 
-class EvenIf(Form, frozen=True, tag_field="schema", tag=SCHEMA):
+class EvenIf(Document, frozen=True, tag_field="schema", tag=SCHEMA):
     """What could be missing without any effect on one decision."""
 
+    kind = "an even-if"
     version: str
     model: Annotated[str, Meta(description="identity")]
     data: Annotated[str, Meta(description="identity")]
@@ -115,34 +116,14 @@ class EvenIf(Form, frozen=True, tag_field="schema", tag=SCHEMA):
         """The answer in a sentence."""
         return even_if_words.sentence(self)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, with a checksum."""
-        return as_plain(self)
-
-    def to_json(self) -> str:
-        """The document."""
-        return to_json(self.to_dict())
-
     def to_html(self) -> str:
         """A page that shows all of it, one self-contained file."""
         from cody.web.even_if_page import even_if_page  # whoever wants no page need not wait for it
 
         return even_if_page(self)
 
-    @classmethod
-    def from_json(cls, text: str | bytes) -> EvenIf:
-        """The answer in a document; a damaged one is rejected."""
-        return read_even_if(parse(text, "an even-if"))
-
     def __str__(self) -> str:
         return even_if_words.text(self)
-
-
-def read_even_if(document: dict[str, Any]) -> EvenIf:
-    """The answer in a document; a damaged one is rejected."""
-    if document.get("schema") != SCHEMA:
-        raise unknown_schema(document.get("schema"), "an even-if", SCHEMA)
-    return read(document, EvenIf, "an even-if")
 
 
 @readable_help

@@ -31,7 +31,7 @@ from cody.explaining.explanation import (
     Neighbour,
     Surroundings,
 )
-from cody.explaining.stability import checked_models, with_stability
+from cody.explaining.stability import check_models, with_stability
 from cody.explaining.verification import VerifiedAnswer, gives_probabilities, verify
 from cody.graph import IntArray, Query, TemporalGraph, check_query, is_in
 from cody.graph.dependants import Rule, as_rule
@@ -44,7 +44,7 @@ from cody.models.contract import (
     Model,
     as_seen,
     attended_by,
-    check_is_model,
+    check_belongs,
     graph_of,
     identity_of,
     model_on,
@@ -169,7 +169,7 @@ def explain(
     query = check_explainable(model, graph, query)
     if robust and not also:
         raise CallError("robust prefers what flips the decision of other models, too: give them as also")
-    checked_models(also or {}, graph)
+    check_models(also or {}, graph)
     options = SearchOptions(
         policy=policy,
         search=search,
@@ -222,10 +222,7 @@ def check_explainable(model: Model, graph: TemporalGraph, query: Query) -> Query
     """
     if not isinstance(graph, TemporalGraph):
         raise CallError(f"the second argument is the graph, as cody.load gives it, not {str(graph)[:60]!r}")
-    check_is_model(model)
-    known = graph_of(model)
-    if known is not None and known.base_identity != graph.base_identity:
-        raise CallError(f"the model was made for the graph {known.identity}, and this is {graph.identity}")
+    check_belongs(model, graph)
     check_query(graph, query)
     query = Query(int(query.src), int(query.dst), float(query.time), int(query.before))
     return about_node(query) if subject_of(model) == "node" else query

@@ -11,7 +11,7 @@ from cody.explaining.explanation import ADDED, MOVED, REMOVED, Elsewhere, Event
 from cody.explaining.verification import reference_logit
 from cody.graph import Query, TemporalGraph
 from cody.graph.edits import Add, Edit, Move
-from cody.models.contract import DECIMALS, Change, Model, check_is_model, graph_of, identity_of, model_on
+from cody.models.contract import DECIMALS, Change, Model, check_belongs, identity_of, model_on
 from cody.models.decided import decide
 from cody.utils.words import is_date
 
@@ -36,7 +36,7 @@ def with_stability(
         also: Other models of the same log, by name.
         noise: Whether to ask this model a minute later, and with an unrelated event more.
     """
-    checked_models(also, graph)
+    check_models(also, graph)
     if graph.imagined is not None:
         raise CallError("other models and noise need a log without imagined rows")
     changes = counterfactuals_of(why)
@@ -48,10 +48,10 @@ def with_stability(
         _asked(name, identity_of(other), why, _moved(other, longer), longer, why.query, changes)
         for name, other in also.items()
     ]
-    return replace(why, elsewhere=(*found, *(_under_noise(why, model, graph, edits, changes) if noise else ())))
+    return replace(why, elsewhere=(*found, *(_under_noise(why, model, graph, longer, edits, changes) if noise else ())))
 
 
-def checked_models(also: Mapping[str, Model], graph: TemporalGraph) -> None:
+def check_models(also: Mapping[str, Model], graph: TemporalGraph) -> None:
     """Reject what is no model, or a model of another log.
 
     Args:
@@ -59,10 +59,7 @@ def checked_models(also: Mapping[str, Model], graph: TemporalGraph) -> None:
         graph: The log of events.
     """
     for name, model in also.items():
-        check_is_model(model)
-        known = graph_of(model)
-        if known is not None and known.base_identity != graph.base_identity:
-            raise CallError(f"{name} was made for the graph {known.identity}, and this is {graph.identity}")
+        check_belongs(model, graph, name)
 
 
 def counterfactuals_of(why: Explanation) -> list[Change]:
@@ -113,10 +110,14 @@ def _asked(
 
 
 def _under_noise(
-    why: Explanation, model: Model, graph: TemporalGraph, edits: Sequence[Edit], changes: Sequence[Change]
+    why: Explanation,
+    model: Model,
+    graph: TemporalGraph,
+    longer: TemporalGraph,
+    edits: Sequence[Edit],
+    changes: Sequence[Change],
 ) -> Iterator[Elsewhere]:
     """The same model about the link a little later, and with an event more that has nothing to do with it."""
-    longer = graph.imagine(edits) if edits else graph
     query, dated = why.query, is_date(why.query.time)
     delay = MINUTE if dated else PART * float(graph.time[graph.num_events - 1] - graph.time[0])
     name = "a minute later" if dated else f"{delay:.3g} later"

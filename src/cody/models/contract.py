@@ -655,6 +655,20 @@ def check_is_model(model: Any) -> None:
         )
 
 
+def check_belongs(model: Any, graph: TemporalGraph, name: str = "the model") -> None:
+    """Reject what is not a model, and a model of another log.
+
+    Args:
+        model: The model.
+        graph: The log of events.
+        name: What errors call the model.
+    """
+    check_is_model(model)
+    known = graph_of(model)
+    if known is not None and known.base_identity != graph.base_identity:
+        raise CallError(f"{name} was made for the graph {known.identity}, and this is {graph.identity}")
+
+
 def describe(model: Any) -> str:
     return repr(str(model)[:60])
 

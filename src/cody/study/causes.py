@@ -20,18 +20,18 @@ from cody.errors import CallError
 from cody.explaining.explanation import Explanation
 from cody.explaining.stability import counterfactuals_of
 from cody.explaining.verification import reference_logit
-from cody.graph import Query, TemporalGraph
+from cody.graph import TemporalGraph
 from cody.graph.units import Label, UnitKind
-from cody.models.contract import Change, Model, check_is_model, graph_of, identity_of
+from cody.models.contract import Change, Model, check_belongs, identity_of
 from cody.models.decided import decide
 from cody.models.decision import Decision, InTop, RatherThan
 from cody.models.margins import flips
 from cody.search.result import distinct
 from cody.study import causes_words
 from cody.study.link_margins import margins_without
-from cody.utils.forms import Count, Form, as_plain, parse, read, unknown_schema
+from cody.utils.forms import Count, Document, Form
 from cody.utils.signatures import readable_help
-from cody.utils.words import sanitize, to_json
+from cody.utils.words import sanitize
 
 SCHEMA = "cody/causes/1"
 MOST = 10  # causes
@@ -53,9 +53,10 @@ class SharedCause(Form, frozen=True):
     rows: Annotated[tuple[Count, ...], Meta(description="its events")]
 
 
-class SharedCauses(Form, frozen=True, tag_field="schema", tag=SCHEMA):
+class SharedCauses(Document, frozen=True, tag_field="schema", tag=SCHEMA):
     """Without what most of these predictions fall."""
 
+    kind = "a document of shared causes"
     version: str
     data: Annotated[str, Meta(description="identity")]
     model: Annotated[str, Meta(description="identity")]
@@ -82,22 +83,6 @@ class SharedCauses(Form, frozen=True, tag_field="schema", tag=SCHEMA):
         columns = ("name", "events", "falls", "more", "own")
         named = ({"number": number} | asdict(cause) for number, cause in enumerate(self.causes, start=1))
         return [{name: row[name] for name in ("number", *columns)} for row in named]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, with a checksum."""
-        return as_plain(self)
-
-    def to_json(self) -> str:
-        """The document."""
-        return to_json(self.to_dict())
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> SharedCauses:
-        """The causes in a document; a damaged one is rejected."""
-        document = parse(text, "a document of shared causes")
-        if document.get("schema") != SCHEMA:
-            raise unknown_schema(document.get("schema"), "a document of shared causes", SCHEMA)
-        return read(document, cls, "a document of shared causes")
 
     def to_html(self) -> str:
         """A page that shows all of it, one self-contained file."""
@@ -162,10 +147,7 @@ def shared_causes(
 
 def _checked(explanations: Iterable[Explanation], model: Model, graph: TemporalGraph) -> list[Explanation]:
     """The explanations in the order of time, each prediction once; those of other data or models are rejected."""
-    check_is_model(model)
-    own = graph_of(model)
-    if own is not None and own.base_identity != graph.base_identity:
-        raise CallError(f"the model was made for the graph {own.identity}, and this is {graph.identity}")
+    check_belongs(model, graph)
     whys = {(why.query, str(why.decision)): why for why in explanations}
     if not whys:
         raise CallError("there are no explanations, so there is nothing that they could share")
@@ -248,8 +230,8 @@ class _GreedyCauses:
         while left and len(self.causes) < most and len(fallen) < len(self.whys):
             ranked = sorted(left, key=lambda cause: (-self.explains(gone, cause.rows), cause.name))[: self.tried]
             tries = [(self.falling(gone | cause.rows), cause) for cause in ranked]
-            found, best = max(tries, key=lambda pair: (len(pair[0]), self.explains(gone, pair[1].rows)))
-            verified = self.verified(gone | best.rows, found)
+            _, best = max(tries, key=lambda pair: (len(pair[0]), self.explains(gone, pair[1].rows)))
+            verified = self.verified(gone | best.rows)
             comes_closer = len(verified) == len(fallen) and self.explains(gone, best.rows) > 0
             if len(verified) <= len(fallen) and not comes_closer:
                 break
@@ -289,17 +271,17 @@ class _GreedyCauses:
             places.setdefault(_unnamed(why.decision), []).append(place)
         return places
 
-    def verified(self, gone: Change, found: frozenset[int]) -> frozenset[int]:
+    def verified(self, gone: Change) -> frozenset[int]:
         """Which predictions fall, by the reference implementation: of all that these events can reach."""
         reached = [place for place, why in enumerate(self.whys) if any(row < why.query.before for row in gone)]
-        return frozenset(place for place in reached if self.falls(self.whys[place], gone, place in found))
+        return frozenset(place for place in reached if self.falls(self.whys[place], gone))
 
-    def falls(self, why: Explanation, gone: Change, expected: bool) -> bool:
-        query: Query = why.query
-        change = frozenset(row for row in gone if row < query.before)
-        decided = decide(self.model, self.graph, query, why.decision)
+    def falls(self, why: Explanation, gone: Change) -> bool:
+        """Whether a prediction falls, by the reference implementation."""
+        change = frozenset(row for row in gone if row < why.query.before)
+        decided = decide(self.model, self.graph, why.query, why.decision)
         self.replays += 1
-        return flips(why.original, reference_logit(decided, query, change, full=False)[0])
+        return flips(why.original, reference_logit(decided, why.query, change, full=False)[0])
 
     def cause(self, best: PossibleCause, fallen: frozenset[int], before: int) -> SharedCause:
         own = sum(bool(best.nodes & {*self.whys[place].query[:2]}) for place in fallen)

@@ -29,9 +29,9 @@ from cody.models.predictions import PERIOD, rows_between
 from cody.study import impact_words
 from cody.study.link_margins import LinkMargins, Watch, margins_without
 from cody.study.report import age_bins
-from cody.utils.forms import Count, Form, as_plain, parse, read, unknown_schema
+from cody.utils.forms import Count, Document, Form
 from cody.utils.signatures import readable_help
-from cody.utils.words import is_date, to_json
+from cody.utils.words import is_date
 
 if TYPE_CHECKING:
     import pandas
@@ -103,9 +103,10 @@ class HopBin(Form, frozen=True):
     flips: Count
 
 
-class Impact(Form, frozen=True, tag_field="schema", tag=SCHEMA):
+class Impact(Document, frozen=True, tag_field="schema", tag=SCHEMA):
     """Which predictions would be other ones without some events: how far, how long, and at what distance."""
 
+    kind = "an impact"
     version: str
     model: Annotated[str, Meta(description="identity")]
     data: Annotated[str, Meta(description="identity")]
@@ -153,22 +154,6 @@ class Impact(Form, frozen=True, tag_field="schema", tag=SCHEMA):
     def sentence(self) -> str:
         """The finding in a sentence."""
         return impact_words.sentence(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, with a checksum."""
-        return as_plain(self)
-
-    def to_json(self) -> str:
-        """The document."""
-        return to_json(self.to_dict())
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Impact:
-        """The impact in a document; a damaged one is rejected."""
-        document = parse(text, "an impact")
-        if document.get("schema") != SCHEMA:
-            raise unknown_schema(document.get("schema"), "an impact", SCHEMA)
-        return read(document, cls, "an impact")
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each link that moves, for csv."""

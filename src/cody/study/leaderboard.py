@@ -15,10 +15,9 @@ from cody.errors import CallError, DataError
 from cody.study.benchmark import BenchmarkAnswer, answers_in, check_log
 from cody.study.benchmark_models import ORACLE
 from cody.study.record_file import read_runs
-from cody.utils.forms import Count, Form, as_line, parse, read
+from cody.utils.forms import Count, Document, Form, as_line
 
 SCHEMA = "cody/leaderboard/1"
-WHAT = "a leaderboard entry"
 LINKS = 20  # of each mechanism: what a row of the leaderboard is about
 PACKAGES = ("numpy", "torch")
 
@@ -44,9 +43,10 @@ class EntryAnswers(Form, frozen=True, kw_only=True):
     checks: dict[str, tuple[float | None, ...]]
 
 
-class LeaderboardEntry(Form, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
+class LeaderboardEntry(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
     """What some explainers named, and with what it was made."""
 
+    kind = "a leaderboard entry"
     authors: str
     url: str
     note: str
@@ -143,7 +143,7 @@ def read_entry(path: str | Path) -> LeaderboardEntry:
         text = Path(path).read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
-    entry = read(parse(text, WHAT), LeaderboardEntry, WHAT)
+    entry = LeaderboardEntry.from_json(text)
     for group in entry.answers:
         check_log(group.log, group.data_identity)
         columns: Sequence[Sequence[Any]] = (group.rows, group.candidates, group.evaluations, group.seconds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -21,6 +21,33 @@ Shape = TypeVar("Shape")
 
 class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A JSON object. A field that it does not know is an error: it may be a misspelt or damaged one."""
+
+
+class Document(Form, frozen=True):
+    """A form that is a document of its own: a subclass gives `tag_field="schema"`, its schema as `tag`, and `kind`."""
+
+    kind: ClassVar[str]  # what errors call it: "an impact"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, with a checksum."""
+        return as_plain(self)
+
+    def to_json(self) -> str:
+        """The document."""
+        return to_json(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> Self:
+        """What a document says; a damaged one is rejected."""
+        schema = str(cls.__struct_config__.tag)
+        if document.get("schema") != schema:
+            raise unknown_schema(document.get("schema"), cls.kind, schema)
+        return read(document, cls, cls.kind)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """What a document says; a damaged one is rejected."""
+        return cls.from_dict(parse(text, cls.kind))
 
 
 def as_plain(form: Form) -> dict[str, Any]:
