@@ -62,5 +62,5 @@ def test_without_a_clone_it_says_what_to_set(tmp_path, monkeypatch):
     monkeypatch.delenv(clones.CLONE, raising=False)
     with pytest.raises(CallError, match="set CODY_CLONE"):
         clones.official_cody(MODEL, MADE.graph, query, MADE.graph.history(query.src, query.before))
-    with pytest.raises(CallError, match="it is no clone"):
+    with pytest.raises(CallError, match="it is not a clone"):
         clones.official_cody(MODEL, MADE.graph, query, [1], clone=tmp_path)

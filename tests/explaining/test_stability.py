@@ -96,7 +96,7 @@ def test_where_nothing_flips_all_models_most_of_them_count():
     why = cody.explain(first, small, small.query(3), also=also, robust=True)
     assert sorted(why.rows) == [1, 2]
     assert why.stability == (
-        "Holds in 2 of 3 models, not in stubborn. 1 model decided otherwise from the start: other."
+        "Holds in 2 of 3 models, not in stubborn. 1 model decided differently from the start: other."
     )
 
 

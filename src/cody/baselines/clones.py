@@ -57,7 +57,7 @@ def official_cody(
     if not folder:
         raise CallError(f"the folder of a clone of https://github.com/daniel-gomm/CoDy is missing: set {CLONE}")
     if not (Path(folder) / "cody" / "explainer" / "cody.py").is_file():
-        raise CallError(f"{str(folder)!r} has no cody/explainer/cody.py: it is no clone of daniel-gomm/CoDy")
+        raise CallError(f"{str(folder)!r} has no cody/explainer/cody.py: it is not a clone of daniel-gomm/CoDy")
     if not len(candidates):
         return []
     away = distances(graph, query, candidates)
@@ -104,13 +104,13 @@ class TheirProcess:
         try:
             self._send(question)
             while True:
-                said = self._receive()
-                if "rows" in said:
+                message = self._receive()
+                if "rows" in message:
                     finished = True
-                    return [int(row) for row in said["rows"]]
-                self._send({"logit": self._logit(model, query, said["without"])})
+                    return [int(row) for row in message["rows"]]
+                self._send({"logit": self._logit(model, query, message["without"])})
         finally:
-            if not finished:  # its search goes on otherwise, for example after a budget is spent
+            if not finished:  # for example after a budget is spent: its search would go on
                 self.stop()
 
     def _logit(self, model: Model, query: Query, without: Sequence[int]) -> float:
@@ -132,8 +132,8 @@ class TheirProcess:
         line = _open(self.process.stdout).readline()
         if not line:
             raise ModelError(f"the code in {self.clone} ended with an error, which is printed above")
-        said: dict[str, Any] = json.loads(line)
-        return said
+        message: dict[str, Any] = json.loads(line)
+        return message
 
     def stop(self) -> None:
         """End the process; the next question starts another one."""

@@ -51,7 +51,7 @@ def main(clone: str) -> None:
 
 
 class Logit(float):
-    """A number that can be asked for what a tensor with one is asked for."""
+    """A number with the methods of a tensor that holds one."""
 
     def detach(self) -> Logit:
         return self

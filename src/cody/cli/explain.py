@@ -156,7 +156,7 @@ class StabilityOptions:
         help="Does the answer hold in this model, too, such as another seed? Repeatable.",
     )
     robust: bool = _stability(is_flag=True, help="With --also: prefer what flips the decision of all of these models.")
-    noise: bool = _stability(is_flag=True, help="Ask also a minute later, and with an unrelated event more.")
+    noise: bool = _stability(is_flag=True, help="Test also a minute later, and with an unrelated event added.")
 
     def check(self, events: str | None, even_if: bool) -> None:
         """Refuse what does not go with other options."""

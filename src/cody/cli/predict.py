@@ -145,7 +145,7 @@ def _scored(
     links: PredictOptions,
     decision: Decision | ByLabel | None,
 ) -> PredictionList[Any]:
-    """Score links or labels, or decide otherwise about them, and show how far that is."""
+    """Score links or labels, or make other decisions about them, and show how far that is."""
     unit = "link" if label_task(model) is None else graph.name_of_event()
     with progress(f"{unit}s", None if queries is None else len(queries)) as move:
 

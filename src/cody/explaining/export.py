@@ -96,10 +96,10 @@ def to_networkx(why: Explanation) -> networkx.MultiDiGraph:
             "replaces": event.replaces,
             "features": event.carries or None,
         }
-        said = {name: value for name, value in known.items() if value is not None}  # GraphML has no null
+        given = {name: value for name, value in known.items() if value is not None}  # GraphML has no null
         if role != CONTEXT:
-            said["edit"] = event.edit
-        graph.add_edge(event.src, event.dst, key=row, role=role, time=event.time, **said)
+            given["edit"] = event.edit
+        graph.add_edge(event.src, event.dst, key=row, role=role, time=event.time, **given)
     graph.add_edge(why.src, why.dst, key=-1, role=QUERY, time=why.query.time, margin=why.original)
     return graph
 
@@ -110,12 +110,12 @@ def to_cypher(why: Explanation) -> str:
     names = dict.fromkeys([why.src, why.dst, *(end for event in events.values() for end in event[1:3])])
     lines = [f"MERGE (:Node {{name: {_quoted(name)}}});" for name in names]
     for row, event in sorted(events.items()):
-        said = {"row": row, "role": _role(why, row, candidates), "time": event.time, "effect": alone.get(row)}
+        fields = {"row": row, "role": _role(why, row, candidates), "time": event.time, "effect": alone.get(row)}
         if row in candidates:
-            said |= {"edit": event.edit, "replaces": event.replaces, "features": event.carries or None}
-        lines.append(_relation(event.src, event.dst, said))
-    asked = {"row": -1, "role": QUERY, "time": why.query.time, "margin": why.original, "sentence": why.sentence}
-    return "\n".join([*lines, _relation(why.src, why.dst, asked)]) + "\n"
+            fields |= {"edit": event.edit, "replaces": event.replaces, "features": event.carries or None}
+        lines.append(_relation(event.src, event.dst, fields))
+    link = {"row": -1, "role": QUERY, "time": why.query.time, "margin": why.original, "sentence": why.sentence}
+    return "\n".join([*lines, _relation(why.src, why.dst, link)]) + "\n"
 
 
 def _role(why: Explanation, row: int, candidates: Collection[int]) -> str:
@@ -123,11 +123,11 @@ def _role(why: Explanation, row: int, candidates: Collection[int]) -> str:
     return ANSWER if row in why.change else CANDIDATE if row in candidates else CONTEXT
 
 
-def _relation(src: str, dst: str, said: dict[str, Any]) -> str:
+def _relation(src: str, dst: str, fields: dict[str, Any]) -> str:
     """The statement that creates one event between two nodes."""
-    fields = ", ".join(f"{name}: {_quoted(value)}" for name, value in said.items() if value is not None)
+    written = ", ".join(f"{name}: {_quoted(value)}" for name, value in fields.items() if value is not None)
     ends = f"MATCH (a:Node {{name: {_quoted(src)}}}), (b:Node {{name: {_quoted(dst)}}})"
-    return f"{ends} CREATE (a)-[:EVENT {{{fields}}}]->(b);"
+    return f"{ends} CREATE (a)-[:EVENT {{{written}}}]->(b);"
 
 
 def _quoted(value: str | float) -> str:

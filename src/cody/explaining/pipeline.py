@@ -146,7 +146,7 @@ def explain(
         also: Other models of the same log by name, such as other seeds: which of them the counterfactuals hold in is
             in `why.stability` and `why.elsewhere`.
         robust: Prefer what flips the decision of all of these models.
-        noise: Ask also a minute later, and with an unrelated event more.
+        noise: Test also a minute later, and with an unrelated event added.
         watch: Called with the oracle after each batch, for progress bars: see `cody.search.oracle.counting`.
         answers: Scores of this query that are known, for several explanations of it. New scores are added.
 

@@ -34,7 +34,7 @@ def with_stability(
         model: The model that it explains.
         graph: The log of events.
         also: Other models of the same log, by name.
-        noise: Whether to ask this model a minute later, and with an unrelated event more.
+        noise: Whether to test this model a minute later, and with an unrelated event added.
     """
     check_models(also, graph)
     if graph.imagined is not None:
@@ -117,7 +117,7 @@ def _under_noise(
     edits: Sequence[Edit],
     changes: Sequence[Change],
 ) -> Iterator[Elsewhere]:
-    """The same model about the link a little later, and with an event more that has nothing to do with it."""
+    """The same model about the link a little later, and with an added event that has nothing to do with it."""
     query, dated = why.query, is_date(why.query.time)
     delay = MINUTE if dated else PART * float(graph.time[graph.num_events - 1] - graph.time[0])
     name = "a minute later" if dated else f"{delay:.3g} later"

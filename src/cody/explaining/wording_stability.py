@@ -31,7 +31,7 @@ def _in_models(why: Explanation, models: Sequence[Elsewhere]) -> str:
     parts = [f"Holds in {1 + len(holding)} of {count(1 + len(agreeing), 'model')}"]
     parts[0] += f", not in {enumerated(failing)}." if failing else "."
     if others:
-        parts.append(f"{count(len(others), 'model')} decided otherwise from the start: {enumerated(others)}.")
+        parts.append(f"{count(len(others), 'model')} decided differently from the start: {enumerated(others)}.")
     return " ".join(parts)
 
 

@@ -120,9 +120,9 @@ def predict_decided(
     if not kept:
         raise CallError("every link has the node that it would be compared with at an end: name another one")
     rows = []
-    asked = [queries[place] for place in kept]
+    compared = [queries[place] for place in kept]
     decide = partial(_decide, model, graph, decision)
-    for place, (known, state) in zip(kept, score_in_parts(asked, decide, watch), strict=True):
+    for place, (known, state) in zip(kept, score_in_parts(compared, decide, watch), strict=True):
         event, query = events[place], queries[place]
         ends = graph.name(query.src), graph.name(query.dst if event is None else int(graph.dst[event]))
         assert state.margin is not None
@@ -140,8 +140,8 @@ def predict_decided(
             right=_is_right(known, event, positive, label),
         )
         rows.append(row)
-    general = decision_of(model, asked[0], decision)
-    return DecidedPredictions(graph, tuple(asked), tuple(rows), general, subject_of(model), len(queries) - len(kept))
+    general = decision_of(model, compared[0], decision)
+    return DecidedPredictions(graph, tuple(compared), tuple(rows), general, subject_of(model), len(queries) - len(kept))
 
 
 def _is_right(decision: Decision, event: int | None, positive: bool, label: str | None) -> bool | None:

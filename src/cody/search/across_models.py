@@ -51,7 +51,7 @@ class WorstOf:
 def search_across(search: Search, others: Sequence[Session], oracle: Oracle, ranking: IntArray) -> SearchResult:
     """What flips the decision of all models, if the search finds it; else what flips that of most.
 
-    Models that decide otherwise from the start are left out.
+    Models that decide differently from the start are left out.
 
     Args:
         search: Any search.

@@ -103,8 +103,8 @@ def _outcomes(trial: ExplainerTrial) -> Iterator[CheckResult]:
         except Failed as failure:
             yield CheckResult(name, meaning, "failed", str(failure))
         except Exception as error:
-            said = str(error) if isinstance(error, CodyError) else f"{type(error).__name__}: {first_line(error)}"
-            yield CheckResult(name, meaning, "failed", said)
+            detail = str(error) if isinstance(error, CodyError) else f"{type(error).__name__}: {first_line(error)}"
+            yield CheckResult(name, meaning, "failed", detail)
         else:
             yield CheckResult(name, meaning, "passed")
             continue

@@ -59,7 +59,7 @@ def jittered(made: PlantedCauses) -> MovedLog:
 
 
 def with_unrelated_events(made: PlantedCauses) -> MovedLog:
-    """The log with one event more just before each link of interest, of two persons that have to do with none for long.
+    """The log with one event added just before each link of interest, between two unrelated persons.
 
     They are the two persons, other than those of the link, whose own next link of interest is furthest away.
     """

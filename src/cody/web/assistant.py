@@ -87,7 +87,7 @@ Links = Annotated[int, Field(ge=1, le=MOST_LINKS, description="how many links ar
 
 
 class AboutModel(BaseModel):
-    """The data and the model, and what they can be asked."""
+    """The data and the model, and what the model predicts."""
 
     data: str
     model: str

@@ -25,7 +25,7 @@ class ServerClient:
     """
 
     def __init__(self, address: str, *, token: str = "") -> None:
-        """Nothing is asked yet.
+        """Nothing is sent yet.
 
         Args:
             address: Of the server, as `cody serve` prints it; a token in it counts.
