@@ -11,7 +11,7 @@ import click
 
 from cody.cli import options as shared
 from cody.cli.command import COUNT, LINES, command, section
-from cody.cli.messages import print_csv, print_json, say
+from cody.cli.messages import print_csv, print_json
 from cody.cli.options import ModelSource, csv_option, html_option, json_option, model_options, parse_period
 from cody.cli.progress import progress
 from cody.cli.running import stoppable, worker_opener
@@ -23,7 +23,7 @@ from cody.study.audit_report import FAIL, PASS, WARN, AuditReport
 from cody.study.instances import TEST_PERIOD
 from cody.study.shares import Share
 from cody.utils.tables import TextTable
-from cody.utils.words import count, sanitize
+from cody.utils.words import count
 
 _links, _output = section("Which links"), section("Output")
 NEVER = "never"
@@ -93,10 +93,7 @@ def audit(
     """
     shared.check_formats(as_csv, as_json)
     limits = dict(map(_limit, at_most))
-    if html is not None:
-        from cody.web import check_page_file
-
-        check_page_file(html)
+    shared.check_page(html)
     shared.use_threads(1)
     named = source.named()
     model = source.open(named)
@@ -118,11 +115,7 @@ def audit(
             opener=opener,
             watch=lambda done, total: move(completed=done, total=total),
         )
-    if html is not None:
-        from cody.web import write_html
-
-        write_html(report.to_html(named.name, source.data), html)
-        say(f"Page: {sanitize(html, 200)}")
+    shared.write_page(lambda: report.to_html(named.name, source.data), html)
     if as_json:
         print_json(report.to_dict())
     elif as_csv:

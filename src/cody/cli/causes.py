@@ -10,7 +10,7 @@ import click
 
 from cody.cli import options as shared
 from cody.cli.command import COUNT, FILE, argument, bundled, command, given_by, option_fields
-from cody.cli.messages import print_csv, print_json, say
+from cody.cli.messages import print_csv, print_json
 from cody.cli.progress import progress
 from cody.cli.view import read_documents
 from cody.errors import CallError, DataError
@@ -18,7 +18,6 @@ from cody.explaining.explanation import Explanation
 from cody.graph.units import day, node, pair
 from cody.study.causes import MOST, TRIED, SharedCauses
 from cody.study.causes import shared_causes as causes_of
-from cody.utils import words
 
 EVENT = "event"
 KINDS = {EVENT: None, "pair": pair, "node": node, "day": day}
@@ -56,10 +55,7 @@ def causes(files: Sequence[Path], options: CauseOptions, source: shared.ModelSou
     Greedy: each cause is the one without which most further predictions fall; each set is verified on all of them.
     """
     shared.check_formats(options.as_csv, options.as_json)
-    if options.html is not None:
-        from cody.web import check_page_file
-
-        check_page_file(options.html)
+    shared.check_page(options.html)
     whys = [why for file in files for why in _explanations(file) if why.original > 0 or not options.predicted]
     if not whys:
         raise CallError(
@@ -91,11 +87,7 @@ def _explanations(file: Path) -> list[Explanation]:
 
 
 def _show(found: SharedCauses, options: CauseOptions) -> None:
-    if options.html is not None:
-        from cody.web import write_html
-
-        write_html(found.to_html(), options.html)
-        say(f"Page: {words.sanitize(options.html, 200)}")
+    shared.write_page(found.to_html, options.html)
     if options.as_json:
         print_json(found.to_dict())
     elif options.as_csv:

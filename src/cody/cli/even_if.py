@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from cody.cli import options as shared
 from cody.cli.messages import print_csv, print_json, say
 from cody.cli.progress import progress, share_a_terminal
 from cody.cli.show import Prose, ShownPart, print_parts
@@ -21,7 +22,7 @@ from cody.search.proposals import removals
 from cody.search.scout import usual_evaluations
 from cody.study.explainers import Explainer, find
 from cody.study.request import Request
-from cody.utils.words import sanitize, timestamp
+from cody.utils.words import timestamp
 
 COLUMNS = (
     *("event", "src", "dst", "time", "margin", "candidates", "kept", "what", "smallest", "robust", "evaluations"),
@@ -69,11 +70,7 @@ def answer_even_if(
         print_json(found.to_dict())
     else:
         print_parts(_parts(found))
-    if html is not None:
-        from cody.web import write_html
-
-        write_html(found.to_html(), html)
-        say(f"Page: {sanitize(html, 200)}")
+    shared.write_page(found.to_html, html)
     return found
 
 

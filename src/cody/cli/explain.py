@@ -209,10 +209,7 @@ class ResultOptions:
         given = [option for option, file in of_one.items() if file is not None]
         if events is not None and given:
             raise CallError(f"{given[0]} shows one link; leave out --events, or make pages of its lines with cody view")
-        if self.html is not None:
-            from cody.web import check_page_file
-
-            check_page_file(self.html)
+        shared.check_page(self.html)
         shared.check_figure(self.figure, self.figure_width)
 
     def check_bundle(self, model: str) -> None:
@@ -378,11 +375,7 @@ def _say_if_predicted(why: Explanation) -> None:
 def _show(why: Explanation, question: ExplainRequest, result: ResultOptions) -> None:
     """Print an explanation, and write its page, its figure and its bundle."""
     result.write_bundle(why, question.graph, question.request.names["model"])
-    if result.html is not None:
-        from cody.web import write_page
-
-        write_page(why, result.html)
-        say(f"Page: {words.sanitize(result.html, 200)}")
+    shared.write_page(why.to_html, result.html)
     if result.figure is not None:
         from cody.web import write_figure
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cody.cli import options as shared
 from cody.cli.command import FILE, bundled, command, given_by, option_fields, section, whole
-from cody.cli.messages import print_csv, print_json, say
+from cody.cli.messages import print_csv, print_json
 from cody.cli.predict import PredictOptions
 from cody.cli.progress import progress
 from cody.errors import CallError
@@ -108,10 +108,7 @@ def impact(
     later.check()
     shared.check_formats(as_csv, as_json)
     decision = decide.decision()
-    if html is not None:
-        from cody.web import check_page_file
-
-        check_page_file(html)
+    shared.check_page(html)
     named = source.named()
     graph = named.graph
     events, links = removed.unit(graph), later.queries(graph, source.unit)
@@ -123,11 +120,7 @@ def impact(
 
 
 def _show(found: Impact, html: Path | None, *, as_csv: bool, as_json: bool) -> None:
-    if html is not None:
-        from cody.web import write_html
-
-        write_html(found.to_html(), html)
-        say(f"Page: {words.sanitize(html, 200)}")
+    shared.write_page(found.to_html, html)
     if as_json:
         print_json(found.to_dict())
     elif as_csv:

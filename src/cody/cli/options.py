@@ -6,7 +6,7 @@ import csv
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -524,6 +524,28 @@ figure_width_option = _output(
 )
 csv_option = _output("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 json_option = _output("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+
+
+def check_page(html: Path | None) -> None:
+    """Refuse to search for what could not be shown."""
+    if html is not None:
+        from cody.web import check_page_file
+
+        check_page_file(html)
+
+
+def write_page(as_html: Callable[[], str], html: Path | None) -> None:
+    """Write a page where one is wanted, and say where it is.
+
+    Args:
+        as_html: Makes the page.
+        html: Its file; None: no page.
+    """
+    if html is not None:
+        from cody.web import write_html
+
+        write_html(as_html(), html)
+        say(f"Page: {words.sanitize(html, 200)}")
 
 
 def check_figure(file: Path | None, width: float) -> None:

@@ -40,7 +40,7 @@ from cody.graph import TemporalGraph, verify_graph
 from cody.models.contract import Model, identity_of
 from cody.models.decision import Decision
 from cody.models.folder import find_model
-from cody.utils.files import replacing, scratch_folder
+from cody.utils.files import check_target, replacing, scratch_folder
 from cody.utils.forms import Count, Document, parse
 from cody.utils.words import count, sanitize
 
@@ -122,10 +122,7 @@ def check_bundle_file(file: Path) -> None:
     Args:
         file: Where it is to be written.
     """
-    if file.is_dir() or not file.absolute().parent.is_dir():
-        raise CallError(f"{file} is not a file in a folder that exists; give the name of a file for the bundle")
-    if file.exists() and not is_bundle(file):
-        raise CallError(f"{file} is not a bundle that cody wrote, and would be overwritten; choose another name")
+    check_target(file, "bundle", is_bundle)
 
 
 def is_bundle(file: Path) -> bool:

@@ -43,7 +43,7 @@ def with_stability(
     if not changes:
         return why
     edits = edits_of(why.candidates)
-    longer = graph.imagine(edits) if edits else graph
+    longer = graph.imagine(edits)
     found = [
         _asked(name, identity_of(other), why, _moved(other, longer), longer, why.query, changes)
         for name, other in also.items()

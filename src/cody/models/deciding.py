@@ -21,12 +21,7 @@ from cody.models.decision import Above, Between, DecidedBy, Decision, InTop, Lab
 from cody.models.margins import probability
 from cody.utils.signatures import readable_help
 
-FOUND_OUT = {
-    "function",
-    "name",
-    "of",
-    "own",
-}  # fields of decisions that are no plain data, or are not given by the user
+FOUND_OUT = {"function", "name", "of", "own"}  # fields of decisions that are not plain data, or not given by the user
 
 
 def described(decision: Decision | ByLabel) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from cody.study.interventions import (
 )
 from cody.study.metrics import within
 from cody.study.shares import Share, mean
-from cody.utils.forms import Form, as_plain, parse, read
+from cody.utils.forms import Document, Form
 from cody.utils.words import count
 
 SCHEMA = "cody/audit/1"
@@ -78,9 +78,10 @@ class AuditCheck(Form, frozen=True, kw_only=True):
     detail: str
 
 
-class AuditReport(Form, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
+class AuditReport(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
     """What a model reacts to, and what it agrees with."""
 
+    kind = "an audit"
     data: Annotated[str, Meta(description="the identity of the data")]
     model: Annotated[str, Meta(description="the identity of the model")]
     links: Annotated[int, Meta(ge=1)]
@@ -103,10 +104,6 @@ class AuditReport(Form, frozen=True, kw_only=True, tag_field="schema", tag=SCHEM
         """The effect of the intervention of that name; None: it is not part of the audit."""
         return next((effect for effect in self.effects if effect.name == name), None)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return as_plain(self)
-
     def to_html(self, name: str = "the model", data: str = "the data") -> str:
         """A page that shows all of it, one self-contained file.
 
@@ -124,7 +121,7 @@ class AuditReport(Form, frozen=True, kw_only=True, tag_field="schema", tag=SCHEM
 
 def read_audit(text: str | bytes) -> AuditReport:
     """What `cody audit --json` printed."""
-    return read(parse(text, "an audit"), AuditReport, "an audit")
+    return AuditReport.from_json(text)
 
 
 # Effects

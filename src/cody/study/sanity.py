@@ -8,7 +8,7 @@ matter.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,19 +16,10 @@ from cody.errors import CallError
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.models.contract import Change, Model, checked_logits, open_session
 from cody.models.margins import flips
+from cody.study.truth import NamesRows
 
 SAMPLES = 20  # random removals, for robust fidelity
 SHARE = 0.5  # of the events that are removed
-
-
-class NamesRows(Protocol):
-    """What the checks read of an explanation."""
-
-    @property
-    def event(self) -> int | None: ...
-
-    @property
-    def rows(self) -> tuple[int, ...]: ...
 
 
 def cohesiveness(answer: NamesRows, graph: TemporalGraph) -> float:

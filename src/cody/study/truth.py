@@ -18,14 +18,18 @@ from cody.models.contract import Change
 from cody.study.metrics import draws, within
 
 
-class NamesEvents(Protocol):
-    """What the scores read of an explanation."""
+class NamesRows(Protocol):
+    """An explanation of an event."""
 
     @property
     def event(self) -> int | None: ...
 
     @property
     def rows(self) -> tuple[int, ...]: ...
+
+
+class NamesEvents(NamesRows, Protocol):
+    """What the scores read of an explanation."""
 
     @property
     def factual(self) -> bool: ...

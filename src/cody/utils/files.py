@@ -17,7 +17,7 @@ import tempfile
 import time
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,6 +62,20 @@ def _check_size(beginning: bytes, size: int) -> None:
     found = size - stream.tell()
     if min(shape, default=0) < 0 or expected != found:
         raise ValueError(f"{dtype} {list(shape)} takes {expected:,} bytes, but there are {found:,}")
+
+
+def check_target(file: Path, what: str, is_ours: Callable[[Path], bool] = lambda file: True) -> None:
+    """Reject a place where a file cannot be written, or where it would overwrite something else.
+
+    Args:
+        file: Where it is to be written.
+        what: What is written: "page".
+        is_ours: Whether an existing file is such a one, and may be overwritten.
+    """
+    if file.is_dir() or not file.absolute().parent.is_dir():
+        raise CallError(f"{file} is not a file in a folder that exists; give the name of a file for the {what}")
+    if file.exists() and not is_ours(file):
+        raise CallError(f"{file} is not a {what} that cody wrote, and would be overwritten; choose another name")
 
 
 def write_atomically(file: Path, content: bytes | str) -> None:

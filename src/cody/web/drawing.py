@@ -11,7 +11,7 @@ from typing import Any
 
 from cody.errors import CallError
 from cody.utils.extras import missing
-from cody.utils.files import write_atomically
+from cody.utils.files import check_target, write_atomically
 from cody.web.axes import Axis, axes
 from cody.web.facts import AGAINST, FOR, REMOVED, Facts
 from cody.web.lanes import lanes
@@ -119,8 +119,7 @@ def check_figure_file(file: Path) -> None:
     """Raise an error if a figure cannot be written here."""
     if file.suffix[1:].lower() not in KINDS:
         raise CallError(f"{file} must end in .pdf, .svg or .png: a figure is one of these")
-    if file.is_dir() or not file.absolute().parent.is_dir():
-        raise CallError(f"{file} is not a file in a folder that exists; give the name of a file for the figure")
+    check_target(file, "figure")
 
 
 def _kept(facts: Facts) -> set[str]:

@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-from cody.errors import CallError
-from cody.utils.files import write_atomically
+from cody.utils.files import check_target, write_atomically
 from cody.web.page import GENERATOR, page
 from cody.web.shown import Shown
 
@@ -17,10 +16,7 @@ SURVEY_TITLE = "What drives the predictions of"
 
 def check_page_file(file: Path) -> None:
     """Raise an error if a page cannot be written here, or would overwrite something else."""
-    if file.is_dir() or not file.absolute().parent.is_dir():
-        raise CallError(f"{file} is not a file in a folder that exists; give the name of a file for the page")
-    if file.exists() and not _is_page(file):
-        raise CallError(f"{file} is not a page that cody wrote, and would be overwritten; choose another name")
+    check_target(file, "page", _is_page)
 
 
 def write_page(why: Shown, file: Path, *, back: Path | None = None) -> None:
