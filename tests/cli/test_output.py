@@ -39,8 +39,10 @@ CALLS = {
     "explain": (f"{WHERE} --events 250,251", "251"),
     "verify": (f"why.json {WHERE} --sets 3", "not checked"),
     "impact": (f"{WHERE} --event 200", "flips|stays|moved|schema"),
+    "causes": (f"why.json {WHERE}", "counterfactual of their own|number,name|schema"),
     "view": ("why.json --out why.html", None),
     "serve": ("--help", "--help"),  # it says where it is on standard error, and does not end
+    "mcp": ("--help", "--help"),  # it speaks with the program that starts it
     "survey": (f"{WHERE} --instances 2", "interval|incorrect"),
     "audit": (f"{WHERE} --links 3", "EdgeBank|average_precision"),
     "train": ("--data events --model tgat --epochs 1 --dimension 8 --out {new}", "unseen|architecture"),

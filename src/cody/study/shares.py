@@ -37,6 +37,16 @@ def mean(values: Sequence[float] | FloatArray, seed: int = 0) -> Share:
     return Share(float(column.mean()), *within(sampled))
 
 
+def flipping(sizes: Sequence[int], most: int) -> list[Share]:
+    """The shares of predictions that flip with at most 1, 2, … events.
+
+    Args:
+        sizes: Of the counterfactual of each prediction; 0: none was found.
+        most: The last number of events.
+    """
+    return [mean([0 < size <= number for size in sizes]) for number in range(1, most + 1)]
+
+
 def contrast(what: str, decisive: Sequence[float], candidates: Sequence[float], seed: int = 0) -> Contrast:
     """The comparison of two shares per link over all links. [N], [N]
 

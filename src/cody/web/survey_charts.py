@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from cody.study.report import Decider, Fragile
-from cody.study.shares import Contrast, Share, mean
+from cody.study.shares import Contrast, Share, flipping
 from cody.utils.words import count, sanitize
 from cody.web.markup import Child, Markup, element, join, number, percent
 
@@ -65,7 +65,7 @@ def fragility(sizes: Sequence[int], points: Sequence[Fragile], chosen: Sequence[
         chosen: The predictions behind each.
     """
     last = points[-1].edits
-    steps = [mean([0 < size <= most for size in sizes]) for most in range(1, last + 1)]
+    steps = flipping(sizes, last)
     marks = [_point(each, each.edits / last, one) for each, one in zip(points, chosen, strict=True)]
     drawn = element("svg", *_levels(), _steps(steps), *marks, width="100%", height=HEIGHT + 24, class_="curve")
     return join([drawn, element("p", "maximum number of edited events", class_="axis-title")])

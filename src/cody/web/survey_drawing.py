@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import cycle
 from pathlib import Path
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from cody.study.report import Survey
-from cody.study.shares import mean
+from cody.study.shares import flipping
 from cody.web.drawing import GREY, INK, NARROW, STYLE, check_width, save_figure
 from cody.web.survey_charts import percent_words
-from cody.web.survey_page import Panel, panels_of
+from cody.web.survey_page import panels_of
 
 HEIGHT, LINE = 1.75, 0.15  # inches of the plot, and of a line of the legend
 LOOKS = ((INK, "-"), (GREY, "-"), (INK, "--"), (GREY, "--"))
@@ -33,8 +33,8 @@ def survey_figure(surveys: Sequence[Survey], width: float = NARROW) -> Figure:
     with rc_context(STYLE):
         made = Figure(figsize=(width, HEIGHT + LINE * len(panels)), layout="constrained")
         plot = made.add_subplot()
-        for panel, (colour, line) in zip(panels, chain(LOOKS), strict=False):
-            shares = [mean([0 < size <= most for size in _sizes(panel)]) for most in range(1, last + 1)]
+        for panel, (colour, line) in zip(panels, cycle(LOOKS), strict=False):
+            shares = flipping([len(each.events) for each in panel.part.predictions], last)
             steps = range(last + 1)
             low, high = [0.0, *(each.low for each in shares)], [0.0, *(each.high for each in shares)]
             plot.fill_between(steps, low, high, step="post", color=colour, alpha=BAND, linewidth=0)
@@ -43,7 +43,7 @@ def survey_figure(surveys: Sequence[Survey], width: float = NARROW) -> Figure:
             plot.step(steps, heights, where="post", color=colour, linestyle=line, linewidth=1.3, label=label)
         plot.set_xlim(0, last)
         plot.set_ylim(0, 1)
-        plot.set_xlabel("at most so many events changed")
+        plot.set_xlabel("maximum number of edited events")
         plot.set_ylabel("predictions that flip")
         plot.set_yticks([0, 0.25, 0.5, 0.75, 1], [percent_words(share) for share in (0, 0.25, 0.5, 0.75, 1)])
         for side in ("top", "right"):
@@ -56,7 +56,3 @@ def write_survey_figure(surveys: Sequence[Survey], file: Path, width: float = NA
     """Write the curve as PDF, SVG or PNG, whichever the name of the file says."""
     about = " and ".join(dict.fromkeys(f"{each.data}, {each.model}" for each in surveys))
     save_figure(survey_figure(surveys, width), file, f"How few events decide a prediction: {about}")
-
-
-def _sizes(panel: Panel) -> list[int]:
-    return [len(each.events) for each in panel.part.predictions]
