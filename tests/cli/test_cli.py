@@ -29,6 +29,7 @@ from cody.graph import TemporalGraph
 from cody.graph.edits import Add, Move
 from cody.models.contract import model_on
 from cody.train.checkpoint import Checkpoint, save_model
+from cody.utils.files import cache_directory
 from commands import run
 from random_events import random_graph, random_network
 
@@ -539,6 +540,7 @@ def test_the_demo_finds_an_event_that_decides():
     assert "no link" in shown
     assert "Verified" in shown
     assert "cody explain --event" in shown
+    assert "tgn-collegemsg" in (cache_directory() / "demo.html").read_text()
     assert max(len(line) for line in shown.splitlines()) <= 80
 
 

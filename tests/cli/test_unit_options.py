@@ -2,9 +2,11 @@
 
 import json
 
+import click
 import pytest
 
 import cody
+from cody.cli import show
 from cody.cli.options import names_in
 from cody.cli.what_if import what_if
 from cody.explaining.explanation import Explanation
@@ -24,6 +26,14 @@ def test_explain_by_pair_names_the_conversation():
 
 def test_the_search_for_events_says_that_its_answer_is_a_conversation():
     assert "These 5 are the whole conversation 474 ↔ 1285." in run("explain", "--event", EVENT)
+
+
+def test_the_table_of_conversations_fits_a_narrow_terminal():
+    why = Explanation.from_json(run("explain", "--event", EVENT, "--by", "pair", "--json"))
+    lines = [click.unstyle(line) for line in show.answer(why).lines(80)]
+    assert max(map(len, lines)) <= 80
+    assert "2004-07-19 05:24" in lines[2]
+    assert lines[3].strip() == "to 05:48"
 
 
 def test_the_document_has_the_rows_that_what_if_removes():
@@ -62,6 +72,10 @@ def test_a_removal_that_contains_the_event_itself_is_remarked_on(capsys):
     said = capsys.readouterr().err
     assert f"event {EVENT} itself is one of them" in said
     assert "do not lie before event" in said
+    what_if.main(["--event", "59834", "--without-pair", "1878 1624"], standalone_mode=False)  # the last event of all
+    said = capsys.readouterr().err
+    assert "event 59834 itself is one of them" in said
+    assert "lie before" not in said
 
 
 def test_an_evaluation_counts_units_and_scores_their_events(tmp_path):

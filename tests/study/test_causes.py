@@ -28,7 +28,7 @@ def asked():
     return graph, model, [cody.explain(model, graph, graph.query(row), size=6, evaluations=30) for row in rows]
 
 
-def fallen(model, whys, gone):
+def flipped(model, whys, gone):
     """By the model itself: how many decisions change without these events."""
     changes = [[frozenset(), frozenset(row for row in gone if row < why.query.before)] for why in whys]
     answers = [model.logits(why.query, both) for why, both in zip(whys, changes, strict=True)]
@@ -41,16 +41,16 @@ def test_each_set_makes_as_many_predictions_fall_as_the_model_says(asked, by):
     found = shared_causes(whys, model, graph, by=by, tried=100)
     gone = frozenset()
     assert found.causes
-    for before, cause in zip([0, *(each.falls for each in found.causes)], found.causes, strict=False):
+    for before, cause in zip([0, *(each.flips for each in found.causes)], found.causes, strict=False):
         gone |= frozenset(cause.rows)
-        assert cause.falls == fallen(model, whys, gone)
-        assert cause.more == cause.falls - before >= 0
+        assert cause.flips == flipped(model, whys, gone)
+        assert cause.more == cause.flips - before >= 0
     first = found.causes[0]
     if by is None:  # all possible causes were tried: the first is the best there is
-        assert first.falls == max(fallen(model, whys, {row}) for row in range(60))
+        assert first.flips == max(flipped(model, whys, {row}) for row in range(60))
     assert found.predictions == len(whys)
     assert found.explained == sum(why.is_counterfactual for why in whys)
-    assert f"Without {first.name}, {first.falls} of 16 predictions fall" in found.sentence
+    assert f"Without {first.name}, {first.flips} of 16 predictions flip" in found.sentence
 
 
 def test_a_planted_cause_of_all_predictions_is_found_first():
@@ -59,8 +59,8 @@ def test_a_planted_cause_of_all_predictions_is_found_first():
     model = ToyModel(graph, weights=[3, 0.1, 0.1, 0.1, 0.1, 0.1, 0], half_life=1e9, bias=-1)
     whys = [cody.explain(model, graph, graph.query(row)) for row in range(1, 6)]
     found = shared_causes(reversed(whys), model, graph)
-    assert [(cause.name, cause.falls, cause.own) for cause in found.causes] == [("event 0 (0 → 1)", 5, 5)]
-    assert found.sentence == "Without event 0 (0 → 1), 5 of 5 predictions fall."
+    assert [(cause.name, cause.flips, cause.own) for cause in found.causes] == [("event 0 (0 → 1)", 5, 5)]
+    assert found.sentence == "Without event 0 (0 → 1), 5 of 5 predictions flip."
     assert shared_causes(whys, model, graph, by=node).causes[0].name == "node 1"
 
 
@@ -71,8 +71,8 @@ def test_two_causes_that_work_only_together_are_found_one_after_the_other():
     why = cody.explain(model, graph, graph.query(2))
     assert len(why.rows) == 2
     found = shared_causes([why], model, graph)
-    assert found.sentence == "Without 2 events, the 1 prediction falls."
-    assert [cause.falls for cause in found.causes] == [0, 1]
+    assert found.sentence == "Without 2 events, the 1 prediction flips."
+    assert [cause.flips for cause in found.causes] == [0, 1]
 
 
 def test_a_document_is_read_again_and_shown(asked):
@@ -82,17 +82,17 @@ def test_a_document_is_read_again_and_shown(asked):
     page = found.to_html()
     assert all(cause.name in page for cause in found.causes)
     assert found.sentence in page
-    assert [row["falls"] for row in found.rows()] == [cause.falls for cause in found.causes]
+    assert [row["flips"] for row in found.rows()] == [cause.flips for cause in found.causes]
     assert found.sentence in str(found)
     with pytest.raises(DataError, match="checksum mismatch"):
-        SharedCauses.from_json(re.sub(r'"falls":\s*\d+', '"falls": 99', found.to_json(), count=1))
+        SharedCauses.from_json(re.sub(r'"flips":\s*\d+', '"flips": 99', found.to_json(), count=1))
 
 
 def test_nothing_falls_where_nothing_was_found():
     graph = cody.TemporalGraph.from_arrays(src=[0, 0], dst=[1, 2], time=[1.0, 2.0])
     model = ToyModel(graph, weights=[0, 0], bias=1)
     found = shared_causes([cody.explain(model, graph, graph.query(1))], model, graph)
-    assert (found.causes, found.sentence) == ((), "No event makes any of 1 prediction fall.")
+    assert (found.causes, found.sentence) == ((), "No event flips any of 1 prediction.")
     assert "No event" in found.to_html()
 
 
@@ -119,7 +119,7 @@ def test_the_command_counts_the_explanations_of_a_survey(tmp_path):
     assert ended.exit_code == 0, ended.output
     assert "Found greedily" in ended.stdout
     assert "<h1>" in (tmp_path / "causes.html").read_text()
-    assert run("causes", file, *where, "--most", 1, "--csv").stdout.startswith("number,name,events,falls,more,own")
+    assert run("causes", file, *where, "--most", 1, "--csv").stdout.startswith("number,name,events,flips,more,own")
     assert SharedCauses.from_json(run("causes", file, *where, "--most", 1, "--json").stdout).predictions > 0
     (tmp_path / "bad.jsonl").write_text("{}\n")
     assert "bad.jsonl, explanation 1" in str(run("causes", tmp_path / "bad.jsonl", *where).exception)

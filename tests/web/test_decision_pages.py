@@ -147,7 +147,7 @@ def test_a_page_is_well_formed_and_carries_every_margin(kind):
     ("kind", "headline"),
     [
         ("threshold", "The model predicts Ann → Bob."),
-        ("top", "The model ranks Bob 2nd of 4 for Ann."),
+        ("top", "The model ranks Bob second of 4 for Ann."),
         ("rather", "For Ann, the model prefers Bob to Dee."),
         ("between", "The model expects 6.00 for Ann → Bob: within 2 to 7."),
         ("own", "The model decides many for Ann → Bob."),

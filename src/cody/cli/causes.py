@@ -40,7 +40,7 @@ class CauseOptions:
 @command(
     "causes",
     examples={
-        "cody causes survey.jsonl --by node": "without which nodes would most of these predictions fall?",
+        "cody causes survey.jsonl --by node": "without which nodes would most of these predictions flip?",
         "cody causes why.jsonl --by pair --html causes.html": "without which conversations, as a page",
     },
 )
@@ -52,7 +52,7 @@ class CauseOptions:
 def causes(files: Sequence[Path], options: CauseOptions, source: shared.ModelSource) -> None:
     """Find the few causes that many predictions share.
 
-    Greedy: each cause is the one without which most further predictions fall; each set is verified on all of them.
+    Greedy: each cause is the one without which most further predictions flip; each set is verified on all of them.
     """
     shared.check_formats(options.as_csv, options.as_json)
     shared.check_page(options.html)
@@ -91,7 +91,7 @@ def _show(found: SharedCauses, options: CauseOptions) -> None:
     if options.as_json:
         print_json(found.to_dict())
     elif options.as_csv:
-        print_csv(("number", "name", "events", "falls", "more", "own"), found.rows())
+        print_csv(("number", "name", "events", "flips", "more", "own"), found.rows())
     else:
         from cody.cli.show import Prose, print_parts
         from cody.study.causes_words import notes, table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,7 +72,8 @@ def run_demo(links: int = 6) -> Demo:
     def first_explained(*, predicted: bool) -> Explanation:
         wanted = (place for place in range(len(queries)) if (score(place) > 0) == predicted)
         explanations = (explain(model, graph, queries[place], size=SIZE) for place in wanted)
-        return next(why for why in explanations if why.is_counterfactual and len(why.rows) <= FEW)
+        found = next(why for why in explanations if why.is_counterfactual and len(why.rows) <= FEW)
+        return replace(found, parameters=found.parameters | {"data": DATA, "model": MODEL})
 
     logits = np.array([score(place) for place in range(links)])
     explained = first_explained(predicted=True), first_explained(predicted=False)

@@ -421,8 +421,9 @@ def answer(why: Explanation) -> TextTable:
 def _edits(shown: AnswerTable) -> TextTable:
     """The head of a table of edits."""
     edit, link, when, before, logit, score, predicted = shown.headings
-    # Rather long names on two lines than every date.
-    return TextTable(f"#{edit}", link, when, before, f"#{logit}", f"#{score}", predicted, whole=[2, 3, 6])
+    # Rather long names on two lines than every date, but rather a period on two lines than every row.
+    whole = [3, 6] if any(" to " in line.when for line in shown.lines) else [2, 3, 6]
+    return TextTable(f"#{edit}", link, when, before, f"#{logit}", f"#{score}", predicted, whole=whole)
 
 
 def demo(result: Demo, page: Path | None) -> Iterable[ShownPart]:

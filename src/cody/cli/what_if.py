@@ -146,12 +146,12 @@ def _without_unit(unchanged: Scenario, unit: Unit) -> Scenario:
 def _say_what_is_too_late(graph: TemporalGraph, case: Scenario, new_nodes: Sequence[str], about: str) -> None:
     """Say which changes the question does not see, because they lie after it."""
     later = sorted(row for row in case.removed if case.query.before <= row < graph.num_events)
-    if case.event in case.removed and len(later) > 1:
+    if own := case.event in case.removed and len(case.removed) > 1:
         say(f"event {case.event} itself is one of them: it is what is scored, whether it happens or not")
     what = about if case.event is None else f"event {case.event}"
-    if len(later) == 1:
+    if len(later) == 1 and not own:
         say(f"event {later[0]} does not lie before {what}: leaving it out changes nothing")
-    elif later:
+    elif len(later) > 1:
         some = f"{len(later):,} of {count(len(case.removed), 'event')}, from {later[0]} on,"
         say(f"{some} do not lie before {what}: leaving them out changes nothing")
     for edit in case.edits:

@@ -232,7 +232,7 @@ def same_data(claimed: str, graph: TemporalGraph, beginning_of: str | None) -> C
     if beginning_of is None or beginning_of != claimed:
         return same_identity("the data", claimed, graph.identity if beginning_of is None else beginning_of)
     begins = f"the first {count(graph.num_events, graph.name_of_event())} of {claimed}"
-    return Claim("the data", NOT_CHECKED, f"these are said to be {begins}; give the log with --data to compare them")
+    return Claim("the data", NOT_CHECKED, f"supposedly {begins}; --data compares them with the log")
 
 
 def checked(about: str, faults: Sequence[str], confirmed: str = "") -> Claim:

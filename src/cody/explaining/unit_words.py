@@ -107,9 +107,10 @@ class Spanning(Protocol):
 
 
 def span(unit: Spanning) -> str:
-    """When the events of a unit happened: from the first to the last."""
+    """When the events of a unit happened: from the first to the last, a date that both share only once."""
     first, last = moment(unit.first), moment(unit.last)
-    return first if first == last else f"{first} to {last}"
+    day, _, time = last.partition(" ")
+    return first if first == last else f"{first} to {time if first.startswith(f'{day} ') else last}"
 
 
 def _units_of_answer(why: Explanation) -> list[ChangedUnit]:

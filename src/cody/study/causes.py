@@ -1,6 +1,6 @@
-"""Causes that many predictions share: the few events, pairs, nodes or days without which most of them fall.
+"""Causes that many predictions share: the few events, pairs, nodes or days without which most of them flip.
 
-The set is found greedily: what is added next is what makes most further predictions fall. That is not always the
+The set is found greedily: what is added next is what makes most further predictions flip. That is not always the
 fewest, and it says so; but what is said about each set is computed from all predictions, by the reference
 implementation.
 """
@@ -47,14 +47,14 @@ class SharedCause(Form, frozen=True):
 
     name: str
     events: Annotated[Count, Meta(description="that it consists of, before the last prediction")]
-    falls: Annotated[Count, Meta(description="predictions that fall without it and those before it, verified")]
+    flips: Annotated[Count, Meta(description="predictions that flip without it and those before it, verified")]
     more: Annotated[int, Meta(description="how many more these are than without it")]
-    own: Annotated[Count, Meta(description="of those that fall, links of one of its own nodes")]
+    own: Annotated[Count, Meta(description="of those that flip, links of one of its own nodes")]
     rows: Annotated[tuple[Count, ...], Meta(description="its events")]
 
 
 class SharedCauses(Document, frozen=True, tag_field="schema", tag=SCHEMA):
-    """Without what most of these predictions fall."""
+    """Without what most of these predictions flip."""
 
     kind = "a document of shared causes"
     version: str
@@ -69,9 +69,9 @@ class SharedCauses(Document, frozen=True, tag_field="schema", tag=SCHEMA):
     replays: Annotated[Count, Meta(description="predictions that the reference implementation computed")] = 0
 
     @property
-    def falls(self) -> int:
-        """How many predictions fall without all of the causes."""
-        return self.causes[-1].falls if self.causes else 0
+    def flips(self) -> int:
+        """How many predictions flip without all of the causes."""
+        return self.causes[-1].flips if self.causes else 0
 
     @property
     def sentence(self) -> str:
@@ -80,7 +80,7 @@ class SharedCauses(Document, frozen=True, tag_field="schema", tag=SCHEMA):
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each cause, for csv; the number is its place in the curve."""
-        columns = ("name", "events", "falls", "more", "own")
+        columns = ("name", "events", "flips", "more", "own")
         named = ({"number": number} | asdict(cause) for number, cause in enumerate(self.causes, start=1))
         return [{name: row[name] for name in ("number", *columns)} for row in named]
 
@@ -105,7 +105,7 @@ def shared_causes(
     tried: int = TRIED,
     watch: Watch | None = None,
 ) -> SharedCauses:
-    """Without which few events, pairs, nodes or days do most of these predictions fall?
+    """Without which few events, pairs, nodes or days do most of these predictions flip?
 
     Args:
         explanations: Of many predictions by one model, such as those of a survey.
@@ -121,7 +121,7 @@ def shared_causes(
     >>> graph = TemporalGraph.from_arrays(src=[0, 0, 2, 0], dst=[1, 2, 1, 1], time=[1.0, 2.0, 3.0, 4.0])
     >>> model = ToyModel(graph, weights=[1, 2, -1, 0])
     >>> print(shared_causes([explain(model, graph, graph.query(3))], model, graph).sentence)
-    Without event 1 (0 → 2), the 1 prediction falls.
+    Without event 1 (0 → 2), the 1 prediction flips.
     """
     for name, number in (("most", most), ("tried", tried)):
         if number < 1:
@@ -210,7 +210,7 @@ def _unnamed(decision: Decision) -> Decision:
 
 @dataclass
 class _GreedyCauses:
-    """Greedy: what is added next is what makes most further predictions fall."""
+    """Greedy: what is added next is what makes most further predictions flip."""
 
     model: Model
     graph: TemporalGraph
@@ -224,19 +224,19 @@ class _GreedyCauses:
     replays: int = 0
 
     def search(self, most: int) -> None:
-        """Add causes as long as more predictions fall, or come closer to it; then drop what turned out useless."""
+        """Add causes as long as more predictions flip, or come closer to it; then drop what turned out useless."""
         gone, left = NOTHING, list(self.possible)
-        fallen = frozenset[int]()
-        while left and len(self.causes) < most and len(fallen) < len(self.whys):
+        flipped = frozenset[int]()
+        while left and len(self.causes) < most and len(flipped) < len(self.whys):
             ranked = sorted(left, key=lambda cause: (-self.explains(gone, cause.rows), cause.name))[: self.tried]
-            tries = [(self.falling(gone | cause.rows), cause) for cause in ranked]
+            tries = [(self.flipping(gone | cause.rows), cause) for cause in ranked]
             _, best = max(tries, key=lambda pair: (len(pair[0]), self.explains(gone, pair[1].rows)))
             verified = self.verified(gone | best.rows)
-            comes_closer = len(verified) == len(fallen) and self.explains(gone, best.rows) > 0
-            if len(verified) <= len(fallen) and not comes_closer:
+            comes_closer = len(verified) == len(flipped) and self.explains(gone, best.rows) > 0
+            if len(verified) <= len(flipped) and not comes_closer:
                 break
-            self.causes.append(self.cause(best, verified, len(fallen)))
-            gone, fallen = gone | best.rows, verified
+            self.causes.append(self.cause(best, verified, len(flipped)))
+            gone, flipped = gone | best.rows, verified
             left.remove(best)
         while self.causes and self.causes[-1].more <= 0:
             self.causes.pop()
@@ -251,18 +251,18 @@ class _GreedyCauses:
                 total += 1.0 if after == 1 else 0.5 * (after - before)
         return total
 
-    def falling(self, gone: Change) -> frozenset[int]:
-        """Which predictions fall without these events, by the engine."""
-        fallen: set[int] = set()
+    def flipping(self, gone: Change) -> frozenset[int]:
+        """Which predictions flip without these events, by the engine."""
+        flipped: set[int] = set()
         for decision, places in self.by_decision().items():
             queries = [self.whys[place].query for place in places]
             margins = margins_without(self.model, self.graph, queries, gone, decision)
             pairs = zip(places, margins.original.tolist(), margins.without.tolist(), strict=True)
-            fallen |= {place for place, before, after in pairs if before == before and flips(before, after)}
+            flipped |= {place for place, before, after in pairs if before == before and flips(before, after)}
         self.evaluated += 1
         if self.watch is not None:
             self.watch(self.evaluated)
-        return frozenset(fallen)
+        return frozenset(flipped)
 
     def by_decision(self) -> dict[Decision, list[int]]:
         """The predictions that decide the same."""
@@ -272,18 +272,18 @@ class _GreedyCauses:
         return places
 
     def verified(self, gone: Change) -> frozenset[int]:
-        """Which predictions fall, by the reference implementation: of all that these events can reach."""
+        """Which predictions flip, by the reference implementation: of all that these events can reach."""
         reached = [place for place, why in enumerate(self.whys) if any(row < why.query.before for row in gone)]
-        return frozenset(place for place in reached if self.falls(self.whys[place], gone))
+        return frozenset(place for place in reached if self.is_flipped(self.whys[place], gone))
 
-    def falls(self, why: Explanation, gone: Change) -> bool:
-        """Whether a prediction falls, by the reference implementation."""
+    def is_flipped(self, why: Explanation, gone: Change) -> bool:
+        """Whether a prediction flips, by the reference implementation."""
         change = frozenset(row for row in gone if row < why.query.before)
         decided = decide(self.model, self.graph, why.query, why.decision)
         self.replays += 1
         return flips(why.original, reference_logit(decided, why.query, change, full=False)[0])
 
-    def cause(self, best: PossibleCause, fallen: frozenset[int], before: int) -> SharedCause:
-        own = sum(bool(best.nodes & {*self.whys[place].query[:2]}) for place in fallen)
+    def cause(self, best: PossibleCause, flipped: frozenset[int], before: int) -> SharedCause:
+        own = sum(bool(best.nodes & {*self.whys[place].query[:2]}) for place in flipped)
         rows = tuple(sorted(best.rows))
-        return SharedCause(best.name, len(rows), len(fallen), len(fallen) - before, own, rows)
+        return SharedCause(best.name, len(rows), len(flipped), len(flipped) - before, own, rows)

@@ -33,7 +33,7 @@ def _head(found: SharedCauses) -> Markup:
         class_="words",
     )
     tiles = [
-        tile(f"{found.falls:,}", f"of {found.predictions:,} predictions fall", "without all that are listed"),
+        tile(f"{found.flips:,}", f"of {found.predictions:,} predictions flip", "without all that are listed"),
         tile(
             f"{len(found.causes):,}", f"shared {found.thing}{'' if len(found.causes) == 1 else 's'}", "found greedily"
         ),
@@ -42,26 +42,26 @@ def _head(found: SharedCauses) -> Markup:
 
 
 def _curve(found: SharedCauses) -> Markup:
-    """How many predictions fall without the first 0, 1, 2, … causes, as steps."""
-    falls = [0, *(cause.falls for cause in found.causes)]
-    width, parts = 1 / len(falls), []
+    """How many predictions flip without the first 0, 1, 2, … causes, as steps."""
+    flips = [0, *(cause.flips for cause in found.causes)]
+    width, parts = 1 / len(flips), []
     for share in (0.0, 0.5, 1.0):
         y = _y(share)
         parts.append(element("line", x1=0, x2="100%", y1=y, y2=y, stroke="var(--line)"))
         label = f"{share * found.predictions:g}"
         parts.append(element("text", label, x="100%", y=y - 3, text_anchor="end", font_size=11, fill="var(--soft)"))
-    for number, fallen in enumerate(falls):
-        y, x = _y(fallen / found.predictions), number * width
-        title = f"without the first {number}: {fallen:,} of {found.predictions:,} fall"
+    for number, flipped in enumerate(flips):
+        y, x = _y(flipped / found.predictions), number * width
+        title = f"without the first {number}: {flipped:,} of {found.predictions:,} flip"
         ends = {"x1": percent(x), "x2": percent(x + width), "y1": y, "y2": y}
         parts.append(element("line", element("title", title), **ends, stroke="var(--ink)", stroke_width=3))
         if number:
-            rise = {"x1": percent(x), "x2": percent(x), "y1": _y(falls[number - 1] / found.predictions), "y2": y}
+            rise = {"x1": percent(x), "x2": percent(x), "y1": _y(flips[number - 1] / found.predictions), "y2": y}
             parts.append(element("line", **rise, stroke="var(--ink)", stroke_width=1.5))
         middle = percent(x + width / 2)
         parts.append(element("text", str(number), x=middle, y=HEIGHT + 14, text_anchor="middle", font_size=11))
     drawing = element("svg", *parts, width="100%", height=HEIGHT + 20, role="img", aria_label=found.sentence)
-    words = f"Predictions that fall without the first 1, 2, … of the {found.thing}s below."
+    words = f"Predictions that flip without the first 1, 2, … of the {found.thing}s below."
     return card("curve", "How many explain how much", words, drawing)
 
 
@@ -70,15 +70,15 @@ def _y(share: float) -> float:
 
 
 def _causes(found: SharedCauses) -> Markup:
-    heads = ["without it and those above", "events", "fall", "", "more", "of its own nodes"]
+    heads = ["without it and those above", "events", "flip", "", "more", "of its own nodes"]
     head = element("tr", *(element("th", name, scope="col") for name in heads))
     rows = []
     for cause in found.causes:
-        share = cause.falls / found.predictions
+        share = cause.flips / found.predictions
         bar = element(
             "svg", element("rect", x=0, y=3, width=percent(share), height=12, class_="mean"), width="100%", height=18
         )
-        cells = [f"{cause.events:,}", f"{cause.falls:,} ({100 * share:.0f} %)"]
+        cells = [f"{cause.events:,}", f"{cause.flips:,} ({100 * share:.0f} %)"]
         rows.append(
             element(
                 "tr",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cody.data import datasets
 from cody.explaining.wording import capital
 from cody.models.decision import Above, Between, InTop, Labelled, RatherThan
-from cody.utils.words import count, is_date, moment, moment_and_zone, ordinal, sanitize
+from cody.utils.words import count, in_words, is_date, moment, moment_and_zone, sanitize
 from cody.web.charts import ends, meter
 from cody.web.facts import REMOVED, Facts, NamedChange
 from cody.web.markup import Markup, element, link, name
@@ -189,7 +189,7 @@ def _decided(facts: Facts, subject: Markup) -> Iterator[Markup | str]:
     why, decision, state = facts.why, facts.why.decision, facts.why.states[0]
     if isinstance(decision, InTop):
         rank = 0 if state.standing is None else state.standing.rank or 0
-        yield from ("The model ranks ", name(why.dst, 40), f" {ordinal(rank)} of {decision.of:,} for ")
+        yield from ("The model ranks ", name(why.dst, 40), f" {in_words(rank)} of {decision.of:,} for ")
         yield from (name(why.src, 40), ".")
     elif isinstance(decision, RatherThan):
         best, other = (why.dst, decision.other) if why.original > 0 else (decision.other, why.dst)
