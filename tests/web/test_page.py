@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 import pickle
 import re
 import shlex
@@ -12,10 +13,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from cody import Add, Explanation
+from cody import Add, Explanation, TemporalGraph, explain
 from cody.cli import app
 from cody.errors import CallError, DataError
 from cody.explaining.what_if import parse_add
+from cody.models import ToyModel
 from cody.web import write_page
 from cody.web.axes import axes
 from cody.web.facts import Facts
@@ -298,3 +300,23 @@ def test_what_is_no_explanation_is_refused(tmp_path):
     (tmp_path / "why.json").write_text("{}")
     assert isinstance(CliRunner().invoke(app, ["view", str(tmp_path / "why.json")]).exception, DataError)
     assert not (tmp_path / "why.html").exists()
+
+
+def test_a_page_shows_what_other_models_decide_before_and_after():
+    graph = TemporalGraph.from_arrays(src=[0] * 4, dst=[1] * 4, time=[1.0, 2.0, 3.0, 4.0])
+    weights = {"second": [0, 2, 2, 0], EVIL: [0, 3, 1, 0], "other": [0, 0, 0, 0]}
+    first, *others = (
+        ToyModel(graph, weights=each, half_life=1e9, bias=-1.5) for each in ([0, 3, 1, 0], *weights.values())
+    )
+    why = explain(first, graph, graph.query(3), also=dict(zip(weights, others, strict=True)), noise=True)
+    page = why.to_html()
+    assert why.stability in html.unescape(page)
+    shown = re.search(r'<table class="elsewhere">.*?</table>', page)[0]
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", shown)]
+    assert [row[0] for row in cells[1:3]] == ["the explained model", "second"]
+    assert EVIL not in shown
+    scores = [f"{1 / (1 + math.exp(-margin)):.3f}" for margin in (2.5, -0.5)]
+    assert cells[1][1:4] == [*scores, "flips it"]
+    assert [row[3] for row in cells[2:5]] == ["does not flip it", "flips it", "decides otherwise from the start"]
+    assert len(cells) == 1 + 1 + 3 + 2
+    assert "elsewhere" not in toy().to_html().split("</style>")[1]

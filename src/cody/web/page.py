@@ -23,6 +23,7 @@ from cody.web.head import bar, head, title, what_next
 from cody.web.markup import Markup, element, join
 from cody.web.network import network
 from cody.web.shown import Shown, ShownEvent
+from cody.web.stability import stability_table
 from cody.web.standing import WIDEST, about, as_plain, before_and_after, words_of
 from cody.web.table import table
 from cody.web.timeline import timeline
@@ -144,6 +145,7 @@ def content(facts: Facts, opened: NamedChange, model: LiveControls | None = None
             _section("timeline", f"Past {facts.event}s", _timeline_words(facts), drawing, _legend(facts)),
             *_behind(facts, opened),
             *_alternatives(facts),
+            *_survives(facts),
             _section("all", f"All {facts.past}", _table_words(facts), _filter(), _scrolled(facts, chosen)),
         ]
     else:
@@ -172,6 +174,12 @@ def _steps(facts: Facts) -> Iterator[Markup]:
 def _alternatives(facts: Facts) -> Iterator[Markup]:
     if sum(bool(state.change) for state in facts.states) > 1:
         yield _section("ways", "Counterfactuals", _ways_words(facts), alternatives(facts))
+
+
+def _survives(facts: Facts) -> Iterator[Markup]:
+    """In which other models the answer holds, and whether it does under noise, where that was tested."""
+    if facts.why.elsewhere:
+        yield _section("survives", "What it survives", facts.why.stability, stability_table(facts))
 
 
 def _how(facts: Facts, charts: Sequence[Markup]) -> Markup:

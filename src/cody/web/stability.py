@@ -1,0 +1,52 @@
+"""What an answer survives: the scores of other models, and of this one under noise, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cody.models.margins import flips
+from cody.utils.words import sanitize
+from cody.web.facts import Facts
+from cody.web.markup import Markup, element
+
+WIDEST = 40  # letters of a name
+
+
+def stability_table(facts: Facts) -> Markup:
+    """One row for the model itself, and one for each other that was tested: its score before and after, who flips."""
+    heads = ["", f"{facts.gauge.word} before", "after", "the answer", *["alternatives that flip it"] * _several(facts)]
+    return element(
+        "table",
+        element("caption", "What other models decide", class_="hidden-text"),
+        element("thead", element("tr", *(element("th", head, scope="col") for head in heads))),
+        element("tbody", *_rows(facts)),
+        class_="elsewhere",
+    )
+
+
+def _several(facts: Facts) -> bool:
+    return bool(facts.why.alternatives)
+
+
+def _rows(facts: Facts) -> Iterator[Markup]:
+    why = facts.why
+    if why.verification is not None:
+        here = why.verification.without, *(other.verification.without for other in why.alternatives)
+        yield _row(facts, "the explained model", why.verification.original, here)
+    for each in why.elsewhere:
+        yield _row(facts, sanitize(each.name, WIDEST), each.original, each.without)
+
+
+def _row(facts: Facts, name: str, original: float, without: Sequence[float]) -> Markup:
+    agrees = not flips(facts.why.original, original)
+    holding = [flips(original, margin) for margin in without]
+    flipping = [str(number) for number, holds in enumerate(holding) if holds and number]
+    verdict = ("flips it" if holding[0] else "does not flip it") if agrees else "decides otherwise from the start"
+    others = [element("td", ", ".join(flipping) if agrees and flipping else "–")] if _several(facts) else []
+    return element(
+        "tr",
+        element("th", name, scope="row"),
+        *(element("td", facts.gauge.in_full(margin)) for margin in (original, without[0])),
+        element("td", verdict, class_="turned" if agrees and holding[0] else "same"),
+        *others,
+    )
