@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from cody import cli
-from cody.data import save_graph
+from cody import Explanation, cli
+from cody.data import open_graph, save_graph
 from cody.errors import CallError, DataError, ModelError
 from cody.study.explanations import COLUMNS, in_order, read_explanations
 from cody.train.checkpoint import Checkpoint, save_model
@@ -247,3 +248,28 @@ def test_a_model_that_fails_on_every_link_ends_the_run(tmp_path, monkeypatch):
         "the first 5 predictions could not be explained, the last one: RuntimeError: a headache"
     )
     assert result.stdout == ""
+
+
+@pytest.fixture(scope="module")
+def other(where):
+    """Another model of the same log."""
+    folder = Path(where[1]).parent
+    graph = open_graph(folder / "events")
+    save_model(folder / "other", Checkpoint(random_network(graph, "tgn", seed=5), graph.identity))
+    return str(folder / "other")
+
+
+def test_many_links_say_what_survives_also_with_several_workers_and_when_resumed(where, other, tmp_path):
+    alone = explain(where, "--also", other, "--noise")
+    found = [Explanation.from_json(line) for line in alone.stdout.splitlines()]
+    names = [other, next(why for why in found if why.elsewhere).elsewhere[1].name]
+    assert any(why.is_counterfactual for why in found)
+    for why in found:
+        assert [each.name for each in why.elsewhere[:2]] == (names if why.is_counterfactual else [])
+    file = tmp_path / "why.jsonl"
+    explain(where, "--also", other, "--noise", "--out", file, rows=ROWS[:2])
+    explain(where, "--also", other, "--noise", "--out", file, "--workers", 2)
+    shared = {why.event: why.elsewhere for why in read_explanations(file)}
+    assert shared == {why.event: why.elsewhere for why in found}
+    with pytest.raises(DataError, match=r"there also is .*, here it is not given"):
+        explain(where, "--out", file)

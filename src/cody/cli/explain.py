@@ -36,7 +36,7 @@ from cody.search.proposals import additions
 from cody.search.scout import usual_evaluations
 from cody.search.widening import WIDTHS
 from cody.study.explainers import NEAR, Explainer, check_options, explainer, find
-from cody.study.request import Request
+from cody.study.request import OtherModels, Request
 from cody.utils import words
 
 if TYPE_CHECKING:
@@ -158,26 +158,30 @@ class StabilityOptions:
     robust: bool = _stability(is_flag=True, help="With --also: prefer what flips the decision of all of these models.")
     noise: bool = _stability(is_flag=True, help="Test also a minute later, and with an unrelated event added.")
 
-    def check(self, events: str | None, even_if: bool) -> None:
+    def check(self, even_if: bool) -> None:
         """Refuse what does not go with other options."""
         given = [name for name in ("also", "robust", "noise") if getattr(self, name)]
-        if given and (events is not None or even_if):
-            other = "--even-if" if even_if else "--events"
-            raise CallError(f"--{given[0]} is about the counterfactual of one link: leave out {other}")
+        if given and even_if:
+            raise CallError(f"--{given[0]} is about counterfactuals: leave out --even-if")
         if self.robust and not self.also:
             raise CallError("--robust prefers what flips other models, too: name them with --also MODEL")
 
+    def others(self, source: shared.ModelSource) -> OtherModels | None:
+        """What answers should survive, if anything."""
+        if not self.also and not self.noise:
+            return None
+        names = tuple(dict.fromkeys(self.also))
+        return OtherModels(names, self.robust, self.noise, source.allow_data_mismatch, Path.cwd())
+
     def arguments(self, source: shared.ModelSource, question: ExplainRequest) -> dict[str, Any]:
         """The arguments of `cody.explain`, with the models opened."""
-        from cody.engine.named import NamedModel
-        from cody.models.contract import identity_of
+        others = question.request.others
+        if others is None:
+            return {}
+        from cody.cli.running import open_others
 
-        graph, opened = question.graph, {}
-        for name in dict.fromkeys(self.also):
-            opened[name] = replace(source, model=name).open(NamedModel(name, lambda: graph))
-            if identity_of(opened[name]) == identity_of(question.model):
-                raise CallError(f"--also {name} is the model that is explained: name another one")
-        return {"also": opened, "robust": self.robust, "noise": self.noise} if opened or self.noise else {}
+        opened = open_others(others.names, source, question.model, question.graph)
+        return {"also": opened, "robust": others.robust, "noise": others.noise}
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +288,7 @@ def explain(
     chosen = replace(chosen, by=units.kind, dependants=units.rule)
     result.check_pictures(events)
     result.check_bundle(source.model)
-    stability.check(events, even_if)
+    stability.check(even_if)
     search.check_actor(events, even_if, stability.robust or units.kind is not None or units.rule is not None)
     if even_if:
         from cody.cli.even_if import answer_even_if, answer_even_if_of_many, check_even_if
@@ -303,7 +307,7 @@ def explain(
     queries = _queries(named.graph, link, events)
     names = {"data": named.data(source.data), "model": source.model}
     names |= {} if search.actor is None else {"actor": search.actor}
-    request = Request(chosen, search.request_options, names, decision)
+    request = Request(chosen, search.request_options, names, decision, stability.others(source))
     question = ExplainRequest(source.open(named), named.graph, request)
     link.check(question.model)
     if search.prove > 1 and search.seconds is None and search.evaluations is None:
@@ -317,6 +321,7 @@ def explain(
         found = answer_even_if(*question, queries[0], alone=alone, as_json=result.as_json, html=result.html)
         result.write_bundle(found, named.graph, source.model)
         return
+    beyond = stability.arguments(source, question)
     if events is not None:
         from cody.cli.explain_many import explain_many
 
@@ -329,9 +334,9 @@ def explain(
             workers=result.workers,
             as_csv=result.as_csv,
             allow_data_mismatch=source.allow_data_mismatch,
+            beyond=beyond,
         )
         return
-    beyond = stability.arguments(source, question)
     sets = search.evaluations or max(search.iterations or 300, number_of_sets(chosen.size or SIZE, search.prove))
     most = sum(map(usual_evaluations, WIDTHS))  # where nothing is found, more candidates are searched
     with progress("sets of events evaluated", sets) as move:

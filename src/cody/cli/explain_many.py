@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cody.cli.messages import print_csv, print_json, say
 from cody.cli.progress import progress, share_a_terminal
@@ -43,10 +44,11 @@ def explain_many(
     workers: int,
     as_csv: bool,
     allow_data_mismatch: bool,
+    beyond: Mapping[str, Any],
 ) -> None:
     """Explain links, and print or write each explanation as soon as it is known. `remark` is called with each."""
     outcome = Outcomes(graph, remark)
-    with _way_to_explain(model, graph, request, workers, allow_data_mismatch) as explain:
+    with _way_to_explain(model, graph, request, workers, allow_data_mismatch, beyond) as explain:
         if out is None:
             with stoppable(None, "what was finished is printed (--out FILE saves it and can be resumed)"):
                 _print(outcome.explained(_watched(queries, explain)), as_csv=as_csv)
@@ -96,11 +98,16 @@ class Outcomes:
 
 @contextmanager
 def _way_to_explain(
-    model: Model, graph: TemporalGraph, request: Request, workers: int, allow_data_mismatch: bool
+    model: Model,
+    graph: TemporalGraph,
+    request: Request,
+    workers: int,
+    allow_data_mismatch: bool,
+    beyond: Mapping[str, Any],
 ) -> Iterator[Explain]:
-    """Who does the work: this process, or several."""
+    """Who does the work: this process, or several, which open other models themselves."""
     if workers == 1:
-        yield lambda queries: explain_each(model, graph, queries, request)
+        yield lambda queries: explain_each(model, graph, queries, request, **beyond)
         return
     with worker_opener(request.names["data"], graph, request.names["model"], allow_data_mismatch) as opener:
         yield lambda queries: explain_in_processes(opener, workers, queries, request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -17,9 +17,10 @@ from cody.cli.messages import say
 from cody.cli.progress import progress, status
 from cody.data import save_graph
 from cody.data.readers import is_saved_graph
-from cody.engine.named import is_factory, load_factory
+from cody.engine.named import NamedModel, is_factory, load_factory
 from cody.errors import CallError
 from cody.graph import TemporalGraph
+from cody.models.contract import Model, identity_of
 from cody.study import run as evaluation
 from cody.study.decisions import KindWords
 from cody.study.instances import Link
@@ -143,6 +144,16 @@ def worker_opener(data: str, graph: TemporalGraph, model: str, allow_data_mismat
     with scratch_folder("cody-workers-") as folder:
         saved = Path(data) if is_saved_graph(Path(data)) else save_graph(graph, folder / "graph")
         yield partial(open_model, saved, model, allow_data_mismatch, Path.cwd())
+
+
+def open_others(names: Iterable[str], source: ModelSource, model: Model, graph: TemporalGraph) -> dict[str, Model]:
+    """The models that --also names; an error if one of them is the explained model itself."""
+    opened = {}
+    for name in dict.fromkeys(names):
+        opened[name] = replace(source, model=name).open(NamedModel(name, lambda: graph))
+        if identity_of(opened[name]) == identity_of(model):
+            raise CallError(f"--also {name} is the model that is explained: name another one")
+    return opened
 
 
 def follow_training(

@@ -14,13 +14,13 @@ from cody.cli import options as shared
 from cody.cli.command import COUNT, FILE, FOLDER, LINES, argument, bundled, command, given_by, option_fields
 from cody.cli.messages import print_csv, print_json, say
 from cody.cli.progress import progress
-from cody.cli.running import failures_of, finish, records_of, say_failures, way_to_evaluate
+from cody.cli.running import failures_of, finish, open_others, records_of, say_failures, way_to_evaluate
 from cody.cli.show import Prose, print_parts
 from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError, ModelError
 from cody.explaining.document import ExplanationDocument
 from cody.graph import TemporalGraph
-from cody.models.contract import subject_of
+from cody.models.contract import Model, subject_of
 from cody.models.predictions import rows_between
 from cody.study import ExplainedLink, ModelComparison, Part, Survey, cases, compare_models, survey_of
 from cody.study import run as evaluation
@@ -32,6 +32,7 @@ from cody.study.record import REMOVALS
 from cody.study.record_file import records_of_models
 from cody.study.report import LISTED, Decider, Example
 from cody.study.shares import Contrast, Share
+from cody.study.survival import with_survival
 from cody.utils import words
 from cody.utils.tables import TextTable
 
@@ -64,6 +65,10 @@ class SurveyOptions:
     evaluations: int | None = _search(
         type=COUNT, help="Maximum number of model evaluations for each link. Default: 300."
     )
+    also: Sequence[str] = _search(
+        multiple=True, metavar="MODEL", help="Count the answers that hold in this model, too. Repeatable."
+    )
+    noise: bool = _search(is_flag=True, help="Count those that hold a minute later, and with an unrelated event more.")
     workers: int = given_by(shared.workers_option)
     ray: str | None = given_by(shared.ray_option)
     out: Path | None = _output(
@@ -84,6 +89,8 @@ class SurveyOptions:
         """Refuse options that contradict each other."""
         if len(self.models) > 2:
             raise CallError(f"a survey compares at most two models, not {len(self.models)}")
+        if len(self.models) > 1 and (self.also or self.noise):
+            raise CallError(f"--{'also' if self.also else 'noise'} is about the answers of one model: give one --model")
         if len(set(self.models)) < len(self.models):
             raise CallError(f"--model {self.models[0]!r} is given twice; a comparison needs two different models")
         if find(self.explainer).factual:
@@ -182,7 +189,8 @@ def survey(
                 settled = evaluation.check_plan(model, graph, plan)
                 words_of = {kind: kind_in_words(kind, settled, subject_of(model)) for kind in sample.kinds}
                 links = finish(steps, sample, words_of, kept=kept, nothing=nothing)
-            surveyed.append(SurveyedModel(graph, _explained(file, graph, plan, links)))
+            explained = _explained(file, graph, plan, links)
+            surveyed.append(SurveyedModel(graph, _tested(explained, model, graph, options, subject)))
     _report(surveyed, html, pages, options, as_json=as_json, as_csv=as_csv)
 
 
@@ -278,7 +286,7 @@ def _write_page(
         for number, (place, case) in enumerate(wanted):
             why = case.record.explanation
             names = {"data": found[place].data, "model": found[place].model}
-            why = replace(why, parameters=why.parameters | names)
+            why = replace(why, parameters=why.parameters | names, elsewhere=case.elsewhere)
             write_page(why, _page(folder, place, case.event), back=html)
             move(completed=number + 1)
     there = {(place, case.event): address(_page(folder, place, case.event), html) for place, case in wanted}
@@ -312,6 +320,25 @@ def _explained(
     if not explained:
         raise ModelError(f"no prediction could be explained, the first one: {failures[0].reason}")
     return explained
+
+
+def _tested(
+    explained: Sequence[ExplainedLink],
+    model: Model,
+    graph: TemporalGraph,
+    options: SurveyOptions,
+    source: shared.ModelSource,
+) -> list[ExplainedLink]:
+    """The links with what other models say about their answers, and this one under noise, as far as that is wanted."""
+    if not options.also and not options.noise:
+        return list(explained)
+    also = open_others(options.also, source, model, graph)
+    tested: list[ExplainedLink] = []
+    with progress("answers tested in other models", len(explained)) as move:
+        for case in explained:
+            tested.append(with_survival(case, model, graph, also, noise=options.noise))
+            move(completed=len(tested))
+    return tested
 
 
 def _meanings(found: Survey) -> Iterable[Any]:
@@ -350,6 +377,7 @@ def _shown(found: Survey) -> Iterable[Any]:
         yield from _fragility(part, found)
         if part.relations:
             yield from _decisive(part)
+        yield from _survival(part)
         if part.simultaneous.advice:
             yield from (Prose(part.simultaneous.advice), "")
         yield from _deciders(f"Nodes that decide for {found.subject}s of others", "node", part.nodes)
@@ -366,6 +394,19 @@ def _fragility(part: Part, found: Survey) -> Iterable[Any]:
     for each in part.fragility:
         rows.add_row(f"at most {words.count(each.edits, thing)}", _percent(each.share), _between(each.share))
     yield rows
+    yield ""
+
+
+def _survival(part: Part) -> Iterable[Any]:
+    """In which other models the answers hold, and whether they do under noise."""
+    if not part.survival:
+        return
+    rows = TextTable("the answer also flips", "#tested", "#holds", "#95 % interval")
+    for each in part.survival:
+        shares = ("–", "–") if each.holds is None else (_percent(each.holds), _between(each.holds))
+        rows.add_row(words.sanitize(each.what, 40), f"{each.tested}", *shares)
+    yield rows
+    yield Prose("Tested are answers where that model decides the same with nothing changed.")
     yield ""
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cody.explaining.document import ExplanationDocument
-from cody.explaining.explanation import ADDED, REMOVED, Event
+from cody.explaining.explanation import ADDED, REMOVED, Elsewhere, Event
 from cody.explaining.pipeline import event_of
 from cody.explaining.upgrade import RecordOf02, candidates_of_0_2
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
@@ -37,6 +37,7 @@ class ExplainedLink:
     decisive: BoolArray  # [C]; all False where no counterfactual was found
     imagined: tuple[Event, ...] = ()  # those of the candidates that could have been added or moved
     units: Mapping[int, str] = field(default_factory=dict)  # names of the units that candidates stand for, by row
+    elsewhere: tuple[Elsewhere, ...] = ()  # other models, and this one under noise; empty: not tested
 
     @property
     def event(self) -> int:

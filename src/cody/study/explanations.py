@@ -34,7 +34,9 @@ Answer = Explanation | Unexplained
 Explain = Callable[[Sequence[Query]], Iterable[Answer]]
 
 
-def explain_each(model: Model, graph: TemporalGraph, queries: Iterable[Query], request: Request) -> Iterator[Answer]:
+def explain_each(
+    model: Model, graph: TemporalGraph, queries: Iterable[Query], request: Request, **beyond: Any
+) -> Iterator[Answer]:
     """The explanations of links, each as soon as it is finished. A failure does not stop the others.
 
     Args:
@@ -42,10 +44,11 @@ def explain_each(model: Model, graph: TemporalGraph, queries: Iterable[Query], r
         graph: The log of events.
         queries: The links.
         request: How to explain them.
+        beyond: Further arguments of `cody.explain`, as in `Request.explain`.
     """
     for query in queries:
         try:
-            yield request.explain(model, graph, query)
+            yield request.explain(model, graph, query, **beyond)
         except NOT_OF_A_LINK:
             raise
         except Exception as error:

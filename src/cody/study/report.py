@@ -33,6 +33,7 @@ from cody.study.cases import (
 from cody.study.decisions import kind_in_words
 from cody.study.record import Record
 from cody.study.shares import Contrast, Share, contrast, mean
+from cody.study.survival import Survival, held_in, survival_of
 from cody.utils.forms import Count, Form
 from cody.utils.words import count, is_date
 
@@ -117,6 +118,7 @@ class Example(Form, frozen=True):
     events: tuple[Decisive, ...]  # the same in full
     reason: str = ""  # what the counterfactual comes down to; empty: none was found, or CoDy 0.2 wrote the record
     figure: str = ""  # what lies behind the decision, in a word: a score, a rank, a label
+    held_in: tuple[Count, Count] | None = None  # other models in which the answer holds, of those that decide the same
 
 
 class Decider(Form, frozen=True):
@@ -147,6 +149,7 @@ class Part(Form, frozen=True):
     most_robust: tuple[Example, ...]  # of the others
     predictions: tuple[Example, ...]  # all of them, the most fragile first
     title: str = "links"  # what these predictions are, in words
+    survival: tuple[Survival, ...] = ()  # how many answers hold in other models and under noise; empty: not tested
 
     @property
     def caution(self) -> str:
@@ -259,6 +262,7 @@ def _part(kind: str, of_kind: Sequence[ExplainedLink], graph: TemporalGraph) -> 
         title=kind_in_words(
             kind, _decision_of_all([case.record for case in of_kind]), of_kind[0].record.subject
         ).plural,
+        survival=survival_of(flipped),
     )
 
 
@@ -396,6 +400,7 @@ def _example(case: ExplainedLink, graph: TemporalGraph, bins: Bins) -> Example:
         *(*link, None if score is None else round(score, 6), rows, _sentence(case, events, graph), events),
         reason=case.record.explanation.reason if is_known else "",
         figure=shown.second or shown.first,
+        held_in=held_in(case),
     )
 
 
@@ -427,6 +432,7 @@ def _figures(part: Part) -> list[tuple[str, Share]]:
     for each in (*part.relations, *part.latest, *repeated, *aged):
         found += [(f"{each.what}: decisive", each.decisive), (f"{each.what}: candidates", each.candidates)]
         found += [] if each.ratio is None else [(f"{each.what}: ratio", each.ratio)]
+    found += [(f"holds in {each.what}", each.holds) for each in part.survival if each.holds is not None]
     return found
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cody.errors import CallError, FailedLinksWarning, ModelError
+from cody.explaining.stability import checked_models
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
 from cody.models.deciding import ByLabel
@@ -17,6 +18,7 @@ from cody.study.instances import TEST_PERIOD, Link, sample_kinds
 from cody.study.record import KINDS, Failure, Record, in_words
 from cody.study.report import Survey, survey_of
 from cody.study.run import EvaluationPlan, evaluate
+from cody.study.survival import with_survival
 from cody.utils.signatures import readable_help
 
 
@@ -31,6 +33,8 @@ def survey(
     period: tuple[float, float] = TEST_PERIOD,
     explainer: Explainer | None = None,
     decision: Decision | ByLabel | None = None,
+    also: Mapping[str, Model] | None = None,
+    noise: bool = False,
     seed: int = 0,
     data_name: str = "the data",
     model_name: str = "the model",
@@ -48,6 +52,8 @@ def survey(
         period: The part of the log that they are drawn from, as shares of its events.
         explainer: What explains them (`cody.study.explainers.explainer`). Default: the search that `explain` uses.
         decision: What is to flip, as in `explain`. By default, what the model decides.
+        also: Other models of the same log, by name: the answers that hold in them, too, are counted.
+        noise: Count also the answers that hold a minute later, and with an unrelated event more.
         seed: For drawing links, and for policies with chance.
         data_name: What the data are called in the result.
         model_name: What the model is called in the result.
@@ -59,6 +65,7 @@ def survey(
     >>> part.kind, part.links, part.explained
     ('correct', 1, 1)
     """
+    checked_models(also or {}, graph)
     rows = None if links is None else sorted(set(links))
     if rows is not None and not rows:
         raise CallError("no link is given; links are rows of events")
@@ -83,4 +90,7 @@ def survey(
         raise ModelError(f"no prediction could be explained, the first one: {failures[0].reason}")
     for sentence in in_words(failures):
         warnings.warn(sentence, FailedLinksWarning, stacklevel=2)
-    return survey_of(cases(records, graph), graph)
+    explained = cases(records, graph)
+    if also or noise:
+        explained = [with_survival(case, model, graph, also or {}, noise=noise) for case in explained]
+    return survey_of(explained, graph)

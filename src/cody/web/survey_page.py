@@ -13,7 +13,7 @@ from cody.explaining.explanation import ADDED, MOVED, REMOVED
 from cody.explaining.wording import capital
 from cody.study.comparison import ExplainedByBoth, ModelComparison
 from cody.study.report import FEW, LATEST, LISTED, Decisive, Example, Part, Survey
-from cody.study.shares import Contrast
+from cody.study.shares import Contrast, Share
 from cody.utils.words import count, earlier, is_date, moment, sanitize, zone_name
 from cody.web.facts import decision_options
 from cody.web.file import SURVEY_TITLE
@@ -76,6 +76,7 @@ def survey_page(
         _fragility(panels, lists),
         _decisive(panels, lists),
         _ages(panels, lists),
+        _survival(panels),
         _who(panels, lists),
         _extremes(panels, lists),
         _formulas(surveys),
@@ -105,8 +106,9 @@ def panels_of(surveys: Sequence[Survey]) -> list[Panel]:
     return panels
 
 
-def _section(key: str, title: str, words: str, *parts: Child) -> Markup:
-    head = element("header", element("h2", title, id=f"{key}-title"), element("p", words), save_buttons(title))
+def _section(key: str, title: str, words: str, *parts: Child, saved: bool = True) -> Markup:
+    save = save_buttons(title) if saved else None
+    head = element("header", element("h2", title, id=f"{key}-title"), element("p", words), save)
     return element("section", head, *parts, class_=f"card part-{key}", aria_labelledby=f"{key}-title")
 
 
@@ -312,6 +314,39 @@ def _contrasts(panel: Panel, tests: Sequence[tuple[Contrast, Test]], lists: Pred
     return contrasts([each for each, _ in tests], [behind(each.what, holds) for each, holds in tests])
 
 
+def _survival(panels: Sequence[Panel]) -> Markup | None:
+    """In which other models the answers hold, and whether they do under noise, where that was tested."""
+    if not any(panel.part.survival for panel in panels):
+        return None
+    words = (
+        "Share of the counterfactuals that flip the decision of another model, too, or of this one under noise. Tested "
+        "are those where it decides the same with nothing changed."
+    )
+    return _section("survival", "Do the answers survive?", words, _side_by_side(panels, _survival_table), saved=False)
+
+
+def _survival_table(panel: Panel) -> Markup:
+    if not panel.part.survival:
+        return element("p", "No counterfactual was found for any of these predictions.", class_="note")
+    heads = element("tr", *(element("th", head, scope="col") for head in ("", "tested", "holds")))
+    rows = (
+        element(
+            "tr",
+            element("th", sanitize(each.what, 40), scope="row"),
+            element("td", f"{each.tested:,}"),
+            element("td", *_with_interval(each.holds)),
+        )
+        for each in panel.part.survival
+    )
+    return element("table", element("thead", heads), element("tbody", *rows), class_="elsewhere")
+
+
+def _with_interval(share: Share | None) -> tuple[Child, ...]:
+    if share is None:
+        return ("–",)
+    return element("b", percent_words(share.value)), element("small", f" ({between(share)})")
+
+
 def _who(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
     def decided_by_node(panel: Panel, name: str) -> ChosenPredictions:
         numbers = panel.numbers(lambda one: _is_decided_by(one, name))
@@ -502,10 +537,20 @@ def _item(number: int, each: Example, panel: Panel, href: str | None, *, several
         element("p", f"{sanitize(panel.survey.model, 30)} · {about}" if several else about, class_="about"),
         element("p", each.reason) if each.reason else None,
         element("p", each.sentence, class_="about" if each.reason else None),
+        element("p", _held_in(each.held_in), class_="about") if each.held_in else None,
         element("ul", *shown, class_="events") if shown else None,
         element("p", _way_on(each, panel.survey, href), class_="on"),
         data_p=number,
     )
+
+
+def _held_in(counted: tuple[int, int]) -> str:
+    """In how many of the other models an answer holds."""
+    holding, agreeing = counted
+    if not agreeing:
+        return "The other models decide otherwise from the start."
+    decide = "decides" if agreeing == 1 else "decide"
+    return f"Holds in {holding} of {count(agreeing, 'other model')} that {decide} the same."
 
 
 def _figure(each: Example, survey: Survey) -> str:
