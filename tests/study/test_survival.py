@@ -25,7 +25,9 @@ def graph():
 
 
 def toy(graph, seed):
-    return ToyModel(graph, weights=np.random.default_rng(seed).normal(0.4, 1, size=graph.num_events), bias=-0.4)
+    """Models that differ by less than what they have in common."""
+    weights, noise = (np.random.default_rng(each).normal(0.4, 1, size=graph.num_events) for each in (0, seed))
+    return ToyModel(graph, weights=weights + 0.5 * noise, bias=-0.8)
 
 
 def test_each_answer_is_counted_in_each_model_that_decides_the_same(graph):

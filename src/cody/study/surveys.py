@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cody.errors import CallError, FailedLinksWarning, ModelError
-from cody.explaining.stability import checked_models
+from cody.explaining.stability import check_models
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
 from cody.models.deciding import ByLabel
@@ -65,7 +65,7 @@ def survey(
     >>> part.kind, part.links, part.explained
     ('correct', 1, 1)
     """
-    checked_models(also or {}, graph)
+    check_models(also or {}, graph)
     rows = None if links is None else sorted(set(links))
     if rows is not None and not rows:
         raise CallError("no link is given; links are rows of events")
