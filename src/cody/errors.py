@@ -131,6 +131,8 @@ def did_you_mean(given: str, known: Iterable[str], listed: Iterable[str] | None 
     "; did you mean 'uci-messages'?"
     >>> did_you_mean("xyz", ["src", "dst"])
     "; there are 'src', 'dst'"
+    >>> did_you_mean("xyz", ["src"])
+    "; there is only 'src'"
     """
     words = [str(word) for word in known]
     folded = {word.casefold(): word for word in words}
@@ -141,7 +143,7 @@ def did_you_mean(given: str, known: Iterable[str], listed: Iterable[str] | None 
     if not words:
         return ""
     shown = ", ".join(repr(word) for word in words[:HANDFUL])
-    return f"; there are {shown}" + (", …" if len(words) > HANDFUL else "")
+    return f"; there {'is only' if len(words) == 1 else 'are'} {shown}" + (", …" if len(words) > HANDFUL else "")
 
 
 def _worth_comparing(given: str, words: list[str]) -> list[str]:

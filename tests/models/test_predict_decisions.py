@@ -34,7 +34,7 @@ def test_a_destination_is_compared_with_another_node_and_links_with_that_node_ar
     assert 0 < len(found.wrong) < len(found)
     above = sum(each.positive for each in found)
     assert f"{above} ranked above {graph.name(3)}" in found.sentence
-    assert f"left out: {found.left_out} that have" in found.sentence
+    assert f"left out: {found.left_out} from or to that node" in found.sentence
 
 
 def test_a_number_is_within_a_range_and_nobody_says_whether_that_is_right(case):

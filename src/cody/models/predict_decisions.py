@@ -88,8 +88,7 @@ class DecidedPredictions(PredictionList[DecidedPrediction]):
             yield f"of {counts.happened:,} with the label {self.decision.label}, {counts.found}"
             yield counts.alarms
         if self.left_out:
-            has = "has" if self.left_out == 1 else "have"
-            yield f"left out: {self.left_out:,} that {has} the other node at an end"
+            yield f"left out: {self.left_out:,} from or to that node"
 
 
 def predict_decided(
