@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from cody.engine import Replay, fast_model
+from cody.engine.without import MemoryWithout
 from cody.errors import CallError
 from cody.graph import Query
 from cody.graph.edits import Add
@@ -98,3 +100,22 @@ def test_no_links_have_no_logits_and_foreign_ones_are_refused():
     assert links.can_differ([]).tolist() == []
     with pytest.raises(CallError, match="src=99 is not a node"):
         links.logits([Query(99, 0, 1e6, 3)])
+
+
+def test_everything_is_computed_with_one_thread(monkeypatch):
+    """At these sizes, more threads of the matrix products only wait for each other."""
+    graph = random_graph(np.random.default_rng(0))
+    model = fast_model(random_network(graph, "tgn"), graph)
+    asked, follow = [], MemoryWithout.follow
+
+    def watched(memory, before):
+        asked.append({library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"})
+        follow(memory, before)
+
+    monkeypatch.setattr(MemoryWithout, "follow", watched)
+    queries = [graph.query(row) for row in range(40, 50)]
+    with threadpool_limits(2, "blas"):
+        links = links_without(model, frozenset({3}))
+        links.can_differ(queries)
+        links.logits(queries)
+    assert asked == [{1}, {1}]

@@ -152,9 +152,10 @@ class LinksWithout:
     def can_differ(self, queries: Sequence[Query]) -> BoolArray:
         """Whether the answer about each link can be other than on the whole log. [n]"""
         src, dst, before = (np.array([query[field] for query in queries], dtype=np.int64) for field in (0, 1, 3))
-        self.inputs.follow(int(before.max(initial=0)))
         layers = self.model.weights.sizes.layers
-        found = self._reached(np.concatenate([src, dst]), np.tile(before, 2), layers)
+        with one_thread():
+            self.inputs.follow(int(before.max(initial=0)))
+            found = self._reached(np.concatenate([src, dst]), np.tile(before, 2), layers)
         return found[: len(src)] | found[len(src) :]
 
     def _reached(self, nodes: IntArray, before: IntArray, layer: int) -> BoolArray:
@@ -180,8 +181,8 @@ class LinksWithout:
         """One logit for each link, [n]; of a model of more than two classes, the score of each class. [n, C]"""
         for query in queries:
             check_query(self.graph, query)
-        self.inputs.follow(max((query.before for query in queries), default=0))
         with one_thread():
+            self.inputs.follow(max((query.before for query in queries), default=0))
             return self.scorer.logits(queries)
 
 
