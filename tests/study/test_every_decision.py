@@ -14,6 +14,7 @@ import cody
 from cody import search
 from cody.data import save_graph
 from cody.errors import CallError, DataError
+from cody.explaining import pipeline
 from cody.models import ToyModel, decision
 from cody.models.contract import as_model
 from cody.paper.tables import tables
@@ -194,6 +195,7 @@ def test_rankings_are_measured_against_all_rivals_though_the_search_knows_some(t
     """With one contender, the search takes sets for counterfactuals that are none among all rivals."""
     model, graph = toy
     monkeypatch.setattr(decision.InTop, "contenders", property(lambda self: self.k))
+    monkeypatch.setattr(pipeline, "SEARCHED_AGAIN", 0)
     found = records(toy, "top")
     fooled = 0
     for record in found:
@@ -209,6 +211,44 @@ def test_rankings_are_measured_against_all_rivals_though_the_search_knows_some(t
         assert (record.rank, record.rank_after) == (before[1], after[1])
         fooled += record.first is not None and not record.is_necessary and record.explainer == "greedy"
     assert fooled  # else this tests nothing
+
+
+def _scores(model, links, change):
+    """The scores of links with nothing changed, and with a change. [2][m]"""
+    return np.array([model.logits(link, [frozenset(), change]) for link in links]).T.round(9)
+
+
+def test_a_search_whose_answer_fails_among_all_rivals_knows_those_that_overtake_the_next_time(toy, monkeypatch):
+    model, graph = toy
+    monkeypatch.setattr(decision.InTop, "contenders", property(lambda self: self.k))
+    explained = partial(cody.explain, model, graph, decision=cody.in_top(2), size=16)
+    mended = 0
+    for query in map(graph.query, (33, 40, 44, 51, 55)):
+        monkeypatch.setattr(pipeline, "SEARCHED_AGAIN", 0)
+        once = explained(query)
+        monkeypatch.setattr(pipeline, "SEARCHED_AGAIN", 2)
+        why = explained(query)
+        if once.verdict != "not verified":
+            assert (why.rows, why.decision) == (once.rows, once.decision)
+            continue
+        mended += why.is_counterfactual
+        assert why.verdict != "not verified"
+        assert why.evaluations > once.evaluations
+        assert f"and {len(why.decision.overtaking)} that would overtake, verified against all" in str(why)
+        links = [query, *(query._replace(dst=rival) for rival in why.decision.rivals(graph, query).tolist())]
+        ranks = [sum(score >= scores[0] for score in scores) for scores in _scores(model, links, why.change)]
+        assert [rank <= 2 for rank in ranks] == [False, why.is_counterfactual]
+        report = cody.verify_explanation(why.to_json(), model, graph, sets=None)
+        assert report.is_confirmed, str(report)
+    assert mended  # else this tests nothing
+
+
+def test_searching_again_stays_within_the_budget(toy, monkeypatch):
+    model, graph = toy
+    monkeypatch.setattr(decision.InTop, "contenders", property(lambda self: self.k))
+    for query in map(graph.query, range(30, EVENTS)):
+        why = cody.explain(model, graph, query, decision=DECISIONS["top"], size=8, evaluations=12)
+        assert why.evaluations <= 12
 
 
 def test_added_events_are_measured_against_all_rivals_too(toy, monkeypatch):

@@ -129,6 +129,9 @@ class DecisionPart(Form, frozen=True, omit_defaults=True):
     k: Annotated[int, Meta(ge=1, description="top: how many places count")] = 1
     of: Annotated[Count, Meta(description="top: how many destinations are ranked")] = 0
     among: Annotated[tuple[str, ...] | None, Meta(description="top: names of the rivals; null: all")] = None
+    overtaking: Annotated[
+        tuple[str, ...], Meta(description="top: rivals that were searched against besides the highest-ranked ones")
+    ] = ()
     other: Annotated[str, Meta(description="rather: name of the rival")] = ""
     label: Annotated[str, Meta(description="labelled: the class")] = ""
     classes: Annotated[tuple[str, ...], Meta(description="labelled: all classes")] = ()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,10 +52,11 @@ from cody.models.contract import (
     reach,
     subject_of,
 )
-from cody.models.decided import decide, decision_in, decision_of, focus_of, standings_of
+from cody.models.decided import decide, decision_in, decision_of, focus_of, standings_of, with_overtaking
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision
 from cody.models.labels import about_node, event_of_query
+from cody.models.margins import flips
 from cody.search import Search, scout
 from cody.search.near_units import NearUnits
 from cody.search.options import SearchOptions
@@ -63,11 +65,12 @@ from cody.search.policies import Policy, spatio_temporal
 from cody.search.proposals import Proposer, check_proposers, removals
 from cody.search.run import SearchRun
 from cody.search.space import SearchSpace, build_space
-from cody.search.widening import SpaceOf, search_widening
+from cody.search.widening import SpaceOf, left_of_budgets, search_widening
 from cody.utils.deadline import until
 from cody.utils.signatures import readable_help
 
 SHOWN_EVENTS = 100  # of a unit that is reported
+SEARCHED_AGAIN = 2  # times, where rivals that a search left out overtake
 
 Labels = Callable[[TemporalGraph, IntArray], Sequence[Label]]
 Dependants = Callable[[TemporalGraph, int], Iterable[int]]
@@ -190,24 +193,74 @@ def explain(
     ).checked(model)
     if graph.imagined is not None and graph_of(model) is not graph:
         model = model_on(model, graph)
-    started, subject = time.monotonic(), subject_of(model)
-    plain, model = model, decide(model, graph, query, chosen := decision_of(model, query, decision))
-    if robust and also:
-        across = tuple(decide(other, graph, query, chosen) for other in also.values())
-        options = replace(options, across=across).checked(model)
-    space_of = spaces(model, graph, query, options)
+    deadline = math.inf if seconds is None else time.monotonic() + seconds
+    chosen, subject = decision_of(model, query, decision), subject_of(model)
     known = {} if answers is None or options.has_units else answers  # scores of units are about other sets
-    run = search_widening(model, graph, query, space_of, options, known)
-    spent = time.monotonic() - started
-    with until(math.inf if seconds is None else started + seconds):
-        verified = verify(run, query, count=options.reported, full=options.full_replay)
+    others = tuple(also.values()) if robust and also else ()
+    found = _search_until_verified(model, graph, query, chosen, options, others, known, deadline)
+    run = found.run
+    with until(deadline):
         if gives_probabilities(run.model, run.space.graph, [logit for _, logit in run.result.evaluated]):
             warnings.warn(PROBABILITIES, ProbabilityWarning, stacklevel=2)
-    scope = scope_of(model, graph, query, np.array(run.space.events, dtype=np.int64))
-    why = _document(graph, query, options, run, verified, spent, scope)
+    scope = scope_of(found.model, graph, query, np.array(run.space.events, dtype=np.int64))
+    why = _document(graph, query, found.options, run, found.verified, found.seconds, scope)
     label = None if subject == "link" or why.event is None else graph.label_of(why.event)
-    why = _with_decision(why, run.model, decision_in(model) or chosen, subject, label)
-    return with_stability(why, plain, graph, also or {}, noise=noise) if also or noise else why
+    why = _with_decision(why, run.model, decision_in(found.model) or chosen, subject, label)
+    return with_stability(why, model, graph, also or {}, noise=noise) if also or noise else why
+
+
+class _VerifiedSearch(NamedTuple):
+    """What was found and verified."""
+
+    model: Model  # that answers margins, on the log without anything proposed
+    options: SearchOptions
+    run: SearchRun
+    verified: VerifiedAnswer
+    seconds: float  # until the search ended
+
+
+def _search_until_verified(
+    model: Model,
+    graph: TemporalGraph,
+    query: Query,
+    chosen: Decision,
+    options: SearchOptions,
+    others: Sequence[Model],
+    answers: dict[Change, float],
+    deadline: float,
+) -> _VerifiedSearch:
+    """Search and verify; again with the rivals that overtake, where an answer fails among all of them."""
+    started, evaluations, left = time.monotonic(), 0, options
+    for again in range(1 + SEARCHED_AGAIN):
+        decided = decide(model, graph, query, chosen)
+        if others:
+            across = tuple(decide(other, graph, query, chosen) for other in others)
+            options = replace(options, across=across).checked(decided)
+            left = replace(left, across=across)
+        # Margins among more rivals are other ones, so answers are not shared.
+        known = {} if again else answers
+        run = search_widening(decided, graph, query, spaces(decided, graph, query, options), left, known)
+        spent, evaluations = time.monotonic() - started, evaluations + run.evaluations
+        run = replace(run, evaluations=evaluations)
+        with until(deadline):
+            verified = verify(run, query, count=options.reported, full=options.full_replay)
+            wider = _with_rivals_that_overtake(run, query, verified)
+        found = _VerifiedSearch(decided, options, run, verified, spent)
+        budgets = left_of_budgets(options, evaluations, time.monotonic() - started)
+        if wider is None or budgets is None:
+            break
+        chosen, left = wider, budgets
+    return found
+
+
+def _with_rivals_that_overtake(run: SearchRun, query: Query, verified: VerifiedAnswer) -> Decision | None:
+    """The decision to search again for, where an answer flips it among the best rivals but not among all; else None."""
+    known = verified.verification
+    if known is None or flips(known.original, known.without):
+        return None
+    with suppress(BudgetError):
+        return with_overtaking(run.model, query, run.space.change(run.result.rows))
+    return None
 
 
 def check_explainable(model: Model, graph: TemporalGraph, query: Query) -> Query:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cody.errors import CallError, ModelError
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, is_in, sorted_unique
 from cody.models.contract import (
     Change,
     CorrectsScores,
@@ -151,12 +151,27 @@ class DecidedModel:
         """Whether there are more rivals than a search compares with, so that a full ranking takes its time."""
         return len(self.contenders) < len(self.rivals)
 
-    def states(self, query: Query, changes: Sequence[Change]) -> list[State]:
-        """The decision under some changes, with what lies behind the margins, compared with all rivals."""
+    def with_overtaking(self, query: Query, change: Change) -> Decision:
+        """The decision compared also with rivals that a search left out and that are among the best under a change."""
+        if not isinstance(self.decision, InTop) or not self.is_large:
+            return self.decision
+        _, scores = self._scores_of_all(query, [change])
+        left_out = np.setdiff1d(np.arange(len(self.rivals)), self.contenders)
+        best = np.argsort(-scores[0, 1:], kind="stable")[: self.decision.k]
+        found = best[is_in(best, left_out) & (scores[0, 1 + best] >= scores[0, 0])]
+        names = [self.graph.name(rival) for rival in self.rivals[found].tolist()]
+        return replace(self.decision, overtaking=(*self.decision.overtaking, *names))
+
+    def _scores_of_all(self, query: Query, changes: Sequence[Change]) -> tuple[list[Query], FloatArray]:
+        """The links with all rivals, and their scores under some changes. [B, m]"""
         links = self.links(query, every=True)
         session = open_session_of_links(self.model, links, self.decision.margin, sorted(frozenset().union(*changes)))
+        return links, session.scores(changes)
+
+    def states(self, query: Query, changes: Sequence[Change]) -> list[State]:
+        """The decision under some changes, with what lies behind the margins, compared with all rivals."""
+        links, rows = self._scores_of_all(query, changes)
         names = [self.graph.name(link.dst) for link in links]
-        rows = session.scores(changes)
         return [State(self.margin_of_all(row[None]), self.decision.standing(row, names)) for row in rows]
 
 
@@ -271,7 +286,8 @@ def decide(model: Model, graph: TemporalGraph, query: Query, decision: Decision)
     decision = replace(decision, of=1 + len(rivals))
     scores = np.array(logits_of_links(model, [query._replace(dst=rival) for rival in rivals.tolist()]))
     best = np.argsort(-scores, kind="stable")
-    contenders = np.sort(best[: decision.contenders])
+    overtaking = [place for place, rival in enumerate(rivals.tolist()) if graph.name(rival) in decision.overtaking]
+    contenders = sorted_unique(np.concatenate([best[: decision.contenders], np.array(overtaking, dtype=np.int64)]))
     return DecidedModel(model, graph, decision, rivals, contenders, (int(rivals[best[decision.k - 1]]),))
 
 
@@ -302,6 +318,20 @@ def states_of(model: Model, query: Query, changes: Sequence[Change]) -> list[Sta
 def decision_in(model: Model) -> Decision | None:
     """The decision whose margins a model answers; None if it is not known to it."""
     return model.decision if isinstance(model, DecidedModel) else None
+
+
+def with_overtaking(model: Model, query: Query, change: Change) -> Decision | None:
+    """The decision compared also with rivals that overtake under a change; None if there are none besides those known.
+
+    Args:
+        model: A model of margins, as `decide` gives it.
+        query: The link.
+        change: What seemed to flip the decision.
+    """
+    if not isinstance(model, DecidedModel):
+        return None
+    found = model.with_overtaking(query, change)
+    return None if found == model.decision else found
 
 
 def focus_of(model: Model) -> tuple[int, ...]:

@@ -21,7 +21,8 @@ from cody.models.decision import Above, Between, DecidedBy, Decision, InTop, Lab
 from cody.models.margins import probability
 from cody.utils.signatures import readable_help
 
-FOUND_OUT = {"function", "name", "of", "own"}  # fields of decisions that are not plain data, or not given by the user
+# Fields of decisions that are not plain data, or not given by the user.
+FOUND_OUT = {"function", "name", "of", "overtaking", "own"}
 
 
 def described(decision: Decision | ByLabel) -> dict[str, Any]:

@@ -298,6 +298,7 @@ class InTop(Decision):
     of: int = 0  # how many destinations are ranked; 0: not known yet
     name: str = ""  # of the destination that the decision is about; empty: not known yet
     own: Callable[[Query], Sequence[Any]] | None = None  # names the rivals of each link, where it has its own
+    overtaking: tuple[str, ...] = ()  # rivals that a search compares with besides the highest-ranked ones
 
     kind: ClassVar[str] = "top"
     question: ClassVar[str] = "the best destinations"
@@ -350,7 +351,8 @@ class InTop(Decision):
         rivals = self.of - 1
         if rivals <= self.contenders:
             return ""
-        return f"Searched against the {self.contenders} highest-ranked rivals, verified against all {rivals:,}."
+        others = f" and {len(self.overtaking)} that would overtake" if self.overtaking else ""
+        return f"Searched against the {self.contenders} highest-ranked rivals{others}, verified against all {rivals:,}."
 
     def would(self, margin: float, thing: str) -> tuple[str, str]:
         return sanitize(self.name, 24), f"{'' if margin > 0 else 'not '}be in the top {self.k}"

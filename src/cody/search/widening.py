@@ -76,7 +76,7 @@ def search_widening(
     evaluations = searched = further = 0
     before: tuple[Proposer, ...] = ()
     for stage in planned:
-        left = _left(options, evaluations, time.monotonic() - started)
+        left = left_of_budgets(options, evaluations, time.monotonic() - started)
         space = space_of(*stage)
         near = int((space.rows < graph.num_events).sum()) if space.edits else len(space.rows)
         if space.members:  # one evaluation may change thousands of events
@@ -175,8 +175,14 @@ def _within_reach(
     return options if most >= usual_evaluations(len(space.rows)) else replace(options, evaluations=most)
 
 
-def _left(options: SearchOptions, evaluations: int, seconds: float) -> SearchOptions | None:
-    """The options with what is left of their budgets; None: nothing is."""
+def left_of_budgets(options: SearchOptions, evaluations: int, seconds: float) -> SearchOptions | None:
+    """The options with what is left of their budgets; None: nothing is.
+
+    Args:
+        options: With the whole budgets.
+        evaluations: How many were spent.
+        seconds: How many were spent.
+    """
     left = options
     if options.evaluations is not None:
         left = replace(left, evaluations=options.evaluations - evaluations)

@@ -105,7 +105,7 @@ def same_decision(one: Record, other: Record) -> bool:
 def general(decision: Decision) -> Decision | None:
     """A decision without what depends on the link: its name, its rivals, or of several labels the one in question."""
     if isinstance(decision, InTop):
-        return replace(decision, name="", of=0, own=None, among=None if decision.among is None else ())
+        return replace(decision, name="", of=0, own=None, overtaking=(), among=None if decision.among is None else ())
     if isinstance(decision, RatherThan):
         return replace(decision, name="")
     return replace(decision, label="") if isinstance(decision, Labelled) else decision

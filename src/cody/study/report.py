@@ -237,7 +237,7 @@ def _decision_of_all(records: Sequence[Record]) -> Decision | None:
     first = records[0].decision
     if isinstance(first, Labelled):
         return first if {record.decision for record in records} == {first} else None
-    return replace(first, name="", of=0) if isinstance(first, InTop) else first
+    return replace(first, name="", of=0, overtaking=()) if isinstance(first, InTop) else first
 
 
 def _part(kind: str, of_kind: Sequence[ExplainedLink], graph: TemporalGraph) -> Part:

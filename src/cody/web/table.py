@@ -24,7 +24,11 @@ COLUMNS = (
 
 def table(facts: Facts, chosen: frozenset[int]) -> Markup:
     """One row for each candidate, the one with the largest effect first."""
-    titles = {"when": heading_of_times(facts.why.query.time), "alone": f"{facts.gauge.word} if changed alone"}
+    titles = {
+        "link": "link" if facts.why.subject == "link" else facts.event,
+        "when": heading_of_times(facts.why.query.time),
+        "alone": f"{facts.gauge.word} if changed alone",
+    }
     heads = (
         element(
             "th",
