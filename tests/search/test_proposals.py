@@ -363,6 +363,19 @@ def test_times_that_flip_are_followed_without_a_gap_from_the_link_or_from_the_st
     assert run_of(own_time=8.0, t2=-1.0, t5=-1.0, t9=1.0) == [3.0]  # a moved event: always around the start
 
 
+def test_an_added_event_is_tried_first_at_the_link_and_then_ever_further_back_to_where_it_was_proposed():
+    tried = []
+    times = intrusion.TestedTimes(
+        Query(0, 9, 200.0, 20), 150.0, 0.0, None, lambda new: [tried.append(list(new)), [1.0] * len(new)][1]
+    )
+    intrusion._oldest(times)
+    first = tried[0]
+    assert 199.99 < first[0] < 200
+    assert first == sorted(first, reverse=True)
+    assert first[1] > 199.9
+    assert 150 < first[-1] < 190
+
+
 def test_an_event_that_flips_at_all_tested_times_reaches_the_link():
     graph = line()
     query = Query(0, 9, 200.0, 20)
