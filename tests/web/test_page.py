@@ -317,6 +317,6 @@ def test_a_page_shows_what_other_models_decide_before_and_after():
     assert EVIL not in shown
     scores = [f"{1 / (1 + math.exp(-margin)):.3f}" for margin in (2.5, -0.5)]
     assert cells[1][1:4] == [*scores, "flips it"]
-    assert [row[3] for row in cells[2:5]] == ["does not flip it", "flips it", "decides otherwise from the start"]
+    assert [row[3] for row in cells[2:5]] == ["does not flip it", "flips it", "decides differently from the start"]
     assert len(cells) == 1 + 1 + 3 + 2
     assert "elsewhere" not in toy().to_html().split("</style>")[1]

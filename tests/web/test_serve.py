@@ -29,7 +29,8 @@ from cody.models.contract import size_of
 from cody.web import Limits, Live, create_app
 from cody.web.facts import Facts
 from cody.web.live import CANCELLED, DONE, FAILED, BusyError, UnknownError
-from cody.web.page import content
+from cody.web.markup import Markup
+from cody.web.page import LiveControls, content
 from cody.web.questions import MOST_ROWS
 from commands import data_and_model, run
 from web.server import Client, serving
@@ -375,7 +376,7 @@ def test_a_page_is_there_in_time_and_knows_what_it_shows():
 
 def page_of(why):
     facts = Facts(why, served=True)
-    return str(content(facts, facts.states[0], searched=False)[0])
+    return str(content(facts, facts.states[0], LiveControls(Markup(), (), searched=False, data={}))[0])
 
 
 def test_answers_are_not_held_back_by_the_network():

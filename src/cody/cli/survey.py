@@ -68,7 +68,7 @@ class SurveyOptions:
     also: Sequence[str] = _search(
         multiple=True, metavar="MODEL", help="Count the answers that hold in this model, too. Repeatable."
     )
-    noise: bool = _search(is_flag=True, help="Count those that hold a minute later, and with an unrelated event more.")
+    noise: bool = _search(is_flag=True, help="Count those that hold a minute later, and with an unrelated event added.")
     workers: int = given_by(shared.workers_option)
     ray: str | None = given_by(shared.ray_option)
     out: Path | None = _output(

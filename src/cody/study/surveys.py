@@ -53,7 +53,7 @@ def survey(
         explainer: What explains them (`cody.study.explainers.explainer`). Default: the search that `explain` uses.
         decision: What is to flip, as in `explain`. By default, what the model decides.
         also: Other models of the same log, by name: the answers that hold in them, too, are counted.
-        noise: Count also the answers that hold a minute later, and with an unrelated event more.
+        noise: Count also the answers that hold a minute later, and with an unrelated event added.
         seed: For drawing links, and for policies with chance.
         data_name: What the data are called in the result.
         model_name: What the model is called in the result.

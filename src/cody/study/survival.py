@@ -33,7 +33,7 @@ def with_survival(
         model: The model that was explained.
         graph: The log of events.
         also: Other models of the same log, by name.
-        noise: Whether to ask this model a minute later, and with an unrelated event more.
+        noise: Whether to test this model a minute later, and with an unrelated event added.
     """
     if not case.flips:
         return case

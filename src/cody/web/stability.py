@@ -41,7 +41,7 @@ def _row(facts: Facts, name: str, original: float, without: Sequence[float]) -> 
     agrees = not flips(facts.why.original, original)
     holding = [flips(original, margin) for margin in without]
     flipping = [str(number) for number, holds in enumerate(holding) if holds and number]
-    verdict = ("flips it" if holding[0] else "does not flip it") if agrees else "decides otherwise from the start"
+    verdict = ("flips it" if holding[0] else "does not flip it") if agrees else "decides differently from the start"
     others = [element("td", ", ".join(flipping) if agrees and flipping else "–")] if _several(facts) else []
     return element(
         "tr",

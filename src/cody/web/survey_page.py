@@ -548,7 +548,7 @@ def _held_in(counted: tuple[int, int]) -> str:
     """In how many of the other models an answer holds."""
     holding, agreeing = counted
     if not agreeing:
-        return "The other models decide otherwise from the start."
+        return "The other models decide differently from the start."
     decide = "decides" if agreeing == 1 else "decide"
     return f"Holds in {holding} of {count(agreeing, 'other model')} that {decide} the same."
 
