@@ -123,6 +123,11 @@ def test_what_is_not_there_is_said(wiki):
         cody.load("tgbl-wikis")
     with pytest.raises(CallError, match="edges of several types"):
         cody.load("tkgl-yago")
+    link = cody.load("tgbl-wiki").query(110)
+    with pytest.raises(DataError, match=r"'tgbl-uci' is not here"):
+        negatives("tgbl-uci")(link)
+    with pytest.raises(DataError, match="TGB cannot load 'tgbl-wikis'"):
+        negatives("tgbl-wikis")(link)
     with pytest.raises(CallError, match="so unit cannot be given"):
         cody.load("tgbl-wiki", unit="s")
 

@@ -4,6 +4,7 @@ import json
 import zipfile
 from dataclasses import replace
 from hashlib import sha256
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from cody.cli import app
 from cody.data import save_graph
 from cody.engine import FastTGN, load_model
 from cody.errors import CallError, DataError
-from cody.explaining.bundle import CONTENTS, DOCUMENT, opened_bundle, verify_bundle, write_bundle
+from cody.explaining.bundle import CONTENTS, DOCUMENT, LARGEST, opened_bundle, verify_bundle, write_bundle
 from cody.explaining.claims import CONFIRMED, CONTRADICTED, NOT_CHECKED
 from cody.train.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
@@ -98,14 +99,60 @@ def test_any_file_that_was_changed_is_named(bundle, tmp_path):
             verify_bundle(rewritten(bundle, tmp_path / "false.zip", {name: damaged}), sets=0)
 
 
-@pytest.mark.parametrize("name", ["../outside", "/outside", "model/../../outside", "other/file", "past/"])
+OUTSIDE = ["../outside", "/outside", "model/../../outside", "other/file", "past/", "past\\..\\outside", "C:\\outside"]
+
+
+@pytest.mark.parametrize("name", [*OUTSIDE, "past", "model", "a" * 300, "past/" + "b" * 300, "CON", "é"])
 def test_files_of_other_places_are_refused(bundle, tmp_path, name):
     contents = contents_of(bundle)
-    contents["files"][name] = "0" * 64
+    contents["files"][name] = sha256(b"x").hexdigest()
     false = rewritten(bundle, tmp_path / "false.zip", {CONTENTS: json.dumps(contents).encode(), name: b"x"})
-    with pytest.raises(DataError):
+    with pytest.raises(DataError, match="is not a file of a bundle"):
         verify_bundle(false)
     assert not (tmp_path / "outside").exists()
+
+
+def test_any_damage_to_the_packed_bytes_is_one_error(bundle, tmp_path):
+    packed, rng = bundle.read_bytes(), np.random.default_rng(2)
+    damaged = tmp_path / "damaged.zip"
+    for _ in range(60):
+        content = bytearray(packed)
+        for place in rng.integers(len(packed), size=4):
+            content[place] ^= 255
+        damaged.write_bytes(content)
+        with pytest.raises(DataError, match=r"damaged\.zip"):
+            verify_bundle(damaged, sets=0)
+
+
+@pytest.mark.parametrize("name", [CONTENTS, DOCUMENT, "why.html", "past/graph.json", "model/model.json"])
+def test_what_would_fill_the_memory_is_refused_before_it_is_unpacked(bundle, tmp_path, monkeypatch, name):
+    monkeypatch.setitem(LARGEST, name, 10)
+    with pytest.raises(DataError, match=f"{name} is not what it should be: it unpacks to"):
+        verify_bundle(bundle)
+
+
+def test_what_would_fill_the_disk_is_refused(bundle, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=1000))
+    with pytest.raises(DataError, match="has room for 1,000: free some"):
+        verify_bundle(bundle)
+
+
+def test_files_that_are_missing_or_packed_otherwise_are_refused(bundle, tmp_path):
+    contents = contents_of(bundle)
+    del contents["files"][DOCUMENT]
+    with zipfile.ZipFile(bundle) as archive:
+        files = {name: archive.read(name) for name in archive.namelist() if name != DOCUMENT}
+    with zipfile.ZipFile(tmp_path / "less.zip", "w") as archive:
+        for name, content in (files | {CONTENTS: json.dumps(contents).encode()}).items():
+            archive.writestr(name, content)
+    with pytest.raises(DataError, match=r"it has no why\.json"):
+        verify_bundle(tmp_path / "less.zip")
+    with zipfile.ZipFile(tmp_path / "lzma.zip", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr(DOCUMENT, b"{}")
+        for name, content in files.items():
+            archive.writestr(name, content)
+    with pytest.raises(DataError, match="compressed in a way"):
+        verify_bundle(tmp_path / "lzma.zip")
 
 
 def test_an_explanation_of_another_event_does_not_belong_to_its_events(bundle, where, tmp_path):

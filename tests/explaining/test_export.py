@@ -8,6 +8,7 @@ import pytest
 
 import cody
 from cody.errors import CallError
+from cody.explaining.export import _quoted
 from cody.graph import TemporalGraph
 from cody.models import ToyModel
 from cody.search.proposals import additions, removals
@@ -118,3 +119,12 @@ def test_cypher_has_every_event_once_and_nothing_in_a_name_ends_its_text(why, wi
         assert set(nodes) == {end for *ends, _ in graph.edges(keys=True) for end in ends}
         expected = [(a, b, row, role) for a, b, row, role in graph.edges(keys=True, data="role")]
         assert sorted(edges) == sorted(expected)
+
+
+@pytest.mark.parametrize("name", ["\\u0022}) DETACH DELETE n //", "\\\\u0022", "\\\x01u", "\\", "u", '\\"', "a\nb"])
+def test_no_escape_of_a_name_ends_its_text_where_cypher_reads_escapes_first(name):
+    quoted = _quoted(name)
+    assert json.loads(quoted) == name
+    read_first = re.sub(r"\\u([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), quoted)
+    assert re.fullmatch(r'"(?:[^"\\]|\\.)*"', read_first, re.DOTALL)
+    assert read_first.count('"') == 2 + name.count('"')

@@ -2,6 +2,7 @@
 
 import json
 from itertools import combinations
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from cody.errors import CallError
 from cody.explaining.claims import CONTRADICTED, NOT_CHECKED, verify_explanation
 from cody.graph.units import pair
 from cody.models import ToyModel
+from cody.models.folder import find_model
 from cody.models.margins import flips
 from cody.search.result import EXHAUSTED, result
 from random_events import random_graph
@@ -180,10 +182,17 @@ def test_bad_calls_are_refused(graph):
         (("--robust",), "name them with --also"),
         (("--also", "tgat-collegemsg", "--even-if"), "leave out --even-if"),
         (("--also", "tgn-collegemsg"), "is the model that is explained"),
-        (("--also", "nobody"), "there is no model 'nobody'"),
+        (("--also", "nobody"), "--also nobody: there is no model 'nobody'"),
+        (("--also", "tgn-bitcoin-otc"), "--also tgn-bitcoin-otc: "),
     ],
 )
 def test_bad_commands_are_refused(words, message):
     ended = CliRunner().invoke(app, ["explain", "--event", "53854", *words])
     assert ended.exit_code != 0
     assert message in " ".join((ended.output + str(ended.exception)).split())
+
+
+def test_the_same_model_by_two_names_does_not_count_twice(tmp_path):
+    copied = copytree(find_model("tgat-collegemsg"), tmp_path / "copy")
+    ended = CliRunner().invoke(app, ["explain", "--event", "53854", "--also", str(copied), "--also", "tgat-collegemsg"])
+    assert f"tgat-collegemsg is the same model as --also {copied}: name another one" in str(ended.exception)

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import cody
 from cody.cli import app
-from cody.errors import CallError, DataError
+from cody.errors import BudgetError, CallError, DataError
 from cody.explaining.attributing import with_shares
 from cody.explaining.explanation import EventShares
 from cody.explaining.waterfall import bars, waterfall, waterfall_lines
@@ -99,3 +99,23 @@ def test_gradients_are_those_of_differences_where_weights_are_continuous():
         one, other = (float(links.logits(weights).sum()) for weights in both)
         assert values[place] == pytest.approx((one - other) / step, abs=1e-2)
     assert OwnSearch(gradient_times_input).__name__ == "gradient_times_input"
+
+
+def test_the_time_limit_of_a_link_holds_for_the_values_too(monkeypatch):
+    def never(*given, seconds, **options):
+        assert 0 < seconds <= 50
+        raise BudgetError("seconds")
+
+    monkeypatch.setattr("cody.explaining.attributing.with_shares", never)
+    call = ["explain", "--data", "joint", "--model", "cody.models.oracles:joint", "--event", "378"]
+    shown = CliRunner().invoke(app, [*call, "--attribute", "owen", "--seconds", "50"])
+    assert shown.exit_code == 0
+    assert "--attribute owen is left out" in shown.stderr
+    assert "--seconds 50; give it more" in shown.stderr
+    assert "What each event adds" not in shown.stdout
+
+
+def test_values_stop_when_their_time_is_over():
+    why = explained()
+    with pytest.raises(BudgetError):
+        with_shares(why, MODEL, GRAPH, seconds=1e-9)

@@ -51,7 +51,8 @@ def test_the_smallest_set_of_the_actor_is_that_of_brute_force(asked):
     ("words", "message"),
     [
         (("--actor", "nobody"), "there is no node 'nobody'"),
-        (("--actor", "1395", "--by", "pair"), "leave out --robust or units"),
+        (("--actor", "1395", "--by", "pair"), "leave out --by"),
+        (("--actor", "1395", "--also", "tgat-collegemsg", "--robust"), "leave out --robust"),
         (("--actor", "1395", "--even-if"), "leave out --even-if"),
     ],
 )

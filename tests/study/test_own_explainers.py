@@ -176,3 +176,35 @@ def test_a_function_that_does_not_exist_is_named_with_its_option(module):
 def test_scores_that_are_no_numbers_are_rejected():
     with pytest.raises(CallError, match="a score that is not a number"):
         answer_of(lambda model, graph, query, candidates: {int(candidates[0]): np.nan})
+
+
+def test_a_function_that_ends_the_program_does_not(module):
+    def leaves(model, graph, query):
+        raise SystemExit(0)
+
+    with pytest.raises(ModelError, match=r"leaves failed .*SystemExit: 0"):
+        answer_of(leaves)
+    (module / "a_script.py").write_text("import sys; sys.exit(0)")
+    with pytest.raises(ModelError, match="a_script cannot be imported: SystemExit: 0"):
+        find("a_script:explainer")
+
+
+@pytest.mark.parametrize("score", ["high", None, 10**400, float("nan")])
+def test_a_score_that_is_no_number_is_one_error(score):
+    with pytest.raises(CallError, match="returned a score that is not a number"):
+        answer_of(lambda model, graph, query, candidates: dict.fromkeys(candidates.tolist(), score))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["check", ""], "explainers '' names nothing"),
+        (["run", "--out", "x", "--mechanisms", ","], "--mechanisms ',' names nothing"),
+        (["run", "--out", "x", "--models", ""], "--models '' names nothing"),
+        (["run", "--out", "x", "--checks", ""], "--checks '' names nothing"),
+    ],
+)
+def test_a_list_that_names_nothing_is_refused(words, message, module):
+    ended = CliRunner().invoke(app, ["benchmark", *words])
+    assert message in str(ended.exception)
+    assert not (module / "x").exists()

@@ -55,7 +55,7 @@ def test_models_and_graphs_come_from_the_hub(hub):
 def test_what_is_not_there_or_no_address_is_one_error(hub):
     with pytest.raises(DataError, match="hf://you/tgn cannot be downloaded: "):
         cody.load_model("hf://you/tgn", hub)
-    for address in ("hf://mine", "hf://a/b/c", "hf://../x y"):
+    for address in ("hf://mine", "hf://a/b/c", "hf://../x y", "hf://../..", "hf://a/..", "hf://a/b@../c"):
         with pytest.raises(CallError, match="is not an address of a hub"):
             cody.load(address)
 

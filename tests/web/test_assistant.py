@@ -197,3 +197,30 @@ def test_the_command_speaks_with_the_program_that_starts_it():
 
 def test_a_decision_that_cannot_be_made_is_an_error_before_anything_is_served():
     assert "no node" in run("mcp", "--rather-than", "nobody", code=2)
+
+
+def test_what_a_tool_cannot_take_is_refused_in_a_line_and_never_dropped():
+    refused = ask(
+        ("explain", {"event": 40, "thresold": 0.9}),
+        ("what_if", {"event": 40, "remove": [3]}),
+        ("predict", {"events": [7], "node": "n3"}),
+        ("predict", {"next_partners": True}),
+        ("explain", {"event": "forty"}),
+        ("audit", {"links": 10**30}),
+    )
+    assert all(answer.is_error for answer in refused)
+    said = [answer.content[0].text for answer in refused]
+    for text, part in zip(
+        said,
+        [
+            "explain has no argument 'thresold'; did you mean 'threshold'?",
+            "what_if has no argument 'remove'",
+            "give events or node, not both",
+            "give node, too",
+            "event: Input should be a valid integer, not 'forty'",
+            "links: Input should be less than or equal to 50, not 1000",
+        ],
+        strict=True,
+    ):
+        assert part in text
+        assert "\n" not in text

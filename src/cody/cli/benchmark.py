@@ -63,10 +63,11 @@ def run_(
 ) -> None:
     """Explain links of generated logs, and print the table. Rerun a command that was stopped to resume it."""
     chosen = _explainers(explainers)
-    names = _all_or(mechanisms, MECHANISMS)
+    names = _all_or("--mechanisms", mechanisms, MECHANISMS)
     changed = f" episodes={episodes}" * (episodes != 100) + f" noise={noise:g}" * (noise != 1)
     logs = [name + changed + f" seed={seed}" * (seed != 0) for name in names]
-    of_models, of_checks = _all_or(models, BENCHMARK_MODELS), [] if checks == NONE else _all_or(checks, CHECKS)
+    of_models = _all_or("--models", models, BENCHMARK_MODELS)
+    of_checks = [] if checks == NONE else _all_or("--checks", checks, CHECKS)
     total = len(logs) * len(of_models) * len(chosen) * links
     with stoppable(folder, "nothing was done yet"), progress("links explained", total) as move:
         done = checked = 0
@@ -125,11 +126,18 @@ def entry_(folder: Path, out: Path, authors: str, url: str, note: str) -> None:
 
 
 def _explainers(names: str) -> list[Explainer]:
-    return [explainer(find(name).name, size=SIZE) for name in names_in(names)]
+    return [explainer(find(name).name, size=SIZE) for name in _some("explainers", names)]
 
 
-def _all_or(names: str, known: Sequence[str]) -> Sequence[str]:
-    return known if names == ALL else names_in(names)
+def _all_or(option: str, names: str, known: Sequence[str]) -> Sequence[str]:
+    return known if names == ALL else _some(option, names)
+
+
+def _some(what: str, names: str) -> list[str]:
+    found = names_in(names)
+    if not found:
+        raise CallError(f"{what} {names!r} names nothing: give a name, or several with commas")
+    return found
 
 
 def _files(folder: Path) -> list[Path]:

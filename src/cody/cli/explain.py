@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
@@ -24,7 +25,7 @@ from cody.cli.command import (
 from cody.cli.messages import print_csv, print_json, say
 from cody.cli.progress import progress, status
 from cody.cli.units import UnitOptions, unit_options
-from cody.errors import CallError
+from cody.errors import BudgetError, CallError
 from cody.explaining.explanation import Explanation
 from cody.explaining.pipeline import explain as explain_link
 from cody.graph import Query, TemporalGraph
@@ -125,9 +126,26 @@ class SearchChoice:
             if given:
                 raise CallError(f"--attribute is about removals of single events for one link: leave out {option}")
 
-    def check_actor(self, events: str | None, even_if: bool, by_units: bool) -> None:
+    def with_shares(self, why: Explanation, question: ExplainRequest, begun: float) -> Explanation:
+        """The explanation with what each candidate adds, if that is computed in the time that is left."""
+        from cody.explaining.attributing import with_shares
+
+        left = None if self.seconds is None else max(1e-3, self.seconds - (monotonic() - begun))
+        with status("Scoring what each event adds ..."):
+            try:
+                return with_shares(why, question.model, question.graph, self.attribute or "shapley", seconds=left)
+            except BudgetError:
+                pass
+        say(
+            f"--attribute {self.attribute} is left out: what {words.count(len(why.candidates), 'candidate')} add takes "
+            f"longer than --seconds {self.seconds:g}; give it more, or fewer --candidates"
+        )
+        return why
+
+    def check_actor(self, events: str | None, even_if: bool, robust: bool, units: UnitOptions) -> None:
         """Refuse what does not go with --actor."""
-        others = {"--events": events is not None, "--even-if": even_if, "--robust or units": by_units}
+        others = {"--events": events is not None, "--even-if": even_if, "--robust": robust}
+        others |= {"--by": units.kind is not None, "--with-dependants": units.rule is not None}
         for other in (name for name, given in others.items() if self.actor is not None and given):
             raise CallError(f"--actor chooses single events of one link's past: leave out {other}")
 
@@ -289,7 +307,7 @@ def explain(
     result.check_pictures(events)
     result.check_bundle(source.model)
     stability.check(even_if)
-    search.check_actor(events, even_if, stability.robust or units.kind is not None or units.rule is not None)
+    search.check_actor(events, even_if, stability.robust, units)
     if even_if:
         from cody.cli.even_if import answer_even_if, answer_even_if_of_many, check_even_if
 
@@ -338,15 +356,13 @@ def explain(
         )
         return
     sets = search.evaluations or max(search.iterations or 300, number_of_sets(chosen.size or SIZE, search.prove))
+    begun = monotonic()
     most = sum(map(usual_evaluations, WIDTHS))  # where nothing is found, more candidates are searched
     with progress("sets of events evaluated", sets) as move:
         watch = counting(lambda tried: move(completed=tried, total=sets if tried <= sets else max(tried, most)))
         why = question.about(queries[0], watch, **beyond)
     if search.attribute is not None:
-        from cody.explaining.attributing import with_shares
-
-        with status("Scoring what each event adds ..."):
-            why = with_shares(why, question.model, question.graph, search.attribute)
+        why = search.with_shares(why, question, begun)
     if search.why_not:
         _say_if_predicted(why)
     _show(why, question, result)

@@ -18,7 +18,7 @@ from cody.cli.progress import progress, status
 from cody.data import save_graph
 from cody.data.readers import is_saved_graph
 from cody.engine.named import NamedModel, is_factory, load_factory
-from cody.errors import CallError
+from cody.errors import CallError, DataError, ModelError
 from cody.graph import TemporalGraph
 from cody.models.contract import Model, identity_of
 from cody.study import run as evaluation
@@ -147,12 +147,17 @@ def worker_opener(data: str, graph: TemporalGraph, model: str, allow_data_mismat
 
 
 def open_others(names: Iterable[str], source: ModelSource, model: Model, graph: TemporalGraph) -> dict[str, Model]:
-    """The models that --also names; an error if one of them is the explained model itself."""
-    opened = {}
+    """The models that --also names; an error if one of them is the explained model itself, or two are the same."""
+    opened, known = {}, {identity_of(model): "the model that is explained"}
     for name in dict.fromkeys(names):
-        opened[name] = replace(source, model=name).open(NamedModel(name, lambda: graph))
-        if identity_of(opened[name]) == identity_of(model):
-            raise CallError(f"--also {name} is the model that is explained: name another one")
+        try:
+            opened[name] = replace(source, model=name).open(NamedModel(name, lambda: graph))
+        except (CallError, DataError, ModelError) as error:
+            raise type(error)(f"--also {name}: {error}") from None
+        identity = identity_of(opened[name])
+        if identity in known:
+            raise CallError(f"--also {name} is {known[identity]}: name another one")
+        known[identity] = f"the same model as --also {name}"
     return opened
 
 

@@ -62,8 +62,9 @@ class Negatives:
         link = (np.array([part]) for part in (query.src, query.dst, int(query.time)))
         wanted = tuple(link)
         for split in SPLITS:
+            sampler = self._sampler(split)
             with contextlib.suppress(ValueError):  # TGB's word for a link that is not in this part
-                (rivals,) = self._sampler(split).query_batch(*wanted, split_mode=split)
+                (rivals,) = sampler.query_batch(*wanted, split_mode=split)
                 return [str(rival) for rival in rivals]
         raise CallError(
             f"{self.name} has no negatives for the link {query.src} → {query.dst} at {int(query.time)}: "

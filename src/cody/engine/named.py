@@ -100,7 +100,7 @@ def find_factory(name: str, folder: Path, option: str = "--model") -> Callable[.
             f"there is no module {module_name!r}, which {option} {name} names; it is looked for in {str(folder)!r} and "
             "among the installed packages"
         ) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that ends the program must not end this one
         raise ModelError(f"{module_name} cannot be imported: {type(error).__name__}: {first_line(error)}") from error
     function: Any = getattr(module, function_name, None)
     if not callable(function):
@@ -125,7 +125,7 @@ def reported_as_of(name: str) -> Iterator[None]:
         yield
     except CodyError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(last.filename).name}, line {last.lineno}"
         raise ModelError(f"{name} failed ({where}): {type(error).__name__}: {first_line(error)}") from error

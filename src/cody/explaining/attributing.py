@@ -25,7 +25,9 @@ ATTRIBUTED: dict[str, Groups] = {
 }
 
 
-def with_shares(why: Explanation, model: Model, graph: TemporalGraph, name: Shares = "shapley") -> Explanation:
+def with_shares(
+    why: Explanation, model: Model, graph: TemporalGraph, name: Shares = "shapley", *, seconds: float | None = None
+) -> Explanation:
     """The explanation with what each of its candidates adds to the margin.
 
     Args:
@@ -33,13 +35,17 @@ def with_shares(why: Explanation, model: Model, graph: TemporalGraph, name: Shar
         model: The model that was explained.
         graph: The log that it is about.
         name: "shapley", or "owen", where the events of two nodes belong together.
+        seconds: Budget of time.
+
+    Raises:
+        BudgetError: It takes longer.
     """
     if name not in ATTRIBUTED:
         raise CallError(f"there are no {name!r} values{did_you_mean(name, ATTRIBUTED)}")
     if why.imagined or why.units or why.unit_name:
         raise CallError("what each event adds is known for removals of single events: leave out --by and --allow")
     rows = np.array([event.row for event in why.candidates], dtype=np.int64)
-    oracle = Oracle(decide(model, graph, why.query, why.decision), why.query)
+    oracle = Oracle(decide(model, graph, why.query, why.decision), why.query, seconds=seconds)
     found = attribute(oracle, ATTRIBUTED[name](graph, rows), np.random.default_rng([why.seed, why.query.before]))
     values, errors = ([round(float(number), 5) for number in some] for some in (found.values, found.error))
     return replace(why, shares=EventShares(name, found.base, found.rows, tuple(values), tuple(errors)))

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shutil
+import struct
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -49,7 +53,16 @@ CONTENTS, DOCUMENT, PAGE, README = "bundle.json", "why.json", "why.html", "READM
 PAST, MODEL = "past", "model"  # folders in it
 MODEL_FILES = ("model.json", "model.safetensors")
 MOMENT = (1980, 1, 1, 0, 0, 0)  # of every file in it, so that equal contents are equal files
+NAMES = re.compile(
+    r"why\.json|why\.html|README\.txt|past/(graph\.json|\w{1,40}-[0-9a-f]{16}\.npy)|model/model\.(json|safetensors)",
+    re.ASCII,
+)
 MOST = 1 << 36  # bytes that are unpacked
+NEEDED = (CONTENTS, DOCUMENT, "past/graph.json")
+LARGEST = {DOCUMENT: 1 << 28, PAGE: 1 << 28}  # bytes of a file of text
+LARGEST |= dict.fromkeys((CONTENTS, README, "past/graph.json", "model/model.json"), 1 << 24)
+BLOCK = 1 << 20  # bytes
+DAMAGES = (zipfile.BadZipFile, RuntimeError, EOFError, ValueError, OverflowError, struct.error, zlib.error)  # when read
 
 INTRODUCTION = """An explanation of a prediction, with what it takes to verify it.
 
@@ -130,7 +143,7 @@ def is_bundle(file: Path) -> bool:
     try:
         with zipfile.ZipFile(file) as archive:
             return CONTENTS in archive.namelist()
-    except (OSError, zipfile.BadZipFile):
+    except (OSError, *DAMAGES):
         return False
 
 
@@ -185,10 +198,10 @@ def opened_bundle(file: str | Path) -> Iterator[Bundle]:
             contents = _unpack(file, folder)
             verify_graph(past := open_graph(folder / PAST))
             document = (folder / DOCUMENT).read_text(encoding="utf-8")
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, UnicodeDecodeError) as error:
-            raise DataError(f"{file} is damaged: {sanitize(error, 200)}") from None
         except DataError as error:
             raise DataError(f"{file}: {error}") from None
+        except DAMAGES as error:
+            raise DataError(f"{file} is damaged: {sanitize(error, 200)}") from None
         model = folder / MODEL
         yield Bundle(contents, document, past, model if model.is_dir() else None)
 
@@ -197,28 +210,49 @@ def _unpack(file: Path, folder: Path) -> BundleContents:
     """Unpack what the list of contents names, if all of it is as it was written."""
     with zipfile.ZipFile(file) as archive:
         names = archive.namelist()
-        if CONTENTS not in names:
-            raise DataError(f"this is not a bundle: it has no {CONTENTS}")
+        if missing := [name for name in NEEDED if name not in names]:
+            raise DataError(f"this is not a bundle: it has no {missing[0]}")
+        _check_sizes(archive.infolist(), folder)
         contents = BundleContents.from_json(archive.read(CONTENTS))
         if sorted(names) != sorted([CONTENTS, *contents.files]):
             raise DataError("its files are not those that it lists")
-        if sum(entry.file_size for entry in archive.infolist()) > MOST:
-            raise DataError(f"it unpacks to more than {MOST >> 30} GiB")
+        for name in contents.files:
+            if NAMES.fullmatch(name) is None:
+                raise DataError(f"{sanitize(name)!r} is not a file of a bundle")
         for name, checksum in contents.files.items():
-            _unpack_one(name, archive.read(name), checksum, folder)
+            _unpack_one(archive, name, checksum, folder)
     return contents
 
 
-def _unpack_one(name: str, content: bytes, checksum: str, folder: Path) -> None:
-    """Write one file, if it is what the list says, and lies where the files of a bundle lie."""
-    parts = name.split("/")
-    if len(parts) > 2 or (len(parts) == 2 and parts[0] not in (PAST, MODEL)) or parts[-1] in ("", ".", ".."):
-        raise DataError(f"{sanitize(name)!r} is not a file of a bundle")
-    if _sha256(content) != checksum:
-        raise DataError(f"{sanitize(name)} was changed: its checksum is not the one that {CONTENTS} lists")
-    target = folder.joinpath(*parts)
+def _check_sizes(entries: Sequence[zipfile.ZipInfo], folder: Path) -> None:
+    """Reject what would fill the memory or the disk, before anything is unpacked."""
+    for entry in entries:
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise DataError(f"{sanitize(entry.filename)} is compressed in a way that cody does not write")
+        if entry.file_size > LARGEST.get(entry.filename, MOST):
+            raise DataError(
+                f"{sanitize(entry.filename)} is not what it should be: it unpacks to {entry.file_size:,} bytes"
+            )
+    size, room = sum(entry.file_size for entry in entries), shutil.disk_usage(folder).free
+    if size > MOST:
+        raise DataError(f"it unpacks to more than {MOST >> 30} GiB")
+    if size > room:
+        raise DataError(
+            f"it unpacks to {size:,} bytes, and {folder.parent} has room for {room:,}: free some, or name another "
+            "folder in the environment variable TMPDIR"
+        )
+
+
+def _unpack_one(archive: zipfile.ZipFile, name: str, checksum: str, folder: Path) -> None:
+    """Write one file, if it is what the list says; never all of it in memory."""
+    target, found = folder.joinpath(*name.split("/")), hashlib.sha256()
     target.parent.mkdir(exist_ok=True)
-    target.write_bytes(content)
+    with archive.open(name) as source, target.open("wb") as written:
+        while block := source.read(BLOCK):
+            found.update(block)
+            written.write(block)
+    if found.hexdigest() != checksum:
+        raise DataError(f"{sanitize(name)} was changed: its checksum is not the one that {CONTENTS} lists")
 
 
 def _sha256(content: bytes) -> str:

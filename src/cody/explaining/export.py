@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from cody.explaining.explanation import Event, Explanation
 
+ESCAPE = re.compile(r"(\\\\)u|\\.")  # of JSON; the first is a backslash, then the letter
 ANSWER, CANDIDATE, CONTEXT, QUERY = "answer", "candidate", "context", "query"  # what an edge is to the explanation
 
 
@@ -131,8 +133,13 @@ def _relation(src: str, dst: str, fields: dict[str, Any]) -> str:
 
 
 def _quoted(value: str | float) -> str:
-    """A literal of Cypher: numbers as they are, and texts in which nothing can end the text, by the escapes of JSON."""
-    return json.dumps(value, ensure_ascii=False)
+    """A literal of Cypher: numbers as they are, and texts in which nothing can end the text, by the escapes of JSON.
+
+    Some versions of Cypher replace `\\uXXXX` before they read a text, whatever stands before it: then a name that has
+    these six characters could end its text. So a u after a backslash is an escape itself.
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    return ESCAPE.sub(lambda found: rf"{found[1]}\u0075" if found[1] else found[0], text)
 
 
 def to_pyg(why: Explanation, data: Any = None) -> PygExplanation:

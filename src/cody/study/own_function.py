@@ -127,7 +127,10 @@ class OwnSearch:
     def _ranked(self, scores: Mapping[Any, Any], ranking: IntArray) -> IntArray:
         """The candidates, that with the highest score first; those without one come last, in the usual order."""
         self._rows(list(scores), ranking)
-        known = {int(row): float(score) for row, score in scores.items()}
+        try:
+            known = {int(row): float(score) for row, score in scores.items()}
+        except (TypeError, ValueError, OverflowError):
+            known = {0: math.nan}
         if any(math.isnan(score) for score in known.values()):
             raise CallError(f"{self.__name__} returned a score that is not a number")
         return ranking[np.argsort([-known.get(row, -math.inf) for row in ranking.tolist()], kind="stable")]

@@ -27,7 +27,7 @@ def hub_folder(address: str) -> Path:
     cody.errors.CallError: 'hf://mine' is not an address of a hub; write hf://owner/name or hf://datasets/owner/name
     """
     found = ADDRESS.fullmatch(address)
-    if found is None:
+    if found is None or any(part.startswith(".") for part in re.split("[/@]", address)):
         raise CallError(
             f"{address[:80]!r} is not an address of a hub; write hf://owner/name or hf://datasets/owner/name"
         )

@@ -21,7 +21,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field, ValidationError
 
 from cody._version import __version__
-from cody.errors import BudgetError, CodyError, first_line
+from cody.errors import BudgetError, CallError, CodyError, did_you_mean, first_line
 from cody.explaining import wording
 from cody.explaining.explanation import Explanation, Verification
 from cody.explaining.verification import differ
@@ -178,11 +178,33 @@ def create_assistant(live: Live) -> MCPServer[None]:
         yield None
         live.close()
 
-    server = MCPServer("cody", instructions=INSTRUCTIONS, version=__version__, lifespan=lifespan, log_level="WARNING")
+    server = _Server("cody", instructions=INSTRUCTIONS, version=__version__, lifespan=lifespan, log_level="WARNING")
     _add_links(server, live)
     _add_searches(server, live)
     _add_many(server, live)
     return server
+
+
+class _Server(MCPServer[None]):
+    """A server that refuses arguments which a tool has not got, rather than answering another question."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        tools = {tool.name: tool.input_schema.get("properties", {}) for tool in await self.list_tools()}
+        known = tools.get(name, arguments)  # an unknown tool is refused below
+        for unknown in (argument for argument in arguments if argument not in known):
+            raise ToolError(f"{name} has no argument {first_line(repr(unknown))}{did_you_mean(unknown, known)}")
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(_in_a_line(error.__cause__)) from None
+            raise
+
+
+def _in_a_line(error: ValidationError) -> str:
+    """What is wrong with an argument, and what was given."""
+    problem = error.errors()[0]
+    return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}, not {problem['input']!r:.60}"
 
 
 def _add_links(server: MCPServer[None], live: Live) -> None:
@@ -291,6 +313,10 @@ def _predict(
     live: Live, events: list[int] | None, node: str | None, next_partners: bool, count: int
 ) -> PredictedEvents:
     found: Predictions | LabelPredictions
+    if events and node is not None:
+        raise CallError("give events or node, not both")
+    if next_partners and node is None:
+        raise CallError("next_partners lists the partners of a node: give node, too")
     if node is not None and next_partners:
         found = live.partners(live.graph.node(node), count)
     elif node is not None:
@@ -494,8 +520,7 @@ async def _in_thread(function: Callable[[], T], **options: Any) -> T:
     try:
         return await to_thread.run_sync(function, **options)
     except ValidationError as error:
-        problem = error.errors()[0]
-        raise ToolError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
+        raise ToolError(_in_a_line(error)) from None
     except CodyError as error:
         raise ToolError(str(error)) from None
     except Exception as error:  # a user's model may raise anything; the server keeps running
