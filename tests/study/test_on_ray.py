@@ -17,6 +17,7 @@ from cody import search
 from cody.engine import fast_model
 from cody.errors import CallError, CodyError, ModelError
 from cody.search import policies
+from cody.study.audit import audit
 from cody.study.on_ray import evaluate_on_ray
 from cody.study.record_file import read_records
 from cody.study.run import EvaluationPlan, Explainer, Link, Sample, run
@@ -129,6 +130,23 @@ def test_an_error_about_a_link_is_recorded_and_one_about_the_call_ends_the_run(m
     else:
         with pytest.raises(CodyError, match="headache"):
             list(entries)
+
+
+@needs_ray
+@pytest.mark.filterwarnings("default")
+def test_an_audit_on_a_cluster_measures_the_same_and_is_resumed(made, cluster, tmp_path):
+    file = tmp_path / "audit.jsonl"
+    alone = audit(*made, links=3, out=file)
+    header, first, *_ = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(header + first)
+    seen = []
+    shared = audit(
+        *made, links=3, out=file, ray=cluster[0].address, watch=lambda done, total: seen.append((done, total))
+    )
+    assert shared == alone
+    assert seen == [(done, 6) for done in range(2, 7)]
+    with pytest.raises(CallError, match="not both"):
+        audit(*made, links=3, ray="local", workers=2, opener=print)
 
 
 def test_without_ray_the_error_says_how_to_install_it(made, monkeypatch):

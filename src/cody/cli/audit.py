@@ -14,7 +14,7 @@ from cody.cli.command import COUNT, LINES, command, section
 from cody.cli.messages import print_csv, print_json
 from cody.cli.options import ModelSource, csv_option, html_option, json_option, model_options, parse_period
 from cody.cli.progress import progress
-from cody.cli.running import stoppable, worker_opener
+from cody.cli.running import made_there, stoppable, worker_opener
 from cody.cli.show import Prose, ShownPart, print_parts
 from cody.errors import CallError
 from cody.study.audit import LINKS
@@ -57,6 +57,7 @@ COLUMNS = (
 @shared.seed_option
 @model_options
 @shared.workers_option
+@shared.ray_option
 @_output("--out", type=LINES, help="File for the scores of each link; resumes an existing file.")
 @html_option
 @csv_option
@@ -79,6 +80,7 @@ def audit(
     seed: int,
     source: ModelSource,
     workers: int,
+    ray: str | None,
     out: Path | None,
     html: Path | None,
     as_csv: bool,
@@ -93,6 +95,8 @@ def audit(
     """
     shared.check_formats(as_csv, as_json)
     limits = dict(map(_limit, at_most))
+    if ray is not None and workers > 1:
+        raise CallError("give --workers or --ray, not both")
     shared.check_page(html)
     shared.use_threads(1)
     named = source.named()
@@ -113,6 +117,8 @@ def audit(
             out=out,
             workers=workers,
             opener=opener,
+            ray=ray,
+            load=made_there(source.model),
             watch=lambda done, total: move(completed=done, total=total),
         )
     shared.write_page(lambda: report.to_html(named.name, source.data), html)

@@ -127,13 +127,17 @@ def way_to_evaluate(
         raise CallError("give --workers or --ray, not both")
     if ray is not None:
         with connected(ray):  # a cluster that cannot be reached is noticed before links are drawn
-            make = partial(load_factory, source.model, Path.cwd()) if is_factory(source.model) else None
-            yield partial(evaluate_on_ray, ray, load=make)
+            yield partial(evaluate_on_ray, ray, load=made_there(source.model))
     elif workers == 1:
         yield evaluation.evaluate
     else:
         with worker_opener(data, graph, source.model, source.allow_data_mismatch) as opener:
             yield partial(evaluate_in_processes, opener, workers)
+
+
+def made_there(model: str) -> Callable[[TemporalGraph], Model] | None:
+    """What makes a model in each worker of a cluster; None: it is sent there."""
+    return partial(load_factory, model, Path.cwd()) if is_factory(model) else None
 
 
 @contextmanager

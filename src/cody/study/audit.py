@@ -89,6 +89,8 @@ def audit(
     out: str | Path | None = None,
     workers: int = 1,
     opener: Opener | None = None,
+    ray: str | None = None,
+    load: Callable[[TemporalGraph], Model] | None = None,
     watch: Watch | None = None,
 ) -> AuditReport:
     """What a model reacts to: order, times, direction, features, how much history, and what must not matter.
@@ -104,6 +106,8 @@ def audit(
         out: File for the scores of each link; the same call resumes a run that was stopped.
         workers: Number of processes; more than one need `opener`.
         opener: Function of a module that makes model and graph in each process.
+        ray: Address of a Ray cluster that does the work; "local": one on this machine.
+        load: With `ray`: makes the model in each worker, if it cannot be pickled.
         watch: Called with the number of links that are done, and in total.
 
     >>> from cody.models import ToyModel
@@ -118,11 +122,15 @@ def audit(
     _check_names(at_most or {}, chosen)
     if workers > 1 and opener is None:
         raise CallError("several workers need opener=, a function that makes model and graph in each process")
+    if workers > 1 and ray is not None:
+        raise CallError("give workers or ray, not both")
     drawn = _draw(model, graph, links, period, seed)
     measure = partial(_measure_each, chosen, seed)
     way: Measure = partial(measure, model, graph)
     if workers > 1 and opener is not None:
         way = partial(_in_processes, opener, workers, measure)
+    if ray is not None:
+        way = partial(_on_ray, ray, load or model, graph, measure)
     run = AuditRun(
         data=graph.identity,
         model=identity_of(model),
@@ -238,8 +246,22 @@ def _in_processes(
     return run_in_processes(opener, workers, measure, tasks, message=lambda task: [task], lost=_lost)
 
 
-def _lost(tasks: Sequence[AuditTask]) -> str:
-    return f"{len(tasks)} links are not audited because their workers died {ATTEMPTS} times"
+def _lost(tasks: Sequence[object], attempts: int = ATTEMPTS) -> str:
+    return f"{len(tasks)} links are not audited because their workers died {attempts} times"
+
+
+def _on_ray(
+    address: str,
+    model: Model | Callable[[TemporalGraph], Model],
+    graph: TemporalGraph,
+    measure: Callable[..., Iterator[AuditedLink]],
+    tasks: Sequence[AuditTask],
+) -> Iterator[AuditedLink]:
+    from cody.study.on_ray import RETRIES, connected, run_on_ray
+
+    each, lost = [[task] for task in tasks], partial(_lost, attempts=RETRIES + 1)
+    with connected(address) as ray:
+        yield from run_on_ray(ray, model, graph, measure, each, name=lambda task: f"link {task[0].place}", lost=lost)
 
 
 def _measure_each(

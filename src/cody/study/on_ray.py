@@ -1,4 +1,4 @@
-"""The work of an evaluation on a Ray cluster.
+"""The work of an evaluation, or of an audit, on a Ray cluster.
 
 Model, graph and version table are put into Ray's object store once; it brings them to each node, where all workers read
 the same memory. A task is a link. Ray places the tasks, and repeats those whose worker or node died.
@@ -14,15 +14,16 @@ import socket
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from cody.errors import CallError, CodyError, first_line
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
 from cody.study.instances import Link
+from cody.study.pool import Work
 from cody.study.record import Failure, Key, Record
 from cody.study.run import EvaluationPlan, evaluate, keys_of
 from cody.utils.extras import missing
@@ -86,47 +87,86 @@ def connected(address: str) -> Iterator[Any]:
 def _submit(
     ray: Any, model: Model | Load, graph: TemporalGraph, links: Sequence[Link], plan: EvaluationPlan, done: Set[Key]
 ) -> Iterator[Record | Failure]:
-    shared = ray.put((model, graph, plan))  # together, because the model holds the graph too
-    task = ray.remote(num_cpus=1, max_retries=RETRIES)(_evaluate_link)
-    queue = deque(link for link in links if keys_of(link, plan) - done)
-    lost: list[str] = []
-    pending: dict[Any, Link] = {}
+    tasks = [(link, done & keys_of(link, plan)) for link in links if keys_of(link, plan) - done]
+    return run_on_ray(
+        ray, model, graph, partial(_evaluate_link, plan), tasks, name=lambda task: f"event {task[0].event}", lost=_lost
+    )
+
+
+def _evaluate_link(
+    plan: EvaluationPlan, model: Model, graph: TemporalGraph, task: tuple[Link, Set[Key]]
+) -> Iterator[Record | Failure]:
+    link, done = task
+    return evaluate(model, graph, [link], plan, done)
+
+
+def _lost(tasks: Sequence[tuple[tuple[Link, Set[Key]], str]]) -> str:
+    shown = ", ".join(f"{link.event} ({link.kind}, {error})" for (link, _), error in tasks[:5])
+    return (
+        f"{len(tasks)} predictions have no records because their workers died {RETRIES + 1} times: events {shown}; "
+        "the same command tries them again"
+    )
+
+
+def run_on_ray(
+    ray: Any,
+    model: Model | Load,
+    graph: TemporalGraph,
+    work: Work,
+    tasks: Iterable[Any],
+    *,
+    name: Callable[[Any], str],
+    lost: Callable[[Sequence[tuple[Any, str]]], str],
+) -> Iterator[Any]:
+    """What `work(model, graph, task)` yields for each task, in any order.
+
+    Args:
+        ray: As `connected` gives it.
+        model: The model, or a function that makes it, once in each worker.
+        graph: The log of events.
+        work: What a worker does; it must be picklable.
+        tasks: What is to be done.
+        name: What a task is called in an error.
+        lost: The error for tasks whose workers died each time, with how; it is raised when all others are done.
+    """
+    shared = ray.put((model, graph, work))  # together, because the model holds the graph too
+    remote = ray.remote(num_cpus=1, max_retries=RETRIES)(_do)
+    queue = deque(tasks)
+    died: list[tuple[Any, str]] = []
+    pending: dict[Any, Any] = {}
     room, polled = 0, -math.inf
     while queue or pending:
         if time.monotonic() - polled > POLL_EVERY:
             room, polled = TASKS_PER_CPU * max(1, int(ray.cluster_resources().get("CPU", 1))), time.monotonic()
         while queue and len(pending) < room:
-            link = queue.popleft()
-            pending[task.remote([shared], link, done & keys_of(link, plan))] = link
+            task = queue.popleft()
+            pending[remote.remote([shared], task)] = task
         finished, _ = ray.wait(list(pending), timeout=5.0)
         for reference in finished:
-            link = pending.pop(reference)
+            task = pending.pop(reference)
             try:
                 yield from ray.get(reference)
-            except ray.exceptions.RayTaskError as error:  # the explainer failed, not the cluster
-                raise CodyError(f"a worker failed on event {link.event}: {error.cause}") from None
+            except ray.exceptions.RayTaskError as error:  # the work failed, not the cluster
+                raise CodyError(f"a worker failed on {name(task)}: {error.cause}") from None
             except ray.exceptions.RayError as error:
-                lost.append(f"{link.event} ({link.kind}, {type(error).__name__})")
-    if lost:
-        raise CodyError(
-            f"{len(lost)} predictions have no records because their workers died {RETRIES + 1} times: "
-            f"events {', '.join(lost[:5])}; the same command tries them again"
-        )
+                died.append((task, type(error).__name__))
+    if died:
+        raise CodyError(lost(died))
 
 
-def _evaluate_link(shared: list[Any], link: Link, done: Set[Key]) -> list[Record | Failure]:
+def _do(shared: list[Any], task: Any) -> list[Any]:
     """A task. The reference comes in a list, so that Ray does not fetch it for every task; `_open` does, once."""
     (reference,) = shared
-    model, graph, plan = _open(reference)
-    return list(evaluate(model, graph, [link], plan, done))
+    model, graph, work = _open(reference)
+    return list(work(model, graph, task))
 
 
 @lru_cache(maxsize=1)
-def _open(reference: Any) -> tuple[Model, TemporalGraph, EvaluationPlan]:
+def _open(reference: Any) -> tuple[Model, TemporalGraph, Work]:
     """Done once in each worker."""
     os.environ["OMP_NUM_THREADS"] = "1"  # for torch, if it is imported: every core has a worker
-    model, graph, plan = _ray().get(reference)
-    return (model if hasattr(model, "logits") else model(graph)), graph, plan
+    model, graph, work = _ray().get(reference)
+    return (model if hasattr(model, "logits") else model(graph)), graph, work
 
 
 def _check_reachable(address: str) -> bool:
