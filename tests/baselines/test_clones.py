@@ -54,7 +54,7 @@ def test_their_search_asks_our_model_and_its_answer_comes_back(clone):
     assert clones.official_cody(MODEL, MADE.graph, query, candidates, clone=clone) == found
     assert clones.official_cody(MODEL, MADE.graph, query, candidates[:0], clone=clone) == []
     with pytest.raises(ModelError, match="ended with an error"):  # its other search is broken
-        clones.official_cody(MODEL, MADE.graph, query, candidates, clone=clone, kind="greedy")
+        clones.official_cody(MODEL, MADE.graph, query, candidates, clone=clone, kind="stepwise")
 
 
 def test_without_a_clone_it_says_what_to_set(tmp_path, monkeypatch):

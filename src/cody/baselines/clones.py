@@ -50,7 +50,7 @@ def official_cody(
         query: The link of an event.
         candidates: The events that it may name.
         clone: Folder of a clone of https://github.com/daniel-gomm/CoDy; by default, $CODY_CLONE.
-        kind: "cody" or "greedy".
+        kind: "cody", or "stepwise" for GreeDy.
         policy: As its authors call it.
     """
     folder = clone or os.environ.get(CLONE)
@@ -82,7 +82,7 @@ def official_greedy(model: Model, graph: TemporalGraph, query: Query, candidates
         query: The link of an event.
         candidates: The events that it may name.
     """
-    return official_cody(model, graph, query, candidates, kind="greedy")
+    return official_cody(model, graph, query, candidates, kind="stepwise")
 
 
 class TheirProcess:

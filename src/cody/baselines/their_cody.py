@@ -36,7 +36,7 @@ def main(clone: str) -> None:
             {"idx": asked["candidates"], "timestamp": asked["time"], "hop_distance": asked["distance"]}
         )
         wrapper = AnsweredElsewhere(set(asked["candidates"]), candidates, say)
-        if asked["kind"] == "greedy":
+        if asked["kind"] == "stepwise":
             explainer = greedy(wrapper, asked["policy"], candidates_size=len(candidates), approximate_predictions=False)
         else:
             explainer = tree(

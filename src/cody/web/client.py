@@ -11,6 +11,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from cody.errors import CallError, CodyError
 from cody.explaining.explanation import Explanation
+from cody.study.explainers import DEFAULT_SEARCH
 
 POLL = 0.05  # seconds between two looks at a search
 WRONG_REQUEST = (400, 404, 405, 413, 422)
@@ -66,7 +67,7 @@ class ServerClient:
         found: dict[str, Any] = self._ask("POST", "/api/score", question)
         return found
 
-    def explain(self, *, explainer: str = "scout", **question: Any) -> Explanation:
+    def explain(self, *, explainer: str = DEFAULT_SEARCH, **question: Any) -> Explanation:
         """The explanation of a link, as `cody.explain` has it; waits for the search, and cancels it on Ctrl-C.
 
         Args:
