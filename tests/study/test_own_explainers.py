@@ -161,6 +161,10 @@ def test_an_own_explainer_joins_the_benchmark_and_its_failures_are_reported(modu
     ran = CliRunner().invoke(app, [*call, "--explainers", "my_explainers:latest_flipping", "--json"])
     assert ran.exit_code == 0, ran.output
     assert json.loads(ran.stdout)[0]["scores"]["exact"][0] == 1
+    failed = CliRunner().invoke(app, [*call[:3], "f", *call[4:], "--explainers", "my_explainers:fails"])
+    shown = CliRunner().invoke(app, ["benchmark", "table", "f"])
+    assert "my_explainers:fails failed on 2 predictions, which no figure includes" in failed.stderr
+    assert shown.stderr == failed.stderr
     checked = CliRunner().invoke(app, ["benchmark", "check", "my_explainers:fails"])
     assert checked.exit_code != 0
     assert "ZeroDivisionError" in checked.output

@@ -12,7 +12,7 @@ from cody.cli.command import COUNT, FOLDER, CommandGroup, Output, argument, opti
 from cody.cli.messages import print_json
 from cody.cli.options import json_option, names_in
 from cody.cli.progress import progress
-from cody.cli.running import stoppable
+from cody.cli.running import say_failures, stoppable
 from cody.cli.show import print_parts
 from cody.cli.show_benchmark import benchmark_csv, benchmark_markdown, benchmark_parts, shown_rows
 from cody.data.mechanisms import MECHANISMS
@@ -21,6 +21,7 @@ from cody.graph.neighbourhood import SIZE
 from cody.study.benchmark import CHECKS, benchmark_rows, run_benchmark
 from cody.study.benchmark_models import BENCHMARK_MODELS, ORACLE
 from cody.study.explainers import BENCHMARKED, Explainer, explainer, find
+from cody.study.record_file import read_failures
 
 benchmark = CommandGroup("benchmark", help="Compare explainers where the causes of links are known.")
 ALL, NONE = "all", "none"
@@ -148,7 +149,9 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _print(folder: Path, *, each: bool = False, form: str = "text", as_json: bool) -> None:
-    rows = benchmark_rows(_files(folder))
+    files = _files(folder)
+    rows = benchmark_rows(files)
+    say_failures([failure for file in files for failure in read_failures(file)])
     if as_json:
         print_json([asdict(row) for row in rows])
     elif form in FORMATS:
