@@ -66,7 +66,7 @@ from cody.search.proposals import Proposer, check_proposers, removals
 from cody.search.run import SearchRun
 from cody.search.space import SearchSpace, build_space
 from cody.search.widening import SpaceOf, left_of_budgets, search_widening
-from cody.utils.deadline import until
+from cody.utils.deadline import check_seconds, until
 from cody.utils.signatures import readable_help
 
 SHOWN_EVENTS = 100  # of a unit that is reported
@@ -193,7 +193,7 @@ def explain(
     ).checked(model)
     if graph.imagined is not None and graph_of(model) is not graph:
         model = model_on(model, graph)
-    deadline = math.inf if seconds is None else time.monotonic() + seconds
+    deadline = math.inf if seconds is None else time.monotonic() + check_seconds(seconds)
     chosen, subject = decision_of(model, query, decision), subject_of(model)
     known = {} if answers is None or options.has_units else answers  # scores of units are about other sets
     others = tuple(also.values()) if robust and also else ()
