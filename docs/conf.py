@@ -42,14 +42,14 @@ autodoc_type_aliases = {  # a type that has a name is shown by it
 suppress_warnings = ["ref.python"]  # the same short name may be a type in two modules
 python_use_unqualified_type_names = True
 
-LINK = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+[^)#\s]+)\)")
+LINK = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+[^)#\s]+)(?:#[^)\s]*)?\)")  # text, file; a place in it is left out
 
 
 def link_to_files_beside_docs(app: Any, page: str, source: list[str]) -> None:
     """Pages of the repository that are no pages of the site, and folders, cannot be linked to: offer or name them."""
 
     def link(match: re.Match[str]) -> str:
-        text, target = match.groups()
+        text, target = " ".join(match[1].split()), match[2]
         file = (DOCS / page).parent.joinpath(target).resolve()
         if file.is_relative_to(DOCS) or not file.exists():
             return match[0]

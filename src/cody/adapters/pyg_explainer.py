@@ -1,4 +1,4 @@
-"""Counterfactuals inside PyTorch Geometric's own `Explainer`.
+"""Counterfactuals inside PyTorch Geometric's own `Explainer`::
 
     config = dict(mode="binary_classification", task_level="node", return_type="raw")
     kind = dict(explanation_type="model", edge_mask_type="object")
