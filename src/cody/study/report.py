@@ -197,7 +197,7 @@ class Survey(Form, frozen=True, tag_field="schema", tag=SCHEMA):
         return pa.Table.from_pylist(self.rows())
 
     def to_html(self) -> str:
-        """A page that shows all of it, with the predictions behind each figure. It asks nobody for anything."""
+        """A page that shows all of it, with the predictions behind each figure. It makes no network requests."""
         from cody.web.survey_page import survey_page  # whoever wants no page need not wait for it
 
         return survey_page([self])
