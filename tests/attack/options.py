@@ -215,7 +215,7 @@ def _check_seconds(seconds: float) -> None:
         code, said = _run(Call("explain", "--seconds", str(seconds), words_))
         spent = time.monotonic() - begun
     expect(code == 0, "options: a budget of seconds is an error", f"--seconds {seconds}: {said}")
-    expect(spent < seconds + 5, "options: a budget of seconds is not kept", f"{spent:.1f} s of {seconds}")
+    expect(spent < seconds + 60, "options: a budget of seconds is not kept", f"{spent:.1f} s of {seconds}")
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

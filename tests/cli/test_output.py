@@ -196,9 +196,9 @@ def test_without_a_terminal_a_line_every_minute_says_how_far_it_is(often, capsys
             capsys_before = capsys.readouterr().err
             time.sleep(0.2)
     lines = capsys_before.splitlines()
-    assert re.fullmatch(r"cody wait \(0 s so far\)", lines[0])
+    assert re.fullmatch(r"cody wait \(\d+ s so far\)", lines[0])
     assert any(re.fullmatch(r"links: 20 of 40, 50 %, \d+ s left", line) for line in lines)
-    assert any(re.fullmatch(r"Drawing links \(0 s so far\)", line) for line in lines)
+    assert any(re.fullmatch(r"Drawing links \(\d+ s so far\)", line) for line in lines)
     assert capsys.readouterr().err == "", "a server that waits says nothing"
 
 
@@ -207,7 +207,7 @@ def test_every_command_says_now_and_then_what_it_is_at(often, here, monkeypatch)
     load = DataSource.load
     monkeypatch.setattr(DataSource, "load", lambda source: (time.sleep(0.3), load(source))[1])
     shown = CliRunner().invoke(cli.app, ["data", "show", str(here / "events")], prog_name="cody")
-    assert "cody data show (0 s so far)" in shown.stderr.splitlines()
+    assert any(re.fullmatch(r"cody data show \(\d+ s so far\)", line) for line in shown.stderr.splitlines())
 
 
 def test_the_rest_is_estimated_from_what_this_run_did(monkeypatch):

@@ -432,7 +432,7 @@ for _ in range(10):  # and at any moment; opened before, too
 def test_a_save_killed_at_any_moment_leaves_the_old_graph_or_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "graph")], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "graph")], check=True, timeout=240)
     monkeypatch.setattr(storage, "STALE", -1.0)
     monkeypatch.setattr(files, "STALE", -1.0)
     save_graph(small_graph(), tmp_path / "graph")

@@ -240,10 +240,10 @@ def test_time_that_is_over_before_the_search_begins_leaves_the_best_that_the_pol
 
 
 class Patient:
-    """A model that takes a second for each set, and looks at the clock while it does."""
+    """A model that takes a minute for each set, and looks at the clock while it does."""
 
     def __init__(self, *, bias=5.0, plainly=0.0, fast=0.0):
-        self.toy, self.slow, self.plainly = toy(bias=bias), 1.0 - fast, plainly
+        self.toy, self.slow, self.plainly = toy(bias=bias), 60.0 * (1 - fast), plainly
 
     def logits(self, query, removals):
         if any(removals):
@@ -278,7 +278,7 @@ def wait(seconds):
 def test_a_budget_of_seconds_holds_for_every_explainer_also_within_one_answer(policy, search, seconds):
     began = time.monotonic()
     why = explain(Patient(), GRAPH, QUERY, policy=policy, search=search, seconds=seconds)
-    assert time.monotonic() - began < seconds + 0.5  # generous, for a busy machine: a single answer takes a second
+    assert time.monotonic() - began < seconds + 30  # generous, for a busy machine: a single answer takes a minute
     assert why.original == pytest.approx(13.0, abs=1e-3)
     assert not why.is_counterfactual
     for text in (str(why), repr(why), why._repr_html_(), why.to_json(), why.to_frame().to_string()):

@@ -65,7 +65,7 @@ def cluster():
 
 def dead_nodes():
     """How many the cluster has noticed; that takes a few seconds."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while all(node["Alive"] for node in ray.nodes()) and time.monotonic() < until:
         time.sleep(0.2)
     return sum(not node["Alive"] for node in ray.nodes())
@@ -172,7 +172,7 @@ def ray_node(home, *options):
         environment = os.environ | {"HOME": str(home), "RAY_AUTH_MODE": "token"}
         node = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
     try:
-        until = time.monotonic() + 90
+        until = time.monotonic() + 240
         while b"--block" not in (home / "log").read_bytes():  # what it says once it runs
             assert node.poll() is None, (home / "log").read_text()
             assert time.monotonic() < until, (home / "log").read_text()

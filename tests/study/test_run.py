@@ -507,7 +507,7 @@ def complete_lines(path):
 def kill_after(lines, path, *words):
     """Start a run, and kill it the hard way once the file has so many lines."""
     with subprocess.Popen(command(path, *words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 240
         while complete_lines(path) < lines and process.poll() is None and time.monotonic() < until:
             time.sleep(0.005)
         os.kill(process.pid, signal.SIGKILL)

@@ -133,7 +133,7 @@ with scratch_folder("cody-test-") as folder:
     (folder / ".graph.0123abcd.partial").mkdir()
     os.kill(os.getpid(), signal.SIGKILL)
 """
-    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == -signal.SIGKILL
+    assert subprocess.run([sys.executable, "-c", code], timeout=240, check=False).returncode == -signal.SIGKILL
     left = {path.suffix: path for path in temporary.iterdir()}
     assert (left[""] / "graph" / "graph.json").exists()
     with scratch_folder("cody-test-") as mine:
@@ -174,7 +174,7 @@ def test_a_run_that_is_stopped_ends_its_workers_and_can_go_on(tmp_path, how, cod
     words = ["--explainers", "greedy-temporal,cody-random", *much, "--out", str(path)]
     command = interruptible([sys.executable, "-m", "cody", "evaluate", "--workers", "2", *words])
     with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True, text=True) as process:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 240
         while (not path.exists() or path.read_bytes().count(b"\n") < 3) and time.monotonic() < until:
             time.sleep(0.005)
         workers = children(process.pid)
@@ -182,11 +182,11 @@ def test_a_run_that_is_stopped_ends_its_workers_and_can_go_on(tmp_path, how, cod
             os.killpg(process.pid, how)  # as a terminal does
         else:
             process.send_signal(how)
-        message = process.communicate(timeout=60)[1]
+        message = process.communicate(timeout=240)[1]
     assert process.returncode == code
     assert "Traceback" not in message
     assert len(workers) >= 2
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while any(alive(worker) for worker in workers) and time.monotonic() < until:
         time.sleep(0.05)
     assert not any(alive(worker) for worker in workers)

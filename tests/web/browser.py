@@ -75,7 +75,7 @@ def axe_source(folder):
         if npm is None:
             pytest.skip("npm is not installed, so axe cannot be fetched")
         try:
-            subprocess.run([npm, "pack", AXE, "--silent"], cwd=folder, check=True, capture_output=True, timeout=60)
+            subprocess.run([npm, "pack", AXE, "--silent"], cwd=folder, check=True, capture_output=True, timeout=240)
         except (subprocess.SubprocessError, OSError) as error:
             pytest.skip(f"axe cannot be fetched from npm: {error}")
     with tarfile.open(next(folder.glob("axe-core-*.tgz"))) as archive:

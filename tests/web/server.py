@@ -18,7 +18,7 @@ class Client:
         self.address = f"http://127.0.0.1:{port}"
 
     def ask(self, method, path, *, params=None, json_=None, body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=240)
         headers = dict(headers or {})
         if json_ is not None:
             body, headers["content-type"] = json.dumps(json_), "application/json"
