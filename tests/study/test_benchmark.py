@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from cody.cli import app
 from cody.data.mechanisms import planted
 from cody.errors import CallError, DataError
+from cody.models.heuristics import reference_models
 from cody.study import benchmark, benchmark_models
 from cody.study.benchmark import ALL, benchmark_rows, run_benchmark
 from cody.study.explainers import explainer
@@ -83,8 +84,10 @@ def test_the_command_prints_the_same_table_from_the_files(tmp_path, monkeypatch)
     assert "there are no records" in str(CliRunner().invoke(app, ["benchmark", "table", "empty"]).exception)
 
 
-@pytest.mark.parametrize("kind", ["tgn", "tgat"])
+@pytest.mark.parametrize("kind", ["tgn", "tgat", "graphmixer", "dygformer", "pyg-tgn"])
 def test_trained_models_are_trained_once_shuffled_and_trained_again(kind, tmp_path, monkeypatch):
+    if kind == "pyg-tgn":
+        pytest.importorskip("torch_geometric")
     monkeypatch.setattr(benchmark_models, "EPOCHS", 1)
     made = planted("reply episodes=20")
     model = benchmark_models.benchmark_model(kind, made, tmp_path)
@@ -117,3 +120,20 @@ def test_a_model_or_check_that_does_not_exist_is_rejected(tmp_path):
     for given, message in ({"models": ["tgm"]}, "no model 'tgm'"), ({"checks": ["weight"]}, "did you mean 'weights'"):
         with pytest.raises(CallError, match=message):
             list(run_benchmark(tmp_path, ["reply"], EXPLAINERS, links=1, **given))
+
+
+def test_a_model_that_predicts_none_of_the_links_has_no_row(tmp_path):
+    names = ["oracle", "replies", "popularity"]  # nobody replies to a place
+    list(run_benchmark(tmp_path, ["joint"], [explainer("scout", size=64)], links=2, models=names))
+    assert {row.model for row in benchmark_rows(files_of(tmp_path))} == {"oracle", "popularity"}
+
+
+def test_every_reference_model_is_in_the_benchmark(tmp_path):
+    made = planted("reply episodes=20")
+    query = made.graph.query(next(iter(made.ways)))
+    assert len(reference_models(made.graph, [query])) == len(benchmark_models.RULES)
+    for name, title in benchmark_models.RULES.items():
+        links = [made.graph.query(row) for row in made.ways]
+        model = benchmark_models.benchmark_model(name, made, tmp_path).on(made.graph)
+        expected = reference_models(made.graph, links)[title].logits(query, [frozenset()])
+        assert model.logits(query, [frozenset()]) == expected

@@ -50,7 +50,7 @@ class PygAttention(nn.Module):
 
     def __init__(self, sizes: PygSizes) -> None:
         super().__init__()
-        self.time_enc = _memory(sizes, 1).time_enc
+        self.time_enc = new_memory(sizes, 1).time_enc
         width, edge = sizes.embedding // sizes.heads, sizes.messages + sizes.time
         self.conv = TransformerConv(sizes.memory, width, heads=sizes.heads, edge_dim=edge)
 
@@ -110,7 +110,7 @@ def open_saved(saved: SavedModel, graph: TemporalGraph, engine: Any = None) -> M
     sizes = saved.sizes
     assert isinstance(sizes, PygSizes)
     parts = {
-        "memory": _memory(sizes, graph.num_nodes),
+        "memory": new_memory(sizes, graph.num_nodes),
         "gnn": PygAttention(sizes),
         "link_pred": PygPerceptron(sizes.embedding),
     }
@@ -134,7 +134,8 @@ def open_saved(saved: SavedModel, graph: TemporalGraph, engine: Any = None) -> M
     )
 
 
-def _memory(sizes: PygSizes, nodes: int) -> TGNMemory:
+def new_memory(sizes: PygSizes, nodes: int) -> TGNMemory:
+    """A memory of the library as its example builds it, with random weights."""
     message = IdentityMessage(sizes.messages, sizes.memory, sizes.time)
     return TGNMemory(nodes, sizes.messages, sizes.memory, sizes.time, message, LastAggregator())
 

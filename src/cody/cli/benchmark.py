@@ -10,7 +10,7 @@ import click
 
 from cody.cli.command import COUNT, FOLDER, CommandGroup, Output, argument, option, real, whole
 from cody.cli.messages import print_json
-from cody.cli.options import json_option, names_in
+from cody.cli.options import json_option, names_in, use_threads
 from cody.cli.progress import progress
 from cody.cli.running import say_failures, stoppable
 from cody.cli.show import print_parts
@@ -63,6 +63,7 @@ def run_(
     as_json: bool,
 ) -> None:
     """Explain links of generated logs, and print the table. Rerun a command that was stopped to resume it."""
+    use_threads(1)
     chosen = _explainers(explainers)
     names = _all_or("--mechanisms", mechanisms, MECHANISMS)
     changed = f" episodes={episodes}" * (episodes != 100) + f" noise={noise:g}" * (noise != 1)

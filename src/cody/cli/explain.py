@@ -30,7 +30,7 @@ from cody.explaining.explanation import Explanation
 from cody.explaining.pipeline import explain as explain_link
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE
-from cody.models.contract import Model
+from cody.models.contract import Model, check_attention
 from cody.search.exhaustive import number_of_sets
 from cody.search.oracle import Oracle, counting
 from cody.search.proposals import additions
@@ -73,9 +73,10 @@ class SearchChoice:
     )
     seconds: float | None = _search(type=float, help="Time limit for each link, verification included.")
     seed: int = _search(type=whole(0), default=0, help="Seed of the random policy.")
-    attribute: Literal["shapley", "owen"] | None = _search(
-        type=click.Choice(["shapley", "owen"]),
-        help="Show what each candidate adds, too, as a waterfall; owen: events of two nodes belong together.",
+    attribute: Literal["shapley", "owen", "attention"] | None = _search(
+        type=click.Choice(["shapley", "owen", "attention"]),
+        help="Show what each candidate adds, too, as a waterfall; owen: events of two nodes belong together; "
+        "attention: its share of the attention.",
     )
     verify: str = _search(
         type=click.Choice(["window", "full"]),
@@ -328,6 +329,8 @@ def explain(
     request = Request(chosen, search.request_options, names, decision, stability.others(source))
     question = ExplainRequest(source.open(named), named.graph, request)
     link.check(question.model)
+    if search.attribute == "attention":
+        check_attention(question.model)
     if search.prove > 1 and search.seconds is None and search.evaluations is None:
         from cody.cli.proof import check_proof
 

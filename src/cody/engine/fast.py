@@ -29,7 +29,7 @@ from cody.engine.weights import Weights
 from cody.engine.without import InputsWithout, LinksWithout, UsualInputs
 from cody.errors import CallError
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, check_query, sorted_unique
-from cody.models.contract import Change, Margin, check_changes, first_score
+from cody.models.contract import AttentionLayer, Change, Margin, check_changes, first_score
 from cody.utils.deadline import check_deadline
 
 SCORES_AT_ONCE = 65_536  # of all links together: bounds the temporary memory where many links are scored
@@ -499,6 +499,10 @@ class FastModel:
     def reference_of_links(self, links: Sequence[Query], change: Change, *, full: bool = False) -> Replay:
         """The same for links of one moment."""
         return self.replay
+
+    def attention(self, query: Query) -> list[AttentionLayer]:
+        """What each layer attends to with nothing changed, the highest first."""
+        return self.reference(query, frozenset()).attention(query)
 
     @cached_property
     def replay(self) -> Replay:

@@ -26,7 +26,7 @@ import numpy as np
 from cody.engine.threads import one_thread
 from cody.engine.weights import HopInputs, Weights
 from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph, check_query, sorted_unique
-from cody.models.contract import Change, check_changes
+from cody.models.contract import AttentionLayer, Change, check_changes
 from cody.utils.deadline import check_deadline
 
 
@@ -119,6 +119,21 @@ class Replay:
         with one_thread():
             return np.array([self._scores(links, change).ravel() for change in changes], dtype=np.float64)
 
+    def attention(self, query: Query) -> list[AttentionLayer]:
+        """What each layer attends to with nothing changed, the highest first."""
+        check_query(self.graph, query)
+        difference = self.graph.difference(frozenset(), query)
+        nodes, layers = sorted_unique(np.array([query.src, query.dst])), list[AttentionLayer]()
+        with one_thread():
+            memory = self._replay(query, difference, nodes).memory  # [N, d]
+            for layer in reversed(range(self.weights.sizes.layers)):
+                below, rows, hop = self._hop(nodes, query, difference)
+                embeddings = self._embed(below, layer, query, difference, memory)
+                weights = self.weights.attention(layer, embeddings, hop) * hop.exists[:, None]
+                layers.append(AttentionLayer(nodes, rows, weights))
+                nodes = below
+        return layers
+
     def _scores(self, links: Sequence[Query], change: Change) -> FloatArray:
         query, difference = links[0], self.graph.difference(change, links[0])
         ends = np.array([[link.src, link.dst] for link in links])  # [n, 2]
@@ -187,6 +202,11 @@ class Replay:
         """Embeddings of `nodes` (ascending) in a layer, from what the query sees. [n] → [n, d]"""
         if layer == 0:
             return self.features[nodes] + memory[nodes]
+        below, _, hop = self._hop(nodes, query, difference)
+        return self.weights.attend(layer - 1, self._embed(below, layer - 1, query, difference, memory), hop)
+
+    def _hop(self, nodes: IntArray, query: Query, difference: Difference) -> tuple[IntArray, IntArray, HopInputs]:
+        """The nodes that a layer reads (ascending), the rows that `nodes` attend to, and what it reads of them."""
         graph = self.graph
         rows = self._recent_rows(nodes, query, difference)
         exists = rows >= 0
@@ -199,7 +219,7 @@ class Replay:
             elapsed=np.where(exists, query.time - graph.time[rows], 0.0).astype(self.weights.dtype),
             exists=exists,
         )
-        return self.weights.attend(layer - 1, self._embed(below, layer - 1, query, difference, memory), hop)
+        return below, rows, hop
 
     def _recent_rows(self, nodes: IntArray, query: Query, difference: Difference) -> IntArray:
         """The most recent rows of nodes that happened, latest first, filled up with -1. [n] → [n, K]"""

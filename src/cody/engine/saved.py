@@ -29,7 +29,11 @@ logger = logging.getLogger(__name__)
 Engine = Callable[[Any, TemporalGraph, Path | None], Model]  # what makes a model of a network
 Opener = Callable[[SavedModel, TemporalGraph, Engine], Model]
 
-ADAPTERS = {"pyg-tgn": "cody.adapters.pyg_folder"}  # kind of a folder → the module whose `open_saved` reads it
+ADAPTERS = {  # kind of a folder → the module whose `open_saved` reads it
+    "pyg-tgn": "cody.adapters.pyg_folder",
+    "graphmixer": "cody.adapters.sequences",
+    "dygformer": "cody.adapters.sequences",
+}
 
 
 def fast_model(

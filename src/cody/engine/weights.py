@@ -137,20 +137,31 @@ class Weights:
 
         query = [own embedding, encoding of 0]; key = value = [neighbour's embedding, features, encoding of elapsed].
         """
-        name, heads = f"attention.{layer}", self.sizes.heads
-        n, places = hop.elapsed.shape
-        own = embeddings[hop.own]  # [n, d]
-        edge = [] if hop.edge is None else [hop.edge]
-        events = np.concatenate([embeddings[hop.neighbour], *edge, self.encode(hop.elapsed)], axis=-1)  # [n, K, 2d + F]
-        now = self.encode(np.zeros(n))  # [n, d]
-        queries = self.linear(f"{name}.query", np.concatenate([own, now], axis=-1)).reshape(n, heads, -1)
-        keys = self.linear(f"{name}.key", events).reshape(n, places, heads, -1)  # [n, K, H, 2d/H]
-        values = self.linear(f"{name}.value", events).reshape(n, places, heads, -1)  # [n, K, H, 2d/H]
-        scores = np.einsum("nhc,nkhc->nhk", queries, keys) / np.sqrt(queries.shape[-1]).astype(self.dtype)
-        shares = softmax(scores, hop.exists)  # [n, H, K]
+        name, (n, places) = f"attention.{layer}", hop.elapsed.shape
+        events = self._events(embeddings, hop)
+        values = self.linear(f"{name}.value", events).reshape(n, places, self.sizes.heads, -1)  # [n, K, H, 2d/H]
+        shares = self.attention(layer, embeddings, hop, events)
         answer = self.linear(f"{name}.out", np.einsum("nhk,nkhc->nhc", shares, values).reshape(n, -1))  # [n, 2d]
         answer *= hop.exists.any(axis=1, keepdims=True)
-        return self.perceptron(f"{name}.merge", answer, own)
+        return self.perceptron(f"{name}.merge", answer, embeddings[hop.own])
+
+    def attention(
+        self, layer: int, embeddings: FloatArray, hop: HopInputs, events: FloatArray | None = None
+    ) -> FloatArray:
+        """How much each node attends to each of its events, in each head; where it has none, equally. → [n, H, K]"""
+        name, heads, (n, places) = f"attention.{layer}", self.sizes.heads, hop.elapsed.shape
+        events = self._events(embeddings, hop) if events is None else events
+        now = self.encode(np.zeros(n))  # [n, d]
+        own = np.concatenate([embeddings[hop.own], now], axis=-1)  # [n, 2d]
+        queries = self.linear(f"{name}.query", own).reshape(n, heads, -1)  # [n, H, 2d/H]
+        keys = self.linear(f"{name}.key", events).reshape(n, places, heads, -1)  # [n, K, H, 2d/H]
+        scores = np.einsum("nhc,nkhc->nhk", queries, keys) / np.sqrt(queries.shape[-1]).astype(self.dtype)
+        return softmax(scores, hop.exists)
+
+    def _events(self, embeddings: FloatArray, hop: HopInputs) -> FloatArray:
+        """What is attended to: neighbour's embedding, features, encoding of elapsed. → [n, K, 2d + F]"""
+        edge = [] if hop.edge is None else [hop.edge]
+        return np.concatenate([embeddings[hop.neighbour], *edge, self.encode(hop.elapsed)], axis=-1)
 
 
 def _encode_compiled(

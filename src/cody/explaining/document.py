@@ -188,10 +188,16 @@ class WholePart(Form, frozen=True):
 
 
 class EventSharesPart(Form, frozen=True):
-    """What each candidate adds to the logit with nothing changed."""
+    """What each candidate adds to the logit with nothing changed, or its share of the attention."""
 
-    name: Annotated[Literal["shapley", "owen"], Meta(description="how it is shared among the candidates")]
-    base: Annotated[float, Meta(description="the logit without any candidate; with the values it adds up to the first")]
+    name: Annotated[
+        Literal["shapley", "owen", "attention"],
+        Meta(description="how it is shared among the candidates; attention: shares of what the model attends to"),
+    ]
+    base: Annotated[
+        float,
+        Meta(description="the logit without any candidate; with the values it adds up to the first; attention: 0"),
+    ]
     rows: tuple[Count, ...]
     values: tuple[float, ...]
     errors: Annotated[tuple[float, ...], Meta(description="half of the interval of 95 %; 0: exact")]

@@ -117,13 +117,21 @@ class WholeUnit(NamedTuple):
 
 
 class EventShares(NamedTuple):
-    """What each candidate adds to the margin, so that base and values add up to the margin with nothing changed."""
+    """What each candidate adds to the margin, so that base and values add up to the margin with nothing changed.
 
-    name: Literal["shapley", "owen"]  # of the values
-    base: float  # the margin without any candidate
+    "attention" is another kind: the share of each candidate in what the model attends to.
+    """
+
+    name: Literal["shapley", "owen", "attention"]  # of the values
+    base: float  # the margin without any candidate; 0 where they do not add up
     rows: tuple[int, ...]
     values: tuple[float, ...]
     errors: tuple[float, ...]  # half of the interval of 95 %; 0 where a value is exact
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether base and values add up to the margin."""
+        return self.name != "attention"
 
 
 class Elsewhere(NamedTuple):

@@ -1,4 +1,7 @@
-"""What each event adds to a decision as a waterfall: its steps, and how a terminal shows them."""
+"""What each event adds to a decision as a waterfall: its steps, and how a terminal shows them.
+
+Shares of the attention do not add up to the decision: their bars all begin at 0.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 SHOWN = 10  # events of a waterfall; the others are one step
 BAR = 24  # columns
 RIGHT = (0, 3)  # cells that are aligned on the right: rows and amounts
-TITLES = {"shapley": "Shapley values", "owen": "Owen values"}
+TITLES = {"shapley": "Shapley values", "owen": "Owen values", "attention": "attention rollout"}
 
 
 class WaterfallStep(NamedTuple):
@@ -32,6 +35,8 @@ class WaterfallStep(NamedTuple):
 def waterfall(shares: EventShares, shown: int = SHOWN) -> list[WaterfallStep]:
     """The steps from the margin without any candidate to that with all of them, the largest last.
 
+    Where values do not add up, every step begins at 0, and the largest comes first.
+
     Args:
         shares: What each candidate adds.
         shown: Number of events with a step of their own.
@@ -45,8 +50,8 @@ def waterfall(shares: EventShares, shown: int = SHOWN) -> list[WaterfallStep]:
         value = sum(shares.values[place] for place in places)
         error = math.sqrt(sum(shares.errors[place] ** 2 for place in places))
         steps.append(WaterfallStep(row, len(places), value, error, at, at + value))
-        at += value
-    return steps
+        at += value if shares.adds_up else 0.0
+    return steps if shares.adds_up else steps[::-1]
 
 
 def bars(steps: Sequence[WaterfallStep], width: int = BAR) -> Iterator[str]:
@@ -66,6 +71,8 @@ def bars(steps: Sequence[WaterfallStep], width: int = BAR) -> Iterator[str]:
 def waterfall_title(why: Explanation) -> str:
     """What the waterfall shows."""
     assert why.shares is not None
+    if not why.shares.adds_up:
+        return f"Share of each {why.event_name} in what the model attends to ({TITLES[why.shares.name]}):"
     sampled = ", with intervals of 95 % from random orders" if any(why.shares.errors) else ""
     margin = why.decision.headings[0] or "margin"
     return f"What each {why.event_name} adds to the {margin} ({TITLES[why.shares.name]}{sampled}):"
@@ -81,8 +88,10 @@ def labels(why: Explanation, steps: Sequence[WaterfallStep]) -> Iterator[tuple[s
             yield str(event.row), f"{sanitize(event.src)} → {sanitize(event.dst)}", moment(event.time)
 
 
-def amount(step: WaterfallStep) -> str:
+def amount(step: WaterfallStep, shares: EventShares) -> str:
     """What a step adds, with its interval."""
+    if not shares.adds_up:
+        return f"{step.value:.3f}"
     return f"{step.value:+.3f}" + (f" ± {step.error:.3f}" if step.error else "")
 
 
@@ -92,11 +101,10 @@ def waterfall_lines(why: Explanation) -> list[str]:
         return []
     steps = waterfall(why.shares)
     drawn = zip(labels(why, steps), steps, bars(steps), strict=True)
-    cells = [
-        ("", f"without all {len(why.shares.rows)}", "", f"{why.shares.base:.3f}", ""),
-        *((*label, amount(step), bar) for label, step, bar in drawn),
-        ("", "with all of them", "", f"{why.original:.3f}", ""),
-    ]
+    cells = [(*label, amount(step, why.shares), bar) for label, step, bar in drawn]
+    if why.shares.adds_up:
+        first, last = (f"without all {len(why.shares.rows)}", why.shares.base), ("with all of them", why.original)
+        cells = [("", first[0], "", f"{first[1]:.3f}", ""), *cells, ("", last[0], "", f"{last[1]:.3f}", "")]
     widths = [max(columns(line[place]) for line in cells) for place in range(4)]
     padding = [partial(padded, width=width, right=place in RIGHT) for place, width in enumerate(widths)]
     lines = ("  ".join([*(pad(cell) for pad, cell in zip(padding, line, strict=False)), line[-1]]) for line in cells)

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 
@@ -331,6 +331,27 @@ class HasNoMemory(Protocol):
         ...
 
 
+class AttentionLayer(NamedTuple):
+    """What a layer attends to: n nodes, each with K places for its events, and H heads."""
+
+    nodes: IntArray  # [n] ascending
+    rows: IntArray  # [n, K] -1: there is no event
+    weights: FloatArray  # [n, H, K] they add up to 1 over the events of a node that has any; 0 where there is none
+
+
+@runtime_checkable
+class OffersAttention(Protocol):
+    """A model whose layers attend to events."""
+
+    def attention(self, query: Query) -> list[AttentionLayer]:
+        """The layers with nothing changed, the highest first.
+
+        The nodes of the highest are those of the query; the nodes of each other layer are those of the layer above and
+        all that it attends to.
+        """
+        ...
+
+
 @runtime_checkable
 class OffersEstimates(Protocol):
     """A slow model with cheap estimates, which the search uses. What is reported is evaluated exactly."""
@@ -592,6 +613,21 @@ def as_seen(model: Model, graph: TemporalGraph, query: Query) -> Query:
 def attended_by(model: Model, query: Query) -> IntArray | None:
     """The rows that the answer depends on with nothing changed; None if unknown, or if the model has a memory."""
     return model.attended(query) if isinstance(model, HasNoMemory) else None
+
+
+def attention_of(model: Model, query: Query) -> list[AttentionLayer]:
+    """What the layers of a model attend to with nothing changed, the highest first."""
+    check_attention(model)
+    return cast(OffersAttention, model).attention(query)
+
+
+def check_attention(model: Model) -> None:
+    """Reject a model that does not say what it attends to."""
+    if not isinstance(model, OffersAttention):
+        raise CallError(
+            f"the model {identity_of(model)!r} offers no attention; a TGN and a TGAT of this package do, and any model "
+            "with a method attention(query)"
+        )
 
 
 def as_of(graph: TemporalGraph, query: Query, before: int) -> Query:

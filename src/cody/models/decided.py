@@ -14,6 +14,7 @@ import numpy as np
 from cody.errors import CallError, ModelError
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, is_in, sorted_unique
 from cody.models.contract import (
+    AttentionLayer,
     Change,
     CorrectsScores,
     Margin,
@@ -24,6 +25,7 @@ from cody.models.contract import (
     as_scores,
     as_seen,
     attended_by,
+    attention_of,
     checked_logits,
     gives_logits,
     has_reference,
@@ -116,6 +118,10 @@ class DecidedModel:
     def attended(self, query: Query) -> IntArray | None:
         """The rows that the answer depends on; None if not known."""
         return None if len(self.rivals) else attended_by(self.model, query)
+
+    def attention(self, query: Query) -> list[AttentionLayer]:
+        """What the model attends to for the link itself."""
+        return attention_of(self.model, query)
 
     @property
     def has_reference(self) -> bool:

@@ -20,7 +20,18 @@ from safetensors.numpy import save_file
 from cody._version import __version__
 from cody.errors import CallError, ModelError, did_you_mean, first_line
 from cody.models.labels import LabelTask
-from cody.models.sizes import PygSizes, Shapes, Sizes, check_shapes, linear, network_shapes, pyg_shapes
+from cody.models.sizes import (
+    PygSizes,
+    SequenceSizes,
+    Shapes,
+    Sizes,
+    check_shapes,
+    dygformer_shapes,
+    graphmixer_shapes,
+    linear,
+    network_shapes,
+    pyg_shapes,
+)
 from cody.utils.files import is_as_written, replacing, with_checksum, write_atomically
 from cody.utils.hub import hub_folder, is_hub_address
 from cody.utils.words import sanitize
@@ -34,7 +45,7 @@ Arrays = dict[str, NDArray[Any]]  # weights by name
 class Architecture(NamedTuple):
     """What is known about a kind of model without torch."""
 
-    sizes: type[Sizes] | type[PygSizes]
+    sizes: type[Sizes] | type[PygSizes] | type[SequenceSizes]
     shapes: Callable[[Any], Shapes]  # of the weights, from the sizes
 
 
@@ -42,6 +53,8 @@ ARCHITECTURES = {
     "tgn": Architecture(Sizes, partial(network_shapes, memory=True)),
     "tgat": Architecture(Sizes, partial(network_shapes, memory=False)),
     "pyg-tgn": Architecture(PygSizes, pyg_shapes),
+    "graphmixer": Architecture(SequenceSizes, graphmixer_shapes),
+    "dygformer": Architecture(SequenceSizes, dygformer_shapes),
 }
 
 
@@ -50,7 +63,7 @@ class SavedModel:
     """The content of a model folder."""
 
     kind: str  # of architecture
-    sizes: Sizes | PygSizes
+    sizes: Sizes | PygSizes | SequenceSizes
     arrays: Arrays
     data: str  # identity of the graph it was trained on, or imported for
     origin: dict[str, Any] = field(default_factory=dict)  # settings and metrics of its training, or its source

@@ -100,6 +100,24 @@ class PygSizes:
                 raise ModelError(f"{name} must be a finite number, not {sanitize(repr(value))}")
 
 
+@dataclass(frozen=True, slots=True)
+class SequenceSizes:
+    """Everything that determines the shape of a network that reads the recent events of a link's two nodes."""
+
+    dimension: int = 32
+    neighbours: int = 16  # recent events of each node
+    layers: int = 1
+    heads: int = 2  # DyGFormer
+    edge_features: int = 0
+    node_features: int = 0
+
+    def __post_init__(self) -> None:
+        check_whole(self, 1, dimension=10_000, neighbours=10_000, layers=10, heads=100)
+        check_whole(self, 0, edge_features=10**6, node_features=10**6)
+        if self.dimension % self.heads:
+            raise ModelError(f"the dimension ({self.dimension}) must be a multiple of the heads ({self.heads})")
+
+
 Shapes = Mapping[str, tuple[int, ...]]  # of the weights, by name
 
 
@@ -152,3 +170,39 @@ def pyg_shapes(sizes: PygSizes) -> Shapes:
         | linear("link_pred.lin_dst", e, e)
         | linear("link_pred.lin_final", e, 1)
     )
+
+
+def _sequence_shapes(sizes: SequenceSizes, token: int) -> dict[str, tuple[int, ...]]:
+    """What GraphMixer and DyGFormer have in common."""
+    d = sizes.dimension
+    shapes: dict[str, tuple[int, ...]] = {"encode.frequency": (d,), "encode.phase": (d,)}
+    shapes |= linear("score.hidden", 2 * d, d) | linear("score.out", d, 1) | linear("token", token, d)
+    for number in range(sizes.layers):
+        shapes |= _mixing(f"channels.{number}", d, 2 * d, d)
+    return shapes
+
+
+def _mixing(name: str, width: int, hidden: int, dimension: int) -> dict[str, tuple[int, ...]]:
+    norm = {f"{name}.norm.weight": (dimension,), f"{name}.norm.bias": (dimension,)}
+    return norm | linear(f"{name}.hidden", width, hidden) | linear(f"{name}.out", hidden, width)
+
+
+def graphmixer_shapes(sizes: SequenceSizes) -> Shapes:
+    """The shapes of a GraphMixer."""
+    d, places = sizes.dimension, sizes.neighbours
+    shapes = _sequence_shapes(sizes, d + sizes.edge_features)
+    for number in range(sizes.layers):
+        shapes |= _mixing(f"tokens.{number}", places, places, d)
+    return shapes | (linear("own", 2 * sizes.node_features, d) if sizes.node_features else {})
+
+
+def dygformer_shapes(sizes: SequenceSizes) -> Shapes:
+    """The shapes of a DyGFormer."""
+    d = sizes.dimension
+    shapes = _sequence_shapes(sizes, 2 * d + sizes.edge_features + sizes.node_features)
+    shapes |= linear("count_hidden", 1, d) | linear("count_out", d, d)
+    for number in range(sizes.layers):
+        attention, norm = f"attention.{number}", f"norm.{number}"
+        shapes |= {f"{attention}.in_proj_weight": (3 * d, d), f"{attention}.in_proj_bias": (3 * d,)}
+        shapes |= linear(f"{attention}.out_proj", d, d) | {f"{norm}.weight": (d,), f"{norm}.bias": (d,)}
+    return shapes

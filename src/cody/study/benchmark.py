@@ -12,7 +12,7 @@ import numpy as np
 
 from cody.data.mechanisms import PlantedCauses, planted
 from cody.errors import CallError, DataError, did_you_mean
-from cody.models.contract import Model
+from cody.models.contract import Model, logits_of_links
 from cody.study import run as evaluation
 from cody.study.appending import LineAppender, appending_lines
 from cody.study.benchmark_models import ORACLE, BenchmarkModel, benchmark_model
@@ -74,12 +74,19 @@ def run_benchmark(
             model = benchmark_model(name, made, Path(folder) / MODELS_FOLDER)
             file = Path(folder) / f"{made.name.replace(' ', '-')}{'' if name == ORACLE else '-' + name}.jsonl"
             plan = evaluation.EvaluationPlan(made.name, model.name, tuple(explainers), seed)
+            if not _predicts_any(model.on(made.graph), made):
+                continue
             sample = evaluation.Sample(min(links, len(made.ways)), ("correct",), (0.0, 1.0), events=tuple(made.ways))
             explained: Sequence[Link] = ()
             for step in evaluation.run(file, model.on(made.graph), made.graph, plan, sample):
                 explained = step.links
                 yield BenchmarkStep(None, step)
             yield from _checked(file, made, model, plan, explained, checks)
+
+
+def _predicts_any(model: Model, made: PlantedCauses) -> bool:
+    """Whether a model predicts any link that the mechanism caused: of the others, no causes are known."""
+    return any(logit > 0 for logit in logits_of_links(model, [made.graph.query(row) for row in made.ways]))
 
 
 def _checked(

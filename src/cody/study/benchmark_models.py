@@ -18,7 +18,7 @@ from cody.errors import CallError, did_you_mean
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
 from cody.models.folder import SavedModel, read_model, write_model
-from cody.models.heuristics import RuleModel, common_partners, repeats, replies
+from cody.models.heuristics import reference_models
 from cody.models.oracles import ORACLES, randomised
 
 EPOCHS, LEARNING_RATE = 30, 1e-3  # of the trained models: the logs are small
@@ -86,15 +86,45 @@ class TrainedOnLog:
     def _trained(self, seed: int) -> Path:
         target = self.folder / f"{self.name}-{seed}"
         if not (target / "model.json").exists():
-            from cody.models.sizes import PRESETS
-            from cody.train.architectures import ARCHITECTURES
-            from cody.train.training import TrainingSettings, new_network, train
-
-            settings = TrainingSettings(epochs=EPOCHS, learning_rate=LEARNING_RATE, seed=seed)
-            network = new_network(ARCHITECTURES[self.name], self.graph, PRESETS["compact"], seed)
-            for _ in train(self.graph, network, settings, target):
-                pass
+            TRAINERS[self.name](self.name, self.graph, seed, target)
         return target
+
+
+def _train_own(name: str, graph: TemporalGraph, seed: int, folder: Path) -> None:
+    from cody.models.sizes import PRESETS
+    from cody.train.architectures import ARCHITECTURES
+    from cody.train.training import TrainingSettings, new_network, train
+
+    network = new_network(ARCHITECTURES[name], graph, PRESETS["compact"], seed)
+    settings = TrainingSettings(epochs=EPOCHS, learning_rate=LEARNING_RATE, seed=seed)
+    for _ in train(graph, network, settings, folder):
+        pass
+
+
+def _train_sequences(name: str, graph: TemporalGraph, seed: int, folder: Path) -> None:
+    from cody.train.sequences import new_sequence_network, train_sequence_network
+    from cody.train.training import TrainingSettings
+
+    settings = TrainingSettings(epochs=EPOCHS, learning_rate=LEARNING_RATE, seed=seed)
+    train_sequence_network(graph, new_sequence_network(name, graph, seed), settings, folder)
+
+
+def _train_pyg(name: str, graph: TemporalGraph, seed: int, folder: Path) -> None:
+    from cody.adapters.pyg_training import train_pyg_tgn
+    from cody.train.training import TrainingSettings
+
+    train_pyg_tgn(graph, TrainingSettings(epochs=EPOCHS, learning_rate=LEARNING_RATE, seed=seed), folder)
+
+
+# Each trains a network on a log and saves it in a folder: name, log, seed, folder.
+Trainer = Callable[[str, TemporalGraph, int, Path], None]
+TRAINERS: dict[str, Trainer] = {
+    "tgn": _train_own,
+    "tgat": _train_own,
+    "graphmixer": _train_sequences,
+    "dygformer": _train_sequences,
+    "pyg-tgn": _train_pyg,
+}
 
 
 def shuffled(folder: Path) -> SavedModel:
@@ -108,9 +138,15 @@ def shuffled(folder: Path) -> SavedModel:
     return replace(saved, arrays=arrays)
 
 
-RULES = {"edgebank": repeats, "replies": replies, "common-partners": common_partners}
-TRAINED_MODELS = ("tgn", "tgat")
-BENCHMARK_MODELS = (ORACLE, *TRAINED_MODELS, *RULES)
+RULES = {  # names in the benchmark → those in `reference_models`
+    "edgebank": "EdgeBank",
+    "edgebank-recent": "EdgeBank, recent",
+    "replies": "replies",
+    "popularity": "popularity",
+    "recency": "recency",
+    "common-partners": "common partners",
+}
+BENCHMARK_MODELS = (ORACLE, *TRAINERS, *RULES)
 
 
 def benchmark_model(name: str, made: PlantedCauses, folder: Path) -> BenchmarkModel:
@@ -127,5 +163,6 @@ def benchmark_model(name: str, made: PlantedCauses, folder: Path) -> BenchmarkMo
         mechanism = made.name.split()[0]
         return RuleOfLog(f"{ORACLE} {mechanism}", ORACLES[mechanism])
     if name in RULES:
-        return RuleOfLog(name, lambda graph: RuleModel(graph, name, RULES[name]))
+        rule = reference_models(made.graph, [made.graph.query(row) for row in made.ways])[RULES[name]]
+        return RuleOfLog(name, rule.on)
     return TrainedOnLog(name, made.graph, folder / made.name.replace(" ", "-"))

@@ -161,9 +161,8 @@ def _shares(facts: Facts) -> Iterator[Markup]:
     """The waterfall of what each event adds, where that is known."""
     why = facts.why
     if isinstance(why, Explanation) and why.shares is not None:
-        yield _section(
-            "shares", f"What each {facts.event} adds", waterfall_title(why).removesuffix(":"), waterfall_chart(why)
-        )
+        heading = f"What each {facts.event} adds" if why.shares.adds_up else "Attention"
+        yield _section("shares", heading, waterfall_title(why).removesuffix(":"), waterfall_chart(why))
 
 
 def _steps(facts: Facts) -> Iterator[Markup]:

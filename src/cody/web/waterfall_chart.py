@@ -13,22 +13,23 @@ ROW, LEFT, WIDTH, RIGHT = 24, 300, 460, 130  # height of a line; widths of label
 def waterfall_chart(why: Explanation) -> Markup:
     """A line for each step, from the margin without any candidate to that with all of them."""
     assert why.shares is not None
-    steps = waterfall(why.shares)
+    shares, steps = why.shares, waterfall(why.shares)
     ends = [end for step in steps for end in (step.begin, step.end)] + [0.0, why.shares.base]
     least, span = min(ends), (max(ends) - min(ends)) or 1.0
 
     def place(margin: float) -> float:
         return round(LEFT + WIDTH * (margin - least) / span, 1)
 
-    parts = [_line(0, f"without all {len(why.shares.rows)}", f"{why.shares.base:.3f}")]
-    for number, (step, label) in enumerate(zip(steps, labels(why, steps), strict=True), start=1):
+    parts = [_line(0, f"without all {len(shares.rows)}", f"{shares.base:.3f}")] if shares.adds_up else []
+    for number, (step, label) in enumerate(zip(steps, labels(why, steps), strict=True), start=len(parts)):
         begin, end = sorted([place(step.begin), place(step.end)])
-        kind = "against" if shift(why.original, why.original + step.value) > 0 else "for"
+        kind = "against" if shares.adds_up and shift(why.original, why.original + step.value) > 0 else "for"
         words = "  ".join(part for part in (label[1], label[2]) if part)
         bar = element("rect", x=begin, y=number * ROW + 5, width=max(1.0, end - begin), height=ROW - 10, class_=kind)
-        parts += [bar, _line(number, words, amount(step))]
-    parts.append(_line(len(steps) + 1, "with all of them", f"{why.original:.3f}"))
-    height = (len(steps) + 2) * ROW
+        parts += [bar, _line(number, words, amount(step, shares))]
+    if shares.adds_up:
+        parts.append(_line(len(steps) + 1, "with all of them", f"{why.original:.3f}"))
+    height = (len(steps) + 2 * shares.adds_up) * ROW
     zero = element("line", x1=place(0.0), x2=place(0.0), y1=0, y2=height, class_="zero")
     box = f"0 0 {LEFT + WIDTH + RIGHT} {height}"
     return element("svg", zero, *parts, viewBox=box, class_="waterfall", role="img", aria_label="Waterfall")
