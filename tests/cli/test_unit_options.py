@@ -92,9 +92,22 @@ def test_an_evaluation_counts_units_and_scores_their_events(tmp_path):
     assert lines
 
 
-def test_a_survey_by_day_runs():
-    done = run("survey", "--model", "tgat-collegemsg", "--events", f"{EVENT},53854", "--by", "day")
+def test_a_survey_counts_days_where_days_are_removed(tmp_path):
+    page = tmp_path / "survey.html"
+    done = run("survey", "--model", "tgat-collegemsg", "--events", f"{EVENT},53854", "--by", "day", "--html", page)
     assert "53854" in done
+    assert "at most 2 days" in done
+    assert "Each day counts here as one of its messages" in done
+    text = page.read_text()
+    assert "How many days does a prediction depend on?" in text
+    assert "At most 2 days" in text
+    assert "messages are changed" not in text
+
+
+def test_a_survey_counts_events_as_the_data_calls_them():
+    done = run("survey", "--model", "tgat-collegemsg", "--events", f"{EVENT},53854")
+    assert "at most 2 messages" in done
+    assert "counts here" not in done
 
 
 @pytest.mark.parametrize(

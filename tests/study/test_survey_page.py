@@ -71,7 +71,7 @@ def test_a_figure_shows_the_predictions_behind_it(browser, tmp_path):
         assert listed(page).count() == len(behind)
         assert listed(page).first.locator("p").nth(1).inner_text() == behind[0].reason
         assert listed(page).first.locator("p").nth(2).inner_text() == behind[0].sentence
-        shows(page.locator("#chosen"), f"{len(behind)}: Predicted links that flip if at most 2 events are edited")
+        shows(page.locator("#chosen"), f"{len(behind)}: Predicted links that flip if at most 2 events are changed")
         page.get_by_role("button", name="Show all").click()
         assert listed(page).count() == 24
         assert point.get_attribute("aria-pressed") == "false"

@@ -11,7 +11,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 AXE = "axe-core@4.10.3"
 SCHEMES = ("light", "dark")
 WIDTHS = (380, 1280, 1600)
-PATIENCE = 60_000  # milliseconds until something must have happened, on a busy machine
+PATIENCE = 300_000  # milliseconds until something must have happened, on a busy machine
 
 
 def shows(locator, text):

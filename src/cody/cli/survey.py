@@ -376,7 +376,7 @@ def _shown(found: Survey) -> Iterable[Any]:
         yield ""
         yield from _fragility(part, found)
         if part.relations:
-            yield from _decisive(part)
+            yield from _decisive(part, found)
         yield from _survival(part)
         if part.simultaneous.advice:
             yield from (Prose(part.simultaneous.advice), "")
@@ -389,10 +389,9 @@ def _shown(found: Survey) -> Iterable[Any]:
 
 
 def _fragility(part: Part, found: Survey) -> Iterable[Any]:
-    thing = "event" if _removes_only(found) else "edit"
     rows = TextTable(_changes(found), "#predictions", "#95 % interval")
     for each in part.fragility:
-        rows.add_row(f"at most {words.count(each.edits, thing)}", _percent(each.share), _between(each.share))
+        rows.add_row(f"at most {words.count(each.edits, found.edit_name)}", _percent(each.share), _between(each.share))
     yield rows
     yield ""
 
@@ -410,7 +409,7 @@ def _survival(part: Part) -> Iterable[Any]:
     yield ""
 
 
-def _decisive(part: Part) -> Iterable[Any]:
+def _decisive(part: Part, found: Survey) -> Iterable[Any]:
     """What the decisive events are, beside all candidates."""
     assert part.repetition is not None
     assert part.age is not None
@@ -423,6 +422,8 @@ def _decisive(part: Part) -> Iterable[Any]:
     yield Prose(f"Half of the decisive events are at most {old} old; of all candidates, {usual}.")
     if part.caution:
         yield Prose(part.caution)
+    if found.units_note:
+        yield Prose(found.units_note)
     yield ""
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from cody.explaining import wording
-from cody.explaining.document import DecisionPart, decision_part
+from cody.explaining.document import DecisionPart, ExplanationDocument, decision_part
 from cody.explaining.upgrade import RecordOf02
 from cody.graph import BoolArray, FloatArray, TemporalGraph
 from cody.models.decided import LINK_PREDICTED
@@ -31,7 +31,7 @@ from cody.study.cases import (
     relations,
 )
 from cody.study.decisions import kind_in_words
-from cody.study.record import Record
+from cody.study.record import REMOVALS, Document, Record
 from cody.study.shares import Contrast, Share, contrast, mean
 from cody.study.survival import Survival, held_in, survival_of
 from cody.utils.forms import Count, Form
@@ -172,6 +172,19 @@ class Survey(Form, frozen=True, tag_field="schema", tag=SCHEMA):
     decision: DecisionPart | UnsetType | None = UNSET  # what flips, as in documents; null: the predicted label
     subject: str = "link"  # what it is decided on: a link, or an event or node that is labelled
     figure: str = "score"  # what the figure of an example is
+    event_name: str = "event"  # what an event is, as the data calls it: a message, a payment
+    unit_name: str = ""  # what the candidates are, where each stands for several events: a conversation, a day
+
+    @property
+    def edit_name(self) -> str:
+        """What counterfactuals are counted in."""
+        return "edit" if self.allowed != REMOVALS else self.unit_name or self.event_name
+
+    @property
+    def units_note(self) -> str:
+        """What shares of events mean where candidates are units; empty: they are events."""
+        one = f"Each {self.unit_name} counts here as one of its {self.event_name}s, mostly the latest."
+        return one if self.unit_name else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -229,7 +242,14 @@ def survey_of(explained: Sequence[ExplainedLink], graph: TemporalGraph) -> Surve
         decision=UNSET if decision == LINK_PREDICTED else None if decision is None else decision_part(decision),
         subject=first.subject,
         figure=first.decision.headings[1] or first.decision.headings[0],
+        event_name=graph.name_of_event(),
+        unit_name=_unit_name(first.document),
     )
+
+
+def _unit_name(document: Document | None) -> str:
+    units = document.units if isinstance(document, ExplanationDocument) else UNSET
+    return "" if units is UNSET else units.name
 
 
 def _decision_of_all(records: Sequence[Record]) -> Decision | None:

@@ -56,19 +56,22 @@ def between(share: Share) -> str:
 # ---- the curve -------------------------------------------------------------------------------------------------------
 
 
-def fragility(sizes: Sequence[int], points: Sequence[Fragile], chosen: Sequence[ChosenPredictions]) -> Markup:
-    """The share of predictions that flip with at most so many events, as steps with their intervals.
+def fragility(
+    sizes: Sequence[int], points: Sequence[Fragile], chosen: Sequence[ChosenPredictions], edit_name: str = "event"
+) -> Markup:
+    """The share of predictions that flip with at most so many edits, as steps with their intervals.
 
     Args:
         sizes: Of the counterfactual of each prediction; 0: none was found.
         points: Shares that can be selected; the axis ends at the last.
         chosen: The predictions behind each.
+        edit_name: What an edit is, in words: an event, a message, a conversation.
     """
     last = points[-1].edits
     steps = flipping(sizes, last)
-    marks = [_point(each, each.edits / last, one) for each, one in zip(points, chosen, strict=True)]
+    marks = [_point(each, each.edits / last, one, edit_name) for each, one in zip(points, chosen, strict=True)]
     drawn = element("svg", *_levels(), _steps(steps), *marks, width="100%", height=HEIGHT + 24, class_="curve")
-    return join([drawn, element("p", "maximum number of edited events", class_="axis-title")])
+    return join([drawn, element("p", f"maximum number of changed {edit_name}s", class_="axis-title")])
 
 
 def _y(share: float) -> float:
@@ -101,7 +104,7 @@ def _corners(shares: Sequence[float]) -> list[str]:
     return [f"{place} {number(_y(share))}" for place, share in [(0, shares[0]), *steps]]
 
 
-def _point(each: Fragile, place: float, chosen: ChosenPredictions) -> Markup:
+def _point(each: Fragile, place: float, chosen: ChosenPredictions, edit_name: str) -> Markup:
     share = each.share
     parts = [
         element("line", x1=0, x2=0, y1=_y(share.low), y2=_y(share.high), class_="whisker"),
@@ -110,7 +113,7 @@ def _point(each: Fragile, place: float, chosen: ChosenPredictions) -> Markup:
         element("text", str(each.edits), x=0, y=HEIGHT + 18, class_="size"),
         element("rect", x=-14, y=0, width=28, height=HEIGHT + 24, class_="hit"),
     ]
-    words = f"At most {count(each.edits, 'event')}: {percent_words(share.value)}, interval {between(share)}"
+    words = f"At most {count(each.edits, edit_name)}: {percent_words(share.value)}, interval {between(share)}"
     return element("svg", chosen.mark(*parts, words=words), x=percent(place))
 
 

@@ -43,7 +43,7 @@ def survey_figure(surveys: Sequence[Survey], width: float = NARROW) -> Figure:
             plot.step(steps, heights, where="post", color=colour, linestyle=line, linewidth=1.3, label=label)
         plot.set_xlim(0, last)
         plot.set_ylim(0, 1)
-        plot.set_xlabel("maximum number of edited events")
+        plot.set_xlabel(f"maximum number of changed {surveys[0].edit_name}s")
         plot.set_ylabel("predictions that flip")
         plot.set_yticks([0, 0.25, 0.5, 0.75, 1], [percent_words(share) for share in (0, 0.25, 0.5, 0.75, 1)])
         for side in ("top", "right"):

@@ -153,7 +153,9 @@ def _head(surveys: Sequence[Survey], panels: Sequence[Panel], comparison: ModelC
         element(
             "li",
             element("b", percent_words(panel.part.fragility[0].share.value)),
-            element("span", panel.title, element("small", f"flip with one event: {_hanging(panel)}")),
+            element(
+                "span", panel.title, element("small", f"flip with one {panel.survey.edit_name}: {_hanging(panel)}")
+            ),
         )
         for panel in panels
     )
@@ -182,7 +184,8 @@ def _headline(panel: Panel) -> Markup:
     """The first finding: how few events decide most predictions, with its interval."""
     part = panel.part
     enough = next((each for each in part.fragility if each.share.value >= HALF), part.fragility[-1])
-    events = "a single event" if enough.edits == 1 else f"at most {enough.edits} events"
+    name = panel.survey.edit_name
+    events = f"a single {name}" if enough.edits == 1 else f"at most {count(enough.edits, name)}"
     if not enough.share.value:
         return join([f"No change of {events} was found that flips {_kind(panel)}."])
     interval = element("small", f" ({between(enough.share)})")
@@ -223,27 +226,33 @@ def _finding(panel: Panel) -> str:
 
 def _fragility(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
     def behind(panel: Panel, most: int) -> ChosenPredictions:
-        title = f"{panel.title} that flip if at most {count(most, 'event')} {'is' if most == 1 else 'are'} edited"
+        changed = f"{count(most, panel.survey.edit_name)} {'is' if most == 1 else 'are'} changed"
+        title = f"{panel.title} that flip if at most {changed}"
         return lists.add(title, panel.numbers(lambda one: 0 < len(one.events) <= most))
 
     def draw(panel: Panel) -> Markup:
         advice = panel.part.simultaneous.advice
         sizes, points = [len(each.events) for each in panel.part.predictions], panel.part.fragility
-        curve = fragility(sizes, points, [behind(panel, each.edits) for each in points])
-        notes = (element("p", text, class_="note") for text in (_beyond(sizes, points[-1].edits), advice) if text)
+        curve = fragility(sizes, points, [behind(panel, each.edits) for each in points], panel.survey.edit_name)
+        notes = (
+            element("p", text, class_="note")
+            for text in (_beyond(sizes, points[-1].edits, panel.survey.edit_name), advice)
+            if text
+        )
         return join([curve, *notes])
 
+    edits = f"{panels[0].survey.edit_name}s"
     words = (
-        "Share of the predictions that flip if at most this many events are edited, with its interval. Select a "
+        f"Share of the predictions that flip if at most this many {edits} are changed, with its interval. Select a "
         "point to see them. Flips that the search did not find are not counted, so the true curve may lie higher."
     )
-    return _section("fragility", "How many events does a prediction depend on?", words, _side_by_side(panels, draw))
+    return _section("fragility", f"How many {edits} does a prediction depend on?", words, _side_by_side(panels, draw))
 
 
-def _beyond(sizes: Sequence[int], last: int) -> str:
+def _beyond(sizes: Sequence[int], last: int, edit_name: str) -> str:
     """What lies to the right of the curve."""
     more, none = [size for size in sizes if size > last], sizes.count(0)
-    needed = "" if not more else f"{len(more)} more flip with {min(more)} to {max(more)} events"
+    needed = "" if not more else f"{len(more)} more flip with {min(more)} to {count(max(more), edit_name)}"
     found = f"for {none}, no flip was found" if none else ""
     return f"{capital('; '.join(filter(None, [needed, found])))}." if needed or found else ""
 
@@ -256,8 +265,8 @@ def _decisive(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
             *((each, _is_among(most)) for each, most in zip(part.latest, LATEST, strict=bool(part.latest))),
             *((each, _is_repeated) for each in (part.repetition,) if each is not None),
         ]
-        caution = element("p", part.caution, class_="note") if part.caution else None
-        return join([_contrasts(panel, tests, lists), caution])
+        notes = (element("p", text, class_="note") for text in (part.caution, panel.survey.units_note) if text)
+        return join([_contrasts(panel, tests, lists), *notes])
 
     words = (
         "Decisive events (●) and all candidates (○) of the same predictions. If ● lies to the right of ○, such "
@@ -379,11 +388,11 @@ def _extremes(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
     def draw(panel: Panel) -> Markup:
         found = [each for each in panel.part.predictions if each.events]
         robust = panel.part.predictions[::-1][: min(LISTED, panel.part.links - len(found[:LISTED]))]
-        fewest, most = _ends("Fewest events", found[:LISTED], panel, lists), _ends("Most", robust, panel, lists)
+        fewest, most = _ends("Fewest changes", found[:LISTED], panel, lists), _ends("Most", robust, panel, lists)
         return join([fewest, most])
 
     words = (
-        "The predictions that flip with the fewest events, the least certain first; and those for which the search "
+        "The predictions that flip with the fewest changes, the least certain first; and those for which the search "
         "found no flip, or only with many events. Smaller changes that it did not find may exist."
     )
     return _section("extremes", "The easiest and the hardest to flip", words, _side_by_side(panels, draw))
@@ -395,7 +404,7 @@ def _ends(title: str, examples: Sequence[Example], panel: Panel, lists: Predicti
     def row(each: Example) -> Markup:
         name = f"{sanitize(each.src, 20)} → {sanitize(each.dst, 20)}, event {each.event}"
         chosen = lists.add(name, panel.numbers(lambda one: one is each))
-        changed = count(len(each.events), "event") if each.events else "none found"
+        changed = count(len(each.events), panel.survey.edit_name) if each.events else "none found"
         return element(
             "li",
             chosen.button(
