@@ -155,7 +155,7 @@ def test_the_python_on_a_page_runs_and_prints_what_it_says(page, capsys, tmp_pat
     for block in blocks(page, "python"):
         skip_without_data(block)
         imports = "".join(re.findall("^(?:import|from) .*", block, re.MULTILINE))
-        for module in re.findall(r"\b(?:duckdb|mcp|polars)\b", imports) + ["anywidget"] * ("widget" in imports):
+        for module in re.findall(r"\b(?:duckdb|mcp|polars|tgm)\b", imports) + ["anywidget"] * ("widget" in imports):
             pytest.importorskip(module, reason=f"{module}, of the extra dev, is not installed")
         exec(compile(block, "README.md", "exec"), {})
         for expected, printed in zip(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -22,7 +23,15 @@ TRIED = 3  # links, and batches
 SETS = 300  # of an explanation
 
 
-def answers_alone(steps: DyglibSteps, graph: TemporalGraph) -> bool:
+class ScoresTogether(Protocol):
+    """What scores a link in one history, or in many at once."""
+
+    def score(self, query: Query, past: Past) -> Any: ...
+
+    def score_many(self, query: Query, pasts: Sequence[Past]) -> Any: ...
+
+
+def answers_alone(steps: ScoresTogether, graph: TemporalGraph) -> bool:
     """Whether sets that are evaluated together get the same answers as alone."""
     for row in _some_rows(graph):
         query = graph.query(row)

@@ -26,6 +26,7 @@ EXTRAS = {
     "huggingface_hub": "hub",
     "mcp": "mcp",
     "tgb": "tgb",
+    "tgm": "tgm",
 }  # modules that the core does without → the extra that brings them
 
 
