@@ -30,11 +30,12 @@ with needed_by("cody.adapters.dyglib"):
     from torch import Tensor, nn
 
 from cody.adapters.dyglib_sampler import PastSampler, Probe, Sampler
-from cody.adapters.dyglib_trials import answers_alone, expected_seconds, keeps_state_without_embeddings, replays_rightly
+from cody.adapters.dyglib_trials import expected_seconds, keeps_state_without_embeddings, replays_rightly
 from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
 from cody.adapters.modules import check_modules, copied, evaluating, unwrapped, warn_of_half_precision
 from cody.adapters.past import Events, Past
 from cody.adapters.predictor import LogitPredictor
+from cody.adapters.together import ScoresTogether, answers_alone
 from cody.errors import CallError, ModelError, SlowModelWarning, did_you_mean
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.grid import make_grid, usual_splits
@@ -46,7 +47,6 @@ __all__ = ["DyglibSteps", "Past", "PastSampler", "wrap"]
 
 STATE = "memory_bank."  # in names of parameters that are not weights
 TABLES = ("neighbor_sampler", "node_raw_features", "edge_raw_features")  # large, and never changed
-TOGETHER = 16  # links that a model scores at once
 LONG = 30.0  # seconds of an explanation that cause a warning
 
 
@@ -163,8 +163,10 @@ class FoundModules(NamedTuple):
     gives_logits: bool
 
 
-class DyglibSteps:
+class DyglibSteps(ScoresTogether):
     """The functions of `from_steps`, on top of the user's modules."""
+
+    together = 16
 
     def __init__(self, backbone: Any, link_predictor: Any, options: dict[str, Any], outputs: int = 1) -> None:
         self.backbone, self.link_predictor, self.options = backbone, link_predictor, options
@@ -207,23 +209,7 @@ class DyglibSteps:
             self._embed(sampler, features, *links, edge_ids=events.rows + 1)
 
     @torch.no_grad()
-    def score(self, query: Query, past: Past) -> FloatArray:
-        scores: FloatArray = self._score([query], [past])[0]
-        return scores
-
-    @torch.no_grad()
-    def score_many(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
-        """Many at once, for a model without memory."""
-        parts = [pasts[first : first + TOGETHER] for first in range(0, len(pasts), TOGETHER)]
-        return np.concatenate([self._score([query] * len(part), part) for part in parts])
-
-    @torch.no_grad()
-    def score_links(self, links: Sequence[Query], past: Past) -> FloatArray:
-        """Many links of one moment at once, for a model without memory."""
-        parts = [links[first : first + TOGETHER] for first in range(0, len(links), TOGETHER)]
-        return np.concatenate([self._score(part, [past]) for part in parts])
-
-    def _score(self, links: Sequence[Query], pasts: Sequence[Past]) -> FloatArray:
+    def scores(self, links: Sequence[Query], pasts: Sequence[Past]) -> FloatArray:
         """The scores of links: each with a history of its own, or all with the same."""
         columns = (np.array(column) for column in list(zip(*links, strict=True))[:3])
         with self._only_what_is_read(links[0], pasts[0]) if self.narrow else nullcontext():

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from cody.adapters.history import HistoryModel
 from cody.adapters.past import Events, Past
-from cody.graph import Difference, IntArray, Query, TemporalGraph
+from cody.adapters.together import some_rows
+from cody.graph import Difference, IntArray, Query
 from cody.graph.neighbourhood import candidates
 from cody.models.contract import Change
 
@@ -21,30 +21,6 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-4  # of logits; rounding moves them by less
 TRIED = 3  # links, and batches
 SETS = 300  # of an explanation
-
-
-class ScoresTogether(Protocol):
-    """What scores a link in one history, or in many at once."""
-
-    def score(self, query: Query, past: Past) -> Any: ...
-
-    def score_many(self, query: Query, pasts: Sequence[Past]) -> Any: ...
-
-
-def answers_alone(steps: ScoresTogether, graph: TemporalGraph) -> bool:
-    """Whether sets that are evaluated together get the same answers as alone."""
-    for row in _some_rows(graph):
-        query = graph.query(row)
-        recent = [graph.history(node, row)[-3:].tolist() for node in (query.src, query.dst)]
-        absent = [frozenset(rows) for rows in ((), recent[0], recent[1], range(row))]
-        pasts = [Past(graph, query, Difference(rows, ())) for rows in absent]
-        try:
-            together = steps.score_many(query, pasts)
-        except Exception:
-            return False
-        if not np.allclose(together, [steps.score(query, past) for past in pasts], rtol=0, atol=TOLERANCE):
-            return False
-    return True
 
 
 def keeps_state_without_embeddings(steps: DyglibSteps, model: HistoryModel) -> bool:
@@ -82,7 +58,7 @@ def expected_seconds(model: HistoryModel) -> float:
     batch, seconds = _batch_in_the_middle(model), []
     with model.borrowed():
         state = _seconds_of_a_state(model)
-        for row in _some_rows(graph):
+        for row in some_rows(graph):
             query = graph.query(row)
             past = Past(graph, query, Difference(frozenset(), ()))
             once = _seconds_of_a_set(model, past)
@@ -123,12 +99,6 @@ def _seconds(action: Any) -> float:
     began = time.thread_time()
     action()
     return time.thread_time() - began
-
-
-def _some_rows(graph: TemporalGraph) -> list[int]:
-    """Rows of the last tenth of a log."""
-    last = np.linspace(graph.num_events * 9 // 10, graph.num_events - 1, TRIED, dtype=int)
-    return sorted(set(last.tolist())) if graph.num_events else []
 
 
 def _after_the_first_batches(steps: DyglibSteps, model: HistoryModel) -> Any:

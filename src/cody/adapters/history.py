@@ -28,7 +28,7 @@ from cody.utils.signatures import check_callable
 
 CALLS = (
     *("score(query, past)", "start()", "observe(events)", "save()", "restore(saved)"),
-    *("reads(query, past)", "score_many(query, pasts)", "score_links(links, past)"),
+    *("reads(query, past)", "score_many(query, pasts)", "score_links(links, past)", "attends(query, past)"),
 )  # of the functions of a model
 NOTHING_CHANGED = Difference(frozenset(), ())
 SNAPSHOT_BYTES = 512 * 2**20
@@ -47,6 +47,7 @@ class ModelSteps:
     reads: Callable[[Query, Past], IntArray] | None = None
     score_many: Callable[[Query, Sequence[Past]], Any] | None = None
     score_links: Callable[[Sequence[Query], Past], Any] | None = None
+    attends: Callable[[Query, Past], IntArray] | None = None
     labels: LabelTask | None = None
     gives_logits: bool = False  # and certainly not probabilities
 
@@ -68,6 +69,7 @@ def from_steps(
     reads: Callable[[Query, Past], IntArray] | None = None,
     score_many: Callable[[Query, Sequence[Past]], Any] | None = None,
     score_links: Callable[[Sequence[Query], Past], Any] | None = None,
+    attends: Callable[[Query, Past], IntArray] | None = None,
     classes: Sequence[str] | None = None,
     about: str = "event",
     threshold: float | None = None,
@@ -100,6 +102,8 @@ def from_steps(
         score_many: `score_many(query, pasts)` returns the logits of many histories at once, for a model without memory.
         score_links: `score_links(links, past)` returns the logits of many links of one moment at once, for rankings.
             By default, `score` is called for each of them; the events are fed once in either case.
+        attends: `attends(query, past)` returns the rows that a score depends on, of a model without memory. Give it
+            only if no other event can change the score alone: proofs rest on it.
         classes: Names of the classes, if the model labels events or nodes instead of predicting links. Of two, the
             second one is predicted where the logit is above 0.
         about: What is labelled: "event" or "node".
@@ -122,7 +126,9 @@ def from_steps(
     array([ 0.5, -0.5])
     """
     labels = label_task_of(classes, about, threshold)
-    steps = ModelSteps(score, start, observe, save, restore, reads, score_many, score_links, labels, gives_logits)
+    steps = ModelSteps(
+        score, start, observe, save, restore, reads, score_many, score_links, attends, labels, gives_logits
+    )
     for call in CALLS:
         if (function := getattr(steps, call.partition("(")[0])) is not None:
             check_callable(function, call)
@@ -201,6 +207,14 @@ class HistoryModel:
     def state_before(self, query: Query) -> int:
         """The first row that the state does not include when a query is scored."""
         return self.feeding.fed_before(self.graph, query)
+
+    def attended(self, query: Query) -> IntArray | None:
+        """The rows that the answer depends on with nothing changed, sorted; None if that is not known."""
+        if self.steps.attends is None or self.steps.start is not None:
+            return None
+        query = self.as_fed(query)
+        rows = self.steps.attends(query, Past(self.graph, query, NOTHING_CHANGED))
+        return np.unique(np.asarray(rows, dtype=np.int64))
 
     def as_fed(self, query: Query) -> Query:
         """The query, with what the model sees before it."""

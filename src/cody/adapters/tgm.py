@@ -26,16 +26,17 @@ with needed_by("cody.adapters.tgm"):
     import torch
     from tgm.data import DGData
     from tgm.hooks import NeighborSamplerHook, RecencyNeighborHook
-    from torch import Tensor, nn
+    from torch import nn
 
     from cody.adapters.tgm_hooks import HistoryView, LazyBatch, RecentNeighbours, whole
 
-from cody.adapters.dyglib_trials import answers_alone, expected_seconds
+from cody.adapters.dyglib_trials import expected_seconds
 from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
 from cody.adapters.modules import check_modules, evaluating, half_precision, unwrapped, warn_of_half_precision
 from cody.adapters.past import Events, Past
 from cody.adapters.probabilities import to_logits
 from cody.adapters.state import copied_state
+from cody.adapters.together import ScoresTogether, answers_alone, as_table
 from cody.errors import CallError, ModelError, SlowModelWarning
 from cody.graph import FloatArray, Query, TemporalGraph
 from cody.graph.grid import Grid, make_grid, usual_splits
@@ -45,7 +46,6 @@ from cody.utils.words import duration
 
 __all__ = ["TgmSteps", "wrap"]
 
-TOGETHER = 32  # links that a model scores at once
 LONG = 30.0  # seconds of an explanation that cause a warning
 
 
@@ -114,8 +114,10 @@ def wrap(
     return model
 
 
-class TgmSteps:
+class TgmSteps(ScoresTogether):
     """The functions of `from_steps`, on top of the user's functions, modules and hooks."""
+
+    together = 32
 
     def __init__(
         self,
@@ -183,35 +185,15 @@ class TgmSteps:
         if self.update is not None:
             self.update(batch, *modules)
 
-    def score(self, query: Query, past: Past) -> FloatArray:
-        scores: FloatArray = self._scores([query], [past])[0]
-        return scores
-
-    def score_many(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
-        """Many histories at once, for a model without a state."""
-        parts = [pasts[first : first + TOGETHER] for first in range(0, len(pasts), TOGETHER)]
-        return np.concatenate([self._scores([query] * len(part), part) for part in parts])
-
-    def score_links(self, links: Sequence[Query], past: Past) -> FloatArray:
-        """Many links of one moment at once."""
-        parts = [links[first : first + TOGETHER] for first in range(0, len(links), TOGETHER)]
-        return np.concatenate([self._scores(part, [past]) for part in parts])
-
     @torch.no_grad()
-    def _scores(self, links: Sequence[Query], pasts: Sequence[Past]) -> FloatArray:
+    def scores(self, links: Sequence[Query], pasts: Sequence[Past]) -> FloatArray:
         """The scores of links: each with a history of its own, or all with the same. [n, outputs]"""
         src, dst, time, _ = (np.array(column) for column in zip(*links, strict=True))
         width = None if self.graph.features is None else self.graph.features.shape[1]
         features = None if width is None else np.zeros((len(links), width), dtype=np.float32)
         batch = self._batch(src, dst, time, features, pasts)
         answers = self.score_of(batch, *self.parts[0])
-        scores = np.asarray(answers.detach().cpu().double() if isinstance(answers, Tensor) else answers)
-        if scores.size != len(links) * self.outputs:
-            wanted = "one number" if self.outputs == 1 else f"{self.outputs} numbers, one per class,"
-            raise ModelError(
-                f"score(batch, …) returned {scores.shape} for {len(links)} links; it must return {wanted} for each"
-            )
-        table = scores.astype(np.float64).reshape(len(links), self.outputs)
+        table = as_table(answers, len(links), self.outputs, "score(batch, …)")
         return to_logits(table) if self.probabilities else table
 
     def _batch(self, src: Any, dst: Any, time: FloatArray, features: Any, pasts: Sequence[Past]) -> LazyBatch:

@@ -56,6 +56,8 @@ def check_callable(function: Callable[..., Any], call: str) -> None:
         ...
     cody.errors.CallError: a function is called as score(query, past), but yours is <lambda>(query)
     """
+    if not callable(function):
+        raise CallError(f"a function is called as {call}; {function!r:.60} is none")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # of a function in C, nothing is known
