@@ -432,19 +432,20 @@ def _html_row(cells: Line, tag: str) -> str:
 # Phrases that surveys and other pages use too
 
 
-def changed_in_words(edits: Sequence[str], past: int, event: str = "event") -> str:
-    """Edits in words, counted by kind; removals out of the given number of past events.
+def changed_in_words(edits: Sequence[str], past: int, event: str = "event", unit: str = "") -> str:
+    """Edits in words, counted by kind; removals out of the given number of past events, or of units of events.
 
     Args:
         edits: The kind of each edit.
-        past: How many events could be removed.
+        past: How many events or units could be removed.
         event: What the data call an event.
+        unit: What a unit is, where units are removed.
 
     >>> changed_in_words([REMOVED, ADDED], 64)
     'without 1 of 64 past events and with 1 event added'
     """
     parts = {
-        REMOVED: "without {} of " + count(past, f"past {event}"),
+        REMOVED: "without {} of " + count(past, unit or f"past {event}"),
         ADDED: "with {} added",
         MOVED: "with {} moved",
         ALTERED: "with {} altered",

@@ -435,11 +435,11 @@ def _decisive(case: ExplainedLink, graph: TemporalGraph, bins: Bins) -> tuple[De
 
 
 def _sentence(case: ExplainedLink, events: Sequence[Decisive], graph: TemporalGraph) -> str:
-    record = case.record
+    record, event, unit = case.record, graph.name_of_event(), _unit_name(case.record.document)
     if not events:
-        return f"No counterfactual was found; {count(record.evaluations, 'set')} of events were evaluated."
+        return f"No counterfactual was found; {count(record.evaluations, 'set')} of {unit or event}s were evaluated."
     past = int((case.candidates < graph.num_events).sum())
-    changed = wording.capital(wording.changed_in_words([event.edit for event in events], past))
+    changed = wording.capital(wording.changed_in_words([each.edit for each in events], past, event, unit))
     return f"{changed} {record.decision.moved(*case.states)}."
 
 

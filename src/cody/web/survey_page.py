@@ -249,10 +249,15 @@ def _fragility(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
     return _section("fragility", f"How many {edits} does a prediction depend on?", words, _side_by_side(panels, draw))
 
 
+def _from_to(sizes: Sequence[int]) -> str:
+    least, most = min(sizes), max(sizes)
+    return str(least) if least == most else f"{least} to {most}"
+
+
 def _beyond(sizes: Sequence[int], last: int, edit_name: str) -> str:
     """What lies to the right of the curve."""
     more, none = [size for size in sizes if size > last], sizes.count(0)
-    needed = "" if not more else f"{len(more)} more flip with {min(more)} to {count(max(more), edit_name)}"
+    needed = "" if not more else f"{len(more)} more flip with {_from_to(more)} {edit_name}s"
     found = f"for {none}, no flip was found" if none else ""
     return f"{capital('; '.join(filter(None, [needed, found])))}." if needed or found else ""
 
