@@ -7,10 +7,11 @@ import secrets
 import socket
 import webbrowser
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cody.cli import options as shared
-from cody.cli.command import command, option, whole
+from cody.cli.command import bundled, command, option, whole
 from cody.cli.messages import say
 from cody.cli.progress import waiting
 from cody.cli.units import UnitOptions, unit_options
@@ -23,17 +24,57 @@ if TYPE_CHECKING:
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
-searches_option = option(
-    "--searches", type=whole(1, 64), default=2, help="Maximum number of simultaneous searches; others wait."
+@dataclass(frozen=True, slots=True)
+class LiveOptions:
+    """What a server answers about, and within which limits."""
+
+    source: shared.ModelSource
+    protect: Sequence[str]
+    decide: shared.DecisionOptions
+    units: UnitOptions
+    searches: int
+    seconds: float
+
+    def open(self) -> Live:
+        """The model and the data."""
+        from cody.models.decided import decision_of
+        from cody.utils.deadline import check_seconds
+        from cody.web.live import Limits, Live
+
+        check_seconds(self.seconds)
+        decision = self.decide.decision()
+        named = self.source.named()
+        model, graph = self.source.open(named), named.graph
+        if decision is not None and graph.num_events:  # what the model cannot answer is an error now, not for each link
+            last = graph.query(graph.num_events - 1)
+            decision_of(model, last, decision).about(graph, last)  # looks up the nodes that it names
+        return Live(
+            graph,
+            model,
+            self.source.data,
+            self.source.model,
+            Limits(searches=self.searches, seconds=self.seconds),
+            protect=shared.parse_protected(graph, self.protect),
+            decision=decision,
+            by=self.units.kind,
+            dependants=self.units.rule,
+        )
+
+
+live_options = bundled(
+    "served",
+    LiveOptions,
+    shared.model_options,
+    shared.protect_option,
+    shared.decision_options,
+    unit_options,
+    option("--searches", type=whole(1, 64), default=2, help="Maximum number of simultaneous searches; others wait."),
+    option("--seconds", type=float, default=30.0, help="Time limit of each search."),
 )
-seconds_option = option("--seconds", type=float, default=30.0, help="Time limit of each search.")
 
 
 @command("serve")
-@shared.model_options
-@shared.protect_option
-@shared.decision_options
-@unit_options
+@live_options
 @option("--host", default="127.0.0.1", help="Address to listen on. Beyond this machine, a token is needed.")
 @option("--port", type=whole(0, 65535), default=8765, help="Port to listen on; 0 picks a free port.")
 @option(
@@ -43,19 +84,12 @@ seconds_option = option("--seconds", type=float, default=30.0, help="Time limit 
     metavar="NAME",
     help="Another host name under which browsers reach this server. Repeatable.",
 )
-@searches_option
-@seconds_option
 @option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
 def serve(
-    source: shared.ModelSource,
-    protect: Sequence[str],
-    decide: shared.DecisionOptions,
-    units: UnitOptions,
+    served: LiveOptions,
     host: str,
     port: int,
     allowed_host: Sequence[str],
-    searches: int,
-    seconds: float,
     open_browser: bool,
 ) -> None:
     """Explore a model in the browser: choose links, switch events on and off, add others, run searches."""
@@ -63,60 +97,18 @@ def serve(
 
     from cody.web.app import create_app
 
-    live = live_model(source, protect, decide, units, searches, seconds)
+    live = served.open()
     token = "" if _is_loopback(host) else secrets.token_urlsafe(24)
     listener = listen(host, port)
     address = _address(listener)
-    served = create_app(live, hosts=LOOPBACK | {address, *allowed_host}, token=token)
+    app = create_app(live, hosts=LOOPBACK | {address, *allowed_host}, token=token)
     shown = f"http://{address}:{listener.getsockname()[1]}/{f'?token={token}' if token else ''}"
     say(f"Open {shown} (Ctrl-C stops)")
     if open_browser:
         webbrowser.open(shown)
     with listener, waiting():
-        config = uvicorn.Config(served, log_level="warning", limit_concurrency=512, server_header=False)
+        config = uvicorn.Config(app, log_level="warning", limit_concurrency=512, server_header=False)
         uvicorn.Server(config).run([listener])
-
-
-def live_model(
-    source: shared.ModelSource,
-    protect: Sequence[str],
-    decide: shared.DecisionOptions,
-    units: UnitOptions,
-    searches: int,
-    seconds: float,
-) -> Live:
-    """The model and the data that a server answers about, with its limits.
-
-    Args:
-        source: Model and data.
-        protect: What must not be removed.
-        decide: How it is decided where a request does not say so.
-        units: What changes together.
-        searches: Maximum number of simultaneous searches.
-        seconds: Time limit of each.
-    """
-    from cody.models.decided import decision_of
-    from cody.utils.deadline import check_seconds
-    from cody.web.live import Limits, Live
-
-    check_seconds(seconds)
-    decision = decide.decision()
-    named = source.named()
-    model, graph = source.open(named), named.graph
-    if decision is not None and graph.num_events:  # one that the model cannot answer is an error now, not for each link
-        last = graph.query(graph.num_events - 1)
-        decision_of(model, last, decision).about(graph, last)  # looks up the nodes that it names
-    return Live(
-        graph,
-        model,
-        source.data,
-        source.model,
-        Limits(searches=searches, seconds=seconds),
-        protect=shared.parse_protected(graph, protect),
-        decision=decision,
-        by=units.kind,
-        dependants=units.rule,
-    )
 
 
 def _is_loopback(host: str) -> bool:

@@ -18,7 +18,7 @@ from anyio import to_thread
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from cody._version import __version__
 from cody.errors import BudgetError, CallError, CodyError, did_you_mean, first_line
@@ -36,7 +36,16 @@ from cody.study.instances import TEST_PERIOD, rows_of
 from cody.study.surveys import survey
 from cody.utils.deadline import until
 from cody.utils.words import moment_and_zone
-from cody.web.bodies import Scored, scored_body
+from cody.web.assistant_forms import (
+    AboutModel,
+    ChangedEvent,
+    ExplainedAnswer,
+    PredictedEvent,
+    PredictedEvents,
+    ScoredCase,
+    Summary,
+)
+from cody.web.bodies import scored_body
 from cody.web.gauge import outcome
 from cody.web.live import DONE, RUNNING, WAITING, BusyError, Live
 from cody.web.questions import (
@@ -84,85 +93,6 @@ MovedEvents = Annotated[
     list[Moved] | None, Field(max_length=MOST_EDITS, description="events that happened at another time")
 ]
 Links = Annotated[int, Field(ge=1, le=MOST_LINKS, description="how many links are drawn from the last 15 % of the log")]
-
-
-class AboutModel(BaseModel):
-    """The data and the model, and what the model predicts."""
-
-    data: str
-    model: str
-    events: int
-    nodes: int
-    event_name: str
-    first: str
-    last: str
-    predicts: str
-
-
-class PredictedEvent(BaseModel):
-    """The prediction of an event, made just before it, or of a link that is still to come."""
-
-    event: int | None
-    src: str
-    dst: str
-    time: str
-    score: float
-    predicted: bool | str
-    right: bool | None
-
-
-class PredictedEvents(BaseModel):
-    """Predictions, and how they were verified."""
-
-    predictions: list[PredictedEvent]
-    verified: bool
-    verification: str
-
-
-class ScoredCase(BaseModel):
-    """The prediction with nothing changed and with the changes, and how it was verified."""
-
-    before: str
-    after: Scored
-    changed: bool
-    verified: bool
-    verification: str
-
-
-class ChangedEvent(BaseModel):
-    """A part of an answer: an event that is removed, added, moved or altered."""
-
-    event: int
-    edit: str
-    src: str
-    dst: str
-    time: str
-
-
-class ExplainedAnswer(BaseModel):
-    """The smallest change to the history that was found to change the decision, and what is certain about it."""
-
-    question: str
-    reason: str
-    sentence: str
-    certainty: str
-    verdict: str
-    changes: list[ChangedEvent]
-    alternatives: list[list[int]]
-    remarks: list[str]
-    verified: bool
-    verification: str
-    document: str
-
-
-class Summary(BaseModel):
-    """What holds for many links, and how it was verified."""
-
-    summary: str
-    findings: list[str]
-    figures: list[dict[str, Any]]
-    verified: bool
-    verification: str
 
 
 def create_assistant(live: Live) -> MCPServer[None]:
