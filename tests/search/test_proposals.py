@@ -19,8 +19,9 @@ from cody.explaining.explanation import Explanation
 from cody.models import ToyModel
 from cody.models.margins import flips
 from cody.paper.tables import tables
-from cody.search import greedy, intrusion, top_share
+from cody.search import greedy, intrusion, scout, top_share
 from cody.search.intrusion import _with_gaps
+from cody.search.options import SearchOptions
 from cody.search.policies import event_impact, spatio_temporal
 from cody.search.proposals import (
     AnyTime,
@@ -31,6 +32,7 @@ from cody.search.proposals import (
     removals,
     tidy_time,
 )
+from cody.search.run import run_search
 from cody.search.space import build_space
 from cody.study import metrics
 from cody.study.explainers import Explainer, explainer
@@ -387,6 +389,41 @@ def test_an_event_that_flips_at_all_tested_times_reaches_the_link():
     until_170 = added_at("170", lambda time: time <= 170.0)(graph)
     found = intrusion.shift_event(until_170, graph, query, 20, Add("3", "1", 150.0), 150.0)
     assert (found.reaches_query, found.is_reliable) == (False, False)
+
+
+def searched_for_an_addition(asked):
+    """A finished search, whose answer is an added event that may be shifted; what is asked from then on is noted."""
+    graph, query = line(), Query(0, 9, 200.0, 20)
+
+    def function(graph, query, changes):
+        asked.extend(change for change in changes if change)
+        times = [[graph.time[row] for row in graph.difference(change, query).present] for change in changes]
+        return [1.0 if any(time >= 100 for time in some) else -1.0 for some in times]
+
+    space = build_space(graph, query, cody.candidates(graph, query), 64, [additions])
+    model = as_model(function, space.graph, identity="since 100")
+    options = SearchOptions(search=intrusion.each_alone_first(scout, space, 1), edits=(additions,))
+    finished = run_search(model, query, space, options)
+    asked.clear()
+    return graph, query, options, finished
+
+
+def test_every_time_that_is_tested_counts_as_an_evaluation():
+    asked = []
+    graph, query, options, before = searched_for_an_addition(asked)
+    after = intrusion.prefer_least_intrusive(before, graph, query, options)
+    assert after.window is not None
+    assert after.evaluations - before.evaluations == len(asked) > 1
+    assert len(after.result.evaluated) == len(before.result.evaluated) + 1  # the event at another time
+
+
+def test_an_event_is_shifted_if_all_its_times_fit_into_the_budget_and_not_with_one_evaluation_less():
+    graph, query, options, before = searched_for_an_addition([])
+    most = intrusion.SHIFTED * intrusion.MOST_TIMES + 1
+    for left, is_shifted in ((most, True), (most - 1, False)):
+        limited = replace(options, evaluations=before.evaluations + left)
+        after = intrusion.prefer_least_intrusive(before, graph, query, limited)
+        assert (after.window is not None) == is_shifted
 
 
 def test_protected_events_are_neither_removed_nor_moved():

@@ -7,6 +7,11 @@
 
 The authors' code searches; our model answers. Both searches get the same candidates and the same exact answers, so what
 differs is the search. Their code runs in a process of its own, since their package is called `cody` as well.
+
+`official_tgnnexplainer` is the search of T-GNNExplainer (https://github.com/cisaic/tgnnexplainer, GPL: it is run from
+the clone, and needs torch-geometric, networkx, scikit-learn and numba). Its navigator is a network on its own TGAT or
+TGN, so it cannot be asked about other models; the order in which events are tried first is here that of their effect
+alone.
 """
 
 from __future__ import annotations
@@ -28,8 +33,10 @@ from cody.graph.neighbourhood import distances
 from cody.models.contract import Model
 
 CLONE = "CODY_CLONE"  # environment variable: the folder of the clone
-THEIR_SIDE = Path(__file__).parent / "their_cody.py"
 ITERATIONS = 300
+TGNN_CLONE = "TGNNEXPLAINER_CLONE"
+TGNN_ROLLOUTS, TGNN_EXPLORATION = 500, 5.0  # as in its configuration
+TGNN_CANDIDATES, TGNN_MOST = 20, 6  # it looks at so many of the latest events, and names so many at most
 
 
 def official_cody(
@@ -53,11 +60,7 @@ def official_cody(
         kind: "cody", or "stepwise" for GreeDy.
         policy: As its authors call it.
     """
-    folder = clone or os.environ.get(CLONE)
-    if not folder:
-        raise CallError(f"the folder of a clone of https://github.com/daniel-gomm/CoDy is missing: set {CLONE}")
-    if not (Path(folder) / "cody" / "explainer" / "cody.py").is_file():
-        raise CallError(f"{str(folder)!r} has no cody/explainer/cody.py: it is not a clone of daniel-gomm/CoDy")
+    folder = _folder_of(clone, CLONE, "daniel-gomm/CoDy", "cody/explainer/cody.py")
     if not len(candidates):
         return []
     away = distances(graph, query, candidates)
@@ -70,7 +73,17 @@ def official_cody(
         "time": graph.time[candidates].tolist(),
         "distance": away.tolist(),
     }
-    return _their_process(str(folder)).explain(question, model, query)
+    return _their_process(folder).explain(question, model, query)
+
+
+def _folder_of(clone: str | Path | None, variable: str, repository: str, file: str) -> str:
+    """The folder of a clone, by default that which an environment variable names."""
+    folder = clone or os.environ.get(variable)
+    if not folder:
+        raise CallError(f"the folder of a clone of https://github.com/{repository} is missing: set {variable}")
+    if not (Path(folder) / file).is_file():
+        raise CallError(f"{str(folder)!r} has no {file}: it is not a clone of {repository}")
+    return str(folder)
 
 
 def official_greedy(model: Model, graph: TemporalGraph, query: Query, candidates: IntArray) -> list[int]:
@@ -85,11 +98,43 @@ def official_greedy(model: Model, graph: TemporalGraph, query: Query, candidates
     return official_cody(model, graph, query, candidates, kind="stepwise")
 
 
+def official_tgnnexplainer(
+    model: Model, graph: TemporalGraph, query: Query, candidates: IntArray, *, clone: str | Path | None = None
+) -> list[int]:
+    """What the published search of T-GNNExplainer names, with 500 rollouts: at most 6 of the latest 20 candidates.
+
+    Args:
+        model: Answers what it asks.
+        graph: The log of events.
+        query: The link of an event.
+        candidates: The events that it may name.
+        clone: Folder of a clone of https://github.com/cisaic/tgnnexplainer; by default, $TGNNEXPLAINER_CLONE.
+    """
+    file = "TGNNEXPLAINER-PUBLIC/tgnnexplainer/xgraph/method/subgraphx_tg.py"
+    folder = _folder_of(clone, TGNN_CLONE, "cisaic/tgnnexplainer", file)
+    rows = np.sort(candidates)[-TGNN_CANDIDATES:]
+    if not len(rows):
+        return []
+    columns = {"src": graph.src[rows], "dst": graph.dst[rows], "time": graph.time[rows], "candidates": rows}
+    question = {
+        **{name: column.tolist() for name, column in columns.items()},
+        "event": int(query.before),
+        "seed": int(query.before),
+        "rollouts": TGNN_ROLLOUTS,
+        "exploration": TGNN_EXPLORATION,
+        "most": TGNN_MOST,
+    }
+    return _their_process(folder, "their_tgnnexplainer.py").explain(question, model, query)
+
+
+official_tgnnexplainer.factual = True  # type: ignore[attr-defined]
+
+
 class TheirProcess:
     """A process in which the published code runs; it asks for logits, a line of JSON each."""
 
-    def __init__(self, clone: str) -> None:
-        self.clone = clone
+    def __init__(self, clone: str, script: str) -> None:
+        self.clone, self.script = clone, script
         self.process: subprocess.Popen[str] | None = None
 
     def explain(self, question: dict[str, Any], model: Model, query: Query) -> list[int]:
@@ -118,7 +163,7 @@ class TheirProcess:
 
     def _send(self, document: dict[str, Any]) -> None:
         if self.process is None:
-            command = [sys.executable, "-I", str(THEIR_SIDE), self.clone]
+            command = [sys.executable, "-I", "-B", str(Path(__file__).parent / self.script), self.clone]
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             stream = _open(self.process.stdin)
@@ -149,5 +194,5 @@ def _open(stream: IO[str] | None) -> IO[str]:
 
 
 @cache
-def _their_process(clone: str) -> TheirProcess:
-    return TheirProcess(clone)
+def _their_process(clone: str, script: str = "their_cody.py") -> TheirProcess:
+    return TheirProcess(clone, script)
