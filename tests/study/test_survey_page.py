@@ -6,6 +6,7 @@ import sys
 from functools import cache
 from xml.etree import ElementTree
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -57,6 +58,16 @@ def test_it_opens_with_all_predictions_and_asks_nobody(browser, tmp_path):
         page = watched.open(single(), tmp_path)
         assert listed(page).count() == 24
         assert len(watched.requests) == 1
+
+
+def test_what_was_not_drawn_cannot_be_saved():
+    found = single()
+    nobody = tuple(msgspec.structs.replace(part, nodes=(), events=()) for part in found.parts)
+    buttons = [
+        page.partition("part-who")[2].partition("</section>")[0].count("data-save")
+        for page in (survey_page([found]), survey_page([msgspec.structs.replace(found, parts=nobody)]))
+    ]
+    assert buttons == [2, 0]
 
 
 def test_a_figure_shows_the_predictions_behind_it(browser, tmp_path):

@@ -382,7 +382,8 @@ def _who(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
         "Nodes and events that are decisive for several predictions. Predictions about a node itself are left out. The "
         "bar shows for how many predictions it is decisive, out of those for which it is a candidate."
     )
-    return _section("who", "Who decides?", words, _side_by_side(panels, draw))
+    drawn = any(panel.part.nodes or panel.part.events for panel in panels)
+    return _section("who", "Who decides?", words, _side_by_side(panels, draw), saved=drawn)
 
 
 def _is_decided_by(one: Example, name: str) -> bool:
